@@ -1,1 +1,48 @@
-//! See README.md.
+//! The behaviour that host and device share: handlers and their table, what can travel, endpoints, handshake, links.
+//!
+//! Handler crates depend on this one only, and need little of it: [`offload`], [`Context`], [`BufferPtr`], [`Fault`],
+//! `#[derive(Migratable)]`, the log macros, and `testing` for their own tests.
+//!
+//! Who may depend on it: everything above (`hamr`, `hamr-device-fw`, handler crates). It depends on `hamr-shared-abi` and
+//! its own macros. No allocation outside `cfg(hosted)`; `unsafe` only in [`registry`].
+#![no_std]
+
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+// The macros name this crate as `hamr_comm`, here too.
+extern crate self as hamr_comm;
+
+pub mod am;
+pub mod buffer;
+mod context;
+pub mod fault;
+pub mod frame;
+pub mod handler;
+mod log;
+pub mod migrate;
+pub mod registry;
+mod resource;
+
+pub use buffer::{BufferPtr, Element};
+pub use context::{Context, View, ViewSet};
+pub use fault::Fault;
+pub use hamr_comm_macros::{Migratable, offload, register};
+pub use handler::{Call, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
+pub use migrate::{Bits, Migratable};
+pub use resource::Resource;
+
+pub use hamr_shared_abi as abi;
+
+/// What expansions refer to.
+#[doc(hidden)]
+pub mod __private {
+    pub use bytemuck;
+    #[cfg(feature = "defmt")]
+    pub use defmt;
+    pub use hamr_shared_abi::buffer::WireBuffer;
+    pub use hamr_shared_abi::table::{hash, hash_join, record_flag};
+    #[cfg(feature = "tracing")]
+    pub use tracing;
+}

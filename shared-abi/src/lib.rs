@@ -1,1 +1,27 @@
-//! See README.md.
+//! The bits that a host and a device agree on: ids, window layout, slot, queue pair, status codes.
+//!
+//! `docs/abi.md` is the normative text; the `abi §n` in a doc comment names the section a field comes from. Nothing here
+//! decides anything: behaviour that both sides share lives in `hamr-comm`. No allocation, no statics, no pointers in any
+//! wire type. `window` is the only module that touches raw memory.
+//!
+//! Who may depend on it: every crate of the workspace. It depends on none of them.
+#![no_std]
+
+#[cfg(target_endian = "big")]
+compile_error!(
+    "the wire format is little-endian and its words are read in place: a big-endian side needs a swapping Window"
+);
+
+pub mod buffer;
+pub mod ids;
+pub mod layout;
+pub mod preamble;
+pub mod queue;
+pub mod rings;
+pub mod section;
+pub mod slot;
+pub mod status;
+pub mod sync;
+pub mod table;
+pub mod version;
+pub mod window;

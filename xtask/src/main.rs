@@ -1,2 +1,149 @@
-//! See README.md.
-fn main() {}
+//! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
+//! fails there fails here.
+//!
+//! May use: std, `serde_json`, and programs of the toolchain as children. Used by: nobody.
+//!
+//! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
+
+mod bench;
+mod bless;
+mod child;
+mod image;
+mod instructions;
+mod metadata;
+mod process;
+mod setup;
+mod test;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Why a task did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The command line was not understood; the text says what was expected.
+    Usage(String),
+    /// The task ran and failed.
+    Failed(String),
+}
+
+impl Error {
+    /// The usage error for `argument`, where `expected` was wanted.
+    pub(crate) fn unknown(argument: &str, expected: &str) -> Self {
+        Self::Usage(format!(
+            "`{argument}` is not known here, expected {expected}"
+        ))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Failed(text) => f.write_str(text),
+        }
+    }
+}
+
+/// One line of the list that `cargo xtask` prints.
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<(), Error>,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "setup",
+        about: "install what the tests need, or name the command that does",
+        run: setup::task,
+    },
+    Task {
+        name: "test",
+        about: "everything CI checks; --list names the steps, --only a,b runs some",
+        run: test::task,
+    },
+    Task {
+        name: "image",
+        about: "build a device image and print its path: [NAME] [--device shm]",
+        run: image::task,
+    },
+    Task {
+        name: "bench",
+        about: "build and run `hamr bench` in release: [ARGS...]",
+        run: bench::task,
+    },
+    Task {
+        name: "instructions",
+        about: "count the instructions of an empty call, hold their limit",
+        run: instructions::task,
+    },
+    Task {
+        name: "bless",
+        about: "rewrite the golden files from what the code does now",
+        run: bless::task,
+    },
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(name) = arguments.next() else {
+        print_tasks();
+        return ExitCode::SUCCESS;
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print_tasks();
+        return ExitCode::SUCCESS;
+    }
+    let rest: Vec<String> = arguments.collect();
+    let result = match TASKS.iter().find(|task| task.name == name) {
+        Some(task) => (task.run)(&rest),
+        None => Err(Error::unknown(&name, &format!("a task: {}", task_names()))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            match error {
+                Error::Usage(_) => ExitCode::from(2),
+                Error::Failed(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Whether this run is CI's, where a check that cannot run is a failure and not a skip.
+pub(crate) fn in_ci() -> bool {
+    std::env::var_os("HAMR_CI").is_some_and(|value| value == "1")
+}
+
+/// The folder of the workspace. Asked at run time: a target folder may serve several checkouts.
+pub(crate) fn root() -> PathBuf {
+    let mut manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.pop();
+    manifest
+}
+
+/// Refuses arguments, for tasks that take none.
+pub(crate) fn no_arguments(arguments: &[String]) -> Result<(), Error> {
+    match arguments.first() {
+        None => Ok(()),
+        Some(argument) => Err(Error::unknown(argument, "no argument")),
+    }
+}
+
+fn print_tasks() {
+    println!("cargo xtask TASK, where TASK is one of:");
+    for task in TASKS {
+        println!("  {:<13} {}", task.name, task.about);
+    }
+}
+
+fn task_names() -> String {
+    TASKS
+        .iter()
+        .map(|task| task.name)
+        .collect::<Vec<_>>()
+        .join(", ")
+}

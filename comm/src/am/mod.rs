@@ -1,0 +1,1 @@
+//! Active messages: requester, responder, dispatch.

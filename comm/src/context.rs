@@ -1,0 +1,181 @@
+//! What a handler sees of its device: views of buffers, words, its node, and whether its call is still wanted.
+
+use crate::buffer::{BufferPtr, Element, Read, Write};
+use crate::fault::Fault;
+use crate::resource::Resource;
+use hamr_shared_abi::ids::{Isa, NodeId};
+use hamr_shared_abi::slot::ReqHdr;
+use hamr_shared_abi::window::{Claim, Claimed, Heap, Lent, Word, Words};
+
+/// Handed to every handler as its first argument.
+///
+/// There is deliberately no way to wait here: a handler that blocks stops its device.
+pub struct Context<'c> {
+    pub(crate) heap: Heap<Lent<'c>>,
+    pub(crate) node: NodeId,
+    /// Header word of the running call's slot, where the requester may set CANCEL.
+    pub(crate) cancel: Option<Word<'c>>,
+    pub(crate) deadline_us: u32,
+    /// Counts calls of this poller; tells a resource left behind by an abandoned call from one in use.
+    pub(crate) serial: u32,
+}
+
+impl<'c> Context<'c> {
+    /// A context over `heap`, for a device's poller and for tests.
+    pub fn new(heap: Heap<Lent<'c>>, node: NodeId) -> Self {
+        Self { heap, node, cancel: None, deadline_us: 0, serial: 0 }
+    }
+
+    /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`
+    ///
+    /// Checked here: each lies in this device's heap, is aligned for its element, and no written one overlaps another.
+    /// The views are exclusive while the call runs: the host refuses `put` and defers `free` on buffers that a running
+    /// call names. Up to six buffers.
+    pub fn views<V: ViewSet>(&mut self, set: V) -> Result<V::Views<'_>, Fault> {
+        set.open(self)
+    }
+
+    /// One buffer to read.
+    pub fn view<T: Element>(&mut self, ptr: BufferPtr<T>) -> Result<&[T], Fault> {
+        self.views((ptr.read(),)).map(|(x,)| x)
+    }
+
+    /// One buffer to write.
+    pub fn view_mut<T: Element>(&mut self, ptr: BufferPtr<T>) -> Result<&mut [T], Fault> {
+        self.views((ptr.write(),)).map(|(x,)| x)
+    }
+
+    /// Copies elements out of a buffer into private memory: `to.len()` of them from the front.
+    pub fn copy_out<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Fault> {
+        let part = self.part(from, to.len())?;
+        let bytes = bytemuck::cast_slice_mut(to);
+        self.heap.read_bytes(part, bytes).map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
+    }
+
+    /// Copies elements from private memory to the front of a buffer.
+    pub fn copy_in<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Fault> {
+        let part = self.part(to, from.len())?;
+        self.heap
+            .write_bytes(part, bytemuck::cast_slice(from))
+            .map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
+    }
+
+    /// The 32-bit words of a buffer, for signalling with the other side *while* the handler runs: every access is an
+    /// atomic, so the peer may write at the same time. One writer per word.
+    pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        self.own(ptr)?;
+        let p = ptr.parts();
+        self.heap.words(p.off, p.len).map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
+    }
+
+    /// Bytes of the device's heap.
+    pub fn heap_len(&self) -> u64 {
+        self.heap.len()
+    }
+
+    /// This device's id in its runtime.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The instruction set this handler runs on.
+    pub fn isa(&self) -> Isa {
+        Isa::of_this_build()
+    }
+
+    /// Was the running call cancelled? A long handler asks now and then, and returns early; the answer is then
+    /// `Cancelled` whatever it returns.
+    pub fn cancelled(&self) -> bool {
+        self.cancel.is_some_and(|word| ReqHdr(word.load()).has(ReqHdr::CANCEL))
+    }
+
+    /// The time budget the caller gave this call, in microseconds; 0 for none.
+    pub fn deadline_us(&self) -> u32 {
+        self.deadline_us
+    }
+
+    /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in the same call, or
+    /// when an earlier call was abandoned while it held it.
+    pub fn with<T, R>(&mut self, resource: &Resource<T>, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
+        resource.with(self.serial, f)
+    }
+
+    fn own<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), Fault> {
+        if ptr.node() != self.node {
+            return Err(Fault::foreign_buffer(ptr.node().0, self.node.0));
+        }
+        Ok(())
+    }
+
+    fn part<T: Element>(&self, ptr: BufferPtr<T>, count: usize) -> Result<u64, Fault> {
+        self.own(ptr)?;
+        if count > ptr.len() {
+            return Err(Fault::outside_heap(
+                ptr.parts().off + (count * size_of::<T>()) as u64,
+                ptr.parts().off + ptr.bytes(),
+            ));
+        }
+        Ok(ptr.parts().off)
+    }
+}
+
+/// One buffer of a [`ViewSet`].
+pub trait View {
+    /// The Rust reference it becomes.
+    type Out<'v>;
+    #[doc(hidden)]
+    fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault>;
+    #[doc(hidden)]
+    fn open(claimed: Claimed<'_>) -> Result<Self::Out<'_>, Fault>;
+}
+
+impl<T: Element> View for Read<T> {
+    type Out<'v> = &'v [T];
+    fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
+        cx.own(self.0)?;
+        Ok(self.0.claim(false))
+    }
+    fn open(claimed: Claimed<'_>) -> Result<&[T], Fault> {
+        Ok(claimed.shared()?)
+    }
+}
+
+impl<T: Element> View for Write<T> {
+    type Out<'v> = &'v mut [T];
+    fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
+        cx.own(self.0)?;
+        Ok(self.0.claim(true))
+    }
+    fn open(claimed: Claimed<'_>) -> Result<&mut [T], Fault> {
+        Ok(claimed.exclusive()?)
+    }
+}
+
+/// A tuple of one to six [`Read`]s and [`Write`]s.
+pub trait ViewSet {
+    /// The tuple of references.
+    type Views<'v>;
+    #[doc(hidden)]
+    fn open<'v>(self, cx: &'v mut Context<'_>) -> Result<Self::Views<'v>, Fault>;
+}
+
+macro_rules! view_sets {
+    ($(($($t:ident $i:tt $c:ident)*))*) => {$(
+        impl<$($t: View),*> ViewSet for ($($t,)*) {
+            type Views<'v> = ($($t::Out<'v>,)*);
+            fn open<'v>(self, cx: &'v mut Context<'_>) -> Result<Self::Views<'v>, Fault> {
+                let claims = [$(self.$i.claim(cx)?),*];
+                let [$($c),*] = cx.heap.claim(claims)?;
+                Ok(($($t::open($c)?,)*))
+            }
+        }
+    )*};
+}
+view_sets! {
+    (A 0 a)
+    (A 0 a B 1 b)
+    (A 0 a B 1 b C 2 c)
+    (A 0 a B 1 b C 2 c D 3 d)
+    (A 0 a B 1 b C 2 c D 3 d E 4 e)
+    (A 0 a B 1 b C 2 c D 3 d E 4 e F 5 f)
+}

@@ -1,0 +1,108 @@
+//! The private copy of one message: arguments on the way in, result on the way out, in the same storage.
+//!
+//! Handlers never see it. A request is copied here once, checked, and used from here (slot protocol, rule 5).
+
+use crate::fault::Fault;
+use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
+use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
+use hamr_shared_abi::status::Status;
+
+/// What a thunk made of a request: the answer's header, and how many bytes of the scratch memory are its payload
+/// (0: the payload is inline, as the header says).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// Status and inline length.
+    pub hdr: RepHdr,
+    /// Bytes in scratch memory to be placed by the dispatcher.
+    pub long: u32,
+}
+
+/// Message storage of one poller.
+pub struct Frame<'s> {
+    /// Inline payload, request then reply.
+    pub(crate) words: [u64; INLINE_WORDS],
+    /// Where the inline arguments begin (behind EXT and descriptors) and end.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Bytes of long arguments in scratch, when `is_long`.
+    pub(crate) long: u32,
+    pub(crate) is_long: bool,
+    pub(crate) scratch: &'s mut [u8],
+}
+
+impl<'s> Frame<'s> {
+    /// Storage for messages up to `scratch.len()` bytes.
+    pub fn new(scratch: &'s mut [u8]) -> Self {
+        Self { words: [0; INLINE_WORDS], start: 0, end: 0, long: 0, is_long: false, scratch }
+    }
+
+    /// Decodes the arguments. `Malformed` when lengths or bytes do not fit the type.
+    #[inline(always)]
+    pub(crate) fn arguments<A: Migratable>(&self) -> Result<A, Malformed> {
+        if let Some(n) = A::SIZE
+            && n <= INLINE_BYTES
+        {
+            // The common call: everything inline from the front. The length is a constant, so the checks in the
+            // decoder fold away.
+            if self.start == 0 && self.end as usize == n && !self.is_long {
+                let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
+                return A::decode(&mut Decoder::new(bytes.split_at(n).0));
+            }
+        }
+        self.arguments_anywhere()
+    }
+
+    fn arguments_anywhere<A: Migratable>(&self) -> Result<A, Malformed> {
+        let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
+        let bytes = if self.is_long {
+            self.scratch.get(..self.long as usize)
+        } else {
+            inline.get(self.start as usize..self.end as usize)
+        };
+        let mut from = Decoder::new(bytes.ok_or(Malformed)?);
+        let args = A::decode(&mut from)?;
+        if from.is_done() { Ok(args) } else { Err(Malformed) }
+    }
+
+    /// An answer without payload.
+    #[inline(always)]
+    pub fn status(&mut self, status: Status) -> Reply {
+        Reply { hdr: RepHdr::inline(status, 0), long: 0 }
+    }
+
+    /// An answer that carries a value.
+    #[inline(always)]
+    pub fn value<T: Migratable>(&mut self, status: Status, value: &T) -> Reply {
+        match T::SIZE {
+            Some(n) if n <= INLINE_BYTES => {
+                let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut self.words);
+                value.encode(&mut Encoder::new(bytes.split_at_mut(n).0));
+                Reply { hdr: RepHdr::inline(status, n), long: 0 }
+            }
+            _ => self.long_value(status, |out| value.encode(out)),
+        }
+    }
+
+    /// An answer that carries a fault.
+    pub fn fault(&mut self, fault: &Fault) -> Reply {
+        let reply = self.long_value(fault.status, |out| fault.encode(out));
+        Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
+    }
+
+    fn long_value(&mut self, status: Status, encode: impl Fn(&mut Encoder<'_>)) -> Reply {
+        let mut out = Encoder::new(self.scratch);
+        encode(&mut out);
+        let (needed, fits) = (out.needed(), out.fits());
+        if !fits {
+            return self.value(Status::RESULT_TOO_LONG, &(needed as u64));
+        }
+        if needed <= INLINE_BYTES {
+            let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut self.words);
+            if let (Some(to), Some(from)) = (bytes.get_mut(..needed), self.scratch.get(..needed)) {
+                to.copy_from_slice(from);
+            }
+            return Reply { hdr: RepHdr::inline(status, needed), long: 0 };
+        }
+        Reply { hdr: RepHdr::inline(status, 0), long: needed as u32 }
+    }
+}

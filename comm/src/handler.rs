@@ -1,0 +1,226 @@
+//! Handlers: what `#[offload]` makes of a function, and the static table both sides build from them.
+//!
+//! HAM's idea is that two binaries built from one source agree on handler keys without talking, by sorting the same names.
+//! Here the linker sorts (bare metal) or the first reader does (hosted); the key that travels is the device's index, and a
+//! host translates through the table that the device shows at attach. See `registry`.
+
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::frame::{Frame, Reply};
+use crate::migrate::{Decoder, Malformed, Migratable};
+use hamr_shared_abi::status::Status;
+use hamr_shared_abi::table::record_flag;
+
+/// A function callable across the link. Implemented by `#[offload]`, by nobody else.
+pub trait Handler: 'static {
+    /// Path and type arguments, for people: `my_kernels::fill<f64>`.
+    const NAME: &'static str;
+    /// Hash of path and type arguments: what a host looks up.
+    const ID: u64;
+    /// Hash of argument, result and error types.
+    const SIGNATURE: u64;
+    /// Hash of the source tokens.
+    const BODY: u64;
+    /// Bits of [`record_flag`].
+    const FLAGS: u32;
+    /// The arguments behind the context, as a tuple.
+    type Args: Migratable;
+    /// What the function returns.
+    type Output: HandlerResult;
+    /// Calls the function. Without a body on this side: never called, the dispatcher answers NO_BODY.
+    fn run(cx: &mut Context<'_>, args: Self::Args) -> Self::Output;
+}
+
+/// A handler bound to its arguments: `axpy::with(2.0, x, y)`. Only data; sending it is the host's business.
+#[must_use = "a bound call does nothing until it is given to `sync`, `offload` or `send`"]
+pub struct Call<H: Handler> {
+    /// The arguments.
+    pub args: H::Args,
+}
+
+impl<H: Handler> Call<H> {
+    /// Binds. Used by the generated `with`.
+    #[inline(always)]
+    pub const fn new(args: H::Args) -> Self {
+        Self { args }
+    }
+}
+
+impl<H: Handler> Clone for Call<H>
+where
+    H::Args: Clone,
+{
+    fn clone(&self) -> Self {
+        Self { args: self.args.clone() }
+    }
+}
+
+/// The value type of a handler, seen by the caller.
+pub type ValueOf<H> = <<H as Handler>::Output as HandlerResult>::Value;
+/// The error type of a handler, seen by the caller.
+pub type ErrorOf<H> = <<H as Handler>::Output as HandlerResult>::Error;
+
+/// What a handler may return: a `Migratable`, or a `Result` of one whose error is [`Fault`] or a `Migratable`.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    note = "return a `Migratable` value, or `Result<value, error>` with a `Migratable` error or `Fault`"
+)]
+pub trait HandlerResult {
+    /// What the caller gets.
+    type Value: Migratable;
+    /// What the caller may get instead ([`Never`] when the handler has no error of its own).
+    type Error;
+    /// Hash of both types.
+    const SHAPE: u64;
+    /// Writes the outcome into the frame.
+    fn reply(self, frame: &mut Frame<'_>) -> Reply;
+    /// Reads the handler's own error back.
+    fn decode_error(from: &mut Decoder<'_>) -> Result<Self::Error, Malformed>;
+}
+
+/// The error of a handler that has none: no value of it exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Never {}
+
+impl core::fmt::Display for Never {
+    fn fmt(&self, _: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {}
+    }
+}
+impl core::error::Error for Never {}
+
+impl<T: Migratable> HandlerResult for T {
+    type Value = T;
+    type Error = Never;
+    const SHAPE: u64 = T::SHAPE;
+    #[inline(always)]
+    fn reply(self, frame: &mut Frame<'_>) -> Reply {
+        frame.value(Status::OK, &self)
+    }
+    fn decode_error(_: &mut Decoder<'_>) -> Result<Never, Malformed> {
+        Err(Malformed)
+    }
+}
+
+impl<T: Migratable, E: HandlerError> HandlerResult for Result<T, E> {
+    type Value = T;
+    type Error = E::Remote;
+    const SHAPE: u64 = crate::migrate::join_shapes("Result", &[T::SHAPE, E::SHAPE]);
+    #[inline(always)]
+    fn reply(self, frame: &mut Frame<'_>) -> Reply {
+        match self {
+            Ok(value) => frame.value(Status::OK, &value),
+            Err(error) => error.reply(frame),
+        }
+    }
+    fn decode_error(from: &mut Decoder<'_>) -> Result<E::Remote, Malformed> {
+        E::decode(from)
+    }
+}
+
+/// The error half of a handler's `Result`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a handler's error",
+    note = "use `Fault`, or `#[derive(Migratable)]` on your error type"
+)]
+pub trait HandlerError {
+    /// What the caller sees: the error itself, or [`Never`] for [`Fault`], which arrives as a fault.
+    type Remote;
+    /// Hash of the type.
+    const SHAPE: u64;
+    /// Writes it into the frame.
+    fn reply(self, frame: &mut Frame<'_>) -> Reply;
+    /// Reads it back.
+    fn decode(from: &mut Decoder<'_>) -> Result<Self::Remote, Malformed>;
+}
+
+impl<E: Migratable> HandlerError for E {
+    type Remote = E;
+    const SHAPE: u64 = E::SHAPE;
+    fn reply(self, frame: &mut Frame<'_>) -> Reply {
+        frame.value(Status::HANDLER_ERROR, &self)
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<E, Malformed> {
+        E::decode(from)
+    }
+}
+
+impl HandlerError for Fault {
+    type Remote = Never;
+    const SHAPE: u64 = hamr_shared_abi::table::hash(b"Fault");
+    #[cold]
+    fn reply(self, frame: &mut Frame<'_>) -> Reply {
+        frame.fault(&self)
+    }
+    fn decode(_: &mut Decoder<'_>) -> Result<Never, Malformed> {
+        Err(Malformed)
+    }
+}
+
+/// What the dispatcher calls: decodes, runs, encodes.
+pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>) -> Reply;
+
+/// One entry of the static table.
+#[repr(C)]
+pub struct Entry {
+    /// See [`Handler::NAME`].
+    pub name: &'static str,
+    /// See [`Handler::ID`].
+    pub id: u64,
+    /// See [`Handler::SIGNATURE`].
+    pub signature: u64,
+    /// See [`Handler::BODY`].
+    pub body: u64,
+    /// The dispatcher's way in.
+    pub run: Thunk,
+    /// See [`Handler::FLAGS`].
+    pub flags: u32,
+    /// Zero: rounds the entry to what the linker lays side by side.
+    pub reserved: u32,
+}
+
+// The linker lays entries of many crates side by side; a size that is no multiple of the alignment would leave gaps.
+const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 56 } else { 48 });
+
+impl Entry {
+    /// The entry of `H`.
+    pub const fn of<H: Handler>() -> Self {
+        const {
+            assert!(
+                match H::Args::SIZE {
+                    Some(n) => n <= crate::migrate::MAX_MESSAGE,
+                    None => true,
+                },
+                "the arguments of this handler are longer than a message (16 KiB): put the data into a buffer and pass a BufferPtr"
+            );
+            assert!(
+                match <H::Output as HandlerResult>::Value::SIZE {
+                    Some(n) => n <= crate::migrate::MAX_MESSAGE,
+                    None => true,
+                },
+                "the result of this handler is longer than a message (16 KiB): let it write into a BufferPtr argument"
+            );
+        }
+        Self {
+            name: H::NAME,
+            id: H::ID,
+            signature: H::SIGNATURE,
+            body: H::BODY,
+            run: thunk::<H>,
+            flags: H::FLAGS,
+            reserved: 0,
+        }
+    }
+
+    /// Does this side hold the body?
+    pub const fn has_body(&self) -> bool {
+        self.flags & record_flag::HAS_BODY != 0
+    }
+}
+
+fn thunk<H: Handler>(cx: &mut Context<'_>, frame: &mut Frame<'_>) -> Reply {
+    match frame.arguments::<H::Args>() {
+        Ok(args) => H::run(cx, args).reply(frame),
+        Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
+    }
+}

@@ -1,0 +1,376 @@
+//! What can travel: arguments, results and errors of handlers (docs/offload.md "Migratable").
+//!
+//! The wire form is packed little-endian bytes in declaration order, without padding: 48 bytes of arguments are 48 bytes
+//! of values. Scalars, arrays, tuples and [`BufferPtr`](crate::BufferPtr) are implemented here, user types by
+//! `#[derive(Migratable)]`, foreign `Pod` types by wrapping them in [`Bits`]. There is no blanket implementation over
+//! `Pod`: it would forbid implementing the trait for foreign owning types.
+
+use bytemuck::Pod;
+use hamr_shared_abi::buffer::WireBuffer;
+use hamr_shared_abi::table::{hash, hash_join};
+
+/// Longest message of any kind, arguments or result: an image copies a long message into scratch memory of this size
+/// before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
+pub const MAX_MESSAGE: usize = 1 << 14;
+
+/// A value that can cross between host and device.
+///
+/// `usize` and `isize` are missing because the two sides may differ in width: use `u64` or `u32`. References and
+/// pointers are missing because the sides share no addresses: put the data into a buffer and pass a `BufferPtr<T>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel between host and device",
+    label = "not `Migratable`",
+    note = "use fixed-width scalars (`u64`, not `usize`), arrays, tuples, or `#[derive(Migratable)]` on your own type",
+    note = "for data behind a reference or in a `Vec`, put it into a device buffer and pass a `BufferPtr<T>`",
+    note = "for a foreign plain-data type wrap it: `Bits<T>` where `T: bytemuck::Pod`"
+)]
+pub trait Migratable: Sized {
+    /// Bytes on the wire when every value has the same number of them; `None` for owning types.
+    const SIZE: Option<usize>;
+    /// Hash of the wire shape: part of every signature that contains the type.
+    const SHAPE: u64;
+    /// Does a value name device buffers? False lets a call skip the walk.
+    const HAS_BUFFERS: bool = false;
+
+    /// Appends the value.
+    fn encode(&self, out: &mut Encoder<'_>);
+    /// Takes the value off the front. Never panics, whatever the bytes are.
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
+    /// Shows every device buffer that the value names, so that the host can check and hold it while the call runs.
+    fn visit_buffers(&self, _visit: &mut dyn FnMut(WireBuffer)) {}
+}
+
+/// The bytes do not decode as the type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// Appends to a slice; past its end it only counts, so that the length needed is known afterwards.
+pub struct Encoder<'a> {
+    to: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Encoder<'a> {
+    /// Starts at the front of `to`.
+    #[inline(always)]
+    pub fn new(to: &'a mut [u8]) -> Self {
+        Self { to, at: 0 }
+    }
+
+    /// Appends bytes, or only counts them when they no longer fit.
+    #[inline(always)]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let end = self.at.saturating_add(bytes.len());
+        if let Some(room) = self.to.get_mut(self.at..end) {
+            room.copy_from_slice(bytes);
+        }
+        self.at = end;
+    }
+
+    /// Bytes appended or counted so far.
+    #[inline(always)]
+    pub fn needed(&self) -> usize {
+        self.at
+    }
+
+    /// Did everything fit?
+    #[inline(always)]
+    pub fn fits(&self) -> bool {
+        self.at <= self.to.len()
+    }
+}
+
+/// Takes bytes off the front of a slice.
+pub struct Decoder<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// Over a private copy of the bytes.
+    #[inline(always)]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// The next `N` bytes.
+    #[inline(always)]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    /// The next `n` bytes.
+    pub fn slice(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        let (head, rest) = self.rest.split_at_checked(n).ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    /// Everything that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
+    }
+
+    /// Nothing left?
+    #[inline(always)]
+    pub fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// Sum of sizes, as long as all are fixed. Used by tuples and the derive.
+pub const fn add_sizes(sizes: &[Option<usize>]) -> Option<usize> {
+    let mut sum = 0;
+    let mut i = 0;
+    while i < sizes.len() {
+        match sizes[i] {
+            Some(n) => sum += n,
+            None => return None,
+        }
+        i += 1;
+    }
+    Some(sum)
+}
+
+/// Shape of a composite: its name, then its parts in order. Used by tuples and the derive.
+pub const fn join_shapes(name: &str, parts: &[u64]) -> u64 {
+    let mut state = hash(name.as_bytes());
+    let mut i = 0;
+    while i < parts.len() {
+        state = hash_join(state, parts[i]);
+        i += 1;
+    }
+    state
+}
+
+macro_rules! scalars {
+    ($($t:ident)*) => {$(
+        impl Migratable for $t {
+            const SIZE: Option<usize> = Some(size_of::<$t>());
+            const SHAPE: u64 = hash(stringify!($t).as_bytes());
+            #[inline(always)]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.bytes(&self.to_le_bytes());
+            }
+            #[inline(always)]
+            fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+                Ok(Self::from_le_bytes(from.array()?))
+            }
+        }
+    )*};
+}
+scalars!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
+
+impl Migratable for bool {
+    const SIZE: Option<usize> = Some(1);
+    const SHAPE: u64 = hash(b"bool");
+    #[inline(always)]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bytes(&[u8::from(*self)]);
+    }
+    #[inline(always)]
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        match from.array()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Migratable for char {
+    const SIZE: Option<usize> = Some(4);
+    const SHAPE: u64 = hash(b"char");
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bytes(&u32::from(*self).to_le_bytes());
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Self::from_u32(u32::from_le_bytes(from.array()?)).ok_or(Malformed)
+    }
+}
+
+impl<T: Migratable> Migratable for Option<T> {
+    // One tag byte; the value follows only when there is one, so the size is fixed for none.
+    const SIZE: Option<usize> = None;
+    const SHAPE: u64 = join_shapes("Option", &[T::SHAPE]);
+    const HAS_BUFFERS: bool = T::HAS_BUFFERS;
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.is_some().encode(out);
+        if let Some(value) = self {
+            value.encode(out);
+        }
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        bool::decode(from)?.then(|| T::decode(from)).transpose()
+    }
+    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+        if let Some(value) = self {
+            value.visit_buffers(visit);
+        }
+    }
+}
+
+impl<T: Migratable, const N: usize> Migratable for [T; N] {
+    const SIZE: Option<usize> = match T::SIZE {
+        Some(n) => Some(n * N),
+        None => None,
+    };
+    const SHAPE: u64 = join_shapes("array", &[T::SHAPE, N as u64]);
+    const HAS_BUFFERS: bool = T::HAS_BUFFERS;
+    #[inline(always)]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        for value in self {
+            value.encode(out);
+        }
+    }
+    #[inline(always)]
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        // `array::try_from_fn` is unstable; a fixed vector is the same thing with a checked end.
+        let mut values = heapless::Vec::<T, N>::new();
+        while !values.is_full() {
+            let _ = values.push(T::decode(from)?);
+        }
+        values.into_array().map_err(|_| Malformed)
+    }
+    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+        for value in self {
+            value.visit_buffers(visit);
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($(($($t:ident $i:tt)*))*) => {$(
+        impl<$($t: Migratable),*> Migratable for ($($t,)*) {
+            const SIZE: Option<usize> = add_sizes(&[$($t::SIZE),*]);
+            const SHAPE: u64 = join_shapes("tuple", &[$($t::SHAPE),*]);
+            const HAS_BUFFERS: bool = false $(|| $t::HAS_BUFFERS)*;
+            #[inline(always)]
+            #[allow(unused_variables, reason = "the empty tuple")]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                $(self.$i.encode(out);)*
+            }
+            #[inline(always)]
+            #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple")]
+            fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+                Ok(($($t::decode(from)?,)*))
+            }
+            #[allow(unused_variables, reason = "the empty tuple")]
+            fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+                $(self.$i.visit_buffers(visit);)*
+            }
+        }
+    )*};
+}
+tuples! {
+    ()
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 D 3)
+    (A 0 B 1 C 2 D 3 E 4)
+    (A 0 B 1 C 2 D 3 E 4 F 5)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11)
+}
+
+/// A plain-data value of a foreign type, copied bit by bit. Both sides must be built from the same definition of `T`:
+/// only its size and the name given in the handler's signature are checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bits<T: Pod>(pub T);
+
+impl<T: Pod> Migratable for Bits<T> {
+    const SIZE: Option<usize> = Some(size_of::<T>());
+    const SHAPE: u64 = join_shapes("Bits", &[size_of::<T>() as u64]);
+    #[inline(always)]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bytes(bytemuck::bytes_of(&self.0));
+    }
+    #[inline(always)]
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let bytes = from.slice(size_of::<T>())?;
+        Ok(Self(bytemuck::try_pod_read_unaligned(bytes).map_err(|_| Malformed)?))
+    }
+}
+
+impl<const N: usize> Migratable for heapless::String<N> {
+    const SIZE: Option<usize> = None;
+    const SHAPE: u64 = hash(b"str");
+    fn encode(&self, out: &mut Encoder<'_>) {
+        (self.len() as u32).encode(out);
+        out.bytes(self.as_bytes());
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let len = u32::decode(from)? as usize;
+        let text = core::str::from_utf8(from.slice(len)?).map_err(|_| Malformed)?;
+        Self::try_from(text).map_err(|_| Malformed)
+    }
+}
+
+impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
+    const SIZE: Option<usize> = None;
+    const SHAPE: u64 = join_shapes("seq", &[T::SHAPE]);
+    const HAS_BUFFERS: bool = T::HAS_BUFFERS;
+    fn encode(&self, out: &mut Encoder<'_>) {
+        (self.len() as u32).encode(out);
+        for value in self {
+            value.encode(out);
+        }
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let len = u32::decode(from)? as usize;
+        let mut values = Self::new();
+        for _ in 0..len {
+            values.push(T::decode(from)?).map_err(|_| Malformed)?;
+        }
+        Ok(values)
+    }
+    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+        for value in self {
+            value.visit_buffers(visit);
+        }
+    }
+}
+
+/// The serialise hook of `#[migratable(postcard)]`: any serde type, length-prefixed.
+#[cfg(feature = "postcard")]
+pub mod hook {
+    use super::{Decoder, Encoder, MAX_MESSAGE, Malformed};
+    use serde::{Serialize, de::DeserializeOwned};
+
+    struct Sink<'e, 'a>(&'e mut Encoder<'a>);
+
+    impl postcard::ser_flavors::Flavor for Sink<'_, '_> {
+        type Output = ();
+        fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+            self.0.bytes(&[byte]);
+            Ok(())
+        }
+        fn finalize(self) -> postcard::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Appends `value` behind its length. A value whose `Serialize` fails becomes a message that is too long, which the
+    /// sender refuses.
+    pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
+        let mut count = Encoder::new(&mut []);
+        let failed = postcard::serialize_with_flavor(value, Sink(&mut count)).is_err();
+        let len = if failed { MAX_MESSAGE + 1 } else { count.needed() };
+        out.bytes(&(len as u32).to_le_bytes());
+        if failed || postcard::serialize_with_flavor(value, Sink(out)).is_err() {
+            out.at = out.at.saturating_add(MAX_MESSAGE + 1);
+        }
+    }
+
+    /// Takes a length-prefixed value off the front.
+    pub fn decode<T: DeserializeOwned>(from: &mut Decoder<'_>) -> Result<T, Malformed> {
+        let len = u32::from_le_bytes(from.array()?) as usize;
+        postcard::from_bytes(from.slice(len)?).map_err(|_| Malformed)
+    }
+}

@@ -1,0 +1,154 @@
+//! The static handler table, as the linker left it (abi §3.7; `docs/unsafe.md` "registry").
+//!
+//! Bare metal: entries go to sections `.hamr.handlers.v1.<path>`, which the linker script sorts by name into one read-only
+//! array: no start-up code. Hosted: entries go to one section whose name is a C identifier, for which the linker defines
+//! `__start_` and `__stop_`; the first reader sorts once.
+
+#![expect(unsafe_code)]
+// UNSAFETY: the array between two linker symbols has no other way in. The entry macro is here as well because placing a
+// static in a section counts as unsafe.
+
+use crate::handler::Entry;
+use hamr_shared_abi::table::{hash, hash_join};
+
+/// A table sorted by name. Index = key of module 0.
+#[derive(Clone, Copy)]
+pub struct Table {
+    rows: &'static [Row],
+}
+
+#[cfg(any(target_os = "none", hamr_bare))]
+type Row = Entry;
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+type Row = &'static Entry;
+
+/// Two handlers with one name or one id; their names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Duplicate {
+    /// Index of the first.
+    pub first: usize,
+    /// Its name.
+    pub name: &'static str,
+}
+
+impl core::fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "two handlers are named `{}`: give one of them #[offload(name = \"…\")]", self.name)
+    }
+}
+impl core::error::Error for Duplicate {}
+
+impl Table {
+    /// The table of this binary.
+    #[cfg(any(target_os = "none", hamr_bare))]
+    pub fn of_this_image() -> Self {
+        unsafe extern "C" {
+            static __hamr_handlers_start: [Entry; 0];
+            static __hamr_handlers_end: [Entry; 0];
+        }
+        let start = (&raw const __hamr_handlers_start).cast::<Entry>();
+        let end = (&raw const __hamr_handlers_end).cast::<Entry>();
+        let count = (end.addr() - start.addr()) / size_of::<Entry>();
+        // SAFETY: the linker script collects only `.hamr.handlers.v1.*` between the symbols, the macro below puts only
+        // `Entry` statics there, and its ASSERT checks the size and alignment; the memory is read-only and static.
+        Self { rows: unsafe { core::slice::from_raw_parts(start, count) } }
+    }
+
+    /// The table of this binary; sorted at the first call.
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    pub fn of_this_image() -> Self {
+        static SORTED: spin::Once<Table> = spin::Once::new();
+        unsafe extern "C" {
+            #[link_name = "__start_hamr_handlers_v1"]
+            static START: [Entry; 0];
+            #[link_name = "__stop_hamr_handlers_v1"]
+            static STOP: [Entry; 0];
+        }
+        *SORTED.call_once(|| {
+            let start = (&raw const START).cast::<Entry>();
+            let stop = (&raw const STOP).cast::<Entry>();
+            let count = (stop.addr() - start.addr()) / size_of::<Entry>();
+            // SAFETY: the section of this name holds only `Entry` statics (macro below), side by side because their size
+            // is a multiple of their alignment (asserted in `handler`); it is initialised, static data.
+            let entries = unsafe { core::slice::from_raw_parts(start, count) };
+            Table::of(entries.iter().collect())
+        })
+    }
+
+    /// A table of chosen entries: for tests, and for images that show only some of their handlers.
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    pub fn of(mut entries: alloc::vec::Vec<&'static Entry>) -> Self {
+        entries.sort_by_key(|e| e.name);
+        Self { rows: entries.leak() }
+    }
+
+    /// Handlers.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// No handlers.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Handler `index`.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> Option<&'static Entry> {
+        self.rows.get(index).map(|row| -> &'static Entry { row })
+    }
+
+    /// All handlers in order.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Entry> + use<> {
+        let table = *self;
+        (0..table.len()).filter_map(move |i| table.get(i))
+    }
+
+    /// Refuses two handlers of one name or id: one of them could never be called.
+    pub fn check(&self) -> Result<(), Duplicate> {
+        for i in 0..self.len() {
+            for j in i + 1..self.len() {
+                if let (Some(a), Some(b)) = (self.get(i), self.get(j))
+                    && (a.name == b.name || a.id == b.id)
+                {
+                    return Err(Duplicate { first: i, name: a.name });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hash of names and signatures in order: equal on two sides that were built from the same handlers.
+    pub fn fingerprint(&self) -> u64 {
+        self.iter().fold(hash(b"hamr table"), |state, e| hash_join(hash_join(state, e.id), e.signature))
+    }
+}
+
+/// Places the entry of a handler in the table. Called by the expansion of `#[offload]` and by `register!`; defined here
+/// under both configurations, so that no configuration of ours leaks into user crates.
+#[cfg(any(target_os = "none", hamr_bare))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __entry {
+    ($handler:ty, $section:expr) => {
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = concat!(".hamr.handlers.v1.", $section))]
+            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>();
+        };
+    };
+}
+
+/// See the bare-metal definition.
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __entry {
+    ($handler:ty, $section:expr) => {
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = "hamr_handlers_v1")]
+            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>();
+        };
+    };
+}

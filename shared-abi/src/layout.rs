@@ -1,0 +1,288 @@
+//! Planning a window (host) and believing one (device): the same checks from both ends (abi §3.5).
+
+use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS};
+use crate::queue::QueueDescriptor;
+use crate::section::{Section, SectionKind};
+use crate::slot::SLOT_BYTES;
+use crate::window::{OutOfWindow, Window};
+
+/// What a host wants of a window. Sizes are rounded up to 64 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Queue pairs for streams; the control stream comes on top.
+    pub streams: u32,
+    /// Ring lines per stream, a power of two.
+    pub ring: u32,
+    /// Side slots per stream.
+    pub tickets: u32,
+    /// Bytes of each staging chunk, request and reply alike.
+    pub chunk: u32,
+    /// Bytes for the device's handler table.
+    pub table: u64,
+    /// Bytes of the log ring.
+    pub log: u64,
+    /// Bytes of the trace ring.
+    pub trace: u64,
+    /// Bytes of the heap.
+    pub heap: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            streams: 8,
+            ring: 128,
+            tickets: 8,
+            chunk: 1024,
+            table: 64 << 10,
+            log: 64 << 10,
+            trace: 64 << 10,
+            heap: 64 << 20,
+        }
+    }
+}
+
+/// Ring lines and tickets of the control stream: it carries ping, cancel and attach only.
+const CONTROL_RING: u32 = 4;
+/// Hot lines stand this far apart: two lines, so that the adjacent-line prefetcher does not couple two streams.
+const HOT_STRIDE: u64 = 128;
+/// Largest offset that a descriptor's 32-bit line offsets can name.
+const MAX_LINES_BYTES: u64 = u32::MAX as u64;
+
+/// Why a plan cannot be laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlanError {
+    /// Ring length, ticket count or chunk size is not one the protocol allows.
+    Malformed,
+    /// Sizes overflow.
+    TooLarge,
+}
+
+/// Why a window is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LayoutError {
+    /// The section of this kind is absent, outside the window, misaligned, or overlaps another.
+    Section(SectionKind),
+    /// Descriptor `index` is malformed or leaves its sections.
+    Queue(u32),
+    /// The window is shorter than its preamble or than it says; bytes there.
+    Window(u64),
+}
+
+impl From<OutOfWindow> for LayoutError {
+    fn from(e: OutOfWindow) -> Self {
+        Self::Window(e.len)
+    }
+}
+
+/// The sections of a window, checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    sections: [Section; MAX_SECTIONS],
+    used: usize,
+    queues: u32,
+}
+
+fn round(n: u64) -> Option<u64> {
+    n.checked_next_multiple_of(SLOT_BYTES as u64)
+}
+
+impl Layout {
+    /// Places everything that `plan` asks for, in the order of the kinds.
+    pub fn plan(plan: &Plan) -> Result<Self, PlanError> {
+        let queues = plan.streams.checked_add(1).ok_or(PlanError::TooLarge)?;
+        let mut layout = Self { sections: [Section::EMPTY; MAX_SECTIONS], used: 0, queues };
+        let sample = describe(plan, 1, 0, 0);
+        if plan.streams == 0 || !sample.is_well_formed() {
+            return Err(PlanError::Malformed);
+        }
+        let lines = lines_bytes(plan);
+        if lines > MAX_LINES_BYTES {
+            return Err(PlanError::TooLarge);
+        }
+        let sizes = [
+            (SectionKind::QUEUES, u64::from(queues) * size_of::<QueueDescriptor>() as u64),
+            (SectionKind::LINES, lines),
+            (SectionKind::CHUNKS, chunks_before(plan, queues)),
+            (SectionKind::TABLE, plan.table),
+            (SectionKind::LOG, plan.log),
+            (SectionKind::TRACE, plan.trace),
+            (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
+            (SectionKind::HEAP, plan.heap),
+        ];
+        let mut at = PREAMBLE_BYTES;
+        for (entry, (kind, len)) in layout.sections.iter_mut().zip(sizes) {
+            // Lines start on a page, so that their colour in the caches does not depend on what precedes them.
+            if kind == SectionKind::LINES || kind == SectionKind::HEAP {
+                at = at.checked_next_multiple_of(4096).ok_or(PlanError::TooLarge)?;
+            }
+            let len = round(len).ok_or(PlanError::TooLarge)?;
+            *entry = Section { kind, off: at, len, ..Section::EMPTY };
+            at = at.checked_add(len).ok_or(PlanError::TooLarge)?;
+            layout.used += 1;
+        }
+        Ok(layout)
+    }
+
+    /// Bytes of window that the sections need, a multiple of 4096.
+    pub fn window_len(&self) -> u64 {
+        let end = self.sections.iter().filter_map(Section::end).max().unwrap_or(PREAMBLE_BYTES);
+        end.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
+    }
+
+    /// Queue pairs, the control stream included.
+    pub fn queues(&self) -> u32 {
+        self.queues
+    }
+
+    /// The used entries of the section table.
+    pub fn sections(&self) -> &[Section] {
+        self.sections.get(..self.used).unwrap_or(&[])
+    }
+
+    /// The section of `kind`.
+    pub fn section(&self, kind: SectionKind) -> Result<Section, LayoutError> {
+        self.sections().iter().find(|s| s.kind == kind).copied().ok_or(LayoutError::Section(kind))
+    }
+
+    /// Writes section table and queue descriptors: the host's part before it publishes the magic word.
+    pub fn write<K>(&self, plan: &Plan, window: &Window<K>) -> Result<(), LayoutError> {
+        for (i, section) in self.sections.iter().enumerate() {
+            window.write(SECTIONS + (i * size_of::<Section>()) as u64, section)?;
+        }
+        let queues = self.section(SectionKind::QUEUES)?;
+        let lines = self.section(SectionKind::LINES)?;
+        let chunks = self.section(SectionKind::CHUNKS)?;
+        for q in 0..self.queues {
+            let descriptor = describe(plan, q, lines.off, chunks.off);
+            window.write(queues.off + u64::from(q) * size_of::<QueueDescriptor>() as u64, &descriptor)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the section table out of a window and checks it. Nothing of it is believed before.
+    pub fn read<K>(preamble: &Preamble, window: &Window<K>) -> Result<Self, LayoutError> {
+        if preamble.window_len > window.len() || preamble.window_len < PREAMBLE_BYTES {
+            return Err(LayoutError::Window(window.len()));
+        }
+        let used = preamble.sections as usize;
+        if used > MAX_SECTIONS {
+            return Err(LayoutError::Section(SectionKind::NONE));
+        }
+        let mut layout = Self { sections: [Section::EMPTY; MAX_SECTIONS], used, queues: preamble.queues };
+        for (i, entry) in layout.sections.iter_mut().take(used).enumerate() {
+            *entry = window.read(SECTIONS + (i * size_of::<Section>()) as u64)?;
+        }
+        layout.check(preamble.window_len)?;
+        Ok(layout)
+    }
+
+    fn check(&self, window_len: u64) -> Result<(), LayoutError> {
+        for (i, a) in self.sections().iter().enumerate() {
+            let end = a.end().ok_or(LayoutError::Section(a.kind))?;
+            let fits = a.off >= PREAMBLE_BYTES && end <= window_len && a.off.is_multiple_of(SLOT_BYTES as u64);
+            let clash = self.sections().iter().take(i).any(|b| {
+                a.kind == b.kind || (a.len > 0 && b.len > 0 && a.off < b.off.saturating_add(b.len) && b.off < end)
+            });
+            if !fits || clash {
+                return Err(LayoutError::Section(a.kind));
+            }
+        }
+        let queues = self.section(SectionKind::QUEUES)?;
+        let need = u64::from(self.queues) * size_of::<QueueDescriptor>() as u64;
+        if self.queues == 0 || need > queues.len {
+            return Err(LayoutError::Section(SectionKind::QUEUES));
+        }
+        for kind in [SectionKind::LINES, SectionKind::CHUNKS, SectionKind::TABLE] {
+            self.section(kind)?;
+        }
+        // The heap is last: a device splits the window there, so that views of the heap cannot alias anything else.
+        let heap = self.section(SectionKind::HEAP)?;
+        if self.sections().iter().any(|s| s.off > heap.off) {
+            return Err(LayoutError::Section(SectionKind::HEAP));
+        }
+        Ok(())
+    }
+
+    /// Copies descriptor `index` out and checks that every line and chunk of it lies in its section.
+    pub fn queue<K>(&self, window: &Window<K>, index: u32) -> Result<QueueDescriptor, LayoutError> {
+        let bad = LayoutError::Queue(index);
+        if index >= self.queues {
+            return Err(bad);
+        }
+        let at = self.section(SectionKind::QUEUES)?.off + u64::from(index) * size_of::<QueueDescriptor>() as u64;
+        let d: QueueDescriptor = window.read(at)?;
+        if !d.is_well_formed() {
+            return Err(bad);
+        }
+        let lines = self.section(SectionKind::LINES)?;
+        let chunks = self.section(SectionKind::CHUNKS)?;
+        let line_ends = [
+            u64::from(d.hot) + SLOT_BYTES as u64,
+            u64::from(d.ring) + u64::from(d.ring_len) * SLOT_BYTES as u64,
+            u64::from(d.side) + u64::from(d.side_len) * SLOT_BYTES as u64,
+        ];
+        for base in [d.req_base, d.rep_base] {
+            for end in line_ends {
+                if base < lines.off || base.checked_add(end).is_none_or(|end| end > lines.off + lines.len) {
+                    return Err(bad);
+                }
+            }
+        }
+        let need = u64::from(d.slots()) * d.chunk_pair();
+        if d.chunks < chunks.off || d.chunks.checked_add(need).is_none_or(|end| end > chunks.off + chunks.len) {
+            return Err(bad);
+        }
+        Ok(d)
+    }
+}
+
+/// Lines of queue `q` behind the hot lines: one odd line more than it needs, which colours the rings (two streams' rings
+/// never start at the same cache set: with an even stride a cold stream's first call took twice as long).
+fn ring_stride(plan: &Plan) -> u64 {
+    let lines = u64::from(plan.ring) + u64::from(plan.tickets);
+    (lines | 1) * SLOT_BYTES as u64
+}
+
+fn lines_bytes(plan: &Plan) -> u64 {
+    let hot = (u64::from(plan.streams) + 1) * HOT_STRIDE;
+    let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;
+    (hot + control).saturating_add(u64::from(plan.streams).saturating_mul(ring_stride(plan)))
+}
+
+fn chunks_before(plan: &Plan, q: u32) -> u64 {
+    let pair = u64::from(plan.chunk) * 2;
+    let control = u64::from(CONTROL_RING + 1) * pair;
+    match q {
+        0 => 0,
+        q => {
+            let slots = 1 + u64::from(plan.ring) + u64::from(plan.tickets);
+            control.saturating_add(u64::from(q - 1).saturating_mul(slots * pair))
+        }
+    }
+}
+
+/// Descriptor `q` of `plan`, lines at `lines`, chunks at `chunks`.
+fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
+    let hot_area = (u64::from(plan.streams) + 1) * HOT_STRIDE;
+    let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;
+    let (ring, ring_len, side_len) = match q {
+        0 => (hot_area, CONTROL_RING, 0),
+        q => (hot_area + control + u64::from(q - 1) * ring_stride(plan), plan.ring, plan.tickets),
+    };
+    QueueDescriptor {
+        req_base: lines,
+        rep_base: lines,
+        chunks: chunks + chunks_before(plan, q),
+        hot: (u64::from(q) * HOT_STRIDE) as u32,
+        ring: ring as u32,
+        ring_len,
+        side: (ring + u64::from(ring_len) * SLOT_BYTES as u64) as u32,
+        side_len,
+        req_chunk: plan.chunk,
+        rep_chunk: plan.chunk,
+        depth: 0,
+        poller: 0,
+        reserved: 0,
+    }
+}

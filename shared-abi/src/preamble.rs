@@ -1,0 +1,266 @@
+//! The first kilobyte of a window: who wrote it, what it holds, how both sides are (abi §3).
+//!
+//! ```text
+//! 0x000 Preamble      host, before the magic word is published
+//! 0x080 HostWords     host, live
+//! 0x0c0 DeviceWords   device, live
+//! 0x100 DeviceFacts   device, before it says ACCEPTED
+//! 0x200 sections      host, before the magic word is published
+//! 0x400 end
+//! ```
+
+use crate::section::Section;
+
+/// "HAMR" in memory; published last, so nothing before it is believed.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"HAMR");
+/// What [`Preamble::byte_order`] reads as on a side with the writer's byte order.
+pub const BYTE_ORDER: u32 = 0x0102_0304;
+/// Bytes before the first section.
+pub const PREAMBLE_BYTES: u64 = 0x400;
+/// Offset of the host's live words.
+pub const HOST_WORDS: u64 = 0x80;
+/// Offset of the device's live words.
+pub const DEVICE_WORDS: u64 = 0xC0;
+/// Offset of the device's facts.
+pub const DEVICE_FACTS: u64 = 0x100;
+/// Offset of the section table.
+pub const SECTIONS: u64 = 0x200;
+/// Entries of the section table.
+pub const MAX_SECTIONS: usize = 16;
+
+/// What the host lays down before a device may look (abi §3.1).
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::KnownLayout,
+    zerocopy::Immutable,
+)]
+#[repr(C)]
+pub struct Preamble {
+    /// [`MAGIC`], published last with Release; read with Acquire.
+    pub magic: u32,
+    /// [`BYTE_ORDER`].
+    pub byte_order: u32,
+    /// Newest ABI version the host speaks.
+    pub abi_max: u32,
+    /// Oldest ABI version the host speaks.
+    pub abi_min: u32,
+    /// Bytes of the window.
+    pub window_len: u64,
+    /// Used entries of the section table.
+    pub sections: u32,
+    /// The id the host gives this device.
+    pub node: u32,
+    /// Features the host would like.
+    pub features_offered: u32,
+    /// Features without which the host will not go on; a subset of the offered.
+    pub features_required: u32,
+    /// Queue pairs, the control stream included.
+    pub queues: u32,
+    /// Process id of the host, for people reading a dump.
+    pub host_pid: u32,
+    /// Fingerprint of the host's handler table: names and signatures.
+    pub fingerprint: u64,
+    /// Zero.
+    pub reserved: [u64; 9],
+}
+const _: () = assert!(size_of::<Preamble>() == 128 && core::mem::offset_of!(Preamble, fingerprint) == 48);
+
+/// Offsets of the words that stay live after the handshake. Each has one writer for life (abi §3.2, §3.3).
+pub mod word {
+    use super::{DEVICE_WORDS, HOST_WORDS};
+
+    /// Host: the device's current life; a device that sees another value than its own leaves (abi §8).
+    pub const EPOCH: u64 = HOST_WORDS;
+    /// Host: a [`super::HostState`].
+    pub const HOST_STATE: u64 = HOST_WORDS + 4;
+    /// Host: stepped by its timer.
+    pub const HOST_ALIVE: u64 = HOST_WORDS + 8;
+    /// Host: queue pairs the device must poll, counted from descriptor 0.
+    pub const OPEN_QUEUES: u64 = HOST_WORDS + 12;
+    /// Host: wait word, even = polling, odd = ring me (abi §7).
+    pub const HOST_WAIT: u64 = HOST_WORDS + 16;
+
+    /// Device: the epoch it serves.
+    pub const EPOCH_ACK: u64 = DEVICE_WORDS;
+    /// Device: a [`super::DeviceState`].
+    pub const DEVICE_STATE: u64 = DEVICE_WORDS + 4;
+    /// Device: stepped by its timer.
+    pub const DEVICE_ALIVE: u64 = DEVICE_WORDS + 8;
+    /// Device: stepped by the dispatcher in every round that found work.
+    pub const DEVICE_PROGRESS: u64 = DEVICE_WORDS + 12;
+    /// Device: wait word.
+    pub const DEVICE_WAIT: u64 = DEVICE_WORDS + 16;
+    /// Device: why it refused, a [`super::Refusal`].
+    pub const REFUSAL: u64 = DEVICE_WORDS + 20;
+    /// Device: two words of detail of the refusal.
+    pub const REFUSAL_DETAIL: u64 = DEVICE_WORDS + 24;
+}
+
+macro_rules! open_enum {
+    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $name:ident = $value:literal => $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $type(pub u32);
+        impl $type {
+            $($(#[$vdoc])* pub const $name: Self = Self($value);)*
+
+            /// A few words for people; unknown values say so.
+            pub const fn text(self) -> &'static str {
+                match self.0 {
+                    $($value => $text,)*
+                    _ => "unknown value",
+                }
+            }
+        }
+    };
+}
+
+open_enum! {
+    /// The host's side of the life cycle (abi §3.4).
+    HostState {
+        /// Laying out; nothing is valid.
+        RESET = 0 => "laying out",
+        /// Magic is published; waits for the device's word.
+        OFFERED = 1 => "offered",
+        /// Accepted the device's facts; calls may come.
+        READY = 2 => "ready",
+        /// Leaving: the device stops serving this epoch.
+        CLOSING = 3 => "closing",
+    }
+}
+
+open_enum! {
+    /// The device's side of the life cycle (abi §3.4).
+    DeviceState {
+        /// Not started, or started and waiting for the magic word.
+        ABSENT = 0 => "absent",
+        /// Looks at the window.
+        CHECKING = 1 => "checking",
+        /// Wrote its facts and its table; waits for READY.
+        ACCEPTED = 2 => "accepted",
+        /// Runs calls.
+        SERVING = 3 => "serving",
+        /// Will not serve; REFUSAL says why.
+        REFUSED = 4 => "refused",
+        /// Stopped serving this epoch in good order.
+        STOPPED = 5 => "stopped",
+        /// Must be reset; the crash record says why.
+        CRASHED = 6 => "crashed",
+    }
+}
+
+open_enum! {
+    /// Why a device refused a window (abi §3.4); the detail words are what it expected, then what came.
+    Refusal {
+        /// It did not.
+        NONE = 0 => "not refused",
+        /// The magic word is another.
+        MAGIC = 1 => "magic word",
+        /// The host has the other byte order.
+        BYTE_ORDER = 2 => "byte order",
+        /// No common ABI version.
+        ABI = 3 => "ABI version",
+        /// The window is shorter than its preamble says.
+        WINDOW_LEN = 4 => "window length",
+        /// A section is missing, out of the window, misaligned or overlapping; detail: kind, 0.
+        SECTION = 5 => "section table",
+        /// A queue pair descriptor is out of its section or malformed; detail: index, 0.
+        QUEUE = 6 => "queue pair descriptor",
+        /// The host requires features that this device lacks; detail: required, available.
+        FEATURES = 7 => "features",
+        /// The handler table does not fit its section; detail: bytes needed, bytes there.
+        TABLE = 8 => "handler table size",
+        /// More queue pairs than the image was built for; detail: limit, wanted.
+        QUEUE_COUNT = 9 => "number of queue pairs",
+        /// The epoch word is zero.
+        EPOCH = 10 => "epoch",
+        /// Two handlers of the image have one name; detail: indices.
+        DUPLICATE = 11 => "two handlers of one name",
+        /// A staging chunk is longer than the image's scratch; detail: limit, wanted.
+        CHUNK = 12 => "staging chunk size",
+    }
+}
+
+/// Feature bits (abi §3.6). A device accepts a subset of what the host offers.
+pub mod feature {
+    /// TICKET requests: long handlers answered in side slots.
+    pub const TICKETS: u32 = 1 << 0;
+    /// EXT deadlines are honoured.
+    pub const DEADLINES: u32 = 1 << 1;
+    /// Doorbells and sleeping (abi §7).
+    pub const DOORBELL: u32 = 1 << 2;
+    /// Logs are written to the LOG section.
+    pub const LOGS: u32 = 1 << 3;
+    /// Faults of a handler end its call only.
+    pub const CONTAIN: u32 = 1 << 4;
+
+    /// Names for dumps, bit 0 first.
+    pub const NAMES: [&str; 5] = ["tickets", "deadlines", "doorbell", "logs", "contain"];
+}
+
+/// What the device says of itself before ACCEPTED (abi §3.3).
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::KnownLayout,
+    zerocopy::Immutable,
+)]
+#[repr(C)]
+pub struct DeviceFacts {
+    /// [`BYTE_ORDER`] as the device writes it.
+    pub byte_order: u32,
+    /// The ABI version the device chose inside both ranges.
+    pub abi: u32,
+    /// Features it accepted.
+    pub features: u32,
+    /// An [`crate::ids::Isa`].
+    pub isa: u32,
+    /// Fingerprint of its handler table: names and signatures.
+    pub fingerprint: u64,
+    /// Handlers in its table.
+    pub handlers: u32,
+    /// Process id of a hosted image; 0 on bare metal.
+    pub pid: u32,
+    /// First 20 bytes of the image's build id; zero when it has none.
+    pub build_id: [u8; 20],
+    /// Zero.
+    pub reserved: u32,
+    /// Board name, UTF-8, padded with zeros.
+    pub board: [u8; 24],
+    /// Memory of the board in bytes; 0 when unknown.
+    pub memory: u64,
+    /// Zero.
+    pub reserved2: [u64; 5],
+}
+const _: () = assert!(size_of::<DeviceFacts>() == 128 && core::mem::offset_of!(DeviceFacts, board) == 56);
+const _: () = assert!(SECTIONS + (MAX_SECTIONS * size_of::<Section>()) as u64 == PREAMBLE_BYTES);
+const _: () = assert!(DEVICE_FACTS + size_of::<DeviceFacts>() as u64 <= SECTIONS);
+
+impl DeviceFacts {
+    /// The board's name without padding; what is not UTF-8 is dropped.
+    pub fn board_name(&self) -> &str {
+        let end = self.board.iter().position(|b| *b == 0).unwrap_or(self.board.len());
+        let bytes = self.board.get(..end).unwrap_or(&[]);
+        core::str::from_utf8(bytes).unwrap_or("?")
+    }
+
+    /// `name` cut to the field.
+    pub fn board_field(name: &str) -> [u8; 24] {
+        let mut field = [0; 24];
+        for (to, from) in field.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        field
+    }
+}

@@ -1,0 +1,85 @@
+//! Queue pair descriptors: where the slots and chunks of one stream lie (abi §4.5).
+
+use crate::slot::SLOT_BYTES;
+
+/// One queue pair. In coherent memory the two bases are equal; across a bus each side polls lines of its own memory.
+///
+/// Slot numbers: 0 is the hot slot, `1..=ring_len` the ring, then the side slots of tickets. Slot `s` owns the chunk pair
+/// at `chunks + s * (req_chunk + rep_chunk)`: request chunk first, reply chunk behind it.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::KnownLayout,
+    zerocopy::Immutable,
+)]
+#[repr(C)]
+pub struct QueueDescriptor {
+    /// Window offset that the line offsets below count from, for request words.
+    pub req_base: u64,
+    /// The same for reply words; equal to `req_base` when coherent.
+    pub rep_base: u64,
+    /// Window offset of the chunks.
+    pub chunks: u64,
+    /// Offset of the hot line from the bases.
+    pub hot: u32,
+    /// Offset of the first ring line from the bases.
+    pub ring: u32,
+    /// Ring lines: a power of two, at least 2.
+    pub ring_len: u32,
+    /// Offset of the first side line from the bases.
+    pub side: u32,
+    /// Side lines, one per ticket.
+    pub side_len: u32,
+    /// Bytes of a request chunk; a multiple of 64, may be 0.
+    pub req_chunk: u32,
+    /// Bytes of a reply chunk; a multiple of 64, may be 0.
+    pub rep_chunk: u32,
+    /// Nesting depth this stream serves (abi §5, rule 19).
+    pub depth: u16,
+    /// Which poller of the responder serves it.
+    pub poller: u16,
+    /// Zero.
+    pub reserved: u64,
+}
+const _: () = assert!(size_of::<QueueDescriptor>() == 64 && core::mem::offset_of!(QueueDescriptor, reserved) == 56);
+
+impl QueueDescriptor {
+    /// Longest ring: a count must not lap a reader inside 24 bits.
+    pub const MAX_RING: u32 = 1 << 16;
+    /// Longest chunk an image must be able to copy out.
+    pub const MAX_CHUNK: u32 = 1 << 14;
+
+    /// Slots of all kinds.
+    pub const fn slots(&self) -> u32 {
+        1 + self.ring_len + self.side_len
+    }
+
+    /// Bytes of the chunk pair of one slot.
+    pub const fn chunk_pair(&self) -> u64 {
+        self.req_chunk as u64 + self.rep_chunk as u64
+    }
+
+    /// Is every field a value that the protocol allows? Offsets are checked against the window by the caller.
+    pub const fn is_well_formed(&self) -> bool {
+        let line = SLOT_BYTES as u32;
+        self.ring_len >= 2
+            && self.ring_len <= Self::MAX_RING
+            && self.ring_len.is_power_of_two()
+            && self.side_len <= Self::MAX_RING
+            && self.hot.is_multiple_of(line)
+            && self.ring.is_multiple_of(line)
+            && self.side.is_multiple_of(line)
+            && self.req_base.is_multiple_of(SLOT_BYTES as u64)
+            && self.rep_base.is_multiple_of(SLOT_BYTES as u64)
+            && self.chunks.is_multiple_of(SLOT_BYTES as u64)
+            && self.req_chunk.is_multiple_of(line)
+            && self.rep_chunk.is_multiple_of(line)
+            && self.req_chunk <= Self::MAX_CHUNK
+            && self.rep_chunk <= Self::MAX_CHUNK
+    }
+}

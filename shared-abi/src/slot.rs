@@ -1,0 +1,311 @@
+//! The 64-byte slot: one request and its answer in one line (abi §4).
+//!
+//! ```text
+//!   0                                     48       52       56       60      64
+//!   | payload, 6 x u64                    | rep_hdr| rep_seq| req_hdr| req_seq|
+//!   | requester, then responder, then ... | responder's     | requester's     |
+//! ```
+//! Header words are plain `u32` with the accessors below: they are loaded once into a private copy, checked, and used.
+
+/// Bytes of one slot; slots are aligned to it.
+pub const SLOT_BYTES: usize = 64;
+/// Bytes of payload in the line, each way.
+pub const INLINE_BYTES: usize = 48;
+/// The payload as words: the unit of every relaxed access.
+pub const INLINE_WORDS: usize = INLINE_BYTES / 8;
+/// Offset of the answer's header.
+pub const REP_HDR: usize = 48;
+/// Offset of the answer's published word.
+pub const REP_SEQ: usize = 52;
+/// Offset of the request's header.
+pub const REQ_HDR: usize = 56;
+/// Offset of the request's published word.
+pub const REQ_SEQ: usize = 60;
+/// Bits of the count in a published word; the epoch tag has the rest.
+pub const COUNT_BITS: u32 = 24;
+
+const _: () = assert!(REQ_SEQ + 4 == SLOT_BYTES && REP_HDR == INLINE_BYTES);
+
+/// Where the arguments or the result lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In the line.
+    Inline,
+    /// In the slot's staging chunk.
+    Chunk,
+    /// In a buffer of the heap.
+    Buffer,
+    /// A value no peer may send.
+    Invalid,
+}
+
+impl Place {
+    const fn from_bits(bits: u32) -> Self {
+        match bits & 3 {
+            0 => Self::Inline,
+            1 => Self::Chunk,
+            2 => Self::Buffer,
+            _ => Self::Invalid,
+        }
+    }
+}
+
+const LEN_SHIFT: u32 = 16;
+const PLACE_SHIFT: u32 = 22;
+
+/// A request's header word (abi §4.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ReqHdr(pub u32);
+
+impl ReqHdr {
+    /// An [`Ext`] precedes everything else in the payload.
+    pub const EXT: u32 = 1 << 24;
+    /// No result is wanted; the line is still answered.
+    pub const ONE_WAY: u32 = 1 << 25;
+    /// The result goes to the side slot that the EXT names.
+    pub const TICKET: u32 = 1 << 26;
+    /// May overtake and be overtaken.
+    pub const UNORDERED: u32 = 1 << 27;
+    /// A reply buffer descriptor follows the argument descriptor.
+    pub const REPLY_BUF: u32 = 1 << 28;
+    /// Must be zero.
+    pub const RESERVED: u32 = 0b11 << 29;
+    /// Set later by the requester: stop if you can.
+    pub const CANCEL: u32 = 1 << 31;
+
+    /// A header for `key` with `len` inline payload bytes (at most 48) and no flags.
+    pub const fn inline(key: crate::ids::HandlerKey, len: usize) -> Self {
+        Self(key.0 as u32 | (len as u32) << LEN_SHIFT)
+    }
+
+    /// The same with the argument descriptor naming a chunk.
+    pub const fn in_chunk(self) -> Self {
+        Self(self.0 | 1 << PLACE_SHIFT)
+    }
+
+    /// The same with the argument descriptor naming a heap buffer.
+    pub const fn in_buffer(self) -> Self {
+        Self(self.0 | 2 << PLACE_SHIFT)
+    }
+
+    /// The same with flag bits set.
+    pub const fn with(self, flags: u32) -> Self {
+        Self(self.0 | flags)
+    }
+
+    /// Which handler.
+    pub const fn key(self) -> crate::ids::HandlerKey {
+        crate::ids::HandlerKey(self.0 as u16)
+    }
+
+    /// Payload bytes in the line; a peer may write up to 63.
+    pub const fn len(self) -> usize {
+        (self.0 >> LEN_SHIFT & 0x3F) as usize
+    }
+
+    /// No payload in the line.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the arguments lie.
+    pub const fn place(self) -> Place {
+        Place::from_bits(self.0 >> PLACE_SHIFT)
+    }
+
+    /// Is any of `flags` set?
+    pub const fn has(self, flags: u32) -> bool {
+        self.0 & flags != 0
+    }
+
+    /// True when it is a short ordered two-way call: everything but key and length is zero.
+    #[inline(always)]
+    pub const fn is_plain(self) -> bool {
+        self.0 >> PLACE_SHIFT == 0
+    }
+}
+
+impl core::fmt::Debug for ReqHdr {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "key {}.{} len {} {:?}", self.key().module(), self.key().index(), self.len(), self.place())?;
+        let names = [
+            (Self::EXT, "EXT"),
+            (Self::ONE_WAY, "ONE_WAY"),
+            (Self::TICKET, "TICKET"),
+            (Self::UNORDERED, "UNORDERED"),
+            (Self::REPLY_BUF, "REPLY_BUF"),
+            (Self::RESERVED, "RESERVED!"),
+            (Self::CANCEL, "CANCEL"),
+        ];
+        write_flags(f, self.0, &names)
+    }
+}
+
+/// An answer's header word (abi §4.3).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RepHdr(pub u32);
+
+impl RepHdr {
+    /// The code is a fault; the payload is a fault report.
+    pub const FAULT: u32 = 1 << 24;
+    /// The code is an active-message reply handler.
+    pub const AM_REPLY: u32 = 1 << 25;
+    /// The request moved to its side slot.
+    pub const TAKEN: u32 = 1 << 26;
+
+    /// An answer of `len` inline bytes (at most 48).
+    #[inline(always)]
+    pub const fn inline(status: crate::status::Status, len: usize) -> Self {
+        Self(status.0 as u32 | (len as u32) << LEN_SHIFT)
+    }
+
+    /// The same with the result descriptor naming the reply chunk.
+    pub const fn in_chunk(self) -> Self {
+        Self(self.0 | 1 << PLACE_SHIFT)
+    }
+
+    /// The same with the result descriptor naming the reply buffer.
+    pub const fn in_buffer(self) -> Self {
+        Self(self.0 | 2 << PLACE_SHIFT)
+    }
+
+    /// The same with flag bits set.
+    pub const fn with(self, flags: u32) -> Self {
+        Self(self.0 | flags)
+    }
+
+    /// What the request came to.
+    pub const fn status(self) -> crate::status::Status {
+        crate::status::Status(self.0 as u16)
+    }
+
+    /// Payload bytes in the line; a peer may write up to 63.
+    pub const fn len(self) -> usize {
+        (self.0 >> LEN_SHIFT & 0x3F) as usize
+    }
+
+    /// No payload in the line.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the result lies.
+    pub const fn place(self) -> Place {
+        Place::from_bits(self.0 >> PLACE_SHIFT)
+    }
+
+    /// Is any of `flags` set?
+    pub const fn has(self, flags: u32) -> bool {
+        self.0 & flags != 0
+    }
+}
+
+impl core::fmt::Debug for RepHdr {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} len {} {:?}", self.status().name(), self.len(), self.place())?;
+        write_flags(f, self.0, &[(Self::FAULT, "FAULT"), (Self::AM_REPLY, "AM_REPLY"), (Self::TAKEN, "TAKEN")])
+    }
+}
+
+fn write_flags(f: &mut core::fmt::Formatter<'_>, bits: u32, names: &[(u32, &str)]) -> core::fmt::Result {
+    for (bit, name) in names {
+        if bits & bit != 0 {
+            write!(f, " {name}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The published word: epoch tag and count together, so that neither tears from the other (abi §4.1).
+///
+/// `count_bits` is 24 on the wire; a model explores the wrap with 2.
+#[inline(always)]
+pub const fn seq(tag: u8, count: u32, count_bits: u32) -> u32 {
+    (tag as u32) << 24 | count & ((1 << count_bits) - 1)
+}
+
+/// The epoch tag of a published word.
+pub const fn seq_tag(word: u32) -> u8 {
+    (word >> 24) as u8
+}
+
+/// The count of a published word.
+pub const fn seq_count(word: u32) -> u32 {
+    word & 0x00FF_FFFF
+}
+
+/// Optional first 16 payload bytes of a request (abi §4.4).
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    Default,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::KnownLayout,
+    zerocopy::Immutable,
+)]
+#[repr(C)]
+pub struct Ext {
+    /// Microseconds the device may spend from the moment it starts the request; 0 is no limit.
+    pub deadline_us: u32,
+    /// The published word that the side slot's answer will carry.
+    pub ticket_seq: u32,
+    /// The side slot of a TICKET request.
+    pub ticket: u16,
+    /// Reserved for previous-result chaining; zero.
+    pub chain: u16,
+    /// Correlation id for traces; 0 is none.
+    pub trace: u32,
+}
+const _: () = assert!(size_of::<Ext>() == 16 && core::mem::offset_of!(Ext, trace) == 12);
+
+/// Where bytes lie: argument descriptor and result descriptor (abi §4.4).
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    Default,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::KnownLayout,
+    zerocopy::Immutable,
+)]
+#[repr(C)]
+pub struct Descriptor {
+    /// Byte offset in the heap section; 0 for a chunk.
+    pub off: u64,
+    /// Bytes (of a reply buffer: its capacity).
+    pub len: u64,
+}
+const _: () = assert!(size_of::<Descriptor>() == 16 && core::mem::offset_of!(Descriptor, len) == 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::HandlerKey;
+    use crate::status::Status;
+
+    #[test]
+    fn headers_keep_their_fields_apart() {
+        let h = ReqHdr::inline(HandlerKey(0x2ABC), 48);
+        assert!(h.is_plain());
+        assert_eq!((h.key().module(), h.key().index(), h.len(), h.place()), (2, 0xABC, 48, Place::Inline));
+        let h = h.in_chunk().with(ReqHdr::TICKET | ReqHdr::EXT);
+        assert_eq!((h.place(), h.has(ReqHdr::TICKET), h.has(ReqHdr::CANCEL)), (Place::Chunk, true, false));
+        assert!(!h.is_plain());
+        let r = RepHdr::inline(Status::PANIC, 16).in_chunk().with(RepHdr::FAULT);
+        assert_eq!((r.status(), r.len(), r.place()), (Status::PANIC, 16, Place::Chunk));
+    }
+
+    #[test]
+    fn a_seq_wraps_inside_its_count() {
+        assert_eq!(seq(3, 0x0100_0001, COUNT_BITS), 3 << 24 | 1);
+        assert_eq!(seq(3, 5, 2), 3 << 24 | 1);
+        assert_eq!((seq_tag(0x0300_0001), seq_count(0x0300_0001)), (3, 1));
+    }
+}

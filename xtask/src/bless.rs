@@ -1,0 +1,17 @@
+//! `cargo xtask bless`: rewrites the golden files from what the code does now. Only for bytes that no released ABI
+//! version promises: for those, a golden test that fails asks for the change to be taken back.
+
+use crate::{Error, child, no_arguments};
+use std::time::Duration;
+
+/// Runs the golden tests in the mode in which they write instead of compare.
+pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
+    no_arguments(arguments)?;
+    let mut command = child::cargo();
+    command
+        .args(["test", "--package", "hamr-tests", "--test", "golden"])
+        .env("HAMR_BLESS", "1");
+    child::run(&mut command, Duration::from_secs(900))?;
+    println!("golden files rewritten: read `git diff tests/golden` before you commit");
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Children with a time limit. Each gets a process group of its own, so that what it started can be ended with it,
+//! and a guard that ends the group when this process is killed or interrupted first.
+
+use crate::Error;
+use crate::process::{self, Process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a child may take to follow a polite signal. Test runners need it to end their tests, which have process
+/// groups of their own.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long an ended child's output may stay open; only a process that it left behind holds it longer.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The cargo that runs this task.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(crate::root());
+    command
+}
+
+/// Whether a program of this name is in `PATH` or among cargo's own.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    let cargo_home = std::env::var_os("CARGO_HOME").map(Into::into).or(home);
+    let cargo_bin = cargo_home.map(|folder| folder.join("bin"));
+    std::env::split_paths(&path)
+        .chain(cargo_bin)
+        .any(|folder| folder.join(program).is_file())
+}
+
+/// Runs a child with our output; an error names it, and what became of it.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<(), Error> {
+    let child = spawn(command)?;
+    let status = wait(child, command, limit)?;
+    judge(command, status)
+}
+
+/// Like [`run`], and returns what the child wrote to its standard output.
+pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<String, Error> {
+    let mut child = spawn(command.stdout(Stdio::piped()))?;
+    let (sender, receiver) = mpsc::channel();
+    if let Some(mut pipe) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // A read error ends the text early; the exit status tells whether that matters.
+            let _ = pipe.read_to_end(&mut bytes);
+            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        });
+    }
+    let status = wait(child, command, limit)?;
+    judge(command, status)?;
+    receiver
+        .recv_timeout(DRAIN)
+        .map_err(|_| Error::Failed(format!("{}: output stayed open", name(command))))
+}
+
+/// Like [`run`], passes the child's standard error on, and returns its last line that `keep` accepts.
+pub(crate) fn run_keeping(
+    command: &mut Command,
+    limit: Duration,
+    keep: fn(&str) -> bool,
+) -> (Result<(), Error>, Option<String>) {
+    let mut child = match spawn(command.stderr(Stdio::piped())) {
+        Ok(child) => child,
+        Err(error) => return (Err(error), None),
+    };
+    let (sender, receiver) = mpsc::channel();
+    if let Some(pipe) = child.stderr.take() {
+        std::thread::spawn(move || {
+            let mut kept = None;
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                if keep(&line) {
+                    kept = Some(line.trim().to_owned());
+                }
+            }
+            let _ = sender.send(kept);
+        });
+    }
+    let result = wait(child, command, limit).and_then(|status| judge(command, status));
+    (result, receiver.recv_timeout(DRAIN).ok().flatten())
+}
+
+fn spawn(command: &mut Command) -> Result<Child, Error> {
+    command
+        .stdin(Stdio::null())
+        .process_group(0)
+        .env(process::MARK, process::mark());
+    command
+        .spawn()
+        .map_err(|error| Error::Failed(format!("{}: cannot be started: {error}", name(command))))
+}
+
+fn wait(mut child: Child, command: &Command, limit: Duration) -> Result<ExitStatus, Error> {
+    let guard = Guard::new(child.id());
+    let ended = wait_until(&mut child, Instant::now() + limit);
+    if let Ok(None) = ended {
+        end(&mut child);
+    }
+    if let Some(guard) = guard {
+        guard.release();
+    }
+    match ended {
+        Ok(Some(status)) => Ok(status),
+        Ok(None) => Err(Error::Failed(format!(
+            "{}: not done after {} s, ended",
+            name(command),
+            limit.as_secs()
+        ))),
+        Err(error) => Err(Error::Failed(format!(
+            "{}: cannot be waited for: {error}",
+            name(command)
+        ))),
+    }
+}
+
+fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// Ends the child and all below it: first politely, then for certain. The list is taken beforehand, because what loses
+/// its parent can no longer be found from here.
+fn end(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    let below = process::below(child.id());
+    process::signal("TERM", &group);
+    let _ = wait_until(child, Instant::now() + GRACE);
+    process::signal("KILL", &group);
+    for process in below.into_iter().filter(|process| Process::runs(*process)) {
+        process::signal("KILL", &process.id.to_string());
+    }
+    let _ = child.wait();
+}
+
+fn judge(command: &Command, status: ExitStatus) -> Result<(), Error> {
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Error::Failed(format!("{}: {status}", name(command))))
+    }
+}
+
+/// The command as a person would type it.
+fn name(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Ends the child's group when this process goes away without having said that the child is done. An interrupt from
+/// the terminal reaches only our group, not the child's, and a handler for it would need `unsafe`: a shell that reads
+/// from a pipe notices every kind of death.
+struct Guard {
+    shell: Child,
+    pipe: ChildStdin,
+}
+
+impl Guard {
+    fn new(group: u32) -> Option<Self> {
+        let script =
+            "read -r done || { kill -s TERM -- \"-$1\"; sleep 5; kill -s KILL -- \"-$1\"; }";
+        let mut shell = Command::new("sh")
+            .args(["-c", script, "sh", &group.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .ok()?;
+        let pipe = shell.stdin.take()?;
+        Some(Self { shell, pipe })
+    }
+
+    fn release(mut self) {
+        let _ = self.pipe.write_all(b"done\n");
+        drop(self.pipe);
+        let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_is_captured_and_failure_named() {
+        assert_eq!(
+            capture(&mut shell("echo four"), Duration::from_secs(10)).expect("echo"),
+            "four\n"
+        );
+        let error =
+            run(&mut shell("exit 3"), Duration::from_secs(10)).expect_err("it exits with 3");
+        assert!(error.to_string().contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn a_late_child_is_ended_with_all_it_started() {
+        // The grandchild ignores the polite signal and has left the group: only the list of ids finds it.
+        let script = "setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & sleep 60";
+        let started = Instant::now();
+        let error =
+            run(&mut shell(script), Duration::from_millis(500)).expect_err("it sleeps too long");
+        assert!(error.to_string().contains("not done after"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(30));
+        // Concurrent tests of this process have children of their own: look for ours by what it runs.
+        let left = process::all()
+            .into_iter()
+            .filter(|process| process.is_marked());
+        let left: Vec<String> = left
+            .map(Process::command_line)
+            .filter(|line| line.contains("trap"))
+            .collect();
+        assert_eq!(left, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_last_kept_line_of_stderr_is_returned() {
+        let mut command = shell("echo 'Summary 1' >&2; echo other >&2; echo 'Summary 2' >&2");
+        let (result, kept) = run_keeping(&mut command, Duration::from_secs(10), |line| {
+            line.contains("Summary")
+        });
+        assert!(result.is_ok());
+        assert_eq!(kept.as_deref(), Some("Summary 2"));
+    }
+}

@@ -1,0 +1,176 @@
+//! What `/proc` says about running processes: enough to find the ones that a run of ours started.
+//!
+//! A process that outlives its parent is adopted by init, so the parent chain alone loses exactly the processes that
+//! matter. Every child therefore carries a mark in its environment, which its own children inherit.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The environment variable that children of this run carry.
+pub(crate) const MARK: &str = "HAMR_XTASK_RUN";
+
+/// One process. Ids are reused, so the start time belongs to its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    /// Process id.
+    pub(crate) id: u32,
+    /// Id of the parent when it was read; 1 for an orphan.
+    pub(crate) parent: u32,
+    /// Clock ticks after boot.
+    started: u64,
+}
+
+impl Process {
+    /// The process with this id, if it runs.
+    pub(crate) fn find(id: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The second field is the program's name in parentheses and may hold blanks and parentheses itself.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let mut fields = fields.split_whitespace();
+        let parent = fields.nth(1)?.parse().ok()?;
+        let started = fields.nth(17)?.parse().ok()?;
+        Some(Self {
+            id,
+            parent,
+            started,
+        })
+    }
+
+    /// Whether this very process, not a later one with its id, still runs.
+    pub(crate) fn runs(self) -> bool {
+        Self::find(self.id).is_some_and(|now| now.started == self.started)
+    }
+
+    /// Same process, whoever its parent is now.
+    pub(crate) fn is(self, other: Self) -> bool {
+        self.id == other.id && self.started == other.started
+    }
+
+    /// Path of the program; `None` for zombies and for processes of other users.
+    pub(crate) fn program(self) -> Option<PathBuf> {
+        fs::read_link(format!("/proc/{}/exe", self.id)).ok()
+    }
+
+    /// Command line with blanks between the arguments.
+    pub(crate) fn command_line(self) -> String {
+        let bytes = fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes)
+            .replace('\0', " ")
+            .trim_end()
+            .to_owned()
+    }
+
+    /// Whether it inherited this run's mark.
+    pub(crate) fn is_marked(self) -> bool {
+        let wanted = format!("{MARK}={}", mark());
+        fs::read(format!("/proc/{}/environ", self.id)).is_ok_and(|bytes| {
+            bytes
+                .split(|&b| b == 0)
+                .any(|entry| entry == wanted.as_bytes())
+        })
+    }
+
+    /// Whether its program lies inside `folder`.
+    pub(crate) fn runs_from(self, folder: &Path) -> bool {
+        self.program()
+            .is_some_and(|program| program.starts_with(folder))
+    }
+}
+
+/// The value of [`MARK`] for this run: unique while this process lives and after it.
+pub(crate) fn mark() -> &'static str {
+    static VALUE: OnceLock<String> = OnceLock::new();
+    VALUE.get_or_init(|| {
+        let id = std::process::id();
+        let started = Process::find(id).map_or(0, |process| process.started);
+        format!("{id}-{started}")
+    })
+}
+
+/// Every process that can be seen.
+pub(crate) fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(Process::find)
+        .collect()
+}
+
+/// Everything below `ancestor` in the parent chain, itself not included.
+pub(crate) fn below(ancestor: u32) -> Vec<Process> {
+    let processes = all();
+    let parents: HashMap<u32, u32> = processes
+        .iter()
+        .map(|process| (process.id, process.parent))
+        .collect();
+    let is_below = |process: &Process| {
+        let mut at = process.parent;
+        // Bounded: the table was not read at one instant, so a reused id could close a circle.
+        for _ in 0..parents.len() {
+            if at == ancestor {
+                return true;
+            }
+            match parents.get(&at) {
+                Some(&parent) => at = parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    processes.iter().copied().filter(is_below).collect()
+}
+
+/// Sends a signal by name to a process id, or to a process group as `-ID`. Through the shell's builtin: the standard
+/// library has no call for it, and a minimal container has no `kill` program. A target that is gone is no error.
+pub(crate) fn signal(name: &str, target: &str) {
+    let _ = Command::new("sh")
+        .args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_with_its_parent() {
+        let me = Process::find(std::process::id()).expect("/proc shows this process");
+        assert_eq!(me.parent, std::os::unix::process::parent_id());
+        assert!(me.runs());
+        assert!(all().iter().any(|process| process.is(me)));
+        let program = std::env::current_exe().expect("a path");
+        assert!(me.runs_from(program.parent().expect("a folder")));
+    }
+
+    #[test]
+    fn a_child_is_below_us_and_marked() {
+        let mut child = Command::new("sleep")
+            .arg("30")
+            .env(MARK, mark())
+            .spawn()
+            .expect("sleep is part of every system");
+        let found = below(std::process::id())
+            .into_iter()
+            .find(|process| process.id == child.id());
+        // The fork is visible before its exec has replaced the environment; wait for the program.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while found.is_some_and(|process| !process.is_marked())
+            && std::time::Instant::now() < deadline
+        {
+            std::thread::yield_now();
+        }
+        let marked = found.is_some_and(Process::is_marked);
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        assert!(marked);
+        assert!(!found.is_some_and(Process::runs));
+    }
+}

@@ -1,0 +1,115 @@
+//! Step `arrows`: which package may use which. `ARCHITECTURE.md` draws it; this table holds it. Left may use right,
+//! nothing points back, and the libraries never use `hamr-kernels`: what we demonstrate must not become what users
+//! link. Tests may use anything, so dev-dependencies are not looked at.
+
+use crate::Error;
+use crate::metadata::{Metadata, Package};
+
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("hamr-shared-abi", &[]),
+    ("hamr-comm-macros", &[]),
+    ("hamr-linker", &[]),
+    ("hamr-comm", &["hamr-shared-abi", "hamr-comm-macros"]),
+    ("hamr-kernels", &["hamr-comm"]),
+    ("hamr-device-fw", &["hamr-comm"]),
+    (
+        "hamr-device-fw-demo",
+        &["hamr-device-fw", "hamr-kernels", "hamr-linker"],
+    ),
+    ("hamr", &["hamr-comm"]),
+    ("hamr-cli", &["hamr", "hamr-kernels"]),
+    ("xtask", &["hamr"]),
+];
+
+/// The package with cross-crate tests, which may use everything.
+const TESTS: &str = "hamr-tests";
+
+/// Checks every edge between packages of the workspace.
+pub(crate) fn check(metadata: &Metadata) -> Result<String, Error> {
+    let ours: Vec<&Package> = metadata.ours().collect();
+    let faults = faults(&ours);
+    for fault in &faults {
+        println!("{fault}");
+    }
+    match faults.first() {
+        None => Ok(format!("{} packages", ours.len())),
+        Some(first) => Err(Error::Failed(first.clone())),
+    }
+}
+
+fn faults(ours: &[&Package]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for package in ours.iter().filter(|package| package.name != TESTS) {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
+            faults.push(format!(
+                "{}: a new package needs its row in xtask/src/test/arrows.rs",
+                package.name
+            ));
+            continue;
+        };
+        let inside = package
+            .needs
+            .iter()
+            .filter(|needed| ours.iter().any(|ours| ours.name == **needed));
+        for needed in inside.filter(|needed| !allowed.contains(&needed.as_str())) {
+            faults.push(format!(
+                "{} -> {needed}: not an arrow of ARCHITECTURE.md, which lets {} use {}",
+                package.name,
+                package.name,
+                if allowed.is_empty() {
+                    "no other package".to_owned()
+                } else {
+                    format!("only {}", allowed.join(", "))
+                },
+            ));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, needs: &[&str]) -> Package {
+        Package {
+            name: name.to_owned(),
+            version: "0.0.1".to_owned(),
+            is_ours: true,
+            license: None,
+            features: Vec::new(),
+            needs: needs.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn an_edge_outside_the_table_is_named() {
+        let (kernels, comm) = (
+            package("hamr-kernels", &["hamr-comm"]),
+            package("hamr-comm", &["hamr-kernels", "spin"]),
+        );
+        let faults = faults(&[&kernels, &comm]);
+        assert_eq!(faults.len(), 1);
+        assert!(
+            faults[0].starts_with("hamr-comm -> hamr-kernels"),
+            "{faults:?}"
+        );
+    }
+
+    #[test]
+    fn tests_may_use_everything_and_strangers_need_a_row() {
+        let (tests, stranger) = (package("hamr-tests", &["xtask"]), package("hamr-new", &[]));
+        let faults = faults(&[&tests, &stranger, &package("xtask", &[])]);
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].starts_with("hamr-new: "), "{faults:?}");
+    }
+
+    #[test]
+    fn the_table_has_no_circle() {
+        // Each row names only packages of rows above it.
+        for (row, (name, allowed)) in ALLOWED.iter().enumerate() {
+            let above = |wanted: &str| ALLOWED[..row].iter().any(|(name, _)| *name == wanted);
+            assert!(allowed.iter().all(|wanted| above(wanted)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a suite of tests may not leave behind: a process, an entry of `/dev/shm`, a window (`hamr:` memfd). Looked up
+//! before and after every suite, so that a device that outlives its host fails the run that made it.
+
+use crate::process::{self, Process};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A device notices its host's death through a socket; give it the time to do so and to exit.
+const GRACE: Duration = Duration::from_secs(5);
+const SHARED: &str = "/dev/shm";
+/// How the kernel spells a memfd that we named.
+const WINDOW: &str = "/memfd:hamr:";
+
+/// What there was before a suite ran.
+pub(crate) struct Before {
+    target: PathBuf,
+    seen: Seen,
+}
+
+impl Before {
+    /// Looks around. `target` is the folder that programs of ours run from.
+    pub(crate) fn look(target: &Path) -> Self {
+        Self {
+            target: target.to_owned(),
+            seen: Seen::now(),
+        }
+    }
+
+    /// What is there now and was not before, one description each, after waiting a little for it to go.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let deadline = Instant::now() + GRACE;
+        loop {
+            let left = self.compare(&Seen::now());
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn compare(&self, now: &Seen) -> Vec<String> {
+        let is_new = |process: &Process| !self.seen.processes.iter().any(|old| old.is(*process));
+        let below: HashSet<u32> = process::below(std::process::id())
+            .iter()
+            .map(|process| process.id)
+            .collect();
+        let is_ours = |process: &Process| {
+            is_new(process)
+                && (below.contains(&process.id)
+                    || process.is_marked()
+                    || process.runs_from(&self.target))
+        };
+        let processes = now.processes.iter().filter(|process| is_ours(process));
+        let mut left: Vec<String> = processes
+            .map(|process| format!("process {}: {}", process.id, process.command_line()))
+            .collect();
+
+        // A new window in the hands of a process with a living parent that is none of ours is somebody else's run.
+        let windows = now
+            .files
+            .iter()
+            .filter(|file| file.is_window() && !self.seen.files.contains(file));
+        let windows = windows.filter(|file| {
+            is_ours(&file.holder) || file.holder.parent == 1 && is_new(&file.holder)
+        });
+        left.extend(
+            windows.map(|file| format!("window {} held by process {}", file.link, file.holder.id)),
+        );
+
+        let entries = now.shared.difference(&self.seen.shared).filter(|entry| {
+            let mut holders = now
+                .files
+                .iter()
+                .filter(|file| Path::new(&file.link) == entry.as_path());
+            !holders.any(|file| !is_ours(&file.holder))
+        });
+        left.extend(entries.map(|entry| format!("shared memory {}", entry.display())));
+        left
+    }
+}
+
+/// A file of shared memory that a process has open.
+#[derive(PartialEq, Eq, Hash)]
+struct Held {
+    holder: Process,
+    link: String,
+}
+
+impl Held {
+    fn is_window(&self) -> bool {
+        self.link.starts_with(WINDOW)
+    }
+}
+
+struct Seen {
+    processes: Vec<Process>,
+    files: HashSet<Held>,
+    shared: HashSet<PathBuf>,
+}
+
+impl Seen {
+    fn now() -> Self {
+        let me = std::process::id();
+        let processes: Vec<Process> = process::all()
+            .into_iter()
+            .filter(|process| process.id != me)
+            .collect();
+        let files = processes
+            .iter()
+            .flat_map(|&process| held_by(process))
+            .collect();
+        let shared = fs::read_dir(SHARED).map_or_else(
+            |_| HashSet::new(),
+            |entries| entries.flatten().map(|entry| entry.path()).collect(),
+        );
+        Self {
+            processes,
+            files,
+            shared,
+        }
+    }
+}
+
+/// Nothing for processes of other users, whose descriptors cannot be read.
+fn held_by(holder: Process) -> Vec<Held> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", holder.id)) else {
+        return Vec::new();
+    };
+    let links = entries
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    links
+        .map(|link| link.to_string_lossy().into_owned())
+        .filter(|link| link.starts_with(WINDOW) || link.starts_with(SHARED))
+        .map(|link| Held { holder, link })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn left_by(target: &Path, work: impl FnOnce()) -> Vec<String> {
+        let before = Before::look(target);
+        work();
+        before.compare(&Seen::now())
+    }
+
+    #[test]
+    fn a_marked_orphan_and_a_shared_file_are_named() {
+        let entry = format!("{SHARED}/hamr-xtask-test-{}", std::process::id());
+        let script = "sleep 43 & echo $!";
+        let mut orphan = String::new();
+        let left = left_by(Path::new("/nowhere"), || {
+            fs::write(&entry, "").expect("shared memory can be written");
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", script])
+                .env(process::MARK, process::mark());
+            // The orphan inherits the pipe; only the first line is ours to wait for.
+            let mut child = shell
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .expect("a shell");
+            let mut pipe = std::io::BufReader::new(child.stdout.take().expect("piped"));
+            std::io::BufRead::read_line(&mut pipe, &mut orphan).expect("the id");
+            child.wait().expect("our own child");
+        });
+        let orphan = orphan.trim();
+        let is_named = |needle: &str| left.iter().any(|line| line.starts_with(needle));
+        let (process, shared) = (
+            is_named(&format!("process {orphan}: ")),
+            is_named(&format!("shared memory {entry}")),
+        );
+        process::signal("KILL", orphan);
+        fs::remove_file(&entry).expect("it is ours");
+        assert!(process && shared, "{left:?}");
+    }
+
+    #[test]
+    fn a_tidy_suite_leaves_nothing_of_its_own() {
+        // Concurrent tests of this process have children; only what this closure started may count.
+        let mut id = 0;
+        let left = left_by(Path::new("/nowhere"), || {
+            let mut child = Command::new("true")
+                .spawn()
+                .expect("true is part of every system");
+            id = child.id();
+            child.wait().expect("our own child");
+        });
+        assert!(
+            !left
+                .iter()
+                .any(|line| line.starts_with(&format!("process {id}: "))),
+            "{left:?}"
+        );
+    }
+}
