@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::migrate::{Decoder, Encoder, Malformed, Migratable, join_shapes};
+use crate::migrate::{Decoder, Encoder, Malformed, Migratable, Name, join_shapes};
 use bytemuck::Pod;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
@@ -109,6 +109,15 @@ impl<T: Element> BufferPtr<T> {
     }
 }
 
+/// A buffer that a value names, for whoever must check and hold it while the call runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NamedBuffer {
+    /// The pointer.
+    pub wire: WireBuffer,
+    /// Its extent, which the element type gives.
+    pub bytes: u64,
+}
+
 /// A buffer to be read by a handler.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<T>(pub(crate) BufferPtr<T>);
@@ -119,6 +128,7 @@ pub struct Write<T>(pub(crate) BufferPtr<T>);
 impl<T: Element> Migratable for BufferPtr<T> {
     const SIZE: Option<usize> = Some(16);
     const SHAPE: u64 = join_shapes("BufferPtr", &[T::SHAPE]);
+    const TYPE_NAME: &'static str = const { Name::new("BufferPtr<").then(T::TYPE_NAME).then(">") }.as_str();
     const HAS_BUFFERS: bool = true;
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
@@ -130,7 +140,7 @@ impl<T: Element> Migratable for BufferPtr<T> {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         Ok(Self::from_wire(WireBuffer::from_words(Migratable::decode(from)?)))
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
-        visit(self.wire);
+    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
+        visit(NamedBuffer { wire: self.wire, bytes: self.bytes() });
     }
 }

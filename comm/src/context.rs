@@ -3,6 +3,7 @@
 use crate::buffer::{BufferPtr, Element, Read, Write};
 use crate::fault::Fault;
 use crate::resource::Resource;
+use core::cell::Cell;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::slot::ReqHdr;
 use hamr_shared_abi::window::{Claim, Claimed, Heap, Lent, Word, Words};
@@ -15,6 +16,8 @@ pub struct Context<'c> {
     pub(crate) node: NodeId,
     /// Header word of the running call's slot, where the requester may set CANCEL.
     pub(crate) cancel: Option<Word<'c>>,
+    /// The handler asked and was told so: its answer is `Cancelled`.
+    pub(crate) saw_cancel: Cell<bool>,
     pub(crate) deadline_us: u32,
     /// Counts calls of this poller; tells a resource left behind by an abandoned call from one in use.
     pub(crate) serial: u32,
@@ -23,7 +26,7 @@ pub struct Context<'c> {
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
     pub fn new(heap: Heap<Lent<'c>>, node: NodeId) -> Self {
-        Self { heap, node, cancel: None, deadline_us: 0, serial: 0 }
+        Self { heap, node, cancel: None, saw_cancel: Cell::new(false), deadline_us: 0, serial: 0 }
     }
 
     /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`
@@ -83,10 +86,12 @@ impl<'c> Context<'c> {
         Isa::of_this_build()
     }
 
-    /// Was the running call cancelled? A long handler asks now and then, and returns early; the answer is then
-    /// `Cancelled` whatever it returns.
+    /// Was the running call cancelled? A long handler asks now and then and returns early; once it was told so, the
+    /// call's outcome is `Cancelled`, whatever it returns.
     pub fn cancelled(&self) -> bool {
-        self.cancel.is_some_and(|word| ReqHdr(word.load()).has(ReqHdr::CANCEL))
+        let cancelled = self.cancel.is_some_and(|word| ReqHdr(word.load()).has(ReqHdr::CANCEL));
+        self.saw_cancel.set(self.saw_cancel.get() || cancelled);
+        cancelled
     }
 
     /// The time budget the caller gave this call, in microseconds; 0 for none.

@@ -3,19 +3,20 @@
 //! A fault travels as a status code, three numbers and a short text. The numbers carry expected and got; the host turns
 //! them into a sentence, so that an image needs no formatting code.
 
-use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
+use crate::migrate::{Encoder, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
-/// Bytes of text in a fault; longer text is cut at a character boundary.
-pub const FAULT_TEXT: usize = 160;
+/// Bytes of text in a handler's own fault; longer text is cut at a character boundary. Small, because every
+/// `Result<_, Fault>` is at least this large. A panic's message does not pass through here and may be longer.
+pub const FAULT_TEXT: usize = 80;
 
 /// A call ended without a value. Handlers return it as their error, or make one with [`Fault::msg`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// What kind.
     pub status: Status,
-    /// Numbers that belong to the kind; see [`Fault::fmt`](core::fmt::Display).
+    /// Numbers that belong to the kind; [`explain`] says them.
     pub numbers: [u64; 3],
     /// A few words, or empty.
     pub text: heapless::String<FAULT_TEXT>,
@@ -27,7 +28,7 @@ impl Fault {
         Self { status, numbers, text: heapless::String::new() }
     }
 
-    /// A handler's own fault: "failed", with a reason. Text beyond 160 bytes is cut.
+    /// A handler's own fault: "failed", with a reason. Text beyond 80 bytes is cut.
     pub fn msg(text: &str) -> Self {
         Self::with_text(Status::FAILED, text)
     }
@@ -47,20 +48,6 @@ impl Fault {
     pub fn encode(&self, out: &mut Encoder<'_>) {
         self.numbers.encode(out);
         out.bytes(self.text.as_bytes());
-    }
-
-    /// Reads the wire form; what is not UTF-8 in the text becomes '?'.
-    pub fn decode(status: Status, from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let numbers = Migratable::decode(from)?;
-        let mut fault = Self::new(status, numbers);
-        for chunk in from.rest().utf8_chunks() {
-            for c in chunk.valid().chars().chain((!chunk.invalid().is_empty()).then_some('?')) {
-                if fault.text.push(c).is_err() {
-                    return Ok(fault);
-                }
-            }
-        }
-        Ok(fault)
     }
 }
 
@@ -99,24 +86,29 @@ impl Fault {
 
 impl core::fmt::Display for Fault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [kind, a, b] = self.numbers;
-        match (self.status, kind) {
-            (Status::BAD_BUFFER, bad_buffer::OUTSIDE) => {
-                write!(f, "buffer ends at byte {a:#x}, the device's heap at {b:#x}")?;
-            }
-            (Status::BAD_BUFFER, bad_buffer::OVERLAP) => {
-                write!(f, "buffers {a} and {b} of one view overlap and one is written")?;
-            }
-            (Status::BAD_BUFFER, bad_buffer::MISALIGNED) => {
-                write!(f, "buffer at byte {a:#x} of the heap is not a whole number of elements aligned to {b}")?;
-            }
-            (Status::BAD_BUFFER, bad_buffer::FOREIGN) => write!(f, "buffer of node {a} used on node {b}")?,
-            (status, _) => f.write_str(status.text())?,
-        }
+        explain(self.status, self.numbers, f)?;
         if !self.text.is_empty() {
             write!(f, ": {}", self.text)?;
         }
         Ok(())
+    }
+}
+
+/// Says what a fault's status and numbers mean, with expected and got.
+pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+    let [kind, a, b] = numbers;
+    match (status, kind) {
+        (Status::BAD_BUFFER, bad_buffer::OUTSIDE) => {
+            write!(f, "buffer ends at byte {a:#x}, the memory it may use at {b:#x}")
+        }
+        (Status::BAD_BUFFER, bad_buffer::OVERLAP) => {
+            write!(f, "buffers {a} and {b} of one view overlap and one is written")
+        }
+        (Status::BAD_BUFFER, bad_buffer::MISALIGNED) => {
+            write!(f, "buffer at byte {a:#x} of the heap is not a whole number of elements aligned to {b}")
+        }
+        (Status::BAD_BUFFER, bad_buffer::FOREIGN) => write!(f, "buffer of node {a} used on node {b}"),
+        (status, _) => f.write_str(status.text()),
     }
 }
 

@@ -89,6 +89,18 @@ impl<'s> Frame<'s> {
         Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
     }
 
+    /// A fault with text that may be longer than a [`Fault`] holds (a panic's message); cut to the scratch memory.
+    pub fn fault_text(&mut self, status: Status, text: &str) -> Reply {
+        let numbers = [0u64; 3];
+        let room = self.scratch.len().saturating_sub(size_of_val(&numbers));
+        let text = text.as_bytes().get(..room).unwrap_or(text.as_bytes());
+        let reply = self.long_value(status, |out| {
+            numbers.encode(out);
+            out.bytes(text);
+        });
+        Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
+    }
+
     fn long_value(&mut self, status: Status, encode: impl Fn(&mut Encoder<'_>)) -> Reply {
         let mut out = Encoder::new(self.scratch);
         encode(&mut out);

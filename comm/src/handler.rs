@@ -9,16 +9,16 @@ use crate::fault::Fault;
 use crate::frame::{Frame, Reply};
 use crate::migrate::{Decoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::table::record_flag;
+use hamr_shared_abi::table::{hash, hash_join, record_flag};
 
 /// A function callable across the link. Implemented by `#[offload]`, by nobody else.
 pub trait Handler: 'static {
     /// Path and type arguments, for people: `my_kernels::fill<f64>`.
     const NAME: &'static str;
     /// Hash of path and type arguments: what a host looks up.
-    const ID: u64;
+    const ID: u64 = hash(Self::NAME.as_bytes());
     /// Hash of argument, result and error types.
-    const SIGNATURE: u64;
+    const SIGNATURE: u64 = hash_join(<Self::Args as Migratable>::SHAPE, <Self::Output as HandlerResult>::SHAPE);
     /// Hash of the source tokens.
     const BODY: u64;
     /// Bits of [`record_flag`].
@@ -63,7 +63,8 @@ pub type ErrorOf<H> = <<H as Handler>::Output as HandlerResult>::Error;
 /// What a handler may return: a `Migratable`, or a `Result` of one whose error is [`Fault`] or a `Migratable`.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
-    note = "return a `Migratable` value, or `Result<value, error>` with a `Migratable` error or `Fault`"
+    note = "return a `Migratable` value, or `Result<value, error>` with a `Migratable` error or `Fault`",
+    note = "for a `Vec`, let the handler write into a `BufferPtr<T>` argument; for short text return `heapless::String<N>`"
 )]
 pub trait HandlerResult {
     /// What the caller gets.
@@ -147,7 +148,7 @@ impl<E: Migratable> HandlerError for E {
 
 impl HandlerError for Fault {
     type Remote = Never;
-    const SHAPE: u64 = hamr_shared_abi::table::hash(b"Fault");
+    const SHAPE: u64 = hash(b"Fault");
     #[cold]
     fn reply(self, frame: &mut Frame<'_>) -> Reply {
         frame.fault(&self)
@@ -155,6 +156,14 @@ impl HandlerError for Fault {
     fn decode(_: &mut Decoder<'_>) -> Result<Never, Malformed> {
         Err(Malformed)
     }
+}
+
+/// Stands for the body of a handler that this side does not hold. The dispatcher looks at HAS_BODY first, so only a direct
+/// call of [`Handler::run`] comes here.
+#[doc(hidden)]
+#[cold]
+pub fn no_body() -> ! {
+    panic!("this side does not hold the body of the handler")
 }
 
 /// What the dispatcher calls: decodes, runs, encodes.
@@ -183,24 +192,22 @@ pub struct Entry {
 const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 56 } else { 48 });
 
 impl Entry {
-    /// The entry of `H`.
+    /// The entry of `H`. Evaluated in a static, where a failed assertion stops the build and names the handler.
     pub const fn of<H: Handler>() -> Self {
-        const {
-            assert!(
-                match H::Args::SIZE {
-                    Some(n) => n <= crate::migrate::MAX_MESSAGE,
-                    None => true,
-                },
-                "the arguments of this handler are longer than a message (16 KiB): put the data into a buffer and pass a BufferPtr"
-            );
-            assert!(
-                match <H::Output as HandlerResult>::Value::SIZE {
-                    Some(n) => n <= crate::migrate::MAX_MESSAGE,
-                    None => true,
-                },
-                "the result of this handler is longer than a message (16 KiB): let it write into a BufferPtr argument"
-            );
-        }
+        assert!(
+            match H::Args::SIZE {
+                Some(n) => n <= crate::migrate::MAX_MESSAGE,
+                None => true,
+            },
+            "the arguments of this handler are longer than a message (16 KiB): put the data into a buffer and pass a BufferPtr"
+        );
+        assert!(
+            match <H::Output as HandlerResult>::Value::SIZE {
+                Some(n) => n <= crate::migrate::MAX_MESSAGE,
+                None => true,
+            },
+            "the result of this handler is longer than a message (16 KiB): let it write into a BufferPtr argument"
+        );
         Self {
             name: H::NAME,
             id: H::ID,

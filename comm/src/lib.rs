@@ -9,7 +9,7 @@
 
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 extern crate alloc;
-#[cfg(test)]
+#[cfg(not(any(target_os = "none", hamr_bare)))]
 extern crate std;
 // The macros name this crate as `hamr_comm`, here too.
 extern crate self as hamr_comm;
@@ -20,10 +20,15 @@ mod context;
 pub mod fault;
 pub mod frame;
 pub mod handler;
+pub mod handshake;
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub mod link;
 mod log;
 pub mod migrate;
 pub mod registry;
 mod resource;
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub mod testing;
 
 pub use buffer::{BufferPtr, Element};
 pub use context::{Context, View, ViewSet};
@@ -35,13 +40,18 @@ pub use resource::Resource;
 
 pub use hamr_shared_abi as abi;
 
+/// Handlers that every image has.
+pub mod builtin {
+    pub use crate::registry::ping;
+}
+
 /// What expansions refer to.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::buffer::NamedBuffer;
     pub use bytemuck;
     #[cfg(feature = "defmt")]
     pub use defmt;
-    pub use hamr_shared_abi::buffer::WireBuffer;
     pub use hamr_shared_abi::table::{hash, hash_join, record_flag};
     #[cfg(feature = "tracing")]
     pub use tracing;

@@ -5,9 +5,15 @@
 //! `#[derive(Migratable)]`, foreign `Pod` types by wrapping them in [`Bits`]. There is no blanket implementation over
 //! `Pod`: it would forbid implementing the trait for foreign owning types.
 
+use crate::buffer::NamedBuffer;
 use bytemuck::Pod;
-use hamr_shared_abi::buffer::WireBuffer;
 use hamr_shared_abi::table::{hash, hash_join};
+
+#[cfg(feature = "postcard")]
+pub mod hook;
+mod name;
+
+pub use name::{MAX_NAME, Name};
 
 /// Longest message of any kind, arguments or result: an image copies a long message into scratch memory of this size
 /// before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
@@ -29,6 +35,8 @@ pub trait Migratable: Sized {
     const SIZE: Option<usize>;
     /// Hash of the wire shape: part of every signature that contains the type.
     const SHAPE: u64;
+    /// The type as people write it, with its path when it is a user's: part of the names of generic handlers' instances.
+    const TYPE_NAME: &'static str;
     /// Does a value name device buffers? False lets a call skip the walk.
     const HAS_BUFFERS: bool = false;
 
@@ -37,7 +45,7 @@ pub trait Migratable: Sized {
     /// Takes the value off the front. Never panics, whatever the bytes are.
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
     /// Shows every device buffer that the value names, so that the host can check and hold it while the call runs.
-    fn visit_buffers(&self, _visit: &mut dyn FnMut(WireBuffer)) {}
+    fn visit_buffers(&self, _visit: &mut dyn FnMut(NamedBuffer)) {}
 }
 
 /// The bytes do not decode as the type.
@@ -133,6 +141,24 @@ pub const fn add_sizes(sizes: &[Option<usize>]) -> Option<usize> {
     Some(sum)
 }
 
+/// The size that all variants share, behind one tag byte; `None` when they differ. Used by the derive for enums.
+pub const fn same_sizes(variants: &[Option<usize>]) -> Option<usize> {
+    let mut same = None;
+    let mut i = 0;
+    while i < variants.len() {
+        same = match (same, variants[i]) {
+            (None, Some(n)) if i == 0 => Some(n),
+            (Some(m), Some(n)) if m == n => Some(n),
+            _ => return None,
+        };
+        i += 1;
+    }
+    match same {
+        Some(n) => Some(n + 1),
+        None => None,
+    }
+}
+
 /// Shape of a composite: its name, then its parts in order. Used by tuples and the derive.
 pub const fn join_shapes(name: &str, parts: &[u64]) -> u64 {
     let mut state = hash(name.as_bytes());
@@ -149,6 +175,7 @@ macro_rules! scalars {
         impl Migratable for $t {
             const SIZE: Option<usize> = Some(size_of::<$t>());
             const SHAPE: u64 = hash(stringify!($t).as_bytes());
+            const TYPE_NAME: &'static str = stringify!($t);
             #[inline(always)]
             fn encode(&self, out: &mut Encoder<'_>) {
                 out.bytes(&self.to_le_bytes());
@@ -165,6 +192,7 @@ scalars!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 impl Migratable for bool {
     const SIZE: Option<usize> = Some(1);
     const SHAPE: u64 = hash(b"bool");
+    const TYPE_NAME: &'static str = "bool";
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
         out.bytes(&[u8::from(*self)]);
@@ -182,6 +210,7 @@ impl Migratable for bool {
 impl Migratable for char {
     const SIZE: Option<usize> = Some(4);
     const SHAPE: u64 = hash(b"char");
+    const TYPE_NAME: &'static str = "char";
     fn encode(&self, out: &mut Encoder<'_>) {
         out.bytes(&u32::from(*self).to_le_bytes());
     }
@@ -194,6 +223,7 @@ impl<T: Migratable> Migratable for Option<T> {
     // One tag byte; the value follows only when there is one, so the size is fixed for none.
     const SIZE: Option<usize> = None;
     const SHAPE: u64 = join_shapes("Option", &[T::SHAPE]);
+    const TYPE_NAME: &'static str = const { Name::new("Option<").then(T::TYPE_NAME).then(">") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     fn encode(&self, out: &mut Encoder<'_>) {
         self.is_some().encode(out);
@@ -204,7 +234,7 @@ impl<T: Migratable> Migratable for Option<T> {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         bool::decode(from)?.then(|| T::decode(from)).transpose()
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
         if let Some(value) = self {
             value.visit_buffers(visit);
         }
@@ -217,6 +247,8 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
         None => None,
     };
     const SHAPE: u64 = join_shapes("array", &[T::SHAPE, N as u64]);
+    const TYPE_NAME: &'static str =
+        const { Name::new("[").then(T::TYPE_NAME).then("; ").then_number(N).then("]") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
@@ -233,7 +265,7 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
         }
         values.into_array().map_err(|_| Malformed)
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
         for value in self {
             value.visit_buffers(visit);
         }
@@ -245,6 +277,8 @@ macro_rules! tuples {
         impl<$($t: Migratable),*> Migratable for ($($t,)*) {
             const SIZE: Option<usize> = add_sizes(&[$($t::SIZE),*]);
             const SHAPE: u64 = join_shapes("tuple", &[$($t::SHAPE),*]);
+            const TYPE_NAME: &'static str =
+                const { Name::new("(").then_list(&[$($t::TYPE_NAME),*]).then(")") }.as_str();
             const HAS_BUFFERS: bool = false $(|| $t::HAS_BUFFERS)*;
             #[inline(always)]
             #[allow(unused_variables, reason = "the empty tuple")]
@@ -257,7 +291,7 @@ macro_rules! tuples {
                 Ok(($($t::decode(from)?,)*))
             }
             #[allow(unused_variables, reason = "the empty tuple")]
-            fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+            fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
                 $(self.$i.visit_buffers(visit);)*
             }
         }
@@ -287,6 +321,9 @@ pub struct Bits<T: Pod>(pub T);
 impl<T: Pod> Migratable for Bits<T> {
     const SIZE: Option<usize> = Some(size_of::<T>());
     const SHAPE: u64 = join_shapes("Bits", &[size_of::<T>() as u64]);
+    // A foreign type has no name in a constant. Two of one size as instances of one handler are a duplicate that the
+    // table's check reports; a newtype with `#[derive(Migratable)]` around `Bits` tells them apart.
+    const TYPE_NAME: &'static str = const { Name::new("Bits<").then_number(size_of::<T>()).then(" bytes>") }.as_str();
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
         out.bytes(bytemuck::bytes_of(&self.0));
@@ -301,6 +338,7 @@ impl<T: Pod> Migratable for Bits<T> {
 impl<const N: usize> Migratable for heapless::String<N> {
     const SIZE: Option<usize> = None;
     const SHAPE: u64 = hash(b"str");
+    const TYPE_NAME: &'static str = const { Name::new("String<").then_number(N).then(">") }.as_str();
     fn encode(&self, out: &mut Encoder<'_>) {
         (self.len() as u32).encode(out);
         out.bytes(self.as_bytes());
@@ -315,6 +353,8 @@ impl<const N: usize> Migratable for heapless::String<N> {
 impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
     const SIZE: Option<usize> = None;
     const SHAPE: u64 = join_shapes("seq", &[T::SHAPE]);
+    const TYPE_NAME: &'static str =
+        const { Name::new("Vec<").then(T::TYPE_NAME).then(", ").then_number(N).then(">") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     fn encode(&self, out: &mut Encoder<'_>) {
         (self.len() as u32).encode(out);
@@ -330,47 +370,9 @@ impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
         }
         Ok(values)
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(WireBuffer)) {
+    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
         for value in self {
             value.visit_buffers(visit);
         }
-    }
-}
-
-/// The serialise hook of `#[migratable(postcard)]`: any serde type, length-prefixed.
-#[cfg(feature = "postcard")]
-pub mod hook {
-    use super::{Decoder, Encoder, MAX_MESSAGE, Malformed};
-    use serde::{Serialize, de::DeserializeOwned};
-
-    struct Sink<'e, 'a>(&'e mut Encoder<'a>);
-
-    impl postcard::ser_flavors::Flavor for Sink<'_, '_> {
-        type Output = ();
-        fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-            self.0.bytes(&[byte]);
-            Ok(())
-        }
-        fn finalize(self) -> postcard::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Appends `value` behind its length. A value whose `Serialize` fails becomes a message that is too long, which the
-    /// sender refuses.
-    pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
-        let mut count = Encoder::new(&mut []);
-        let failed = postcard::serialize_with_flavor(value, Sink(&mut count)).is_err();
-        let len = if failed { MAX_MESSAGE + 1 } else { count.needed() };
-        out.bytes(&(len as u32).to_le_bytes());
-        if failed || postcard::serialize_with_flavor(value, Sink(out)).is_err() {
-            out.at = out.at.saturating_add(MAX_MESSAGE + 1);
-        }
-    }
-
-    /// Takes a length-prefixed value off the front.
-    pub fn decode<T: DeserializeOwned>(from: &mut Decoder<'_>) -> Result<T, Malformed> {
-        let len = u32::from_le_bytes(from.array()?) as usize;
-        postcard::from_bytes(from.slice(len)?).map_err(|_| Malformed)
     }
 }

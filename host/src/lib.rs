@@ -1,1 +1,45 @@
-//! See README.md.
+//! hamr: call functions on a device. The host half: start a device, load its image, call its handlers, move data.
+//!
+//! ```no_run
+//! # use hamr_comm::{offload, BufferPtr, Context, Fault};
+//! # #[offload] pub fn axpy(cx: &mut Context, a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<(), Fault> { Ok(()) }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dev = hamr::Runtime::new()?.open("shm", hamr::Image::find("my-image")?)?;
+//! let (x, y) = (dev.buffer(&[1.0, 2.0])?, dev.buffer(&[3.0, 4.0])?);
+//! dev.sync(axpy::with(2.0, x.ptr(), y.ptr()))?;
+//! # Ok(()) }
+//! ```
+//!
+//! - [`Runtime`] opens devices by name; a [`Launcher`] per kind starts them.
+//! - [`Node`] is one device (`Send + Sync`): buffers, transfers, calls.
+//! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call. [`Node::sync`] and
+//!   [`Node::offload`] use a stream of the calling thread; [`SharedStream`] is the locked kind that threads share.
+//! - [`Pending`] is a call in flight: test it, get it, await it, cancel it; dropping it detaches.
+//!
+//! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on handler crates.
+
+pub use hamr_comm as comm;
+
+mod builder;
+mod error;
+mod image;
+mod keys;
+mod launcher;
+mod mapping;
+mod memory;
+mod node;
+mod runtime;
+mod shm;
+mod stream;
+mod transfer;
+
+pub use builder::{BuildRequest, build};
+pub use error::{BufferError, CallError, Error, FaultReport, Site, SubmitError};
+pub use image::{Image, ImageFile, Target};
+pub use keys::HandlerInfo;
+pub use launcher::{LaunchRequest, Launcher};
+pub use memory::Buffer;
+pub use node::{DeviceInfo, Node};
+pub use runtime::{Options, Runtime};
+pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Stream, StreamRef};
+pub use transfer::{Scope, Transfer};

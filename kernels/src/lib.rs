@@ -1,1 +1,9 @@
-//! See README.md.
+//! Demo, benchmark and test handlers, written once and linked into host programs and images alike.
+//!
+//! Who may depend on it: binaries and tests. No library of the workspace does.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod demo;
+pub mod faults;

@@ -196,9 +196,10 @@ impl Layout {
         for kind in [SectionKind::LINES, SectionKind::CHUNKS, SectionKind::TABLE] {
             self.section(kind)?;
         }
-        // The heap is last: a device splits the window there, so that views of the heap cannot alias anything else.
+        // The heap is last: a device splits the window there, so that views of the heap cannot alias anything else. Asked
+        // of ends, because an empty heap overlaps nothing and could be put in the middle of the lines.
         let heap = self.section(SectionKind::HEAP)?;
-        if self.sections().iter().any(|s| s.off > heap.off) {
+        if self.sections().iter().any(|s| s.kind != heap.kind && s.off.saturating_add(s.len) > heap.off) {
             return Err(LayoutError::Section(SectionKind::HEAP));
         }
         Ok(())

@@ -14,6 +14,7 @@ compile_error!(
 
 pub mod buffer;
 pub mod ids;
+pub mod image;
 pub mod layout;
 pub mod preamble;
 pub mod queue;

@@ -53,6 +53,8 @@ impl core::error::Error for OutOfWindow {}
 pub struct Window<K> {
     base: NonNull<u8>,
     len: u64,
+    /// Bytes behind `len` that [`Self::take_tail`] took and [`Self::rejoin`] may give back.
+    taken: u64,
     keep: K,
 }
 
@@ -72,7 +74,7 @@ impl<K> Window<K> {
     ///   ([`Self::take_tail`]) over the same bytes.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
         debug_assert!(base.as_ptr().addr().is_multiple_of(SLOT_BYTES));
-        Self { base, len: len as u64, keep }
+        Self { base, len: len as u64, taken: 0, keep }
     }
 
     /// Bytes of the region; what was taken by [`Self::take_tail`] no longer counts.
@@ -209,7 +211,21 @@ impl<K> Window<K> {
         let len = self.len.saturating_sub(off);
         let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
         self.len = off;
-        Ok(Heap { window: Window { base, len, keep: self.keep.clone() } })
+        self.taken += len;
+        Ok(Heap { window: Window { base, len, taken: 0, keep: self.keep.clone() } })
+    }
+}
+
+impl<K> Window<K> {
+    /// Undoes [`Self::take_tail`]: the heap is consumed, so its views are gone. A heap of another window is dropped.
+    pub fn rejoin(&mut self, heap: Heap<K>) {
+        // Two mappings may happen to be neighbours; only what was taken from this one is still kept mapped by it.
+        let is_next =
+            self.base.as_ptr().addr().checked_add(self.len as usize) == Some(heap.window.base.as_ptr().addr());
+        if is_next && heap.window.len <= self.taken {
+            self.len += heap.window.len;
+            self.taken -= heap.window.len;
+        }
     }
 }
 
@@ -630,7 +646,7 @@ impl<K> Heap<K> {
 
     /// The same heap for the time of the borrow, without the type of what keeps it mapped.
     pub fn lend(&mut self) -> Heap<Lent<'_>> {
-        Heap { window: Window { base: self.window.base, len: self.window.len, keep: Lent(PhantomData) } }
+        Heap { window: Window { base: self.window.base, len: self.window.len, taken: 0, keep: Lent(PhantomData) } }
     }
 
     /// Checks `N` ranges together: each inside the heap, and no writable one overlapping another.
@@ -736,26 +752,56 @@ mod private {
         }
     }
 
+    /// Keeps a region alive without saying how: for code that works over several kinds of mapping.
+    #[derive(Clone)]
+    pub struct Shared(#[expect(dead_code, reason = "held for its Drop")] Arc<dyn core::any::Any + Send + Sync>);
+
+    impl<K: Send + Sync + 'static> Window<K> {
+        /// The same window with its keeper's type erased.
+        pub fn share(self) -> Window<Shared> {
+            Window { base: self.base, len: self.len, taken: self.taken, keep: Shared(Arc::new(self.keep)) }
+        }
+    }
+
+    fn block(len: u64) -> (NonNull<u8>, usize, Private) {
+        let bytes = (len.max(1) as usize).next_multiple_of(SLOT_BYTES);
+        let layout = match Layout::from_size_align(bytes, 4096) {
+            Ok(layout) => layout,
+            Err(_) => panic!("a private window of {len} bytes exceeds the address space"),
+        };
+        // SAFETY: the size is at least 64.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        (base, bytes, Private(Arc::new(Block { base, layout })))
+    }
+
     impl Window<Private> {
         /// A window of `len` zero bytes (rounded up to 64) in private memory.
         pub fn private(len: u64) -> Self {
-            let bytes = (len.max(1) as usize).next_multiple_of(SLOT_BYTES);
-            let layout = match Layout::from_size_align(bytes, 4096) {
-                Ok(layout) => layout,
-                Err(_) => panic!("a private window of {len} bytes exceeds the address space"),
-            };
-            // SAFETY: the size is at least 64.
-            let raw = unsafe { alloc_zeroed(layout) };
-            let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
-            let keep = Private(Arc::new(Block { base, layout }));
+            let (base, bytes, keep) = block(len);
             // SAFETY: the block lives as long as `keep` or a clone, is page-aligned, and this is its only Window.
             unsafe { Window::new(base, bytes, keep) }
+        }
+    }
+
+    impl Window<Shared> {
+        /// Two windows over the same private memory, for a link inside one process. Only the second may have its tail
+        /// taken; copies through the first must not meet a view of that heap, which a loopback link ensures by running
+        /// the device only while the host waits.
+        pub fn private_pair(len: u64) -> (Self, Self) {
+            let (base, bytes, keep) = block(len);
+            // SAFETY: as in `private`; the twin is the device's half, and this one never has its tail taken by the
+            // loopback link, the only user.
+            let host = unsafe { Window::new(base, bytes, keep.clone()) };
+            // SAFETY: as above, seen from the other half.
+            let device = unsafe { Window::new(base, bytes, keep) };
+            (host.share(), device.share())
         }
     }
 }
 
 #[cfg(not(any(target_os = "none", hamr_bare)))]
-pub use private::Private;
+pub use private::{Private, Shared};
 
 #[cfg(test)]
 mod tests {

@@ -1,1 +1,3 @@
 //! See README.md.
+
+pub mod handlers;

@@ -9,16 +9,6 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// Builds and runs.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let mut command = child::cargo();
-    command
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "hamr-cli",
-            "--",
-            "bench",
-        ])
-        .args(arguments);
+    command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "bench"]).args(arguments);
     child::run(&mut command, LIMIT)
 }

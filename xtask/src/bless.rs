@@ -8,9 +8,7 @@ use std::time::Duration;
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     let mut command = child::cargo();
-    command
-        .args(["test", "--package", "hamr-tests", "--test", "golden"])
-        .env("HAMR_BLESS", "1");
+    command.args(["test", "--package", "hamr-tests", "--test", "golden"]).env("HAMR_BLESS", "1");
     child::run(&mut command, Duration::from_secs(900))?;
     println!("golden files rewritten: read `git diff tests/golden` before you commit");
     Ok(())

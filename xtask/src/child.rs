@@ -29,9 +29,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let cargo_home = std::env::var_os("CARGO_HOME").map(Into::into).or(home);
     let cargo_bin = cargo_home.map(|folder| folder.join("bin"));
-    std::env::split_paths(&path)
-        .chain(cargo_bin)
-        .any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).chain(cargo_bin).any(|folder| folder.join(program).is_file())
 }
 
 /// Runs a child with our output; an error names it, and what became of it.
@@ -55,9 +53,7 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<String, 
     }
     let status = wait(child, command, limit)?;
     judge(command, status)?;
-    receiver
-        .recv_timeout(DRAIN)
-        .map_err(|_| Error::Failed(format!("{}: output stayed open", name(command))))
+    receiver.recv_timeout(DRAIN).map_err(|_| Error::Failed(format!("{}: output stayed open", name(command))))
 }
 
 /// Like [`run`], passes the child's standard error on, and returns its last line that `keep` accepts.
@@ -88,13 +84,8 @@ pub(crate) fn run_keeping(
 }
 
 fn spawn(command: &mut Command) -> Result<Child, Error> {
-    command
-        .stdin(Stdio::null())
-        .process_group(0)
-        .env(process::MARK, process::mark());
-    command
-        .spawn()
-        .map_err(|error| Error::Failed(format!("{}: cannot be started: {error}", name(command))))
+    command.stdin(Stdio::null()).process_group(0).env(process::MARK, process::mark());
+    command.spawn().map_err(|error| Error::Failed(format!("{}: cannot be started: {error}", name(command))))
 }
 
 fn wait(mut child: Child, command: &Command, limit: Duration) -> Result<ExitStatus, Error> {
@@ -108,15 +99,8 @@ fn wait(mut child: Child, command: &Command, limit: Duration) -> Result<ExitStat
     }
     match ended {
         Ok(Some(status)) => Ok(status),
-        Ok(None) => Err(Error::Failed(format!(
-            "{}: not done after {} s, ended",
-            name(command),
-            limit.as_secs()
-        ))),
-        Err(error) => Err(Error::Failed(format!(
-            "{}: cannot be waited for: {error}",
-            name(command)
-        ))),
+        Ok(None) => Err(Error::Failed(format!("{}: not done after {} s, ended", name(command), limit.as_secs()))),
+        Err(error) => Err(Error::Failed(format!("{}: cannot be waited for: {error}", name(command)))),
     }
 }
 
@@ -149,23 +133,14 @@ fn end(child: &mut Child) {
 }
 
 fn judge(command: &Command, status: ExitStatus) -> Result<(), Error> {
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Error::Failed(format!("{}: {status}", name(command))))
-    }
+    if status.success() { Ok(()) } else { Err(Error::Failed(format!("{}: {status}", name(command)))) }
 }
 
 /// The command as a person would type it.
 fn name(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let words = std::iter::once(program).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Ends the child's group when this process goes away without having said that the child is done. An interrupt from
@@ -178,8 +153,7 @@ struct Guard {
 
 impl Guard {
     fn new(group: u32) -> Option<Self> {
-        let script =
-            "read -r done || { kill -s TERM -- \"-$1\"; sleep 5; kill -s KILL -- \"-$1\"; }";
+        let script = "read -r done || { kill -s TERM -- \"-$1\"; sleep 5; kill -s KILL -- \"-$1\"; }";
         let mut shell = Command::new("sh")
             .args(["-c", script, "sh", &group.to_string()])
             .stdin(Stdio::piped())
@@ -211,12 +185,8 @@ mod tests {
 
     #[test]
     fn output_is_captured_and_failure_named() {
-        assert_eq!(
-            capture(&mut shell("echo four"), Duration::from_secs(10)).expect("echo"),
-            "four\n"
-        );
-        let error =
-            run(&mut shell("exit 3"), Duration::from_secs(10)).expect_err("it exits with 3");
+        assert_eq!(capture(&mut shell("echo four"), Duration::from_secs(10)).expect("echo"), "four\n");
+        let error = run(&mut shell("exit 3"), Duration::from_secs(10)).expect_err("it exits with 3");
         assert!(error.to_string().contains("exit status: 3"), "{error}");
     }
 
@@ -225,27 +195,19 @@ mod tests {
         // The grandchild ignores the polite signal and has left the group: only the list of ids finds it.
         let script = "setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & sleep 60";
         let started = Instant::now();
-        let error =
-            run(&mut shell(script), Duration::from_millis(500)).expect_err("it sleeps too long");
+        let error = run(&mut shell(script), Duration::from_millis(500)).expect_err("it sleeps too long");
         assert!(error.to_string().contains("not done after"), "{error}");
         assert!(started.elapsed() < Duration::from_secs(30));
         // Concurrent tests of this process have children of their own: look for ours by what it runs.
-        let left = process::all()
-            .into_iter()
-            .filter(|process| process.is_marked());
-        let left: Vec<String> = left
-            .map(Process::command_line)
-            .filter(|line| line.contains("trap"))
-            .collect();
+        let left = process::all().into_iter().filter(|process| process.is_marked());
+        let left: Vec<String> = left.map(Process::command_line).filter(|line| line.contains("trap")).collect();
         assert_eq!(left, Vec::<String>::new());
     }
 
     #[test]
     fn the_last_kept_line_of_stderr_is_returned() {
         let mut command = shell("echo 'Summary 1' >&2; echo other >&2; echo 'Summary 2' >&2");
-        let (result, kept) = run_keeping(&mut command, Duration::from_secs(10), |line| {
-            line.contains("Summary")
-        });
+        let (result, kept) = run_keeping(&mut command, Duration::from_secs(10), |line| line.contains("Summary"));
         assert!(result.is_ok());
         assert_eq!(kept.as_deref(), Some("Summary 2"));
     }

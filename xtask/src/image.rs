@@ -13,9 +13,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
         match argument.as_str() {
             "--device" if rest.next().is_some() => {}
             "--device" => {
-                return Err(Error::Usage(
-                    "`--device` expects a device, such as shm".into(),
-                ));
+                return Err(Error::Usage("`--device` expects a device, such as shm".into()));
             }
             flag if flag.starts_with('-') && !flag.starts_with("--device=") => {
                 return Err(Error::unknown(flag, "[NAME] [--device DEVICE]"));
@@ -31,17 +29,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
 /// `hamr image` with these arguments. Its standard output is the path, one line.
 pub(crate) fn command(arguments: &[String]) -> Command {
     let mut command = child::cargo();
-    command
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "hamr-cli",
-            "--",
-            "image",
-        ])
-        .args(arguments);
+    command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "image"]).args(arguments);
     command
 }
 
@@ -53,10 +41,7 @@ mod tests {
     fn wrong_arguments_are_refused_before_anything_is_built() {
         for wrong in [&["--board"][..], &["one", "two"], &["--device"]] {
             let arguments: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
-            assert!(
-                matches!(task(&arguments), Err(Error::Usage(_))),
-                "{wrong:?}"
-            );
+            assert!(matches!(task(&arguments), Err(Error::Usage(_))), "{wrong:?}");
         }
     }
 }

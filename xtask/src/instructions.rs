@@ -6,7 +6,6 @@
 use crate::metadata::Metadata;
 use crate::test::Outcome;
 use crate::{Error, child, no_arguments, root};
-use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -50,38 +49,24 @@ pub(crate) fn step() -> Outcome {
 fn measure() -> Result<String, Error> {
     let target = Metadata::read()?.target;
     let mut build = child::cargo();
-    build.args([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "hamr-tests",
-        "--example",
-        EXAMPLE,
-    ]);
+    build.args(["build", "--quiet", "--release", "--package", "hamr-tests", "--example", EXAMPLE]);
     child::run(&mut build, Duration::from_secs(900))?;
     let program = target.join("release/examples").join(EXAMPLE);
     let folder = target.join("instructions");
-    fs::create_dir_all(&folder)
-        .map_err(|error| Error::Failed(format!("{}: {error}", folder.display())))?;
+    fs::create_dir_all(&folder).map_err(|error| Error::Failed(format!("{}: {error}", folder.display())))?;
 
     let host = sum(HOST, &program, &folder)?;
     let device = sum(DEVICE, &program, &folder)?;
-    let line = json!({ "name": "instructions_call_empty", "host": host, "device": device, "limit": LIMIT }).to_string();
+    let line = format!(r#"{{"name":"instructions_call_empty","host":{host},"device":{device},"limit":{LIMIT}}}"#);
     println!("{line}");
     if host > LIMIT || device > LIMIT {
-        return Err(Error::Failed(format!(
-            "an empty call costs more than {LIMIT} instructions on a side: {line}"
-        )));
+        return Err(Error::Failed(format!("an empty call costs more than {LIMIT} instructions on a side: {line}")));
     }
     Ok(line)
 }
 
 fn sum(functions: &[&str], program: &Path, folder: &Path) -> Result<u64, Error> {
-    functions
-        .iter()
-        .map(|function| per_call(function, program, folder))
-        .sum()
+    functions.iter().map(|function| per_call(function, program, folder)).sum()
 }
 
 /// Instructions per call in this function and all that it calls.
@@ -91,9 +76,7 @@ fn per_call(function: &str, program: &Path, folder: &Path) -> Result<u64, Error>
     let per_call = long.saturating_sub(short).div_ceil(CALLS.1 - CALLS.0);
     if per_call == 0 {
         // Zero would pass every limit.
-        return Err(Error::Failed(format!(
-            "{function}: nothing counted; is it in {SOURCE} and #[inline(never)]?"
-        )));
+        return Err(Error::Failed(format!("{function}: nothing counted; is it in {SOURCE} and #[inline(never)]?")));
     }
     Ok(per_call)
 }
@@ -112,21 +95,13 @@ fn count(function: &str, calls: u64, program: &Path, folder: &Path) -> Result<u6
         .arg(calls.to_string())
         .stdout(std::process::Stdio::null());
     child::run(&mut valgrind, Duration::from_secs(300))?;
-    let text = fs::read_to_string(&file)
-        .map_err(|error| Error::Failed(format!("{}: {error}", file.display())))?;
-    total(&text)
-        .ok_or_else(|| Error::Failed(format!("{}: callgrind wrote no total", file.display())))
+    let text = fs::read_to_string(&file).map_err(|error| Error::Failed(format!("{}: {error}", file.display())))?;
+    total(&text).ok_or_else(|| Error::Failed(format!("{}: callgrind wrote no total", file.display())))
 }
 
 /// The `totals:` line of callgrind's output.
 fn total(output: &str) -> Option<u64> {
-    output
-        .lines()
-        .find_map(|line| line.strip_prefix("totals:"))?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    output.lines().find_map(|line| line.strip_prefix("totals:"))?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -135,10 +110,7 @@ mod tests {
 
     #[test]
     fn the_total_is_read() {
-        assert_eq!(
-            total("events: Ir\nfn=(1) x\n\ntotals: 21006\n"),
-            Some(21006)
-        );
+        assert_eq!(total("events: Ir\nfn=(1) x\n\ntotals: 21006\n"), Some(21006));
         assert_eq!(total("events: Ir\n"), None);
     }
 }

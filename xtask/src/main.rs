@@ -31,9 +31,7 @@ pub(crate) enum Error {
 impl Error {
     /// The usage error for `argument`, where `expected` was wanted.
     pub(crate) fn unknown(argument: &str, expected: &str) -> Self {
-        Self::Usage(format!(
-            "`{argument}` is not known here, expected {expected}"
-        ))
+        Self::Usage(format!("`{argument}` is not known here, expected {expected}"))
     }
 }
 
@@ -53,36 +51,16 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
-    Task {
-        name: "setup",
-        about: "install what the tests need, or name the command that does",
-        run: setup::task,
-    },
-    Task {
-        name: "test",
-        about: "everything CI checks; --list names the steps, --only a,b runs some",
-        run: test::task,
-    },
-    Task {
-        name: "image",
-        about: "build a device image and print its path: [NAME] [--device shm]",
-        run: image::task,
-    },
-    Task {
-        name: "bench",
-        about: "build and run `hamr bench` in release: [ARGS...]",
-        run: bench::task,
-    },
+    Task { name: "setup", about: "install what the tests need, or name the command that does", run: setup::task },
+    Task { name: "test", about: "everything CI checks; --list names the steps, --only a,b runs some", run: test::task },
+    Task { name: "image", about: "build a device image and print its path: [NAME] [--device shm]", run: image::task },
+    Task { name: "bench", about: "build and run `hamr bench` in release: [ARGS...]", run: bench::task },
     Task {
         name: "instructions",
         about: "count the instructions of an empty call, hold their limit",
         run: instructions::task,
     },
-    Task {
-        name: "bless",
-        about: "rewrite the golden files from what the code does now",
-        run: bless::task,
-    },
+    Task { name: "bless", about: "rewrite the golden files from what the code does now", run: bless::task },
 ];
 
 fn main() -> ExitCode {
@@ -119,8 +97,8 @@ pub(crate) fn in_ci() -> bool {
 
 /// The folder of the workspace. Asked at run time: a target folder may serve several checkouts.
 pub(crate) fn root() -> PathBuf {
-    let mut manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let mut manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest.pop();
     manifest
 }
@@ -141,9 +119,5 @@ fn print_tasks() {
 }
 
 fn task_names() -> String {
-    TASKS
-        .iter()
-        .map(|task| task.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    TASKS.iter().map(|task| task.name).collect::<Vec<_>>().join(", ")
 }

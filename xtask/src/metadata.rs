@@ -33,16 +33,9 @@ impl Metadata {
     /// Asks cargo.
     pub(crate) fn read() -> Result<Self, Error> {
         let mut command = child::cargo();
-        command.args([
-            "metadata",
-            "--quiet",
-            "--format-version",
-            "1",
-            "--all-features",
-        ]);
-        Self::parse(&child::capture(&mut command, Duration::from_secs(300))?).ok_or_else(|| {
-            Error::Failed("cargo metadata: not the format that version 1 promises".into())
-        })
+        command.args(["metadata", "--quiet", "--format-version", "1", "--all-features"]);
+        Self::parse(&child::capture(&mut command, Duration::from_secs(300))?)
+            .ok_or_else(|| Error::Failed("cargo metadata: not the format that version 1 promises".into()))
     }
 
     /// The workspace's own packages.
@@ -53,14 +46,8 @@ impl Metadata {
     fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         let members = value["workspace_members"].as_array()?;
-        let packages = value["packages"]
-            .as_array()?
-            .iter()
-            .map(|package| Package::parse(package, members));
-        Some(Self {
-            packages: packages.collect::<Option<_>>()?,
-            target: value["target_directory"].as_str()?.into(),
-        })
+        let packages = value["packages"].as_array()?.iter().map(|package| Package::parse(package, members));
+        Some(Self { packages: packages.collect::<Option<_>>()?, target: value["target_directory"].as_str()?.into() })
     }
 }
 
@@ -76,9 +63,7 @@ impl Package {
             is_ours: members.contains(&value["id"]),
             license: value["license"].as_str().map(str::to_owned),
             features,
-            needs: needs
-                .map(|needed| Some(needed["name"].as_str()?.to_owned()))
-                .collect::<Option<_>>()?,
+            needs: needs.map(|needed| Some(needed["name"].as_str()?.to_owned())).collect::<Option<_>>()?,
         })
     }
 }

@@ -32,11 +32,7 @@ impl Process {
         let mut fields = fields.split_whitespace();
         let parent = fields.nth(1)?.parse().ok()?;
         let started = fields.nth(17)?.parse().ok()?;
-        Some(Self {
-            id,
-            parent,
-            started,
-        })
+        Some(Self { id, parent, started })
     }
 
     /// Whether this very process, not a later one with its id, still runs.
@@ -57,26 +53,19 @@ impl Process {
     /// Command line with blanks between the arguments.
     pub(crate) fn command_line(self) -> String {
         let bytes = fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes)
-            .replace('\0', " ")
-            .trim_end()
-            .to_owned()
+        String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned()
     }
 
     /// Whether it inherited this run's mark.
     pub(crate) fn is_marked(self) -> bool {
         let wanted = format!("{MARK}={}", mark());
-        fs::read(format!("/proc/{}/environ", self.id)).is_ok_and(|bytes| {
-            bytes
-                .split(|&b| b == 0)
-                .any(|entry| entry == wanted.as_bytes())
-        })
+        fs::read(format!("/proc/{}/environ", self.id))
+            .is_ok_and(|bytes| bytes.split(|&b| b == 0).any(|entry| entry == wanted.as_bytes()))
     }
 
     /// Whether its program lies inside `folder`.
     pub(crate) fn runs_from(self, folder: &Path) -> bool {
-        self.program()
-            .is_some_and(|program| program.starts_with(folder))
+        self.program().is_some_and(|program| program.starts_with(folder))
     }
 }
 
@@ -95,20 +84,13 @@ pub(crate) fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(Process::find)
-        .collect()
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::find).collect()
 }
 
 /// Everything below `ancestor` in the parent chain, itself not included.
 pub(crate) fn below(ancestor: u32) -> Vec<Process> {
     let processes = all();
-    let parents: HashMap<u32, u32> = processes
-        .iter()
-        .map(|process| (process.id, process.parent))
-        .collect();
+    let parents: HashMap<u32, u32> = processes.iter().map(|process| (process.id, process.parent)).collect();
     let is_below = |process: &Process| {
         let mut at = process.parent;
         // Bounded: the table was not read at one instant, so a reused id could close a circle.
@@ -152,19 +134,12 @@ mod tests {
 
     #[test]
     fn a_child_is_below_us_and_marked() {
-        let mut child = Command::new("sleep")
-            .arg("30")
-            .env(MARK, mark())
-            .spawn()
-            .expect("sleep is part of every system");
-        let found = below(std::process::id())
-            .into_iter()
-            .find(|process| process.id == child.id());
+        let mut child =
+            Command::new("sleep").arg("30").env(MARK, mark()).spawn().expect("sleep is part of every system");
+        let found = below(std::process::id()).into_iter().find(|process| process.id == child.id());
         // The fork is visible before its exec has replaced the environment; wait for the program.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while found.is_some_and(|process| !process.is_marked())
-            && std::time::Instant::now() < deadline
-        {
+        while found.is_some_and(|process| !process.is_marked()) && std::time::Instant::now() < deadline {
             std::thread::yield_now();
         }
         let marked = found.is_some_and(Process::is_marked);

@@ -8,11 +8,7 @@ use std::time::Duration;
 
 /// The targets on which the device's crates must compile: one per ISA family that a device image is built for, and
 /// one without 64-bit pointers or atomics, which nothing emulates but every shared crate must allow.
-pub(crate) const TARGETS: &[&str] = &[
-    "aarch64-unknown-none",
-    "riscv64gc-unknown-none-elf",
-    "thumbv7em-none-eabihf",
-];
+pub(crate) const TARGETS: &[&str] = &["aarch64-unknown-none", "riscv64gc-unknown-none-elf", "thumbv7em-none-eabihf"];
 
 /// A download or a build of a tool.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -30,41 +26,26 @@ pub(crate) fn run() -> Result<String, Error> {
         if (need.is_there)(need.name) {
             continue;
         }
-        println!(
-            "{} is missing, trying: {}",
-            need.name,
-            need.install.join(" && ")
-        );
         if need.is_allowed {
-            attempt(&need)
+            println!("{} is missing, trying: {}", need.name, need.install.join(" && "));
+            attempt(&need);
         }
         if !(need.is_there)(need.name) {
-            println!(
-                "skipped: {} (install with: {})",
-                need.name,
-                need.install.join(" && ")
-            );
+            println!("skipped: {} (install with: {})", need.name, need.install.join(" && "));
             missing.push(need.name);
         }
     }
     match (missing.is_empty(), in_ci()) {
         (true, _) => Ok("everything that the tests need is installed".into()),
         (false, true) => Err(Error::Failed(format!("missing: {}", missing.join(", ")))),
-        (false, false) => Ok(format!(
-            "tests that need {} will be skipped",
-            missing.join(", ")
-        )),
+        (false, false) => Ok(format!("tests that need {} will be skipped", missing.join(", "))),
     }
 }
 
 /// Whether code can be compiled for this target. Asks the compiler, so that a toolchain without rustup counts too.
 pub(crate) fn has_target(target: &str) -> bool {
-    let output = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", target])
-        .output();
-    output.is_ok_and(|output| {
-        std::path::Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir()
-    })
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    output.is_ok_and(|output| std::path::Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }
 
 struct Need {
@@ -105,10 +86,7 @@ fn needs() -> Vec<Need> {
     needs.push(Need {
         name: "valgrind",
         is_there: child::is_installed,
-        install: vec![
-            "apt-get update".into(),
-            "apt-get install -y valgrind".into(),
-        ],
+        install: vec!["apt-get update".into(), "apt-get install -y valgrind".into()],
         is_allowed: with_apt && is_root(),
     });
     needs
@@ -119,11 +97,7 @@ fn attempt(need: &Need) {
     for line in &need.install {
         let mut words = line.split(' ');
         let Some(program) = words.next() else { return };
-        let mut command = if program == "cargo" {
-            child::cargo()
-        } else {
-            Command::new(program)
-        };
+        let mut command = if program == "cargo" { child::cargo() } else { Command::new(program) };
         command.args(words).env("DEBIAN_FRONTEND", "noninteractive");
         if let Err(error) = child::run(&mut command, LIMIT) {
             println!("{error}");
@@ -133,11 +107,7 @@ fn attempt(need: &Need) {
 }
 
 fn cargo_has(subcommand: &str) -> bool {
-    let status = child::cargo()
-        .args([subcommand, "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let status = child::cargo().args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 

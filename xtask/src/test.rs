@@ -43,11 +43,7 @@ impl Outcome {
     /// The outcome of a step that needs what is not installed.
     pub(crate) fn missing(name: &str, install: &str) -> Self {
         let text = format!("{name} (install with: {install})");
-        if in_ci() {
-            Self::Failed(format!("missing: {text}"))
-        } else {
-            Self::Skipped(text)
-        }
+        if in_ci() { Self::Failed(format!("missing: {text}")) } else { Self::Skipped(text) }
     }
 
     fn parts(&self) -> (&'static str, &str) {
@@ -68,91 +64,29 @@ struct Step {
 }
 
 const fn check(name: &'static str, about: &'static str, run: fn(&Metadata) -> Outcome) -> Step {
-    Step {
-        name,
-        about,
-        run,
-        is_suite: false,
-    }
+    Step { name, about, run, is_suite: false }
 }
 
 const fn suite(name: &'static str, about: &'static str, run: fn(&Metadata) -> Outcome) -> Step {
-    Step {
-        name,
-        about,
-        run,
-        is_suite: true,
-    }
+    Step { name, about, run, is_suite: true }
 }
 
 /// Cheap steps first: they name the most frequent mistakes.
 const STEPS: &[Step] = &[
-    check(
-        "setup",
-        "targets, components and tools are installed",
-        |_| Outcome::noted(setup::run()),
-    ),
+    check("setup", "targets, components and tools are installed", |_| Outcome::noted(setup::run())),
     check("fmt", "every file is formatted", cargo::fmt),
-    check(
-        "arrows",
-        "packages use only what ARCHITECTURE.md lets them",
-        |m| Outcome::noted(arrows::check(m)),
-    ),
-    check(
-        "licences",
-        "dependencies are under permissive licences",
-        |m| Outcome::noted(licences::check(m)),
-    ),
-    check(
-        "unsafe",
-        "only where docs/unsafe.md says, each with its proof",
-        |_| Outcome::noted(unsafety::check()),
-    ),
-    check(
-        "clippy",
-        "no warning in any target of the workspace",
-        cargo::clippy,
-    ),
-    check(
-        "no-std",
-        "the device's crates build for bare metal",
-        cargo::no_std,
-    ),
-    check(
-        "features",
-        "each cargo feature builds alone",
-        cargo::features,
-    ),
-    check(
-        "image",
-        "the demo image that tests load builds",
-        cargo::image,
-    ),
-    suite(
-        "tests",
-        "unit, integration and conformance tests",
-        cargo::tests,
-    ),
-    suite(
-        "doctests",
-        "the examples in the documentation",
-        cargo::doctests,
-    ),
-    suite(
-        "loom",
-        "the model checker's tests of memory order",
-        cargo::loom,
-    ),
-    check(
-        "docs",
-        "the documentation builds without a warning",
-        cargo::docs,
-    ),
-    suite(
-        "instructions",
-        "an empty call stays below its instruction limit",
-        |_| instructions::step(),
-    ),
+    check("arrows", "packages use only what ARCHITECTURE.md lets them", |m| Outcome::noted(arrows::check(m))),
+    check("licences", "dependencies are under permissive licences", |m| Outcome::noted(licences::check(m))),
+    check("unsafe", "only where docs/unsafe.md says, each with its proof", |_| Outcome::noted(unsafety::check())),
+    check("clippy", "no warning in any target of the workspace", cargo::clippy),
+    check("no-std", "the device's crates build for bare metal", cargo::no_std),
+    check("features", "each cargo feature builds alone", cargo::features),
+    check("image", "the demo image that tests load builds", cargo::image),
+    suite("tests", "unit, integration and conformance tests", cargo::tests),
+    suite("doctests", "the examples in the documentation", cargo::doctests),
+    suite("loom", "the model checker's tests of memory order", cargo::loom),
+    check("docs", "the documentation builds without a warning", cargo::docs),
+    suite("instructions", "an empty call stays below its instruction limit", |_| instructions::step()),
 ];
 
 /// Runs all steps or those after `--only`; `--list` prints them.
@@ -167,10 +101,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
         }
         [only, names] if only == "--only" => select(names)?,
         [only] if only == "--only" => {
-            return Err(Error::Usage(format!(
-                "`--only` expects steps of: {}",
-                names(STEPS)
-            )));
+            return Err(Error::Usage(format!("`--only` expects steps of: {}", names(STEPS))));
         }
         [other, ..] => return Err(Error::unknown(other, "--list or --only STEP,STEP")),
     };
@@ -182,27 +113,14 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
 /// The named steps, in the order in which they run.
 fn select(wanted: &str) -> Result<Vec<&'static Step>, Error> {
     let wanted: Vec<&str> = wanted.split(',').collect();
-    match wanted
-        .iter()
-        .find(|name| !STEPS.iter().any(|step| step.name == **name))
-    {
-        Some(stranger) => Err(Error::unknown(
-            stranger,
-            &format!("steps of: {}", names(STEPS)),
-        )),
-        None => Ok(STEPS
-            .iter()
-            .filter(|step| wanted.contains(&step.name))
-            .collect()),
+    match wanted.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
+        Some(stranger) => Err(Error::unknown(stranger, &format!("steps of: {}", names(STEPS)))),
+        None => Ok(STEPS.iter().filter(|step| wanted.contains(&step.name)).collect()),
     }
 }
 
 fn names(steps: &[Step]) -> String {
-    steps
-        .iter()
-        .map(|step| step.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    steps.iter().map(|step| step.name).collect::<Vec<_>>().join(", ")
 }
 
 struct Row {
@@ -224,44 +142,20 @@ fn run(step: &Step, metadata: &Metadata) -> Row {
         outcome = Outcome::Failed(format!("{} left behind, the first: {first}", left.len()));
     }
     let took = started.elapsed();
-    println!(
-        "== {}: {}, {:.1} s",
-        step.name,
-        outcome.parts().0,
-        took.as_secs_f64()
-    );
-    Row {
-        name: step.name,
-        outcome,
-        took,
-    }
+    println!("== {}: {}, {:.1} s", step.name, outcome.parts().0, took.as_secs_f64());
+    Row { name: step.name, outcome, took }
 }
 
 fn report(rows: &[Row]) -> Result<(), Error> {
     println!();
     println!("{:<13} {:<8} {:>8}", "step", "result", "seconds");
-    for Row {
-        name,
-        outcome,
-        took,
-    } in rows
-    {
+    for Row { name, outcome, took } in rows {
         let (result, note) = outcome.parts();
-        println!(
-            "{}",
-            format!("{name:<13} {result:<8} {:>8.1}  {note}", took.as_secs_f64()).trim_end()
-        );
+        println!("{}", format!("{name:<13} {result:<8} {:>8.1}  {note}", took.as_secs_f64()).trim_end());
     }
-    let failed: Vec<&str> = rows
-        .iter()
-        .filter(|row| matches!(row.outcome, Outcome::Failed(_)))
-        .map(|row| row.name)
-        .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::Failed(format!("failed: {}", failed.join(", "))))
-    }
+    let failed: Vec<&str> =
+        rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).map(|row| row.name).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Error::Failed(format!("failed: {}", failed.join(", ")))) }
 }
 
 #[cfg(test)]
@@ -270,11 +164,7 @@ mod tests {
 
     #[test]
     fn steps_are_selected_in_their_own_order() {
-        let chosen: Vec<&str> = select("clippy,fmt")
-            .expect("both exist")
-            .into_iter()
-            .map(|step| step.name)
-            .collect();
+        let chosen: Vec<&str> = select("clippy,fmt").expect("both exist").into_iter().map(|step| step.name).collect();
         assert_eq!(chosen, ["fmt", "clippy"]);
     }
 
@@ -287,20 +177,10 @@ mod tests {
 
     #[test]
     fn a_failed_row_fails_the_run_by_name() {
-        let row = |name, outcome| Row {
-            name,
-            outcome,
-            took: Duration::ZERO,
-        };
-        let mut rows = vec![
-            row("fmt", Outcome::Passed(String::new())),
-            row("loom", Outcome::Skipped(String::new())),
-        ];
+        let row = |name, outcome| Row { name, outcome, took: Duration::ZERO };
+        let mut rows = vec![row("fmt", Outcome::Passed(String::new())), row("loom", Outcome::Skipped(String::new()))];
         assert!(report(&rows).is_ok());
         rows.push(row("docs", Outcome::Failed(String::new())));
-        assert_eq!(
-            report(&rows).expect_err("docs failed").to_string(),
-            "failed: docs"
-        );
+        assert_eq!(report(&rows).expect_err("docs failed").to_string(), "failed: docs");
     }
 }

@@ -1,17 +1,55 @@
-//! `#[offload]`, `register!`, `#[derive(Migratable)]`.
+//! `#[offload]`, `register!` and `#[derive(Migratable)]`: what handler crates write (docs/offload.md).
+//!
+//! Only syntax is judged here: shapes of signatures, types that no crossing allows, options. Everything that needs types is
+//! left to the compiler, through bounds on the traits of `hamr_comm` whose messages say what to do. Only `hamr_comm`
+//! depends on this crate, and re-exports it.
+
+mod crossing;
+mod derive;
+mod expand;
+mod options;
+mod register;
+mod signature;
+mod tokens;
+
 use proc_macro::TokenStream;
-/// todo
+use syn::parse_macro_input;
+
+/// Makes a function callable across the link: adds a type of its name with `with(…)`, and an entry in the handler table.
+///
+/// ```text
+/// #[offload]
+/// pub fn axpy(cx: &mut Context, a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<(), Fault> { … }
+/// ```
+///
+/// The function stays what it is. The first parameter is the context, the others and the result are `Migratable`.
+///
+/// Options, separated by commas:
+/// - `device`, `host`: the body exists on that side only, told apart by the feature `device` of the crate;
+/// - `instances(f32, f64)`, `instances((f32, u8), (f64, u8))`: table entries for a generic function;
+/// - `name = "…"`: replaces the path as the handler's name;
+/// - `queued`: long; runs from the queue and stops neither transfers nor control traffic;
+/// - `unordered`: may overtake its stream;
+/// - `crate = path`: where `hamr_comm` is, when the manifest renames it.
 #[proc_macro_attribute]
-pub fn offload(_: TokenStream, item: TokenStream) -> TokenStream {
-    item
+pub fn offload(options: TokenStream, function: TokenStream) -> TokenStream {
+    expand::offload(options.into(), function.into()).into()
 }
-/// todo
+
+/// Puts instances of generic handlers into the table, also of handlers from other crates:
+/// `register!(kernels::fill::<u8>, kernels::fill::<i64>);`. Ends with `crate = path` where `hamr_comm` is renamed.
 #[proc_macro]
-pub fn register(_: TokenStream) -> TokenStream {
-    TokenStream::new()
+pub fn register(input: TokenStream) -> TokenStream {
+    register::expand(&parse_macro_input!(input as register::Register)).into()
 }
-/// todo
+
+/// Lets a struct or an enum travel: its fields in order, without padding; an enum as one tag byte and the variant's fields.
+///
+/// The names of type, fields and variants are part of the shape that both sides compare. `#[migratable(postcard)]` on the
+/// type encodes it through serde instead, for types that own memory; `#[migratable(crate = path)]` serves renamed
+/// dependencies.
 #[proc_macro_derive(Migratable, attributes(migratable))]
-pub fn migratable(_: TokenStream) -> TokenStream {
-    TokenStream::new()
+pub fn migratable(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as syn::DeriveInput);
+    derive::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -1,1 +1,15 @@
-//! Active messages: requester, responder, dispatch.
+//! Active messages: the slot protocol from both ends, and the dispatcher over it (abi §4, §5).
+//!
+//! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the model checker runs this very
+//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls.
+
+mod long;
+mod poller;
+mod requester;
+mod responder;
+mod slots;
+
+pub use poller::{Current, MAX_QUEUES, Poller, Round, SetupError};
+pub use requester::Requester;
+pub use responder::{Found, Responder};
+pub use slots::{SlotLine, Slots};

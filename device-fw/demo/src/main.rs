@@ -1,2 +1,9 @@
-//! See README.md.
-fn main() {}
+//! The demo image: the device runtime with the handlers of `hamr-kernels`. The same file hosted and on every
+//! instruction set.
+#![no_std]
+#![no_main]
+
+// Without this line the linker never sees the handlers.
+use hamr_kernels as _;
+
+hamr_device_fw::image!();

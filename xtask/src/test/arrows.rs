@@ -12,10 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-comm", &["hamr-shared-abi", "hamr-comm-macros"]),
     ("hamr-kernels", &["hamr-comm"]),
     ("hamr-device-fw", &["hamr-comm"]),
-    (
-        "hamr-device-fw-demo",
-        &["hamr-device-fw", "hamr-kernels", "hamr-linker"],
-    ),
+    ("hamr-device-fw-demo", &["hamr-device-fw", "hamr-kernels", "hamr-linker"]),
     ("hamr", &["hamr-comm"]),
     ("hamr-cli", &["hamr", "hamr-kernels"]),
     ("xtask", &["hamr"]),
@@ -41,26 +38,16 @@ fn faults(ours: &[&Package]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in ours.iter().filter(|package| package.name != TESTS) {
         let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
-            faults.push(format!(
-                "{}: a new package needs its row in xtask/src/test/arrows.rs",
-                package.name
-            ));
+            faults.push(format!("{}: a new package needs its row in xtask/src/test/arrows.rs", package.name));
             continue;
         };
-        let inside = package
-            .needs
-            .iter()
-            .filter(|needed| ours.iter().any(|ours| ours.name == **needed));
+        let inside = package.needs.iter().filter(|needed| ours.iter().any(|ours| ours.name == **needed));
         for needed in inside.filter(|needed| !allowed.contains(&needed.as_str())) {
             faults.push(format!(
                 "{} -> {needed}: not an arrow of ARCHITECTURE.md, which lets {} use {}",
                 package.name,
                 package.name,
-                if allowed.is_empty() {
-                    "no other package".to_owned()
-                } else {
-                    format!("only {}", allowed.join(", "))
-                },
+                if allowed.is_empty() { "no other package".to_owned() } else { format!("only {}", allowed.join(", ")) },
             ));
         }
     }
@@ -84,16 +71,11 @@ mod tests {
 
     #[test]
     fn an_edge_outside_the_table_is_named() {
-        let (kernels, comm) = (
-            package("hamr-kernels", &["hamr-comm"]),
-            package("hamr-comm", &["hamr-kernels", "spin"]),
-        );
+        let (kernels, comm) =
+            (package("hamr-kernels", &["hamr-comm"]), package("hamr-comm", &["hamr-kernels", "spin"]));
         let faults = faults(&[&kernels, &comm]);
         assert_eq!(faults.len(), 1);
-        assert!(
-            faults[0].starts_with("hamr-comm -> hamr-kernels"),
-            "{faults:?}"
-        );
+        assert!(faults[0].starts_with("hamr-comm -> hamr-kernels"), "{faults:?}");
     }
 
     #[test]

@@ -11,12 +11,7 @@ const BUILD: Duration = Duration::from_secs(900);
 const SUITE: Duration = Duration::from_secs(1200);
 
 /// The packages of which device images are made: they must build without std, on every ISA.
-const DEVICE_SIDE: &[&str] = &[
-    "hamr-shared-abi",
-    "hamr-comm",
-    "hamr-kernels",
-    "hamr-device-fw",
-];
+const DEVICE_SIDE: &[&str] = &["hamr-shared-abi", "hamr-comm", "hamr-kernels", "hamr-device-fw"];
 
 /// Step `fmt`.
 pub(crate) fn fmt(_: &Metadata) -> Outcome {
@@ -25,25 +20,13 @@ pub(crate) fn fmt(_: &Metadata) -> Outcome {
 
 /// Step `clippy`.
 pub(crate) fn clippy(_: &Metadata) -> Outcome {
-    plain(
-        &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ],
-        BUILD,
-    )
+    plain(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], BUILD)
 }
 
 /// Step `no-std`.
 pub(crate) fn no_std(_: &Metadata) -> Outcome {
-    let (there, missing): (Vec<&str>, Vec<&str>) = setup::TARGETS
-        .iter()
-        .copied()
-        .partition(|&target| setup::has_target(target));
+    let (there, missing): (Vec<&str>, Vec<&str>) =
+        setup::TARGETS.iter().copied().partition(|&target| setup::has_target(target));
     for target in &there {
         let mut command = child::cargo();
         command.arg("check").args(["--target", target]);
@@ -65,20 +48,10 @@ pub(crate) fn no_std(_: &Metadata) -> Outcome {
 pub(crate) fn features(metadata: &Metadata) -> Outcome {
     let mut count = 0;
     for package in metadata.ours() {
-        let alone = package
-            .features
-            .iter()
-            .filter(|feature| *feature != "default")
-            .map(Some);
+        let alone = package.features.iter().filter(|feature| *feature != "default").map(Some);
         for feature in std::iter::once(None).chain(alone) {
             let mut command = child::cargo();
-            command.args([
-                "check",
-                "--quiet",
-                "--package",
-                &package.name,
-                "--no-default-features",
-            ]);
+            command.args(["check", "--quiet", "--package", &package.name, "--no-default-features"]);
             if let Some(feature) = feature {
                 command.args(["--features", feature]);
             }
@@ -95,13 +68,7 @@ pub(crate) fn features(metadata: &Metadata) -> Outcome {
 /// a time limit that is meant for the test.
 pub(crate) fn image(_: &Metadata) -> Outcome {
     match child::capture(&mut crate::image::command(&[]), BUILD) {
-        Ok(path) => Outcome::Passed(
-            path.trim()
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
-        ),
+        Ok(path) => Outcome::Passed(path.trim().rsplit('/').next().unwrap_or_default().to_owned()),
         Err(error) => Outcome::Failed(error.to_string()),
     }
 }
@@ -113,8 +80,7 @@ pub(crate) fn tests(_: &Metadata) -> Outcome {
     }
     let mut command = child::cargo();
     command.args(["nextest", "run", "--workspace"]);
-    let (result, summary) =
-        child::run_keeping(&mut command, SUITE, |line| line.contains("Summary ["));
+    let (result, summary) = child::run_keeping(&mut command, SUITE, |line| line.contains("Summary ["));
     match result {
         Ok(()) => Outcome::Passed(summary.unwrap_or_default()),
         Err(error) => Outcome::Failed(summary.unwrap_or_else(|| error.to_string())),
@@ -134,14 +100,7 @@ pub(crate) fn loom(metadata: &Metadata) -> Outcome {
     }
     let mut command = child::cargo();
     command
-        .args([
-            "test",
-            "--release",
-            "--package",
-            "hamr-tests",
-            "--test",
-            "loom",
-        ])
+        .args(["test", "--release", "--package", "hamr-tests", "--test", "loom"])
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", metadata.target.join("loom"))
@@ -154,9 +113,7 @@ pub(crate) fn loom(metadata: &Metadata) -> Outcome {
 /// Step `docs`.
 pub(crate) fn docs(_: &Metadata) -> Outcome {
     let mut command = child::cargo();
-    command
-        .args(["doc", "--workspace", "--no-deps"])
-        .env_remove("CARGO_ENCODED_RUSTDOCFLAGS");
+    command.args(["doc", "--workspace", "--no-deps"]).env_remove("CARGO_ENCODED_RUSTDOCFLAGS");
     Outcome::of(child::run(command.env("RUSTDOCFLAGS", "-Dwarnings"), BUILD))
 }
 

@@ -22,10 +22,7 @@ pub(crate) struct Before {
 impl Before {
     /// Looks around. `target` is the folder that programs of ours run from.
     pub(crate) fn look(target: &Path) -> Self {
-        Self {
-            target: target.to_owned(),
-            seen: Seen::now(),
-        }
+        Self { target: target.to_owned(), seen: Seen::now() }
     }
 
     /// What is there now and was not before, one description each, after waiting a little for it to go.
@@ -42,38 +39,21 @@ impl Before {
 
     fn compare(&self, now: &Seen) -> Vec<String> {
         let is_new = |process: &Process| !self.seen.processes.iter().any(|old| old.is(*process));
-        let below: HashSet<u32> = process::below(std::process::id())
-            .iter()
-            .map(|process| process.id)
-            .collect();
+        let below: HashSet<u32> = process::below(std::process::id()).iter().map(|process| process.id).collect();
         let is_ours = |process: &Process| {
-            is_new(process)
-                && (below.contains(&process.id)
-                    || process.is_marked()
-                    || process.runs_from(&self.target))
+            is_new(process) && (below.contains(&process.id) || process.is_marked() || process.runs_from(&self.target))
         };
         let processes = now.processes.iter().filter(|process| is_ours(process));
-        let mut left: Vec<String> = processes
-            .map(|process| format!("process {}: {}", process.id, process.command_line()))
-            .collect();
+        let mut left: Vec<String> =
+            processes.map(|process| format!("process {}: {}", process.id, process.command_line())).collect();
 
         // A new window in the hands of a process with a living parent that is none of ours is somebody else's run.
-        let windows = now
-            .files
-            .iter()
-            .filter(|file| file.is_window() && !self.seen.files.contains(file));
-        let windows = windows.filter(|file| {
-            is_ours(&file.holder) || file.holder.parent == 1 && is_new(&file.holder)
-        });
-        left.extend(
-            windows.map(|file| format!("window {} held by process {}", file.link, file.holder.id)),
-        );
+        let windows = now.files.iter().filter(|file| file.is_window() && !self.seen.files.contains(file));
+        let windows = windows.filter(|file| is_ours(&file.holder) || file.holder.parent == 1 && is_new(&file.holder));
+        left.extend(windows.map(|file| format!("window {} held by process {}", file.link, file.holder.id)));
 
         let entries = now.shared.difference(&self.seen.shared).filter(|entry| {
-            let mut holders = now
-                .files
-                .iter()
-                .filter(|file| Path::new(&file.link) == entry.as_path());
+            let mut holders = now.files.iter().filter(|file| Path::new(&file.link) == entry.as_path());
             !holders.any(|file| !is_ours(&file.holder))
         });
         left.extend(entries.map(|entry| format!("shared memory {}", entry.display())));
@@ -103,23 +83,11 @@ struct Seen {
 impl Seen {
     fn now() -> Self {
         let me = std::process::id();
-        let processes: Vec<Process> = process::all()
-            .into_iter()
-            .filter(|process| process.id != me)
-            .collect();
-        let files = processes
-            .iter()
-            .flat_map(|&process| held_by(process))
-            .collect();
-        let shared = fs::read_dir(SHARED).map_or_else(
-            |_| HashSet::new(),
-            |entries| entries.flatten().map(|entry| entry.path()).collect(),
-        );
-        Self {
-            processes,
-            files,
-            shared,
-        }
+        let processes: Vec<Process> = process::all().into_iter().filter(|process| process.id != me).collect();
+        let files = processes.iter().flat_map(|&process| held_by(process)).collect();
+        let shared = fs::read_dir(SHARED)
+            .map_or_else(|_| HashSet::new(), |entries| entries.flatten().map(|entry| entry.path()).collect());
+        Self { processes, files, shared }
     }
 }
 
@@ -128,9 +96,7 @@ fn held_by(holder: Process) -> Vec<Held> {
     let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", holder.id)) else {
         return Vec::new();
     };
-    let links = entries
-        .flatten()
-        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     links
         .map(|link| link.to_string_lossy().into_owned())
         .filter(|link| link.starts_with(WINDOW) || link.starts_with(SHARED))
@@ -157,24 +123,16 @@ mod tests {
         let left = left_by(Path::new("/nowhere"), || {
             fs::write(&entry, "").expect("shared memory can be written");
             let mut shell = Command::new("sh");
-            shell
-                .args(["-c", script])
-                .env(process::MARK, process::mark());
+            shell.args(["-c", script]).env(process::MARK, process::mark());
             // The orphan inherits the pipe; only the first line is ours to wait for.
-            let mut child = shell
-                .stdout(std::process::Stdio::piped())
-                .spawn()
-                .expect("a shell");
+            let mut child = shell.stdout(std::process::Stdio::piped()).spawn().expect("a shell");
             let mut pipe = std::io::BufReader::new(child.stdout.take().expect("piped"));
             std::io::BufRead::read_line(&mut pipe, &mut orphan).expect("the id");
             child.wait().expect("our own child");
         });
         let orphan = orphan.trim();
         let is_named = |needle: &str| left.iter().any(|line| line.starts_with(needle));
-        let (process, shared) = (
-            is_named(&format!("process {orphan}: ")),
-            is_named(&format!("shared memory {entry}")),
-        );
+        let (process, shared) = (is_named(&format!("process {orphan}: ")), is_named(&format!("shared memory {entry}")));
         process::signal("KILL", orphan);
         fs::remove_file(&entry).expect("it is ours");
         assert!(process && shared, "{left:?}");
@@ -185,17 +143,10 @@ mod tests {
         // Concurrent tests of this process have children; only what this closure started may count.
         let mut id = 0;
         let left = left_by(Path::new("/nowhere"), || {
-            let mut child = Command::new("true")
-                .spawn()
-                .expect("true is part of every system");
+            let mut child = Command::new("true").spawn().expect("true is part of every system");
             id = child.id();
             child.wait().expect("our own child");
         });
-        assert!(
-            !left
-                .iter()
-                .any(|line| line.starts_with(&format!("process {id}: "))),
-            "{left:?}"
-        );
+        assert!(!left.iter().any(|line| line.starts_with(&format!("process {id}: "))), "{left:?}");
     }
 }

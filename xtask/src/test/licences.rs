@@ -31,9 +31,9 @@ pub(crate) fn check(metadata: &Metadata) -> Result<String, Error> {
             None => "states no licence".to_owned(),
             Some(text) => match is_satisfied(text) {
                 Some(true) => continue,
-                Some(false) => format!(
-                    "is under `{text}`, which the list in xtask/src/test/licences.rs does not allow"
-                ),
+                Some(false) => {
+                    format!("is under `{text}`, which the list in xtask/src/test/licences.rs does not allow")
+                }
                 None => format!("states `{text}`, which is not a licence expression"),
             },
         };
@@ -51,14 +51,8 @@ pub(crate) fn check(metadata: &Metadata) -> Result<String, Error> {
 /// Whether the allowed licences satisfy the expression; `None` when it cannot be read. A slash is `OR`, as in
 /// manifests from before cargo asked for SPDX.
 fn is_satisfied(expression: &str) -> Option<bool> {
-    let spaced = expression
-        .replace('(', " ( ")
-        .replace(')', " ) ")
-        .replace('/', " OR ");
-    let mut words = Words {
-        words: spaced.split_whitespace().collect(),
-        at: 0,
-    };
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let mut words = Words { words: spaced.split_whitespace().collect(), at: 0 };
     let value = words.alternatives()?;
     words.peek().is_none().then_some(value)
 }
@@ -116,8 +110,7 @@ impl<'a> Words<'a> {
     }
 
     fn licence(&mut self) -> Option<&'a str> {
-        self.next()
-            .filter(|word| !matches!(*word, "OR" | "AND" | "WITH" | "(" | ")"))
+        self.next().filter(|word| !matches!(*word, "OR" | "AND" | "WITH" | "(" | ")"))
     }
 }
 
@@ -156,9 +149,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_permission() {
-        for nonsense in [
-            "", "MIT OR", "(MIT", "MIT)", "MIT MIT", "OR", "MIT WITH", "()",
-        ] {
+        for nonsense in ["", "MIT OR", "(MIT", "MIT)", "MIT MIT", "OR", "MIT WITH", "()"] {
             assert_eq!(is_satisfied(nonsense), None, "{nonsense}");
         }
     }

@@ -12,15 +12,8 @@ pub(crate) struct Source {
 impl Source {
     /// Takes the text of a file apart.
     pub(crate) fn new(text: &str) -> Self {
-        let source = Self {
-            code: String::with_capacity(text.len()),
-            comments: String::with_capacity(text.len()),
-        };
-        let mut lexer = Lexer {
-            rest: text,
-            source,
-            previous: ' ',
-        };
+        let source = Self { code: String::with_capacity(text.len()), comments: String::with_capacity(text.len()) };
+        let mut lexer = Lexer { rest: text, source, previous: ' ' };
         while !lexer.rest.is_empty() {
             lexer.step();
         }
@@ -81,9 +74,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn raw_string(&self) -> Option<usize> {
-        let prefix = ["r", "br", "cr"]
-            .into_iter()
-            .find(|&prefix| self.rest.starts_with(prefix))?;
+        let prefix = ["r", "br", "cr"].into_iter().find(|&prefix| self.rest.starts_with(prefix))?;
         if is_word(self.previous) {
             return None;
         }
@@ -144,9 +135,7 @@ fn character(text: &str) -> Option<usize> {
         let escaped = 1 + body[1..].chars().next()?.len_utf8();
         return Some(1 + escaped + body[escaped..].find('\'')? + 1);
     }
-    body[first.len_utf8()..]
-        .starts_with('\'')
-        .then(|| 1 + first.len_utf8() + 1)
+    body[first.len_utf8()..].starts_with('\'').then(|| 1 + first.len_utf8() + 1)
 }
 
 #[cfg(test)]
@@ -156,38 +145,21 @@ mod tests {
     /// The words that are left.
     fn words(text: &str) -> Vec<String> {
         let Source { code, comments } = Source::new(text);
-        assert_eq!(
-            code.lines().count(),
-            text.lines().count(),
-            "lines moved: {code}"
-        );
-        assert_eq!(
-            comments.lines().count(),
-            text.lines().count(),
-            "lines moved: {comments}"
-        );
-        code.split(|c| !is_word(c))
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect()
+        assert_eq!(code.lines().count(), text.lines().count(), "lines moved: {code}");
+        assert_eq!(comments.lines().count(), text.lines().count(), "lines moved: {comments}");
+        code.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
     }
 
     #[test]
     fn comments_are_blank() {
-        assert_eq!(
-            words("a // b\nc /* d /* e */ f\n */ g /// h\n"),
-            ["a", "c", "g"]
-        );
+        assert_eq!(words("a // b\nc /* d /* e */ f\n */ g /// h\n"), ["a", "c", "g"]);
         assert_eq!(words("a /* never closed"), ["a"]);
     }
 
     #[test]
     fn comments_are_kept_apart() {
         let source = Source::new("a \"// b\" // c\n/* d */ e");
-        assert_eq!(
-            source.comments.split_whitespace().collect::<Vec<_>>(),
-            ["//", "c", "/*", "d", "*/"]
-        );
+        assert_eq!(source.comments.split_whitespace().collect::<Vec<_>>(), ["//", "c", "/*", "d", "*/"]);
     }
 
     #[test]
@@ -201,17 +173,8 @@ mod tests {
 
     #[test]
     fn lifetimes_and_raw_names_are_code() {
-        assert_eq!(
-            words("fn f<'a, 'b>(x: &'a u8) {}"),
-            ["fn", "f", "a", "b", "x", "a", "u8"]
-        );
-        assert_eq!(
-            words("r#unsafe for_r \"x\" y"),
-            ["r", "unsafe", "for_r", "y"]
-        );
-        assert_eq!(
-            words("match c { 'a' => 1, '\"' => 2 } // \""),
-            ["match", "c", "1", "2"]
-        );
+        assert_eq!(words("fn f<'a, 'b>(x: &'a u8) {}"), ["fn", "f", "a", "b", "x", "a", "u8"]);
+        assert_eq!(words("r#unsafe for_r \"x\" y"), ["r", "unsafe", "for_r", "y"]);
+        assert_eq!(words("match c { 'a' => 1, '\"' => 2 } // \""), ["match", "c", "1", "2"]);
     }
 }

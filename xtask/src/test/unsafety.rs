@@ -17,17 +17,11 @@ pub(crate) fn check() -> Result<String, Error> {
     let root = root();
     let table = fs::read_to_string(root.join(TABLE)).unwrap_or_default();
     let mut files = Vec::new();
-    collect(&root, &mut files)
-        .map_err(|error| Error::Failed(format!("{}: {error}", root.display())))?;
+    collect(&root, &mut files).map_err(|error| Error::Failed(format!("{}: {error}", root.display())))?;
     let mut sources = Vec::new();
     for file in files {
-        let text = fs::read_to_string(&file)
-            .map_err(|error| Error::Failed(format!("{}: {error}", file.display())))?;
-        let name = file
-            .strip_prefix(&root)
-            .unwrap_or(&file)
-            .to_string_lossy()
-            .into_owned();
+        let text = fs::read_to_string(&file).map_err(|error| Error::Failed(format!("{}: {error}", file.display())))?;
+        let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
         sources.push((name, text));
     }
     let (uses, faults) = audit(&sources, &table);
@@ -35,23 +29,14 @@ pub(crate) fn check() -> Result<String, Error> {
         println!("{fault}");
     }
     match faults.len() {
-        0 => Ok(format!(
-            "{uses} uses in {} files",
-            named_files(&table).len()
-        )),
-        count => Err(Error::Failed(format!(
-            "{count} findings, the first: {}",
-            faults[0]
-        ))),
+        0 => Ok(format!("{uses} uses in {} files", named_files(&table).len())),
+        count => Err(Error::Failed(format!("{count} findings, the first: {}", faults[0]))),
     }
 }
 
 /// Rust files below `folder`, but for what was built and what is hidden.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder)?
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -81,39 +66,26 @@ fn audit(sources: &[(String, String)], table: &str) -> (usize, Vec<String>) {
         }
         for Use { line, lacks_proof } in uses {
             if !named.contains(file) {
-                faults.push(format!(
-                    "{file}:{line}: `unsafe` in a file that the table in {TABLE} does not name"
-                ));
+                faults.push(format!("{file}:{line}: `unsafe` in a file that the table in {TABLE} does not name"));
             }
             if lacks_proof {
                 faults.push(format!("{file}:{line}: no `// SAFETY:` comment just above"));
             }
         }
     }
-    faults.extend(
-        unused
-            .iter()
-            .map(|file| format!("{TABLE}: names {file}, which holds no `unsafe`")),
-    );
+    faults.extend(unused.iter().map(|file| format!("{TABLE}: names {file}, which holds no `unsafe`")));
     (total, faults)
 }
 
 /// The files that the table names: in each row, the back-ticked paths of the first cell that holds one. Later cells
 /// are prose and may name other files.
 fn named_files(table: &str) -> BTreeSet<String> {
-    let rows = table
-        .lines()
-        .filter(|line| line.trim_start().starts_with('|'));
+    let rows = table.lines().filter(|line| line.trim_start().starts_with('|'));
     let files = |cell: &str| -> Vec<String> {
         let quoted = cell.split('`').skip(1).step_by(2);
-        quoted
-            .filter(|text| text.ends_with(".rs"))
-            .map(str::to_owned)
-            .collect()
+        quoted.filter(|text| text.ends_with(".rs")).map(str::to_owned).collect()
     };
-    rows.filter_map(|row| row.split('|').map(files).find(|files| !files.is_empty()))
-        .flatten()
-        .collect()
+    rows.filter_map(|row| row.split('|').map(files).find(|files| !files.is_empty())).flatten().collect()
 }
 
 struct Use {
@@ -138,10 +110,7 @@ fn uses(text: &str) -> Vec<Use> {
             let index = code[..at].matches('\n').count();
             let next = code[at + word.len()..].trim_start();
             let needs_proof = next.starts_with('{') || next.starts_with("impl");
-            Use {
-                line: index + 1,
-                lacks_proof: needs_proof && !has_proof(&lines, index),
-            }
+            Use { line: index + 1, lacks_proof: needs_proof && !has_proof(&lines, index) }
         })
         .collect()
 }
@@ -176,7 +145,8 @@ fn has_proof(lines: &[(&str, &str)], index: usize) -> bool {
 mod tests {
     use super::*;
 
-    const TABLE_TEXT: &str = "`c.rs` in prose\n| file | why |\n|---|---|\n| `a.rs` | see `z.rs` |\n| 2 | `b/b.rs`, `b/c.rs` |\n";
+    const TABLE_TEXT: &str =
+        "`c.rs` in prose\n| file | why |\n|---|---|\n| `a.rs` | see `z.rs` |\n| 2 | `b/b.rs`, `b/c.rs` |\n";
 
     fn faults(text: &str) -> Vec<String> {
         audit(&[("a.rs".to_owned(), text.to_owned())], "| `a.rs` |").1
@@ -190,10 +160,7 @@ mod tests {
 
     #[test]
     fn a_file_outside_the_table_is_named_with_its_line() {
-        let source = (
-            "d.rs".to_owned(),
-            "\n// unsafe\nunsafe fn f() {}\n".to_owned(),
-        );
+        let source = ("d.rs".to_owned(), "\n// unsafe\nunsafe fn f() {}\n".to_owned());
         let (uses, faults) = audit(&[source], "");
         assert_eq!(uses, 1);
         assert!(faults[0].starts_with("d.rs:3: "), "{faults:?}");
@@ -202,10 +169,7 @@ mod tests {
     #[test]
     fn a_stale_row_is_a_fault() {
         assert!(audit(&[], "| `a.rs` |").1[0].contains("names a.rs"));
-        assert_eq!(
-            faults("#![expect(unsafe_code)] let r#unsafe = \"unsafe\";").len(),
-            1
-        );
+        assert_eq!(faults("#![expect(unsafe_code)] let r#unsafe = \"unsafe\";").len(), 1);
     }
 
     #[test]

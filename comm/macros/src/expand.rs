@@ -1,0 +1,292 @@
+//! What `#[offload]` makes of a function: the function itself, a type of its name, and table entries.
+
+use crate::options::{Options, Side};
+use crate::signature::{self, Signature};
+use crate::tokens;
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Attribute, Error, Generics, Ident, ItemFn, Type};
+
+/// Expands. A refused function is kept beside the errors, so that its other uses are not reported as well.
+pub(crate) fn offload(options: TokenStream, item: TokenStream) -> TokenStream {
+    let function = match syn::parse2::<ItemFn>(item.clone()) {
+        Ok(function) => function,
+        Err(_) => {
+            let error = Error::new_spanned(&item, "#[offload] goes on a free function with a body");
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let mut errors = Vec::new();
+    let options = syn::parse2::<Options>(options).map_err(|e| errors.push(e)).ok();
+    let signature = signature::read(&function).map_err(|e| errors.push(e)).ok();
+    if let (Some(options), Some(signature)) = (options, signature) {
+        check_instances(&options, &signature, &mut errors);
+        if errors.is_empty() {
+            return Handler { function: &function, options: &options, signature: &signature }.tokens();
+        }
+    }
+    let errors = signature::all(errors).map(Error::into_compile_error);
+    quote!(#function #errors)
+}
+
+fn check_instances(options: &Options, signature: &Signature, errors: &mut Vec<Error>) {
+    let Some((span, instances)) = &options.instances else { return };
+    let wanted = signature.params.len();
+    if wanted == 0 {
+        errors.push(Error::new(*span, "`instances` is for generic functions, this one has no type parameters"));
+        return;
+    }
+    for instance in instances.iter().filter(|instance| instance.len() != wanted) {
+        let at = quote!(#(#instance),*);
+        let why = if wanted == 1 {
+            format!("one type per instance, got {}: `instances(f32, f64)`", instance.len())
+        } else {
+            format!("{wanted} types per instance, got {}: `instances((f32, u8), (f64, u8))`", instance.len())
+        };
+        errors.push(if at.is_empty() { Error::new(*span, why) } else { Error::new_spanned(at, why) });
+    }
+}
+
+struct Handler<'a> {
+    function: &'a ItemFn,
+    options: &'a Options,
+    signature: &'a Signature,
+}
+
+impl Handler<'_> {
+    fn tokens(&self) -> TokenStream {
+        let function = self.function;
+        let kept = match self.on_this_side() {
+            Some(cfg) => quote!(#[cfg(#cfg)] #function),
+            None => quote!(#function),
+        };
+        let (functor, binder, handler, entries) = (self.functor(), self.binder(), self.handler(), self.entries());
+        quote! {
+            #kept
+            #functor
+            #binder
+            #handler
+            #entries
+        }
+    }
+
+    /// The type of the function's name. It stands in the type namespace only, the function in that of values: an empty
+    /// enum and a struct with braces have no constructor that would clash.
+    fn functor(&self) -> TokenStream {
+        let (cfgs, vis, name) = (self.cfgs(), &self.function.vis, &self.function.sig.ident);
+        let shown = signature::plain_name(self.function);
+        let names = &self.signature.names;
+        let arguments = quote!(#(#names),*).to_string().replace(" ,", ",");
+        let doc = format!("`{shown}::with({arguments})` is a call of the handler `{shown}`, to be sent.");
+        let params = &self.signature.params;
+        let body = if params.is_empty() {
+            quote!(enum #name {})
+        } else {
+            quote! { struct #name<#(#params),*> { _types: ::core::marker::PhantomData<fn(#(#params),*)> } }
+        };
+        quote! {
+            #(#cfgs)*
+            #[doc = #doc]
+            #[allow(non_camel_case_types, dead_code)]
+            #vis #body
+        }
+    }
+
+    fn binder(&self) -> TokenStream {
+        let krate = &self.options.krate;
+        let (cfgs, vis, name) = (self.cfgs(), &self.function.vis, &self.function.sig.ident);
+        let Signature { names, types, .. } = self.signature;
+        let generics = self.generics();
+        let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+        let doc = format!("Binds the arguments of `{}`.", signature::plain_name(self.function));
+        quote! {
+            #(#cfgs)*
+            impl #impl_generics #name #type_generics #where_clause {
+                #[doc = #doc]
+                #[allow(dead_code, clippy::too_many_arguments, clippy::type_complexity)]
+                #[inline(always)]
+                #vis fn with(#(#names: #types),*) -> #krate::Call<Self> {
+                    #krate::Call::new((#(#names,)*))
+                }
+            }
+        }
+    }
+
+    fn handler(&self) -> TokenStream {
+        let krate = &self.options.krate;
+        let (cfgs, name) = (self.cfgs(), &self.function.sig.ident);
+        let Signature { types, output, .. } = self.signature;
+        let generics = self.generics();
+        let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+        let shown = self.name();
+        let flags = self.flags();
+        // Attributes are left out: documentation does not make an image stale.
+        let body = {
+            let (sig, block) = (&self.function.sig, &self.function.block);
+            tokens::hash(quote!(#sig #block))
+        };
+        let (cx, args) = (Ident::new("cx", Span::mixed_site()), Ident::new("args", Span::mixed_site()));
+        let run = self.run(&cx, &args);
+        // The compiler reports an argument that cannot travel at this tuple: it lies where the parameters were written.
+        let mut args_type = Group::new(Delimiter::Parenthesis, quote!(#(#types,)*));
+        args_type.set_span(self.function.sig.paren_token.span.join());
+        quote! {
+            #(#cfgs)*
+            #[automatically_derived]
+            #[doc(hidden)]
+            #[allow(clippy::type_complexity)]
+            impl #impl_generics #krate::Handler for #name #type_generics #where_clause {
+                const NAME: &'static str = #shown;
+                const BODY: u64 = #body;
+                const FLAGS: u32 = #flags;
+                type Args = #args_type;
+                type Output = #output;
+                #[inline(always)]
+                #[allow(deprecated, unused_variables)]
+                fn run(#cx: &mut #krate::Context<'_>, #args: Self::Args) -> Self::Output {
+                    #run
+                }
+            }
+        }
+    }
+
+    /// Calls the function where there is one.
+    fn run(&self, cx: &Ident, args: &Ident) -> TokenStream {
+        let krate = &self.options.krate;
+        let (name, params) = (&self.function.sig.ident, &self.signature.params);
+        let context = &self.signature.context;
+        let turbofish = if params.is_empty() { quote!() } else { quote!(::<#(#params),*>) };
+        let index = (0..self.signature.types.len()).map(syn::Index::from);
+        let handler = Ident::new("handler", Span::mixed_site());
+        let bound = signature::wrapper_bound(self.signature, krate);
+        // Through a pointer, because its type says in one error what is wrong with a function that asks for more of the
+        // context than a call can give. The optimiser sees a constant.
+        let here = quote! {
+            let #handler: #bound = #name #turbofish;
+            #handler(#cx, #(#args.#index),*)
+        };
+        match self.on_this_side() {
+            None => here,
+            // The closure keeps the import of `Context` in use where the function is left out.
+            Some(cfg) => quote! {
+                #[cfg(#cfg)]
+                { #here }
+                #[cfg(not(#cfg))]
+                {
+                    let _ = |_: #context| ();
+                    #krate::handler::no_body()
+                }
+            },
+        }
+    }
+
+    fn entries(&self) -> TokenStream {
+        let krate = &self.options.krate;
+        let (cfgs, name) = (self.cfgs(), &self.function.sig.ident);
+        let path = self.path();
+        let entries = match &self.options.instances {
+            None if !self.signature.params.is_empty() => return TokenStream::new(), // register! names them
+            None => vec![quote!(#krate::__entry!(#name, #path);)],
+            // The section follows the name of the instance as far as the source shows it: types of users stand here as
+            // they were written, in the name with their path.
+            Some((_, instances)) => instances
+                .iter()
+                .map(|types| {
+                    let shown = types.iter().map(shown_type).collect::<Vec<_>>().join(", ");
+                    let section = concat(&[path.clone(), format!("<{shown}>").to_token_stream()]);
+                    // All of it at the first type argument, where the compiler then reports a bound that it fails.
+                    let at = types.first().map_or_else(Span::call_site, first_span);
+                    let name = Ident::new(&name.to_string(), at);
+                    let handler = quote_spanned!(at => #name<#(#types),*>);
+                    quote!(#krate::__entry!(#handler, #section);)
+                })
+                .collect(),
+        };
+        let cfgs = quote!(#(#cfgs)*);
+        quote!(#(#cfgs #entries)*)
+    }
+
+    /// Path of the function, or what the user puts in its place.
+    fn path(&self) -> TokenStream {
+        match &self.options.name {
+            Some(name) => name.to_token_stream(),
+            None => {
+                let shown = format!("::{}", signature::plain_name(self.function));
+                concat(&[quote!(::core::module_path!()), shown.to_token_stream()])
+            }
+        }
+    }
+
+    /// The full name: the path, and the names of type arguments.
+    fn name(&self) -> TokenStream {
+        let (path, krate, params) = (self.path(), &self.options.krate, &self.signature.params);
+        if params.is_empty() {
+            return path;
+        }
+        quote! {
+            const {
+                #krate::migrate::Name::new(#path)
+                    .then("<")
+                    .then_list(&[#(<#params as #krate::Migratable>::TYPE_NAME),*])
+                    .then(">")
+            }
+            .as_str()
+        }
+    }
+
+    fn flags(&self) -> TokenStream {
+        let krate = &self.options.krate;
+        let flag = quote!(#krate::__private::record_flag);
+        let mut flags = match self.on_this_side() {
+            None => quote!(#flag::HAS_BODY),
+            Some(cfg) => quote!((if ::core::cfg!(#cfg) { #flag::HAS_BODY } else { 0 })),
+        };
+        if self.options.queued {
+            flags.extend(quote!(| #flag::QUEUED));
+        }
+        if self.options.unordered {
+            flags.extend(quote!(| #flag::UNORDERED));
+        }
+        flags
+    }
+
+    /// The condition under which the body exists.
+    fn on_this_side(&self) -> Option<TokenStream> {
+        match self.options.side {
+            Side::Both => None,
+            Side::Device(span) => Some(quote_spanned!(span => feature = "device")),
+            Side::Host(span) => Some(quote_spanned!(span => not(feature = "device"))),
+        }
+    }
+
+    /// The function's generics, with what a handler asks of its type arguments.
+    fn generics(&self) -> Generics {
+        let krate = &self.options.krate;
+        let mut generics = self.function.sig.generics.clone();
+        for param in generics.type_params_mut() {
+            param.colon_token.get_or_insert_default();
+            param.bounds.push(syn::parse_quote!(#krate::Migratable));
+            param.bounds.push(syn::parse_quote!('static));
+        }
+        generics
+    }
+
+    /// Conditions on the function hold for everything made of it.
+    fn cfgs(&self) -> Vec<&Attribute> {
+        self.function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).collect()
+    }
+}
+
+fn concat(parts: &[TokenStream]) -> TokenStream {
+    quote!(::core::concat!(#(#parts),*))
+}
+
+fn first_span(ty: &Type) -> Span {
+    ty.to_token_stream().into_iter().next().map_or_else(Span::call_site, |token| token.span())
+}
+
+/// A type as people write it, without the spaces between tokens.
+fn shown_type(ty: &Type) -> String {
+    ty.to_token_stream().to_string().replace(' ', "").replace(',', ", ").replace(';', "; ")
+}

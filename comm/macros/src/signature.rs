@@ -1,0 +1,235 @@
+//! What `#[offload]` reads off a function, and what it refuses to read.
+
+use crate::crossing;
+use proc_macro2::TokenStream;
+use quote::quote_spanned;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, PatType, PathArguments, Type};
+
+/// More arguments than tuples are implemented for.
+const MAX_ARGUMENTS: usize = 12;
+
+const CONTEXT_FIRST: &str = "the first parameter of a handler is its context: `cx: &mut Context`";
+const CONTEXT_LENT: &str =
+    "the context is lent for the length of one call, it cannot be `'static`: write `cx: &mut Context`";
+
+/// A function that can become a handler.
+pub(crate) struct Signature {
+    /// As written.
+    pub(crate) context: Type,
+    pub(crate) names: Vec<Ident>,
+    pub(crate) types: Vec<Type>,
+    pub(crate) output: Type,
+    /// Type parameters in order.
+    pub(crate) params: Vec<Ident>,
+}
+
+/// Reads a function. All that is wrong with it comes back in one error.
+pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
+    let mut errors = Vec::new();
+    qualifiers(function, &mut errors);
+    let params = generics(function, &mut errors);
+    let mut inputs = function.sig.inputs.iter();
+    let context = context(function, inputs.next(), &mut errors);
+    let mut typed = Vec::new();
+    for input in inputs {
+        match input {
+            FnArg::Typed(argument) => typed.push(argument),
+            FnArg::Receiver(_) => {} // only ever first
+        }
+    }
+    for argument in &typed {
+        if is_context(&argument.ty) {
+            errors.push(Error::new_spanned(argument, "a handler has one context, its first parameter"));
+            continue;
+        }
+        if let Some(cfg) = argument.attrs.iter().find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
+            errors
+                .push(Error::new_spanned(cfg, "a handler has one signature on both sides: no `cfg` on its parameters"));
+        }
+        crossing::check(&argument.ty, "argument", &mut errors);
+    }
+    if let Some(extra) = typed.get(MAX_ARGUMENTS) {
+        errors.push(Error::new_spanned(
+            extra,
+            "a handler has at most 12 arguments behind its context: group some in a struct with `#[derive(Migratable)]`",
+        ));
+    }
+    let output = crossing::returned(&function.sig.output);
+    crossing::check(&output, "result", &mut errors);
+    let signature = context.map(|context| Signature {
+        context,
+        names: names(&typed),
+        types: typed.iter().map(|argument| (*argument.ty).clone()).collect(),
+        output,
+        params,
+    });
+    match (signature, all(errors)) {
+        (Some(signature), None) => Ok(signature),
+        (_, Some(error)) => Err(error),
+        (None, None) => Err(Error::new(function.sig.ident.span(), CONTEXT_FIRST)),
+    }
+}
+
+/// Many errors as one.
+pub(crate) fn all(errors: Vec<Error>) -> Option<Error> {
+    errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    })
+}
+
+fn qualifiers(function: &ItemFn, errors: &mut Vec<Error>) {
+    let sig = &function.sig;
+    if let Some(word) = &sig.asyncness {
+        errors.push(Error::new_spanned(
+            word,
+            "a handler runs to its end on the device, it cannot be `async`: drop `async`, use `#[offload(queued)]` for \
+             long work; the *caller* may await the result",
+        ));
+    }
+    if let Some(word) = &sig.unsafety {
+        errors.push(Error::new_spanned(
+            word,
+            "a handler is called with whatever arguments the peer sends, so it cannot be `unsafe`: check the arguments \
+             and keep `unsafe` blocks inside",
+        ));
+    }
+    if let Some(word) = &sig.abi {
+        errors.push(Error::new_spanned(
+            word,
+            "a handler is a plain Rust function: drop `extern`; calls are encoded, no C ABI is involved",
+        ));
+    }
+    if let Some(word) = &sig.constness {
+        errors.push(Error::new_spanned(word, "a handler cannot be `const`: drop `const`, or call a const fn from it"));
+    }
+}
+
+fn generics(function: &ItemFn, errors: &mut Vec<Error>) -> Vec<Ident> {
+    let mut params = Vec::new();
+    for param in &function.sig.generics.params {
+        match param {
+            GenericParam::Type(ty) => params.push(ty.ident.clone()),
+            GenericParam::Lifetime(l) => errors.push(Error::new_spanned(
+                l,
+                "a handler has no lifetime parameters: nothing borrowed crosses, and the context is written \
+                 `cx: &mut Context`",
+            )),
+            GenericParam::Const(c) => errors.push(Error::new_spanned(
+                c,
+                "a handler has no const parameters: pass the value as an argument, or write a handler per value that \
+                 calls a shared generic function",
+            )),
+        }
+    }
+    params
+}
+
+/// The type of the first parameter, when it can be a context.
+fn context(function: &ItemFn, first: Option<&FnArg>, errors: &mut Vec<Error>) -> Option<Type> {
+    let argument = match first {
+        Some(FnArg::Typed(argument)) => argument,
+        Some(FnArg::Receiver(receiver)) => {
+            errors.push(Error::new_spanned(
+                receiver,
+                "a handler is a free function, there is no `self` on the device: take `cx: &mut Context` first, keep \
+                 device state in a `Resource`",
+            ));
+            return None;
+        }
+        None => {
+            let at = function.sig.paren_token.span.join();
+            errors.push(Error::new(at, CONTEXT_FIRST));
+            return None;
+        }
+    };
+    let Type::Reference(reference) = bare(&argument.ty) else {
+        errors.push(Error::new_spanned(argument, CONTEXT_FIRST));
+        return None;
+    };
+    if let Some(lifetime) = reference.lifetime.as_ref().filter(|l| l.ident == "static") {
+        errors.push(Error::new_spanned(lifetime, CONTEXT_LENT));
+        return None;
+    }
+    let Type::Path(path) = bare(&reference.elem) else {
+        errors.push(Error::new_spanned(argument, CONTEXT_FIRST));
+        return None;
+    };
+    if reference.mutability.is_none() {
+        let why = if is_context(&reference.elem) {
+            "the context is mutable, views of buffers are taken from it: write `cx: &mut Context`"
+        } else {
+            CONTEXT_FIRST
+        };
+        errors.push(Error::new_spanned(argument, why));
+        return None;
+    }
+    if let Some(segment) = path.path.segments.last()
+        && let PathArguments::AngleBracketed(list) = &segment.arguments
+        && list.args.iter().any(|a| matches!(a, syn::GenericArgument::Lifetime(l) if l.ident == "static"))
+    {
+        errors.push(Error::new_spanned(list, CONTEXT_LENT));
+        return None;
+    }
+    Some((*argument.ty).clone())
+}
+
+/// Without the parentheses, and without the invisible ones that a `macro_rules!` puts around `$t:ty`.
+fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(g) => bare(&g.elem),
+        Type::Paren(p) => bare(&p.elem),
+        ty => ty,
+    }
+}
+
+fn is_context(ty: &Type) -> bool {
+    match bare(ty) {
+        Type::Reference(r) => is_context(&r.elem),
+        Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Context"),
+        _ => false,
+    }
+}
+
+/// Names for the parameters of `with`: the user's where there is one, without a leading underscore.
+fn names(arguments: &[&PatType]) -> Vec<Ident> {
+    let mut names = Vec::<Ident>::new();
+    for (i, argument) in arguments.iter().enumerate() {
+        let wanted = match &*argument.pat {
+            Pat::Ident(pat) => Some(&pat.ident),
+            _ => None,
+        };
+        let shown = wanted.and_then(|ident| {
+            let text = ident.to_string();
+            match text.trim_start_matches('_') {
+                "" => None,
+                stripped if stripped.len() == text.len() => Some(ident.clone()),
+                // `_type` has no name without its underscore.
+                stripped => syn::parse_str::<Ident>(stripped).ok().map(|mut name| {
+                    name.set_span(ident.span());
+                    name
+                }),
+            }
+        });
+        names.push(match shown {
+            Some(name) if !names.contains(&name) => name,
+            _ => quote::format_ident!("arg{}", i + 1, span = argument.pat.span()),
+        });
+    }
+    names
+}
+
+/// The name of the function as it stands in paths.
+pub(crate) fn plain_name(function: &ItemFn) -> String {
+    function.sig.ident.unraw().to_string()
+}
+
+/// The shape of a handler: a function that borrows the context for any lifetimes.
+pub(crate) fn wrapper_bound(signature: &Signature, krate: &syn::Path) -> TokenStream {
+    let (types, output) = (&signature.types, &signature.output);
+    quote_spanned! { signature.context.span() =>
+        for<'a, 'c> fn(&'a mut #krate::Context<'c>, #(#types),*) -> #output
+    }
+}

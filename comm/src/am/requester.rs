@@ -1,0 +1,164 @@
+//! The requesting end of one queue pair: which line a message may use, and when it is free again (rules 7, 11, 12).
+//!
+//! The state here is private to the requester; nothing in it is ever read from the window. A line of the ring is named by
+//! its position `x`, counted from 0 over the life of the epoch; `x / N + 1` is the count its words carry.
+
+use super::{SlotLine, Slots};
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::slot::{RepHdr, ReqHdr, seq};
+
+/// See the module's head.
+pub struct Requester<S> {
+    slots: S,
+    tag: u8,
+    ring_bits: u32,
+    /// The word that the hot line's current (or next) message carries.
+    hot_seq: u32,
+    hot_count: u32,
+    hot_busy: bool,
+    /// Ring messages submitted.
+    submitted: u64,
+    /// Ring lines below this position are answered and given back.
+    released: u64,
+    /// Ring messages below this position are known to be answered.
+    answered: u64,
+}
+
+impl<S: Slots> Requester<S> {
+    /// The end of a queue pair at the start of `epoch`.
+    pub fn new(slots: S, epoch: Epoch) -> Self {
+        let ring_bits = slots.ring_len().ilog2();
+        let tag = epoch.tag();
+        Self {
+            slots,
+            tag,
+            ring_bits,
+            hot_seq: seq(tag, 1, S::COUNT_BITS),
+            hot_count: 1,
+            hot_busy: false,
+            submitted: 0,
+            released: 0,
+            answered: 0,
+        }
+    }
+
+    /// The lines.
+    #[inline(always)]
+    pub fn slots(&self) -> &S {
+        &self.slots
+    }
+
+    /// Starts over in a new epoch: every line is free, counts begin at 1. The caller has ended its outstanding calls.
+    pub fn enter(&mut self, epoch: Epoch) {
+        self.tag = epoch.tag();
+        self.hot_count = 1;
+        self.hot_seq = seq(self.tag, 1, S::COUNT_BITS);
+        self.hot_busy = false;
+        (self.submitted, self.released, self.answered) = (0, 0, 0);
+    }
+
+    /// The tag that answers of this epoch carry.
+    pub fn tag(&self) -> u8 {
+        self.tag
+    }
+
+    // --- the hot line ---
+
+    /// May the hot line be used now? Rule 7: it is free and every earlier message of the stream has been answered.
+    #[inline(always)]
+    pub fn hot_is_open(&mut self) -> bool {
+        !self.hot_busy && (self.answered == self.submitted || self.newest_answered())
+    }
+
+    // Lines of the ring are answered in ring order, so the newest speaks for all.
+    fn newest_answered(&mut self) -> bool {
+        let answered = self.ring_answer(self.submitted - 1).is_some();
+        if answered {
+            self.answered = self.submitted;
+        }
+        answered
+    }
+
+    /// Is a message in the hot line that has not been released?
+    #[inline(always)]
+    pub fn hot_is_busy(&self) -> bool {
+        self.hot_busy
+    }
+
+    /// Publishes a message in the hot line. Only after [`Self::hot_is_open`].
+    #[inline(always)]
+    pub fn submit_hot(&mut self, hdr: ReqHdr, words: &[u64]) {
+        let line = self.slots.hot();
+        line.write_request(words);
+        line.publish_request(hdr.0, self.hot_seq);
+        self.hot_busy = true;
+    }
+
+    /// The answer of the message in the hot line, when it is there.
+    #[inline(always)]
+    pub fn hot_answer(&self) -> Option<RepHdr> {
+        let line = self.slots.hot();
+        (line.rep_seq() == self.hot_seq).then(|| RepHdr(line.rep_hdr()))
+    }
+
+    /// Gives the hot line back, after its answer was read.
+    #[inline(always)]
+    pub fn release_hot(&mut self) {
+        self.hot_count = self.hot_count.wrapping_add(1);
+        self.hot_seq = seq(self.tag, self.hot_count, S::COUNT_BITS);
+        self.hot_busy = false;
+    }
+
+    // --- the ring ---
+
+    fn ring_seq(&self, x: u64) -> u32 {
+        seq(self.tag, ((x >> self.ring_bits) as u32).wrapping_add(1), S::COUNT_BITS)
+    }
+
+    /// Is the next line free?
+    #[inline(always)]
+    pub fn ring_has_room(&self) -> bool {
+        self.submitted - self.released < u64::from(self.slots.ring_len())
+    }
+
+    /// The position that the next message takes.
+    pub fn next_position(&self) -> u64 {
+        self.submitted
+    }
+
+    /// The oldest position not yet released, or `None` when all are.
+    #[inline(always)]
+    pub fn oldest(&self) -> Option<u64> {
+        (self.released < self.submitted).then_some(self.released)
+    }
+
+    /// Publishes a message in the next ring line and says its position. Only after [`Self::ring_has_room`].
+    #[inline(always)]
+    pub fn submit_ring(&mut self, hdr: ReqHdr, words: &[u64]) -> u64 {
+        let x = self.submitted;
+        let line = self.slots.ring(x as u32);
+        line.write_request(words);
+        line.publish_request(hdr.0, self.ring_seq(x));
+        self.submitted = x + 1;
+        x
+    }
+
+    /// The answer of the message at `x`, when it is there. `x` is at or behind [`Self::oldest`].
+    #[inline(always)]
+    pub fn ring_answer(&self, x: u64) -> Option<RepHdr> {
+        let line = self.slots.ring(x as u32);
+        (line.rep_seq() == self.ring_seq(x)).then(|| RepHdr(line.rep_hdr()))
+    }
+
+    /// Gives the oldest line back, after its answer was read or moved to its cell (rule 12).
+    #[inline(always)]
+    pub fn release_oldest(&mut self) {
+        self.released += 1;
+        self.answered = self.answered.max(self.released);
+    }
+
+    /// True when nothing is unanswered: what a flush waits for.
+    pub fn is_quiet(&mut self) -> bool {
+        (!self.hot_busy || self.hot_answer().is_some()) && (self.answered == self.submitted || self.newest_answered())
+    }
+}

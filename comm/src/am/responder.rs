@@ -1,0 +1,109 @@
+//! The answering end of one queue pair: which message runs next (rules 4, 6, 8, 9).
+
+use super::{SlotLine, Slots};
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::slot::seq;
+
+/// See the module's head. Indices are private shadows: nothing the peer writes moves them.
+pub struct Responder<S> {
+    slots: S,
+    tag: u8,
+    ring_bits: u32,
+    hot_count: u32,
+    hot_seq: u32,
+    ring_pos: u32,
+    ring_count: u32,
+    ring_seq: u32,
+}
+
+/// A message that is there: its line's number in the queue pair (0 hot, `1 + i` ring), the word it carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Slot number (abi §4.5).
+    pub slot: u32,
+    /// The word of the request, which the answer repeats.
+    pub seq: u32,
+}
+
+impl<S: Slots> Responder<S> {
+    /// The end of a queue pair at the start of `epoch`.
+    pub fn new(slots: S, epoch: Epoch) -> Self {
+        let ring_bits = slots.ring_len().ilog2();
+        let tag = epoch.tag();
+        let first = seq(tag, 1, S::COUNT_BITS);
+        Self { slots, tag, ring_bits, hot_count: 1, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }
+    }
+
+    /// The lines.
+    #[inline(always)]
+    pub fn slots(&self) -> &S {
+        &self.slots
+    }
+
+    /// The line of a slot number from [`Found`].
+    #[inline(always)]
+    pub fn line(&self, slot: u32) -> S::Line<'_> {
+        if slot == 0 { self.slots.hot() } else { self.slots.ring(slot - 1) }
+    }
+
+    /// Clears the answer words of every line (the responder's own), when an epoch is entered (rule 27).
+    pub fn clear(&self) {
+        self.slots.hot().publish_reply(0, 0);
+        for i in 0..self.slots.ring_len() {
+            self.slots.ring(i).publish_reply(0, 0);
+        }
+        let mut t = 0;
+        while let Some(line) = self.slots.side(t) {
+            line.publish_reply(0, 0);
+            t += 1;
+        }
+    }
+
+    /// The message in the hot line, if a new one is there; counts it as taken.
+    #[inline(always)]
+    pub fn next_hot(&mut self) -> Option<Found> {
+        let seq_now = self.hot_seq;
+        if self.slots.hot().req_seq() != seq_now {
+            return None;
+        }
+        self.hot_count = self.hot_count.wrapping_add(1);
+        self.hot_seq = seq(self.tag, self.hot_count, S::COUNT_BITS);
+        Some(Found { slot: 0, seq: seq_now })
+    }
+
+    /// Is a new message in the next ring line? It is not counted as taken: rule 8 wants the hot line looked at first.
+    #[inline(always)]
+    pub fn ring_is_next(&self) -> bool {
+        self.slots.ring(self.ring_pos).req_seq() == self.ring_seq
+    }
+
+    /// Counts the message that [`Self::ring_is_next`] saw as taken.
+    #[inline(always)]
+    pub fn next_ring(&mut self) -> Found {
+        let found = Found { slot: 1 + self.ring_pos, seq: self.ring_seq };
+        self.ring_pos += 1;
+        if self.ring_pos >> self.ring_bits != 0 {
+            self.ring_pos = 0;
+            self.ring_count = self.ring_count.wrapping_add(1);
+            self.ring_seq = seq(self.tag, self.ring_count, S::COUNT_BITS);
+        }
+        found
+    }
+
+    /// The next message of the stream in its order, or `None`. `hot_first` is false right after a hot message was
+    /// answered: then other work comes before the hot line (rule 8).
+    #[inline(always)]
+    pub fn next(&mut self, hot_first: bool) -> Option<Found> {
+        if hot_first && let Some(found) = self.next_hot() {
+            return Some(found);
+        }
+        if !self.ring_is_next() {
+            return None;
+        }
+        // Without this second look a hot message sent before the ring message just seen would run after it.
+        if let Some(found) = self.next_hot() {
+            return Some(found);
+        }
+        Some(self.next_ring())
+    }
+}

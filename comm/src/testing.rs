@@ -1,0 +1,75 @@
+//! For users' own tests: a heap and a context without any device, so that a handler is called as the function it is.
+//!
+//! ```
+//! use hamr_comm::testing::Heap;
+//! let mut heap = Heap::new(4096);
+//! let x = heap.buffer(&[1.0f64, 2.0, 3.0]);
+//! assert_eq!(heap.context().view(x).unwrap().iter().sum::<f64>(), 6.0);
+//! assert_eq!(heap.read(x), [1.0, 2.0, 3.0]);
+//! ```
+
+use crate::buffer::{BufferPtr, Element};
+use crate::context::Context;
+use alloc::vec;
+use alloc::vec::Vec;
+use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
+use hamr_shared_abi::ids::NodeId;
+use hamr_shared_abi::window::{self, Private, Window};
+
+/// The node that test heaps belong to.
+const NODE: NodeId = NodeId(1);
+
+/// A device's memory, in private memory. Buffers are handed out one behind the other and never freed.
+pub struct Heap {
+    heap: window::Heap<Private>,
+    next: u64,
+    count: u32,
+}
+
+impl Heap {
+    /// A heap of `bytes`, all zero.
+    pub fn new(bytes: usize) -> Self {
+        let mut window = Window::private(bytes as u64);
+        let Ok(heap) = window.take_tail(0) else { unreachable!("offset 0 is aligned") };
+        Self { heap, next: 0, count: 0 }
+    }
+
+    /// A buffer that holds a copy of `data`. Panics when the heap is full: size it for the test.
+    pub fn buffer<T: Element>(&mut self, data: &[T]) -> BufferPtr<T> {
+        let ptr = self.zeroed(data.len());
+        self.write(ptr, data);
+        ptr
+    }
+
+    /// A buffer of `len` zero elements.
+    pub fn zeroed<T: Element>(&mut self, len: usize) -> BufferPtr<T> {
+        let off = self.next;
+        let end = off + (len * size_of::<T>()) as u64;
+        assert!(end <= self.heap.len(), "the test heap has {} bytes, {end} are needed", self.heap.len());
+        self.next = end.next_multiple_of(64);
+        self.count += 1;
+        let parts = BufferParts { off, index: self.count, len: len as u64, generation: 0, node: NODE };
+        BufferPtr::from_wire(WireBuffer::pack(parts))
+    }
+
+    /// Copies `data` to the front of a buffer. Panics when it does not fit.
+    pub fn write<T: Element>(&mut self, ptr: BufferPtr<T>, data: &[T]) {
+        if let Err(fault) = self.context().copy_in(data, ptr) {
+            panic!("{fault}");
+        }
+    }
+
+    /// A copy of what a buffer holds.
+    pub fn read<T: Element>(&mut self, ptr: BufferPtr<T>) -> Vec<T> {
+        let mut data = vec![T::zeroed(); ptr.len()];
+        if let Err(fault) = self.context().copy_out(ptr, &mut data) {
+            panic!("{fault}");
+        }
+        data
+    }
+
+    /// What a handler gets as its first argument.
+    pub fn context(&mut self) -> Context<'_> {
+        Context::new(self.heap.lend(), NODE)
+    }
+}

@@ -1,0 +1,138 @@
+//! The serve loop: one step at a time, over any board, testable on a host.
+
+use crate::Board;
+use hamr_comm::abi::preamble::feature;
+use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::Window;
+use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
+use hamr_comm::registry::Table;
+
+/// What one [`Device::poll`] came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Nothing to do. After many of these in a row, sleep.
+    Idle,
+    /// So many messages were served.
+    Worked(u32),
+    /// No host has offered a window layout yet, or the last one left.
+    NoHost,
+    /// The window on offer was refused; the host can read why. Another offer is looked at.
+    Refused(Refused),
+}
+
+/// A device: handshake first, then calls, then the handshake again when the host leaves.
+pub struct Device<'s, B: Board> {
+    board: B,
+    table: Table,
+    state: State<'s, B::Keep>,
+    idle_rounds: u32,
+}
+
+enum State<'s, K> {
+    Greeting {
+        window: Window<K>,
+        handshake: DeviceHandshake,
+        scratch: &'s mut [u8],
+    },
+    Serving(Poller<'s, K>),
+    /// Between two states; seen only if setting up a poller was abandoned.
+    Lost,
+}
+
+impl<'s, B: Board> Device<'s, B> {
+    /// A device with the handlers of `table` over a board. `scratch` has [`hamr_comm::migrate::MAX_MESSAGE`] bytes.
+    /// `None` when the board has no window.
+    pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
+        let window = board.window()?;
+        let state = State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch };
+        Some(Self { board, table, state, idle_rounds: 0 })
+    }
+
+    fn profile(&self) -> DeviceProfile {
+        DeviceProfile {
+            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+            board: self.board.name(),
+            memory: self.board.memory(),
+            pid: self.board.pid(),
+            build_id: self.board.build_id(),
+            max_queues: MAX_QUEUES as u32,
+            max_chunk: QueueDescriptor::MAX_CHUNK,
+        }
+    }
+
+    /// One step: a round over all streams, or a step of the handshake. Never blocks; a handler runs inside it.
+    #[inline]
+    pub fn poll(&mut self) -> Progress {
+        if let State::Serving(poller) = &mut self.state {
+            match poller.poll() {
+                Round::Idle => return Progress::Idle,
+                Round::Worked(n) => return Progress::Worked(n),
+                Round::Left => {}
+            }
+        }
+        self.greet()
+    }
+
+    #[cold]
+    fn greet(&mut self) -> Progress {
+        let profile = self.profile();
+        let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
+            State::Serving(poller) => {
+                DeviceHandshake::leave(poller.window());
+                let (window, scratch) = poller.into_parts();
+                (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
+            }
+            State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
+                DeviceHandshake::Serving(a) => {
+                    match Poller::new(window, &a.layout, self.table, a.node, a.epoch, scratch) {
+                        Ok(poller) => {
+                            DeviceHandshake::announce(poller.window());
+                            (Progress::Worked(1), State::Serving(poller))
+                        }
+                        // The window changed between the check and here: start over.
+                        Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
+                            (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
+                        }
+                    }
+                }
+                next @ DeviceHandshake::Refused(why, _) => {
+                    (Progress::Refused(why), State::Greeting { window, handshake: next, scratch })
+                }
+                next => (Progress::NoHost, State::Greeting { window, handshake: next, scratch }),
+            },
+            State::Lost => (Progress::NoHost, State::Lost),
+        };
+        self.state = state;
+        progress
+    }
+
+    /// Serves for ever, resting through [`Board::idle`].
+    pub fn serve(&mut self) -> ! {
+        loop {
+            match self.poll() {
+                Progress::Worked(_) => self.idle_rounds = 0,
+                _ => {
+                    self.idle_rounds = self.idle_rounds.saturating_add(1);
+                    self.board.idle(self.idle_rounds);
+                }
+            }
+        }
+    }
+
+    /// Is a handler running, or was one abandoned? Its path.
+    pub fn running(&self) -> Option<&'static str> {
+        match &self.state {
+            State::Serving(poller) => poller.current_entry().map(|e| e.name),
+            _ => None,
+        }
+    }
+
+    /// Ends the abandoned call with a fault. Call it before serving again.
+    pub fn fail_current(&mut self, status: Status, text: &str) {
+        if let State::Serving(poller) = &mut self.state {
+            poller.fail_current(status, text);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The socket to the host: the window's descriptor comes over it, and its end of file ends the process.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::string::{String, ToString};
+use std::{format, fs};
+
+/// First bytes on the socket; the number is that of this little protocol.
+pub const GREETING: &[u8; 8] = b"hamrshm1";
+/// Between two steps of `alive`.
+const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Why a hosted image cannot start. Printed as one line.
+#[derive(Debug)]
+pub enum StartError {
+    /// Standard input is no socket to a hamr host.
+    NotStartedByHost(String),
+    /// The window's descriptor may be truncated under our feet.
+    NotSealed,
+    /// Something of the operating system.
+    Os(std::io::Error),
+    /// The board has no window.
+    NoWindow,
+}
+
+impl core::fmt::Display for StartError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotStartedByHost(got) => write!(
+                f,
+                "this is a device image; standard input should be a hamr host's socket ({got}). Start it through a host: \
+                 `hamr --device shm --image PATH …`"
+            ),
+            Self::NotSealed => {
+                write!(f, "the window's memfd is not sealed against shrinking: its peer could kill this process")
+            }
+            Self::Os(e) => write!(f, "{e}"),
+            Self::NoWindow => write!(f, "no window"),
+        }
+    }
+}
+
+impl From<std::io::Error> for StartError {
+    fn from(e: std::io::Error) -> Self {
+        Self::Os(e)
+    }
+}
+
+impl From<rustix::io::Errno> for StartError {
+    fn from(e: rustix::io::Errno) -> Self {
+        Self::Os(e.into())
+    }
+}
+
+/// The socket, after the greeting.
+pub(super) struct Control {
+    socket: OwnedFd,
+    window: OwnedFd,
+}
+
+impl Control {
+    /// Takes the window's descriptor off standard input.
+    pub(super) fn from_stdin() -> Result<Self, StartError> {
+        let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let mut greeting = [0; 8];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut iov = [IoSliceMut::new(&mut greeting)];
+        let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
+        recvmsg(&socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map_err(|e| not_ours(&format!("{e}")))?;
+        if greeting != *GREETING {
+            return Err(not_ours("another greeting"));
+        }
+        let window = ancillary
+            .drain()
+            .find_map(|m| match m {
+                RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+                _ => None,
+            })
+            .ok_or(not_ours("no descriptor"))?;
+        let wanted = SealFlags::SHRINK | SealFlags::SEAL;
+        if !fcntl_get_seals(&window)?.contains(wanted) {
+            return Err(StartError::NotSealed);
+        }
+        Ok(Self { socket, window })
+    }
+
+    /// The window's descriptor, and its size.
+    pub(super) fn window_fd(&self) -> impl AsFd + '_ {
+        self.window.as_fd()
+    }
+
+    /// Steps `alive` until the host is gone, then ends the process. The host never writes after the greeting, so
+    /// anything readable is its end.
+    pub(super) fn watch(&self, mut alive: impl FnMut(u32)) -> ! {
+        let mut beat = 0u32;
+        loop {
+            beat = beat.wrapping_add(1);
+            alive(beat);
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            if poll(&mut fds, Some(&BEAT)).is_ok_and(|n| n > 0) {
+                std::process::exit(0);
+            }
+        }
+    }
+}
+
+/// Bytes of the file behind a descriptor.
+pub(super) fn size_of_file(fd: impl AsFd) -> Result<u64, StartError> {
+    Ok(fstat(fd)?.st_size as u64)
+}
+
+/// The build id in this process's own ELF file, or zeros.
+pub(super) fn build_id() -> [u8; 20] {
+    use object::Object;
+    let mut id = [0; 20];
+    let Ok(bytes) = fs::read("/proc/self/exe") else { return id };
+    if let Ok(file) = object::File::parse(&*bytes)
+        && let Ok(Some(found)) = file.build_id()
+    {
+        for (to, from) in id.iter_mut().zip(found) {
+            *to = *from;
+        }
+    }
+    id
+}

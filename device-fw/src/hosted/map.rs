@@ -1,0 +1,51 @@
+//! Maps the window into this process (`docs/unsafe.md` "hosted map").
+
+#![expect(unsafe_code)]
+// UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the last window over it is
+// gone.
+
+use super::control::{StartError, size_of_file};
+use core::ptr::NonNull;
+use hamr_comm::abi::window::Window;
+use rustix::fd::AsFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::sync::Arc;
+
+/// A shared mapping, unmapped when dropped.
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is memory without thread affinity; access is governed by `Window`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// All of the file behind `fd`.
+    pub(super) fn of(fd: impl AsFd) -> Result<Self, StartError> {
+        let len = size_of_file(&fd)? as usize;
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program; the file is sealed
+        // against shrinking (checked by the caller), so no access inside `len` can fault.
+        let raw = unsafe { mmap(core::ptr::null_mut(), len, both, MapFlags::SHARED, fd, 0) }?;
+        let base = NonNull::new(raw.cast()).ok_or(StartError::NoWindow)?;
+        Ok(Self { base, len })
+    }
+
+    /// A window over it.
+    pub(super) fn window(self: &Arc<Self>) -> Window<Arc<Self>> {
+        // SAFETY: the mapping is page-aligned, readable, writable, and lives as long as the Arc that the window keeps; no
+        // reference covers it. Of the two windows this process makes, only the dispatcher's has its tail taken; the other
+        // writes one control word of the preamble.
+        unsafe { Window::new(self.base, self.len, self.clone()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `of` with this address and length; nothing refers to it any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

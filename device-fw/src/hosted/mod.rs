@@ -1,0 +1,100 @@
+//! The hosted image: a process of its own over a memfd that the host made (`docs/shm.md`).
+//!
+//! Standard input is a UNIX socket to the host. One message on it carries the window's descriptor; afterwards its end of
+//! file means that the host is gone, and the process ends. That is why the socket and not PDEATHSIG: that signal fires
+//! when the *thread* that started the process ends.
+
+mod control;
+mod map;
+mod panics;
+
+use crate::{Board, Device};
+use control::Control;
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::Window;
+use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::registry::Table;
+use map::Mapping;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{eprintln, vec};
+
+/// Rounds of polling before the first nap: about two milliseconds.
+const SPIN_ROUNDS: u32 = 100_000;
+/// Naps grow with the number of them, up to this.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+
+struct Process {
+    window: Option<Window<Arc<Mapping>>>,
+    build_id: [u8; 20],
+}
+
+impl Board for Process {
+    type Keep = Arc<Mapping>;
+    fn name(&self) -> &'static str {
+        "linux-process"
+    }
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+    fn build_id(&self) -> [u8; 20] {
+        self.build_id
+    }
+    fn window(&mut self) -> Option<Window<Arc<Mapping>>> {
+        self.window.take()
+    }
+    #[inline]
+    fn idle(&mut self, rounds: u32) {
+        if rounds < SPIN_ROUNDS {
+            return;
+        }
+        // One nap longer per thousand: half a second of silence reaches the longest.
+        let nap = SHORTEST_NAP * ((rounds - SPIN_ROUNDS) / 1000 + 1);
+        std::thread::sleep(nap.min(LONGEST_NAP));
+    }
+}
+
+/// The process's main: serves until the host is gone.
+pub fn main() -> i32 {
+    match start() {
+        Ok(mut device) => serve(&mut device),
+        Err(why) => {
+            eprintln!("hamr image: {why}");
+            2
+        }
+    }
+}
+
+fn start() -> Result<Device<'static, Process>, control::StartError> {
+    let control = Control::from_stdin()?;
+    let mapping = Arc::new(Mapping::of(control.window_fd())?);
+    let alive = mapping.window();
+    // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
+    std::thread::Builder::new()
+        .name("hamr-watch".into())
+        .spawn(move || control.watch(|beat| alive.word(word::DEVICE_ALIVE).map_or((), |w| w.store(beat))))?;
+    let board = Process { window: Some(mapping.window()), build_id: control::build_id() };
+    // Lives as long as the process.
+    let scratch = vec![0; MAX_MESSAGE].leak();
+    Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
+}
+
+/// Serves; a handler that panics fails its own call only. Entering `catch_unwind` once per panic, not per call, keeps it
+/// off the path of calls.
+fn serve(device: &mut Device<'static, Process>) -> i32 {
+    panics::capture();
+    loop {
+        let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
+        let Err(_) = outcome;
+        let text = panics::take();
+        if device.running().is_none() {
+            // Not a handler's: the runtime is broken, and dying is the honest report.
+            eprintln!("hamr image: {text}");
+            return 101;
+        }
+        device.fail_current(Status::PANIC, &text);
+    }
+}

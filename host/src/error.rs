@@ -1,0 +1,348 @@
+//! What can go wrong, each with what was expected, what came, and what to do.
+
+use hamr_comm::Never;
+use hamr_comm::abi::status::Status;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Errors of opening devices and of their memory.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No launcher has this name.
+    #[error("no device is named `{name}`: expected one of {known}")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The image cannot be used.
+    #[error("image {}: {why}", path.display())]
+    BadImage {
+        /// The file.
+        path: PathBuf,
+        /// Expected and got.
+        why: String,
+    },
+    /// The image was not found and cannot be built here.
+    #[error("no image `{name}`: {why}")]
+    NoImage {
+        /// What was asked for.
+        name: String,
+        /// Where it was looked for and what to type.
+        why: String,
+    },
+    /// The device could not be started.
+    #[error("device {device}: cannot start it: {why}")]
+    Launch {
+        /// Its name.
+        device: String,
+        /// What failed.
+        why: String,
+    },
+    /// The device looked at the window and refused.
+    #[error("device {device} refused the window: {why}")]
+    Refused {
+        /// Its name.
+        device: String,
+        /// What it said.
+        why: String,
+    },
+    /// The device said nothing for too long.
+    #[error("device {device} did not answer within {after:?} while {stage}")]
+    Silent {
+        /// Its name.
+        device: String,
+        /// What the host was waiting for.
+        stage: &'static str,
+        /// For how long.
+        after: Duration,
+    },
+    /// The device is gone.
+    #[error("device {device} is gone while {stage}: {why}")]
+    Lost {
+        /// Its name.
+        device: String,
+        /// What the host was doing.
+        stage: &'static str,
+        /// How it ended.
+        why: String,
+    },
+    /// The window already has a host.
+    #[error("{window}: this window already has a host ({owner}); a second one is refused")]
+    Owned {
+        /// What was opened.
+        window: String,
+        /// Who owns it.
+        owner: String,
+    },
+    /// A window size that cannot be laid out.
+    #[error("the window cannot be laid out: {0}")]
+    Plan(String),
+    /// No room in the device's heap.
+    #[error(
+        "device {device}: no room for {wanted} bytes: {free} of {total} bytes are free, {deferred} more will be when calls \
+         in flight are answered (a larger heap: Options::heap)"
+    )]
+    OutOfMemory {
+        /// Its name.
+        device: String,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes not allocated (perhaps not in one piece).
+        free: u64,
+        /// Bytes of the heap.
+        total: u64,
+        /// Bytes whose buffers were dropped while calls name them.
+        deferred: u64,
+    },
+    /// All allocation records are in use.
+    #[error("device {device}: all {limit} buffers are in use (Options::max_buffers)")]
+    TooManyBuffers {
+        /// Its name.
+        device: String,
+        /// How many there can be.
+        limit: u32,
+    },
+    /// All queue pairs are in use.
+    #[error("device {device}: all {limit} streams are in use (Options::streams)")]
+    TooManyStreams {
+        /// Its name.
+        device: String,
+        /// How many there can be.
+        limit: u32,
+    },
+    /// A buffer pointer is not usable.
+    #[error("device {device}: {why}")]
+    Buffer {
+        /// Its name.
+        device: String,
+        /// What is wrong with it.
+        why: BufferError,
+    },
+    /// A call made by the library itself failed.
+    #[error("{0}")]
+    Call(String),
+    /// The operating system said no.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn os(what: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> Self {
+        let what = what.into();
+        move |e| Self::Os { what, source: e.into() }
+    }
+
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Os { what, source }
+    }
+}
+
+/// What is wrong with a buffer pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BufferError {
+    /// It names another device's memory.
+    #[error("the buffer belongs to node {owner}, not to node {here}")]
+    Foreign {
+        /// The node it names.
+        owner: u16,
+        /// The node it was used on.
+        here: u16,
+    },
+    /// Its buffer was freed.
+    #[error("the buffer was freed (record {index}, generation {generation}): its `Buffer` is no longer alive")]
+    Freed {
+        /// Allocation record.
+        index: u32,
+        /// Generation that the pointer carries.
+        generation: u16,
+    },
+    /// It reaches past its allocation, or more is moved than it holds.
+    #[error("{wanted} bytes do not fit: the buffer has {has}")]
+    Overrun {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes there.
+        has: u64,
+    },
+    /// A call that names it has not been answered.
+    #[error("the buffer is named by a call in flight: get that call's result first, or use `Stream::put`, which waits")]
+    Busy,
+}
+
+/// Where a call was going.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Device name.
+    pub device: String,
+    /// Handler path.
+    pub handler: &'static str,
+    /// How far it got: `submitting`, `waiting for the answer`, `reading the answer`.
+    pub stage: &'static str,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call of `{}` on device {}, {}", self.handler, self.device, self.stage)
+    }
+}
+
+/// A call that was never sent.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SubmitError {
+    /// The device has no such handler.
+    #[error(
+        "{site}: the image has no such handler; rebuild it with the crate that defines it, and `use` that crate in main.rs"
+    )]
+    MissingHandler {
+        /// Where.
+        site: Site,
+    },
+    /// The device has it with other argument or result types.
+    #[error("{site}: the image was built with another signature of it; rebuild the image")]
+    OtherSignature {
+        /// Where.
+        site: Site,
+    },
+    /// The device has only its signature.
+    #[error("{site}: the image holds no body of it; build the image with the handler crate's feature `device`")]
+    NoBody {
+        /// Where.
+        site: Site,
+    },
+    /// A buffer argument is not usable.
+    #[error("{site}: {why}")]
+    Buffer {
+        /// Where.
+        site: Site,
+        /// What is wrong with it.
+        why: BufferError,
+    },
+    /// Too many results are unread.
+    #[error("{site}: {limit} calls are in flight or unread (Options::max_outstanding); get or drop some of them")]
+    Full {
+        /// Where.
+        site: Site,
+        /// The limit.
+        limit: usize,
+    },
+    /// The arguments are longer than a message.
+    #[error("{site}: the arguments are {len} bytes long, a message takes {limit}; pass a buffer")]
+    TooLong {
+        /// Where.
+        site: Site,
+        /// Bytes.
+        len: usize,
+        /// Limit in bytes.
+        limit: usize,
+    },
+    /// No heap memory for a message longer than a chunk.
+    #[error("{site}: {why}")]
+    NoRoom {
+        /// Where.
+        site: Site,
+        /// What the allocator said.
+        why: String,
+    },
+    /// No line became free before the deadline.
+    #[error("{site}: the deadline passed before a slot became free")]
+    Deadline {
+        /// Where.
+        site: Site,
+    },
+    /// The device is gone.
+    #[error("{site}: the device is gone: {why}")]
+    DeviceLost {
+        /// Where.
+        site: Site,
+        /// How it ended.
+        why: String,
+    },
+}
+
+/// Every way a call can end without its value.
+#[derive(Debug, Clone)]
+pub enum CallError<E = Never> {
+    /// The handler returned its own error.
+    Handler(E),
+    /// The handler panicked, was given a bad buffer, or returned a [`hamr_comm::Fault`].
+    Fault(FaultReport),
+    /// The deadline passed. The call may still run; its answer will be discarded.
+    Deadline(Site),
+    /// It was cancelled.
+    Cancelled(Site),
+    /// The device began a new life while the call was in flight.
+    PeerReset(Site),
+    /// The device is gone, and how it ended.
+    DeviceLost(Site, String),
+    /// The result did not fit the space reserved for it.
+    ResultTooLong {
+        /// Where.
+        site: Site,
+        /// Bytes the result has.
+        needed: u64,
+    },
+    /// It was never sent.
+    Submit(SubmitError),
+    /// The device answered with something that no device may say.
+    Corrupt(Site, String),
+}
+
+impl<E> From<SubmitError> for CallError<E> {
+    fn from(e: SubmitError) -> Self {
+        Self::Submit(e)
+    }
+}
+
+impl<E: fmt::Debug> fmt::Display for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handler(e) => write!(f, "the handler returned an error: {e:?}"),
+            Self::Fault(report) => write!(f, "{report}"),
+            Self::Deadline(site) => write!(f, "{site}: the deadline passed"),
+            Self::Cancelled(site) => write!(f, "{site}: cancelled"),
+            Self::PeerReset(site) => write!(f, "{site}: the device was restarted"),
+            Self::DeviceLost(site, why) => write!(f, "{site}: the device is gone: {why}"),
+            Self::ResultTooLong { site, needed } => write!(
+                f,
+                "{site}: the result has {needed} bytes, more than was reserved (CallOptions::reply_capacity reserves more)"
+            ),
+            Self::Submit(e) => write!(f, "{e}"),
+            Self::Corrupt(site, what) => write!(f, "{site}: the device sent {what}"),
+        }
+    }
+}
+
+impl<E: fmt::Debug> std::error::Error for CallError<E> {}
+
+/// A fault, as the device reported it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultReport {
+    /// Where.
+    pub site: Site,
+    /// What kind.
+    pub status: Status,
+    /// Numbers that belong to the kind.
+    pub numbers: [u64; 3],
+    /// The device's own words: a panic's message with file and line, or what the handler said.
+    pub text: String,
+}
+
+impl fmt::Display for FaultReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` on device {} ended with a fault: ", self.site.handler, self.site.device)?;
+        hamr_comm::fault::explain(self.status, self.numbers, f)?;
+        if !self.text.is_empty() {
+            write!(f, ": {}", self.text)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Image files: finding them, and believing them only after reading what they say of themselves.
+
+use crate::Error;
+use crate::builder::{self, BuildRequest};
+use hamr_comm::abi::ids::Isa;
+use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
+use hamr_comm::abi::version::AbiVersion;
+use object::{Object, ObjectSection};
+use std::path::{Path, PathBuf};
+use zerocopy::FromBytes;
+
+/// Overrides every search.
+const IMAGE_VARIABLE: &str = "HAMR_IMAGE";
+
+/// What an image must be to run on some device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Rust's target triple.
+    pub triple: String,
+    /// Hosted or bare.
+    pub kind: ImageKind,
+    /// Instruction set.
+    pub isa: Isa,
+}
+
+impl Target {
+    /// The machine this program runs on, as a process.
+    pub fn hosted() -> Self {
+        Self { triple: env!("HAMR_HOST_TARGET").into(), kind: ImageKind::HOSTED, isa: Isa::of_this_build() }
+    }
+}
+
+/// An image, by name or by file; it becomes a file when a device is opened with it, because only then its target is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    source: Source,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    Named(String),
+    File(PathBuf),
+}
+
+impl Image {
+    /// The image that the package or binary `name` builds. Looked for, in this order: the file that `HAMR_IMAGE` names;
+    /// beside this executable; inside a cargo workspace, by building it (one line says so).
+    ///
+    /// # Errors
+    /// When `HAMR_IMAGE` names something that is not an image. The search itself happens in
+    /// [`crate::Runtime::open`], which knows the target.
+    pub fn find(name: &str) -> Result<Self, Error> {
+        match std::env::var_os(IMAGE_VARIABLE) {
+            Some(path) if !path.is_empty() => Self::file(path),
+            _ => Ok(Self { source: Source::Named(name.into()) }),
+        }
+    }
+
+    /// A file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no image.
+    pub fn file(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        ImageFile::open(&path)?;
+        Ok(Self { source: Source::File(path) })
+    }
+
+    /// Finds or builds the file, and checks that it is made for `target`.
+    ///
+    /// # Errors
+    /// When there is none, or it is for something else.
+    pub fn resolve(&self, target: &Target) -> Result<ImageFile, Error> {
+        let file = match &self.source {
+            Source::File(path) => ImageFile::open(path)?,
+            Source::Named(name) => ImageFile::open(&locate(name, target)?)?,
+        };
+        file.check(target)?;
+        Ok(file)
+    }
+}
+
+fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
+    let exe = std::env::current_exe().map_err(Error::io("finding this executable"))?;
+    let beside = exe.with_file_name(name);
+    // A build of the image's package for this host's own target folder is no image that `build` made, but an image all
+    // the same: the note decides.
+    if beside != exe && beside.is_file() && ImageFile::open(&beside).is_ok_and(|f| f.check(target).is_ok()) {
+        return Ok(beside);
+    }
+    match builder::workspace_of(&exe) {
+        Some(dir) => builder::build(&BuildRequest { name: name.into(), target: target.clone(), dir }),
+        None => Err(Error::NoImage {
+            name: name.into(),
+            why: format!(
+                "it is not at {}, {IMAGE_VARIABLE} is not set, and this program was not started inside a cargo workspace; \
+                 build it with `hamr image {name}` in its workspace and set {IMAGE_VARIABLE} to the path printed",
+                beside.display()
+            ),
+        }),
+    }
+}
+
+/// An image file whose note was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Hosted or bare.
+    pub kind: ImageKind,
+    /// Instruction set.
+    pub isa: Isa,
+    /// ABI range.
+    pub abi: (AbiVersion, AbiVersion),
+    /// Build id, hexadecimal; empty when the file has none.
+    pub build_id: String,
+}
+
+impl ImageFile {
+    /// Reads the file's note.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no ELF file, is truncated, or is no image.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let bad = |why: String| Error::BadImage { path: path.into(), why };
+        let bytes = std::fs::read(path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
+        let elf = object::File::parse(&*bytes)
+            .map_err(|e| bad(format!("expected an ELF file, got {} bytes that are none ({e})", bytes.len())))?;
+        let note = elf
+            .section_by_name(NOTE_SECTION)
+            .and_then(|s| s.data().ok())
+            .and_then(|data| ImageNote::read_from_prefix(data).ok())
+            .map(|(note, _)| note)
+            .ok_or_else(|| {
+                bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: does its main.rs say `hamr_device_fw::image!()`?"))
+            })?;
+        let build_id = elf.build_id().ok().flatten().unwrap_or_default();
+        Ok(Self {
+            path: path.into(),
+            kind: ImageKind(note.kind),
+            isa: Isa(note.isa),
+            abi: (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max)),
+            build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
+        })
+    }
+
+    /// Is it made for `target`?
+    ///
+    /// # Errors
+    /// Says which of kind, instruction set and ABI differs.
+    pub fn check(&self, target: &Target) -> Result<(), Error> {
+        let bad = |why: String| Err(Error::BadImage { path: self.path.clone(), why });
+        if self.kind != target.kind {
+            return bad(format!(
+                "expected a {} image for this device, got a {} one",
+                target.kind.text(),
+                self.kind.text()
+            ));
+        }
+        if self.isa != target.isa {
+            return bad(format!("expected an image for {}, got one for {}", target.isa.name(), self.isa.name()));
+        }
+        let (min, max) = self.abi;
+        if AbiVersion::negotiate(min, max).is_none() {
+            return bad(format!(
+                "the image speaks ABI {min} to {max}, this host {} to {}; rebuild the older one",
+                AbiVersion::MIN,
+                AbiVersion::CURRENT
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! The device's handler table, and the translation a host calls through (DESIGN §5).
+//!
+//! A call looks its handler's id up in a table of open addressing: one probe nearly always. The key that travels is the
+//! device's index.
+
+use crate::{Site, SubmitError};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::section::Section;
+use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
+use hamr_comm::abi::window::Window;
+use hamr_comm::registry::Table;
+use hamr_comm::{Entry, Handler};
+
+/// One handler of a device's image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerInfo {
+    /// Path, with type arguments.
+    pub name: String,
+    /// Index in the device's table: the key that travels.
+    pub key: u16,
+    /// Hash of path and type arguments.
+    pub id: u64,
+    /// Hash of argument and result types.
+    pub signature: u64,
+    /// Hash of the source tokens.
+    pub body: u64,
+    /// Bits of [`record_flag`].
+    pub flags: u32,
+}
+
+impl HandlerInfo {
+    /// Does the image hold its body?
+    pub fn has_body(&self) -> bool {
+        self.flags & record_flag::HAS_BODY != 0
+    }
+}
+
+/// Copies a device's table out of its section. Errors name what is wrong; nothing in the section is trusted.
+pub(crate) fn read_table<K>(window: &Window<K>, section: Section) -> Result<Vec<HandlerInfo>, String> {
+    let bad = |what: String| format!("a handler table with {what}");
+    let header: TableHeader = window.read(section.off).map_err(|e| bad(e.to_string()))?;
+    let records = u64::from(header.count) * size_of::<TableRecord>() as u64;
+    if header.count as usize > HandlerKey::PER_MODULE || size_of::<TableHeader>() as u64 + records > section.len {
+        return Err(bad(format!("{} records in {} bytes", header.count, section.len)));
+    }
+    let mut handlers = Vec::with_capacity(header.count as usize);
+    for key in 0..header.count {
+        let at = section.off + (size_of::<TableHeader>() + key as usize * size_of::<TableRecord>()) as u64;
+        let record: TableRecord = window.read(at).map_err(|e| bad(e.to_string()))?;
+        let end = u64::from(record.name_off) + u64::from(record.name_len);
+        if end > section.len || record.name_len > 4096 {
+            return Err(bad(format!("a name of {} bytes at {}", record.name_len, record.name_off)));
+        }
+        let mut name = vec![0; record.name_len as usize];
+        window.read_bytes(section.off + u64::from(record.name_off), &mut name).map_err(|e| bad(e.to_string()))?;
+        handlers.push(HandlerInfo {
+            name: String::from_utf8_lossy(&name).into_owned(),
+            key: key as u16,
+            id: record.id,
+            signature: record.signature,
+            body: record.body,
+            flags: record.flags,
+        });
+    }
+    Ok(handlers)
+}
+
+#[derive(Clone, Copy)]
+struct Row {
+    id: u64,
+    signature: u64,
+    key: HandlerKey,
+    used: bool,
+    has_body: bool,
+}
+
+const EMPTY: Row = Row { id: 0, signature: 0, key: HandlerKey::MISSING, used: false, has_body: false };
+
+/// Handler id → key, O(1).
+pub(crate) struct Keys {
+    rows: Box<[Row]>,
+    mask: usize,
+}
+
+impl Keys {
+    pub(crate) fn of(handlers: &[HandlerInfo]) -> Self {
+        let size = (handlers.len() * 4).next_power_of_two().max(8);
+        let mut rows = vec![EMPTY; size].into_boxed_slice();
+        for h in handlers {
+            let mut at = h.id as usize;
+            // A quarter full at most, so there is always an empty row.
+            while let Some(row) = rows.get_mut(at & (size - 1)) {
+                if !row.used {
+                    let key = HandlerKey::of_index(h.key);
+                    *row = Row { id: h.id, signature: h.signature, key, used: true, has_body: h.has_body() };
+                    break;
+                }
+                at = at.wrapping_add(1);
+            }
+        }
+        Self { rows, mask: size - 1 }
+    }
+
+    #[inline(always)]
+    fn find(&self, id: u64) -> Option<&Row> {
+        let mut at = id as usize;
+        loop {
+            let row = self.rows.get(at & self.mask)?;
+            if row.id == id && row.used {
+                return Some(row);
+            }
+            if !row.used {
+                return None;
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// The key of `H`, when the device can run it.
+    #[inline(always)]
+    pub(crate) fn key<H: Handler>(&self) -> Option<HandlerKey> {
+        match self.find(H::ID) {
+            Some(row) if row.signature == H::SIGNATURE && row.has_body => Some(row.key),
+            _ => None,
+        }
+    }
+
+    /// Why [`Self::key`] found none.
+    #[cold]
+    pub(crate) fn why_not<H: Handler>(&self, site: Site) -> SubmitError {
+        match self.find(H::ID) {
+            None => SubmitError::MissingHandler { site },
+            Some(row) if row.signature != H::SIGNATURE => SubmitError::OtherSignature { site },
+            Some(_) => SubmitError::NoBody { site },
+        }
+    }
+}
+
+/// What the host's own handlers and the device's differ in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Differences {
+    /// The host has it, the device has not.
+    pub missing: Vec<&'static str>,
+    /// Both have it, with other types.
+    pub other_signature: Vec<&'static str>,
+    /// Both have it, from other source: the image is stale.
+    pub stale: Vec<&'static str>,
+}
+
+/// Compares at attach: calls of missing or differing handlers are refused by name, the others work.
+pub(crate) fn compare(host: Table, device: &[HandlerInfo]) -> Differences {
+    let mut found = Differences::default();
+    for e in host.iter() {
+        let Entry { name, id, signature, body, .. } = *e;
+        match device.iter().find(|d| d.id == id) {
+            None => found.missing.push(name),
+            Some(d) if d.signature != signature => found.other_signature.push(name),
+            Some(d) if d.body != body => found.stale.push(name),
+            Some(_) => {}
+        }
+    }
+    found
+}

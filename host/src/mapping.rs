@@ -1,0 +1,47 @@
+//! Maps a window into the host (`docs/unsafe.md` "host map").
+
+#![expect(unsafe_code)]
+// UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the last window over it is
+// gone.
+
+use crate::Error;
+use hamr_comm::abi::window::{Shared, Window};
+use rustix::fd::AsFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ptr::NonNull;
+
+/// A shared mapping, unmapped when dropped.
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is memory without thread affinity; access is governed by `Window`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map_window` with this address and length; the last window over it is gone.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Maps the first `len` bytes of the file behind `fd`, which is sealed against shrinking (or is the caller's own to keep
+/// from it). `writable` false maps read-only: a later write through the window would fault, so only readers ask for it.
+pub(crate) fn map_window(fd: impl AsFd, len: u64, writable: bool) -> Result<Window<Shared>, Error> {
+    let mut access = ProtFlags::READ;
+    access.set(ProtFlags::WRITE, writable);
+    // A private read-only mapping of a shared file still shows the writer's pages; SHARED keeps that promise explicit.
+    let what = || format!("mapping a window of {len} bytes");
+    let bytes = usize::try_from(len).map_err(|_| Error::Plan(format!("{len} bytes exceed the address space")))?;
+    // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
+    let raw =
+        unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, 0) }.map_err(Error::os(what()))?;
+    let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
+    let mapping = Mapping { base, len: bytes };
+    // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it and a host never takes
+    // a tail.
+    Ok(unsafe { Window::new(base, bytes, mapping) }.share())
+}

@@ -1,0 +1,275 @@
+//! Memory of the device, managed by the host: who owns what, and which calls still name it.
+//!
+//! Every buffer has a record: place, generation, and how many unanswered calls name it. A pointer is checked against its
+//! record wherever it is used, so a freed, foreign or overlong one is an error and never a write. A buffer dropped while
+//! calls name it is freed when the last of them is answered.
+
+use crate::{BufferError, Error, Node};
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::NodeId;
+use hamr_comm::abi::section::Section;
+use hamr_comm::{BufferPtr, Element};
+use range_alloc::RangeAllocator;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Buffers start at multiples of a cache line: two of them never share one.
+const ALIGN: u64 = 64;
+/// The owner dropped it; free when no call names it. Above every count of calls.
+const DYING: u32 = 1 << 31;
+/// The record holds a buffer. Above every generation.
+const LIVE: u32 = 1 << 16;
+
+pub(crate) struct Memory {
+    node: NodeId,
+    device: String,
+    heap: Section,
+    records: Box<[Record]>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct Record {
+    /// Generation in the low 16 bits, LIVE above.
+    generation: AtomicU32,
+    /// Unanswered calls that name the buffer, and DYING.
+    uses: AtomicU32,
+    off: AtomicU64,
+    bytes: AtomicU64,
+}
+
+struct State {
+    ranges: RangeAllocator<u64>,
+    // First in, first out: a record rests as long as possible before its generation is used again.
+    free: VecDeque<u32>,
+    free_bytes: u64,
+    deferred: u64,
+}
+
+/// A range of the heap, by record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) index: u32,
+    pub(crate) generation: u16,
+    /// From the start of the heap.
+    pub(crate) off: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(node: NodeId, device: &str, heap: Section, max_buffers: u32) -> Self {
+        let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::default()).collect::<Box<[_]>>();
+        let state = State {
+            ranges: RangeAllocator::new(0..heap.len),
+            free: (0..records.len() as u32).collect(),
+            free_bytes: heap.len,
+            deferred: 0,
+        };
+        Self { node, device: device.into(), heap, records, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is complete before the lock is given back, also when a panic unwinds through it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn heap_len(&self) -> u64 {
+        self.heap.len
+    }
+
+    /// Bytes not allocated.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.state().free_bytes
+    }
+
+    /// Buffers alive.
+    pub(crate) fn live(&self) -> usize {
+        self.records.len() - self.state().free.len()
+    }
+
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<Block, Error> {
+        let size = bytes.max(1).checked_next_multiple_of(ALIGN);
+        let mut state = self.state();
+        let full = |state: &State| Error::OutOfMemory {
+            device: self.device.clone(),
+            wanted: bytes,
+            free: state.free_bytes,
+            total: self.heap.len,
+            deferred: state.deferred,
+        };
+        let Some(size) = size else { return Err(full(&state)) };
+        let Some(index) = state.free.pop_front() else {
+            return Err(Error::TooManyBuffers { device: self.device.clone(), limit: self.records.len() as u32 });
+        };
+        let Ok(range) = state.ranges.allocate_range(size) else {
+            state.free.push_front(index);
+            return Err(full(&state));
+        };
+        state.free_bytes -= size;
+        let Some(record) = self.records.get(index as usize) else { return Err(full(&state)) };
+        let generation = record.generation.load(Ordering::Relaxed) as u16;
+        record.off.store(range.start, Ordering::Relaxed);
+        record.bytes.store(bytes, Ordering::Relaxed);
+        record.uses.store(0, Ordering::Relaxed);
+        record.generation.store(u32::from(generation) | LIVE, Ordering::Release);
+        Ok(Block { index, generation, off: range.start, bytes })
+    }
+
+    /// The owner lets go. Freed now, or when the last call that names it is answered.
+    pub(crate) fn release(&self, index: u32) {
+        let Some(record) = self.records.get(index as usize) else { return };
+        if record.uses.fetch_or(DYING, Ordering::AcqRel) & !DYING == 0 {
+            self.free(index, record, false);
+        } else {
+            self.state().deferred += record.bytes.load(Ordering::Relaxed);
+        }
+    }
+
+    fn free(&self, index: u32, record: &Record, was_deferred: bool) {
+        let mut state = self.state();
+        let off = record.off.load(Ordering::Relaxed);
+        let bytes = record.bytes.load(Ordering::Relaxed);
+        let size = bytes.max(1).next_multiple_of(ALIGN);
+        let generation = record.generation.load(Ordering::Relaxed) as u16;
+        record.generation.store(u32::from(generation.wrapping_add(1)), Ordering::Release);
+        state.ranges.free_range(off..off + size);
+        state.free.push_back(index);
+        state.free_bytes += size;
+        if was_deferred {
+            state.deferred = state.deferred.saturating_sub(bytes);
+        }
+    }
+
+    /// Checks that a pointer names a live buffer of this device and that `bytes` from its offset lie in it.
+    #[inline(always)]
+    fn record(&self, p: BufferParts, bytes: u64) -> Result<&Record, BufferError> {
+        if p.node != self.node {
+            return Err(BufferError::Foreign { owner: p.node.0, here: self.node.0 });
+        }
+        let freed = BufferError::Freed { index: p.index, generation: p.generation };
+        let record = self.records.get(p.index as usize).ok_or(freed)?;
+        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
+            return Err(freed);
+        }
+        let start = record.off.load(Ordering::Relaxed);
+        let has = record.bytes.load(Ordering::Relaxed);
+        // The pointer's offset is absolute in the heap; its distance from the record's start counts against its bytes.
+        match p.off.checked_sub(start) {
+            Some(skip) if skip <= has && bytes <= has - skip => Ok(record),
+            skip => Err(BufferError::Overrun { wanted: skip.unwrap_or(0).saturating_add(bytes), has }),
+        }
+    }
+
+    /// A pointer for a transfer of `bytes`: its place in the window, unless a call in flight names it.
+    #[inline(always)]
+    pub(crate) fn place<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<u64, BufferError> {
+        let p = ptr.parts();
+        let record = self.record(p, ptr.bytes())?;
+        if bytes > ptr.bytes() {
+            return Err(BufferError::Overrun { wanted: bytes, has: ptr.bytes() });
+        }
+        if record.uses.load(Ordering::Acquire) != 0 {
+            return Err(BufferError::Busy);
+        }
+        Ok(self.heap.off + p.off)
+    }
+
+    /// A call that names the buffer is about to be sent. Pairs with [`Self::unhold`].
+    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64) -> Result<u32, BufferError> {
+        let p = wire.unpack();
+        let record = self.record(p, bytes)?;
+        let freed = BufferError::Freed { index: p.index, generation: p.generation };
+        // Never counts up a record whose owner has let go: whoever set DYING over zero uses has freed it already.
+        record
+            .uses
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| (uses & DYING == 0).then_some(uses + 1))
+            .map_err(|_| freed)?;
+        // Freed and given out again between the two looks: the use just counted is the new buffer's, and goes back.
+        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
+            self.unhold(p.index);
+            return Err(freed);
+        }
+        Ok(p.index)
+    }
+
+    /// That call was answered.
+    pub(crate) fn unhold(&self, index: u32) {
+        let Some(record) = self.records.get(index as usize) else { return };
+        if record.uses.fetch_sub(1, Ordering::AcqRel) == DYING | 1 {
+            self.free(index, record, true);
+        }
+    }
+
+    pub(crate) fn pointer<T: Element>(&self, block: Block, len: usize) -> BufferPtr<T> {
+        BufferPtr::from_wire(WireBuffer::pack(BufferParts {
+            off: block.off,
+            index: block.index,
+            len: len as u64,
+            generation: block.generation,
+            node: self.node,
+        }))
+    }
+
+    /// Offset of the heap in the window.
+    pub(crate) fn heap_off(&self) -> u64 {
+        self.heap.off
+    }
+}
+
+/// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call that names it is
+/// answered.
+pub struct Buffer<T: Element> {
+    memory: Arc<Memory>,
+    block: Block,
+    len: usize,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Element> Buffer<T> {
+    pub(crate) fn new(node: &Node, len: usize) -> Result<Self, Error> {
+        let memory = node.memory().clone();
+        let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
+        let block = memory.allocate(bytes.unwrap_or(u64::MAX))?;
+        Ok(Self { memory, block, len, _elements: PhantomData })
+    }
+
+    /// What handlers take: a plain value that names these elements.
+    pub fn ptr(&self) -> BufferPtr<T> {
+        self.memory.pointer(self.block, self.len)
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> u64 {
+        self.block.bytes
+    }
+}
+
+impl<T: Element> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        self.memory.release(self.block.index);
+    }
+}
+
+impl<T: Element> std::fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({:?})", self.ptr())
+    }
+}
+
+impl<T: Element> From<&Buffer<T>> for BufferPtr<T> {
+    fn from(buffer: &Buffer<T>) -> Self {
+        buffer.ptr()
+    }
+}

@@ -1,0 +1,501 @@
+//! One device, attached: what it is, its memory, its streams, and how it ends.
+
+use crate::keys::{Differences, Keys, compare, read_table};
+use crate::memory::Memory;
+use crate::runtime::plan_of;
+use crate::stream::Core;
+use crate::{
+    Buffer, CallError, CallOptions, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending, SharedStream,
+};
+use crate::{Stream, SubmitError};
+use hamr_comm::abi::ids::{Epoch, Isa, NodeId};
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{DeviceFacts, feature, word};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::version::AbiVersion;
+use hamr_comm::abi::window::{Queue, Shared};
+use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::link::{Capabilities, Link, Peer};
+use hamr_comm::registry::Table;
+use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// [`Inner::life`] of a device that is gone.
+const DEAD: u32 = 0;
+
+/// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own.
+///
+/// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+pub struct Inner {
+    pub(crate) name: String,
+    pub(crate) id: NodeId,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) layout: Layout,
+    pub(crate) keys: Keys,
+    pub(crate) options: Options,
+    pub(crate) memory: Arc<Memory>,
+    /// The epoch that streams may submit in; [`DEAD`] when there is none.
+    pub(crate) life: AtomicU32,
+    why_dead: Mutex<String>,
+    /// Which queue pairs belong to streams; index 0 is the control stream.
+    queues: Mutex<Vec<QueueSlot>>,
+    handlers: Vec<HandlerInfo>,
+    facts: DeviceFacts,
+    image: Option<ImageFile>,
+    differences: Differences,
+    closed: AtomicBool,
+}
+
+/// Who has a queue pair.
+enum QueueSlot {
+    /// Nobody ever had it.
+    Fresh,
+    /// A stream.
+    InUse,
+    /// Nobody, but its counts go on, and perhaps calls that nobody waits for.
+    Idle(Box<Core>),
+}
+
+/// What a device said of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The spec it was opened by.
+    pub name: String,
+    /// Its id in this runtime.
+    pub node: u16,
+    /// Kind of link.
+    pub link: String,
+    /// Instruction set.
+    pub isa: &'static str,
+    /// Board.
+    pub board: String,
+    /// Process id of a hosted image; 0 otherwise.
+    pub pid: u32,
+    /// ABI version in use.
+    pub abi: AbiVersion,
+    /// Names of the accepted features.
+    pub features: Vec<&'static str>,
+    /// Bytes of heap.
+    pub heap: u64,
+    /// Bytes of the window.
+    pub window: u64,
+    /// Handlers in its table.
+    pub handlers: u32,
+    /// Build id of the image, hexadecimal; empty when it has none.
+    pub build_id: String,
+    /// Life of the device, counted from 1.
+    pub epoch: u32,
+    /// The image's file, when the runtime loaded it.
+    pub image: Option<std::path::PathBuf>,
+}
+
+impl Node {
+    pub(crate) fn attach(
+        name: &str,
+        id: NodeId,
+        link: Box<dyn Link>,
+        image: Option<ImageFile>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let epoch = Epoch::FIRST;
+        let layout = plan_of(&options)?;
+        let (facts, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
+        let differences = compare(Table::of_this_image(), &handlers);
+        let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
+        let memory = Arc::new(Memory::new(id, name, heap, options.max_buffers));
+        let inner = Inner {
+            name: name.into(),
+            id,
+            link,
+            layout,
+            keys: Keys::of(&handlers),
+            memory,
+            life: AtomicU32::new(epoch.0),
+            why_dead: Mutex::new(String::new()),
+            queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),
+            options,
+            handlers,
+            facts,
+            image,
+            differences,
+            closed: AtomicBool::new(false),
+        };
+        let node = Self { inner: Arc::new(inner) };
+        for warning in node.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Ok(node)
+    }
+
+    /// What the device said of itself.
+    pub fn info(&self) -> DeviceInfo {
+        let Inner { name, id, link, layout, facts, image, .. } = &*self.inner;
+        let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
+        DeviceInfo {
+            name: name.clone(),
+            node: id.0,
+            link: link.kind().into(),
+            isa: Isa(facts.isa).name(),
+            board: facts.board_name().into(),
+            pid: facts.pid,
+            abi: AbiVersion::from_wire(facts.abi),
+            features: feature_names(facts.features),
+            heap: self.inner.memory.heap_len(),
+            window: layout.window_len(),
+            handlers: facts.handlers,
+            build_id: id_bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            epoch: self.inner.life.load(Ordering::Acquire),
+            image: image.as_ref().map(|i| i.path.clone()),
+        }
+    }
+
+    /// The device's handlers, in the order of their keys.
+    pub fn handlers(&self) -> &[HandlerInfo] {
+        &self.inner.handlers
+    }
+
+    /// One line for each handler that this program and the image do not agree on: missing, other types (calls of these
+    /// two are refused), or built from other source (calls go through: the image is stale).
+    pub fn warnings(&self) -> Vec<String> {
+        let Differences { missing, other_signature, stale } = &self.inner.differences;
+        let device = &self.inner.name;
+        let missing =
+            missing.iter().map(|h| format!("device {device}: its image has no handler `{h}`; calls of it are refused"));
+        let other = other_signature
+            .iter()
+            .map(|h| format!("device {device}: its image has `{h}` with another signature; calls of it are refused"));
+        let stale = stale.iter().map(|h| {
+            format!("device {device}: its image was built from another version of `{h}`; rebuild the image (stale)")
+        });
+        missing.chain(other).chain(stale).collect()
+    }
+
+    /// What the link can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.link.capabilities()
+    }
+
+    /// Is the device there, as far as anybody has noticed or can see now?
+    pub fn is_alive(&self) -> bool {
+        self.inner.look_at_peer();
+        self.inner.life.load(Ordering::Acquire) != DEAD
+    }
+
+    /// A round trip through the control stream's handler; proves that the dispatcher runs.
+    ///
+    /// # Errors
+    /// As for any call.
+    pub fn ping(&self) -> Result<std::time::Duration, CallError> {
+        let begin = Instant::now();
+        let token = std::process::id().into();
+        match self.sync(hamr_comm::builtin::ping::with(token))? {
+            echoed if echoed == token => Ok(begin.elapsed()),
+            other => Err(CallError::Corrupt(
+                self.inner.site::<hamr_comm::builtin::ping>("reading the answer"),
+                format!("{other} in answer to ping {token}"),
+            )),
+        }
+    }
+
+    /// Opens a stream: one ordered sequence of calls, for one thread at a time.
+    ///
+    /// # Errors
+    /// When all queue pairs are in use, or the device is gone.
+    pub fn stream(&self) -> Result<Stream<'_>, Error> {
+        Stream::open(self)
+    }
+
+    /// Opens a stream that threads share, behind a lock.
+    ///
+    /// # Errors
+    /// As for [`Self::stream`].
+    pub fn shared_stream(&self) -> Result<SharedStream, Error> {
+        SharedStream::open(self)
+    }
+
+    /// The calling thread's own stream, opened at the first use and closed with the thread or the device.
+    ///
+    /// # Errors
+    /// As for [`Self::stream`].
+    pub fn local(&self) -> Result<LocalStream<'_>, Error> {
+        LocalStream::of(self)
+    }
+
+    /// Calls a handler and waits for its result, on the calling thread's stream.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.thread_stream::<H>()?.sync(call)
+    }
+
+    /// Starts a call on the calling thread's stream; the result is read from the [`Pending`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`]: nothing was sent.
+    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, LocalStream<'_>>, SubmitError> {
+        self.thread_stream::<H>()?.offload(call)
+    }
+
+    /// [`Self::offload`] with a deadline or a larger reply of one's own.
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn offload_with<H: Handler>(
+        &self,
+        call: Call<H>,
+        options: CallOptions,
+    ) -> Result<Pending<H, LocalStream<'_>>, SubmitError> {
+        self.thread_stream::<H>()?.offload_with(call, options)
+    }
+
+    fn thread_stream<H: Handler>(&self) -> Result<LocalStream<'_>, SubmitError> {
+        let site = || self.inner.site::<H>("submitting");
+        self.local().map_err(|e| match e {
+            Error::Lost { why, .. } => SubmitError::DeviceLost { site: site(), why },
+            other => SubmitError::NoRoom { site: site(), why: other.to_string() },
+        })
+    }
+
+    /// A buffer in the device's memory that holds a copy of `data`.
+    ///
+    /// # Errors
+    /// When the heap or the table of buffers is full.
+    pub fn buffer<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, Error> {
+        let buffer = Buffer::new(self, data.len())?;
+        self.put(data, buffer.ptr())?;
+        Ok(buffer)
+    }
+
+    /// A buffer of `len` elements; what they hold is unspecified.
+    ///
+    /// # Errors
+    /// When the heap or the table of buffers is full.
+    pub fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        Buffer::new(self, len)
+    }
+
+    /// Bytes of heap that no buffer holds.
+    pub fn free_bytes(&self) -> u64 {
+        self.inner.memory.free_bytes()
+    }
+
+    /// Buffers alive, those of long messages in flight included.
+    pub fn live_buffers(&self) -> usize {
+        self.inner.memory.live()
+    }
+
+    /// Ends the device, whatever it is doing. Calls in flight end with [`CallError::DeviceLost`].
+    pub fn stop(&self) {
+        self.inner.stop("stopped by this program");
+    }
+
+    /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
+    /// [`CallError::DeviceLost`], exactly once each; open streams go on in the new epoch. Buffers stay; what a handler was
+    /// writing at the moment of death is unspecified.
+    ///
+    /// # Errors
+    /// When the link cannot start its device again, or the device does not come up.
+    pub fn restart(&self) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let epoch = inner.next_epoch();
+        inner.stop("being restarted");
+        inner.link.restart().map_err(|why| Error::Launch { device: inner.name.clone(), why })?;
+        let (_, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
+        if handlers != inner.handlers {
+            inner.link.stop();
+            return Err(Error::Launch {
+                device: inner.name.clone(),
+                why: "it came back with other handlers; open it anew".into(),
+            });
+        }
+        inner.show_open_queues(&inner.lock_queues());
+        inner.life.store(epoch.0, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.inner.memory
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.inner.closed.store(true, Ordering::Release);
+        HostHandshake::close(self.inner.link.window());
+        self.inner.stop("closed by this program");
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Node({} {})", self.inner.id, self.inner.name)
+    }
+}
+
+impl Inner {
+    pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> crate::Site {
+        crate::Site { device: self.name.clone(), handler: H::NAME, stage }
+    }
+
+    /// Was the [`Node`] dropped?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn why_dead(&self) -> String {
+        self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn next_epoch(&self) -> Epoch {
+        let window = self.link.window();
+        Epoch(window.word(word::EPOCH).map_or(1, |w| w.load())).next()
+    }
+
+    /// Asks the link whether the device is there, and takes note.
+    pub(crate) fn look_at_peer(&self) {
+        if let Peer::Gone(why) = self.link.peer() {
+            self.bury(&why);
+        }
+    }
+
+    fn bury(&self, why: &str) {
+        let mut kept = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.life.swap(DEAD, Ordering::AcqRel) != DEAD {
+            *kept = why.into();
+        }
+    }
+
+    fn stop(&self, why: &str) {
+        // If it died by itself, that is the better reason.
+        self.look_at_peer();
+        self.bury(why);
+        self.link.stop();
+    }
+
+    fn lock_queues(&self) -> std::sync::MutexGuard<'_, Vec<QueueSlot>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a queue pair that no stream has.
+    pub(crate) fn take_queue(&self) -> Result<(u32, Box<Core>), Error> {
+        if self.life.load(Ordering::Acquire) == DEAD {
+            return Err(Error::Lost { device: self.name.clone(), stage: "opening a stream", why: self.why_dead() });
+        }
+        let mut queues = self.lock_queues();
+        let free = queues.iter_mut().enumerate().skip(1).find(|(_, slot)| !matches!(slot, QueueSlot::InUse));
+        let Some((index, slot)) = free else {
+            return Err(Error::TooManyStreams { device: self.name.clone(), limit: self.options.streams });
+        };
+        let core = match std::mem::replace(slot, QueueSlot::InUse) {
+            QueueSlot::Idle(core) => core,
+            QueueSlot::Fresh | QueueSlot::InUse => match self.fresh_core(index as u32) {
+                Ok(core) => Box::new(core),
+                Err(e) => {
+                    *slot = QueueSlot::Fresh;
+                    return Err(e);
+                }
+            },
+        };
+        self.show_open_queues(&queues);
+        Ok((index as u32, core))
+    }
+
+    fn fresh_core(&self, index: u32) -> Result<Core, Error> {
+        let window = self.link.window();
+        let corrupt = |what: String| Error::Plan(format!("queue pair {index}: {what}"));
+        let descriptor = self.layout.queue(window, index).map_err(|e| corrupt(format!("{e:?}")))?;
+        let queue: Queue<Shared> = window.queue(&descriptor).map_err(|e| corrupt(e.to_string()))?;
+        Ok(Core::new(queue, self))
+    }
+
+    /// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.
+    fn show_open_queues(&self, queues: &[QueueSlot]) {
+        let last = queues.iter().rposition(|slot| match slot {
+            QueueSlot::Fresh => false,
+            QueueSlot::InUse => true,
+            QueueSlot::Idle(core) => core.has_work(),
+        });
+        if let Ok(word) = self.link.window().word(word::OPEN_QUEUES) {
+            word.publish(last.map_or(1, |last| last as u32 + 1));
+        }
+    }
+}
+
+/// Gives a queue pair back, with what is still in flight in it.
+pub(crate) fn give_queue_back(inner: &Inner, index: u32, core: Box<Core>) {
+    let mut queues = inner.lock_queues();
+    if let Some(slot) = queues.get_mut(index as usize) {
+        *slot = QueueSlot::Idle(core);
+    }
+    inner.show_open_queues(&queues);
+}
+
+fn feature_names(bits: u32) -> Vec<&'static str> {
+    feature::NAMES.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, n)| *n).collect()
+}
+
+/// Lays the window out, waits for the device's word, reads its table, lets it serve.
+fn shake_hands(
+    name: &str,
+    id: NodeId,
+    link: &dyn Link,
+    options: &Options,
+    epoch: Epoch,
+) -> Result<(DeviceFacts, Vec<HandlerInfo>), Error> {
+    let window = link.window();
+    let offer = Offer {
+        plan: options.plan(),
+        node: id,
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+        required: feature::TICKETS,
+        fingerprint: Table::of_this_image().fingerprint(),
+        pid: std::process::id(),
+    };
+    let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("{e:?}")))?;
+    let mut told = None;
+    let begin = Instant::now();
+    loop {
+        let stage = if told.is_none() { "starting" } else { "being told to serve" };
+        match handshake.step(window) {
+            Answer::Waiting => {}
+            Answer::Refused(why) => return Err(Error::Refused { device: name.into(), why: why.to_string() }),
+            Answer::Corrupt(what) => {
+                let why = format!("it published {what:#x}, which no device may say");
+                return Err(Error::Refused { device: name.into(), why });
+            }
+            Answer::Accepted(facts) if told.is_none() => {
+                let table = layout.section(SectionKind::TABLE).map_err(|e| Error::Plan(format!("{e:?}")))?;
+                let handlers = read_table(window, table)
+                    .map_err(|why| Error::Refused { device: name.into(), why: format!("it showed {why}") })?;
+                told = Some((facts, handlers));
+                handshake.ready(window);
+            }
+            Answer::Accepted(_) => {}
+            Answer::Serving => match told {
+                Some(known) => return Ok(known),
+                None => {
+                    let why = "it serves without having said what it is".into();
+                    return Err(Error::Refused { device: name.into(), why });
+                }
+            },
+        }
+        if let Peer::Gone(why) = link.peer() {
+            return Err(Error::Lost { device: name.into(), stage, why });
+        }
+        if begin.elapsed() > options.start_deadline {
+            return Err(Error::Silent { device: name.into(), stage, after: options.start_deadline });
+        }
+        link.wait(20);
+    }
+}

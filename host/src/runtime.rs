@@ -1,0 +1,163 @@
+//! The runtime: launchers by name, and opening devices.
+
+use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
+use crate::shm::ShmLauncher;
+use crate::{Error, Image, ImageFile, Node};
+use hamr_comm::abi::ids::NodeId;
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::link::Link;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+/// Sizes and habits of one device. The defaults suit most programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Streams that can be open at once, at most 79. Memory: about 200 KiB of window each.
+    pub streams: u32,
+    /// Ring lines of each stream, a power of two: calls in flight before the submitter must move answers aside.
+    pub ring: u32,
+    /// Queued calls in flight per stream.
+    pub tickets: u32,
+    /// Bytes of each staging chunk, a multiple of 64, at most 16 KiB: longer messages take a buffer.
+    pub chunk: u32,
+    /// Bytes of the device's heap.
+    pub heap: u64,
+    /// Buffers alive at once.
+    pub max_buffers: u32,
+    /// Calls in flight or unread per stream.
+    pub max_outstanding: usize,
+    /// How long a wait lasts at most, unless the call says otherwise; `None` waits as long as the device lives.
+    pub deadline: Option<Duration>,
+    /// How long the device may take to start.
+    pub start_deadline: Duration,
+    /// Pins the device's dispatcher to this processor.
+    pub cpu: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let plan = Plan::default();
+        Self {
+            streams: plan.streams,
+            ring: plan.ring,
+            tickets: plan.tickets,
+            chunk: plan.chunk,
+            heap: plan.heap,
+            max_buffers: 1 << 16,
+            max_outstanding: 1 << 20,
+            deadline: Some(Duration::from_secs(60)),
+            start_deadline: Duration::from_secs(10),
+            cpu: None,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn plan(&self) -> Plan {
+        Plan {
+            streams: self.streams,
+            ring: self.ring,
+            tickets: self.tickets,
+            chunk: self.chunk,
+            heap: self.heap,
+            ..Plan::default()
+        }
+    }
+}
+
+/// Opens devices by name: `shm`, `loopback`, and whatever [`Self::register`] added.
+pub struct Runtime {
+    launchers: BTreeMap<String, Box<dyn Launcher>>,
+    next_node: AtomicU16,
+}
+
+impl Runtime {
+    /// A runtime with the built-in launchers.
+    ///
+    /// # Errors
+    /// None today; kinds that need the system's help to exist will have some.
+    pub fn new() -> Result<Self, Error> {
+        let mut runtime = Self { launchers: BTreeMap::new(), next_node: AtomicU16::new(1) };
+        runtime.register("shm", ShmLauncher);
+        runtime.register("loopback", LoopbackLauncher);
+        Ok(runtime)
+    }
+
+    /// Adds a kind of device under a name, or replaces one.
+    pub fn register(&mut self, name: &str, launcher: impl Launcher + 'static) {
+        self.launchers.insert(name.into(), Box::new(launcher));
+    }
+
+    /// The names there are, each with a line of description.
+    pub fn kinds(&self) -> impl Iterator<Item = (&str, String)> {
+        self.launchers.iter().map(|(name, l)| (name.as_str(), l.describe()))
+    }
+
+    /// Starts a device, loads the image, shakes hands. The spec is `kind` or `kind:argument`.
+    ///
+    /// # Errors
+    /// An unknown name, an image that is missing or made for something else, a device that does not start or refuses.
+    pub fn open(&self, spec: &str, image: Image) -> Result<Node, Error> {
+        self.open_with(spec, image, Options::default())
+    }
+
+    /// [`Self::open`] with sizes of one's own.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and sizes that cannot be laid out.
+    pub fn open_with(&self, spec: &str, image: Image, options: Options) -> Result<Node, Error> {
+        let (kind, argument) = spec.split_once(':').unwrap_or((spec, ""));
+        let launcher = self.launchers.get(kind).ok_or_else(|| Error::UnknownDevice {
+            name: spec.into(),
+            known: self.launchers.keys().cloned().collect::<Vec<_>>().join(", "),
+        })?;
+        let file = match launcher.target(argument)? {
+            Some(target) => Some(image.resolve(&target)?),
+            None => None,
+        };
+        let (link, id) = self.launch(launcher.as_ref(), spec, argument, file.as_ref(), &options)?;
+        Node::attach(spec, id, link, file, options)
+    }
+
+    /// Attaches to a device over a link that the caller made: a fault decorator around another link, a board of one's own.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn attach(&self, name: &str, link: Box<dyn Link>, options: Options) -> Result<Node, Error> {
+        Node::attach(name, self.new_id(), link, None, options)
+    }
+
+    fn new_id(&self) -> NodeId {
+        // Ids come round after 4095 devices; 0 is the host.
+        NodeId((self.next_node.fetch_add(1, Ordering::Relaxed) & NodeId::MAX.0).max(1))
+    }
+
+    fn launch(
+        &self,
+        launcher: &dyn Launcher,
+        spec: &str,
+        argument: &str,
+        image: Option<&ImageFile>,
+        options: &Options,
+    ) -> Result<(Box<dyn Link>, NodeId), Error> {
+        let layout = plan_of(options)?;
+        let request =
+            LaunchRequest { device: spec, argument, image, window_len: layout.window_len(), cpu: options.cpu };
+        Ok((launcher.launch(&request)?, self.new_id()))
+    }
+}
+
+/// The layout that `options` asks for; the error says what the limits are.
+pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
+    let limit = hamr_comm::am::MAX_QUEUES as u32 - 1;
+    if options.streams == 0 || options.streams > limit {
+        return Err(Error::Plan(format!("expected 1 to {limit} streams, got {}", options.streams)));
+    }
+    Layout::plan(&options.plan()).map_err(|e| {
+        Error::Plan(format!(
+            "ring must be a power of two from 2 to 65536 (got {}), chunk a multiple of 64 up to 16384 (got {}) ({e:?})",
+            options.ring, options.chunk
+        ))
+    })
+}

@@ -1,0 +1,238 @@
+//! From a bound call to the words of its slot, and from an answer back to a value.
+
+use super::CallOptions;
+use super::cells::Holds;
+use super::core::Core;
+use crate::memory::Memory;
+use crate::node::Inner;
+use crate::{BufferError, CallError, FaultReport, SubmitError};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::table::record_flag;
+use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Migratable};
+use hamr_comm::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
+
+/// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
+pub(super) const fn is_plain<H: Handler>() -> bool {
+    let short = match H::Args::SIZE {
+        Some(n) => n <= INLINE_BYTES,
+        None => false,
+    };
+    // A result that is always longer than the line may need a reply buffer; one of variable size has the chunk.
+    let short_result = match <ValueOf<H> as Migratable>::SIZE {
+        Some(n) => n <= INLINE_BYTES,
+        None => true,
+    };
+    short && short_result && !H::Args::HAS_BUFFERS && H::FLAGS & (record_flag::QUEUED | record_flag::UNORDERED) == 0
+}
+
+/// Bytes of the arguments of a plain handler.
+pub(super) const fn plain_len<H: Handler>() -> usize {
+    match H::Args::SIZE {
+        Some(n) => n,
+        None => 0,
+    }
+}
+
+/// The words of a plain call.
+#[inline(always)]
+pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; INLINE_WORDS] {
+    let mut words = [0u64; INLINE_WORDS];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    call.args.encode(&mut Encoder::new(bytes.split_at_mut(plain_len::<H>()).0));
+    words
+}
+
+/// A message ready for any slot; long arguments are in [`Core::scratch`].
+pub(super) struct Message {
+    pub(super) hdr: ReqHdr,
+    pub(super) words: [u64; INLINE_WORDS],
+    pub(super) len: usize,
+    /// Bytes in scratch memory that go to the slot's request chunk.
+    pub(super) chunk: usize,
+    pub(super) holds: Holds,
+    pub(super) queued: bool,
+}
+
+impl Message {
+    /// The words that carry something.
+    pub(super) fn used(&self) -> &[u64] {
+        self.words.get(..self.len.div_ceil(8)).unwrap_or(&self.words)
+    }
+
+    fn push(&mut self, pair: [u64; 2]) {
+        if let Some(to) = self.words.get_mut(self.len / 8..self.len / 8 + 2) {
+            to.copy_from_slice(&pair);
+        }
+        self.len += 16;
+    }
+}
+
+/// Looks the key up, checks and holds the buffers, encodes.
+pub(super) fn prepare<H: Handler>(
+    scratch: &mut Vec<u8>,
+    chunk_len: (usize, usize),
+    inner: &Inner,
+    call: &Call<H>,
+    options: &CallOptions,
+) -> Result<Message, SubmitError> {
+    let site = || inner.site::<H>("submitting");
+    let key = inner.keys.key::<H>().ok_or_else(|| inner.keys.why_not::<H>(site()))?;
+    let queued = H::FLAGS & record_flag::QUEUED != 0;
+    let mut message = Message {
+        hdr: ReqHdr::inline(key, 0),
+        words: [0; INLINE_WORDS],
+        len: 0,
+        chunk: 0,
+        holds: Holds::default(),
+        queued,
+    };
+    let filled = fill(&mut message, scratch, chunk_len, inner, call, options, key);
+    filled.inspect_err(|_| message.holds.release(&inner.memory))?;
+    Ok(message)
+}
+
+fn fill<H: Handler>(
+    message: &mut Message,
+    scratch: &mut Vec<u8>,
+    (req_chunk, rep_chunk): (usize, usize),
+    inner: &Inner,
+    call: &Call<H>,
+    options: &CallOptions,
+    key: HandlerKey,
+) -> Result<(), SubmitError> {
+    let site = || inner.site::<H>("submitting");
+    if H::Args::HAS_BUFFERS {
+        hold_buffers(&call.args, &inner.memory, &mut message.holds)
+            .map_err(|why| SubmitError::Buffer { site: site(), why })?;
+    }
+    let mut flags = 0;
+    if message.queued || options.deadline.is_some() {
+        flags |= ReqHdr::EXT;
+        // The ticket is filled in when one is free.
+        let micros = options.deadline.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
+        message.push([u64::from(micros), 0]);
+    }
+    if message.queued {
+        flags |= ReqHdr::TICKET;
+    }
+    if options.unordered || H::FLAGS & record_flag::UNORDERED != 0 {
+        flags |= ReqHdr::UNORDERED;
+    }
+    let no_room = |e: crate::Error| SubmitError::NoRoom { site: site(), why: e.to_string() };
+    let wanted = options.reply_capacity.unwrap_or(0).max(ValueOf::<H>::SIZE.unwrap_or(0));
+    let reply = if wanted > rep_chunk.max(INLINE_BYTES) {
+        flags |= ReqHdr::REPLY_BUF;
+        let block = inner.memory.allocate(wanted as u64).map_err(no_room)?;
+        message.holds.blocks[1] = Some(block);
+        Some([block.off, block.bytes])
+    } else {
+        None
+    };
+    let room = INLINE_BYTES - message.len - if reply.is_some() { 16 } else { 0 };
+    scratch.resize(MAX_MESSAGE, 0);
+    let mut out = Encoder::new(scratch);
+    call.args.encode(&mut out);
+    let len = out.needed();
+    if !out.fits() {
+        return Err(SubmitError::TooLong { site: site(), len, limit: MAX_MESSAGE });
+    }
+    let bytes = scratch.get(..len).unwrap_or(&[]);
+    let mut hdr = ReqHdr::inline(key, 0);
+    if len <= room {
+        if let Some(reply) = reply {
+            message.push(reply);
+        }
+        let at = message.len;
+        let inline: &mut [u8] = bytemuck::cast_slice_mut(&mut message.words);
+        if let Some(to) = inline.get_mut(at..at + len) {
+            to.copy_from_slice(bytes);
+        }
+        message.len += len;
+    } else {
+        if len <= req_chunk {
+            hdr = hdr.in_chunk();
+            message.chunk = len;
+            message.push([0, len as u64]);
+        } else {
+            hdr = hdr.in_buffer();
+            let block = inner.memory.allocate(len as u64).map_err(no_room)?;
+            message.holds.blocks[0] = Some(block);
+            let at = inner.memory.heap_off() + block.off;
+            let written = inner.link.window().write_bytes(at, bytes);
+            written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
+            message.push([block.off, len as u64]);
+        }
+        if let Some(reply) = reply {
+            message.push(reply);
+        }
+    }
+    message.hdr = ReqHdr(hdr.0 | (message.len as u32) << 16).with(flags);
+    Ok(())
+}
+
+fn hold_buffers<A: Migratable>(args: &A, memory: &Memory, holds: &mut Holds) -> Result<(), BufferError> {
+    let mut outcome = Ok(());
+    args.visit_buffers(&mut |named| {
+        if outcome.is_ok() {
+            outcome = memory.hold(named.wire, named.bytes).map(|index| holds.push(index));
+        }
+    });
+    outcome
+}
+
+/// An answer, copied out of its slot.
+pub(super) struct Answer {
+    pub(super) hdr: RepHdr,
+    pub(super) words: [u64; INLINE_WORDS],
+    pub(super) long: Vec<u8>,
+}
+
+/// Turns an answer into what the caller gets.
+#[cold]
+pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let site = || inner.site::<H>("reading the answer");
+    let inline: &[u8] = bytemuck::cast_slice(&answer.words);
+    let bytes = if answer.hdr.place() == hamr_comm::abi::slot::Place::Inline {
+        inline.get(..answer.hdr.len())
+    } else {
+        Some(&*answer.long)
+    };
+    let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", answer.hdr));
+    let Some(bytes) = bytes else { return Err(corrupt("a length past the slot")) };
+    let mut from = Decoder::new(bytes);
+    let status = answer.hdr.status();
+    if answer.hdr.has(RepHdr::FAULT) {
+        let numbers = Migratable::decode(&mut from).unwrap_or_default();
+        let text = String::from_utf8_lossy(from.rest()).into_owned();
+        return Err(CallError::Fault(FaultReport { site: site(), status, numbers, text }));
+    }
+    match status {
+        Status::OK => match Migratable::decode(&mut from) {
+            Ok(value) if from.is_done() => Ok(value),
+            _ => Err(corrupt("a result that does not decode")),
+        },
+        Status::HANDLER_ERROR => match <H::Output as HandlerResult>::decode_error(&mut from) {
+            Ok(error) => Err(CallError::Handler(error)),
+            Err(_) => Err(corrupt("an error that does not decode")),
+        },
+        Status::CANCELLED => Err(CallError::Cancelled(site())),
+        Status::DEADLINE => Err(CallError::Deadline(site())),
+        Status::RESULT_TOO_LONG => {
+            let needed = Migratable::decode(&mut from).unwrap_or(0);
+            Err(CallError::ResultTooLong { site: site(), needed })
+        }
+        Status::NO_BODY => Err(SubmitError::NoBody { site: site() }.into()),
+        Status::NO_HANDLER => Err(SubmitError::MissingHandler { site: site() }.into()),
+        other => Err(CallError::Corrupt(site(), format!("status {other}"))),
+    }
+}
+
+impl Core {
+    /// Bytes of request and reply chunks.
+    pub(super) fn chunk_lens(&self) -> (usize, usize) {
+        let slots = self.req.slots();
+        (slots.req_chunk_len(), slots.rep_chunk_len())
+    }
+}

@@ -1,0 +1,407 @@
+//! Streams: ordered sequences of calls, and the ways to hold one.
+//!
+//! | kind | who may use it | cost of a pipelined call |
+//! |---|---|---|
+//! | [`Stream`] | one thread at a time (`Send`, not `Sync`) | the message itself |
+//! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
+//! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
+
+mod cells;
+mod core;
+mod message;
+mod pending;
+mod wait;
+
+pub use pending::Pending;
+
+pub use self::core::Core;
+
+use crate::node::{Inner, give_queue_back};
+use crate::{BufferError, CallError, Error, Node, SubmitError};
+use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
+use std::cell::{RefCell, RefMut};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What one call wants beyond the usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallOptions {
+    /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).
+    pub deadline: Option<Duration>,
+    /// Bytes reserved for a result of variable size; without it, one chunk.
+    pub reply_capacity: Option<usize>,
+    /// May overtake and be overtaken by other calls of the stream (only queued handlers make use of it).
+    pub unordered: bool,
+}
+
+impl CallOptions {
+    /// Only a deadline.
+    pub fn deadline(deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..Self::default() }
+    }
+
+    /// Only room for a long result.
+    pub fn reply_capacity(bytes: usize) -> Self {
+        Self { reply_capacity: Some(bytes), ..Self::default() }
+    }
+}
+
+mod sealed {
+    use super::{Core, Inner};
+
+    /// Access to a stream's engine, however it is held.
+    pub trait Access {
+        #[doc(hidden)]
+        fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R;
+        #[doc(hidden)]
+        fn inner(&self) -> &Inner;
+    }
+}
+pub(crate) use sealed::Access;
+
+/// A way to hold a stream. Implemented by `&Stream`, [`LocalStream`] and [`SharedStream`].
+pub trait StreamRef: sealed::Access {}
+impl<A: sealed::Access> StreamRef for A {}
+
+/// A queue pair in use; goes back to its device when dropped.
+struct Owned {
+    inner: Arc<Inner>,
+    index: u32,
+    /// Always there until it is dropped.
+    core: RefCell<Option<Box<Core>>>,
+}
+
+impl Owned {
+    fn open(node: &Node) -> Result<Self, Error> {
+        let inner = node.inner().clone();
+        let (index, core) = inner.take_queue()?;
+        Ok(Self { inner, index, core: RefCell::new(Some(core)) })
+    }
+
+    #[inline(always)]
+    fn engine(&self) -> RefMut<'_, Box<Core>> {
+        RefMut::map(self.core.borrow_mut(), engine)
+    }
+}
+
+#[inline(always)]
+fn engine(core: &mut Option<Box<Core>>) -> &mut Box<Core> {
+    match core {
+        Some(core) => core,
+        // Taken only by `Drop`, after which there is no `Owned` to ask.
+        None => unreachable!("a stream's engine is there until the stream is dropped"),
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // The engine stays with its queue pair: the counts go on, and calls in flight still hold buffers.
+        let Some(mut core) = self.core.get_mut().take() else { return };
+        core.follow_life(&self.inner);
+        core.make_room(&self.inner);
+        give_queue_back(&self.inner, self.index, core);
+    }
+}
+
+/// One ordered sequence of calls on one device. `Send`, not `Sync`: each thread opens its own.
+///
+/// Calls run on the device in the order in which they were submitted. Dropping the stream leaves calls in flight to
+/// themselves; their answers are discarded.
+pub struct Stream<'n> {
+    owned: Owned,
+    _node: PhantomData<&'n Node>,
+}
+
+impl<'n> Stream<'n> {
+    pub(crate) fn open(node: &'n Node) -> Result<Self, Error> {
+        Ok(Self { owned: Owned::open(node)?, _node: PhantomData })
+    }
+
+    /// Calls a handler and waits for its result.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    #[inline]
+    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.owned.engine().sync(&self.owned.inner, call)
+    }
+
+    /// [`Self::sync`] with options.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn sync_with<H: Handler>(
+        &self,
+        call: Call<H>,
+        options: CallOptions,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.owned.engine().sync_slow(&self.owned.inner, call, &options)
+    }
+
+    /// Starts a call. Dropping the [`Pending`] detaches: the call runs, its result is discarded.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]: nothing was sent.
+    #[inline]
+    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, &Self>, SubmitError> {
+        let cell = self.owned.engine().offload(&self.owned.inner, call, None, None)?;
+        Ok(Pending::new(self, cell, None))
+    }
+
+    /// [`Self::offload`] with options.
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn offload_with<H: Handler>(
+        &self,
+        call: Call<H>,
+        options: CallOptions,
+    ) -> Result<Pending<H, &Self>, SubmitError> {
+        offload_with(self, call, options)
+    }
+
+    /// Sends a call whose result nobody wants: no [`Pending`], no cell. Ordered with the other calls.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]. What the handler itself reports is only counted: [`Self::one_way_failures`].
+    #[inline]
+    pub fn send<H: Handler>(&self, call: Call<H>) -> Result<(), SubmitError> {
+        self.owned.engine().send(&self.owned.inner, call)
+    }
+
+    /// One-way calls known to have ended otherwise than executed.
+    pub fn one_way_failures(&self) -> u64 {
+        self.owned.engine().one_way_failures()
+    }
+
+    /// Calls in flight or unread.
+    pub fn outstanding(&self) -> usize {
+        self.owned.engine().outstanding()
+    }
+
+    /// Waits until every call of the stream has run.
+    ///
+    /// # Errors
+    /// The device is gone, or the device's default deadline passed.
+    pub fn flush(&self) -> Result<(), Error> {
+        flush(&self)
+    }
+
+    /// Copies into a buffer in stream order: after every earlier call of this stream has run, before any later one.
+    ///
+    /// # Errors
+    /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams.
+    pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        self.ordered(|inner| crate::transfer::put(inner, from, to))
+    }
+
+    /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
+    ///
+    /// # Errors
+    /// As [`Node::get`].
+    pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        self.ordered(|inner| crate::transfer::get(inner, from, to))
+    }
+
+    fn ordered(&self, mut copy: impl FnMut(&Inner) -> Result<(), BufferError>) -> Result<(), Error> {
+        let inner = &*self.owned.inner;
+        let wrap = |why| Error::Buffer { device: inner.name.clone(), why };
+        // A buffer that no call names needs no waiting: nothing of this stream can see the difference.
+        match copy(inner) {
+            Err(BufferError::Busy) => {}
+            other => return other.map_err(wrap),
+        }
+        self.flush()?;
+        copy(inner).map_err(wrap)
+    }
+}
+
+impl sealed::Access for &Stream<'_> {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R {
+        f(&mut self.owned.engine(), &self.owned.inner)
+    }
+    #[inline(always)]
+    fn inner(&self) -> &Inner {
+        &self.owned.inner
+    }
+}
+
+fn offload_with<H: Handler, S: StreamRef>(
+    stream: S,
+    call: Call<H>,
+    options: CallOptions,
+) -> Result<Pending<H, S>, SubmitError> {
+    let until = options.deadline.map(|d| Instant::now() + d);
+    let cell = stream.with(|core, inner| core.offload(inner, call, Some(&options), until))?;
+    Ok(Pending::new(stream, cell, until))
+}
+
+fn flush(stream: &impl StreamRef) -> Result<(), Error> {
+    stream.with(|core, inner| {
+        core.flush(inner, None).map_err(|stop| match stop {
+            wait::Stop::Deadline => Error::Silent {
+                device: inner.name.clone(),
+                stage: "flushing a stream",
+                after: inner.options.deadline.unwrap_or_default(),
+            },
+            wait::Stop::Ended(_) => {
+                Error::Lost { device: inner.name.clone(), stage: "flushing a stream", why: inner.why_dead() }
+            }
+        })
+    })
+}
+
+thread_local! {
+    /// This thread's streams, one per device. Those of dropped nodes are thrown out at the next look.
+    static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The calling thread's stream of one device.
+#[derive(Clone)]
+pub struct LocalStream<'n> {
+    owned: Rc<Owned>,
+    _node: PhantomData<&'n Node>,
+}
+
+impl<'n> LocalStream<'n> {
+    #[inline]
+    pub(crate) fn of(node: &'n Node) -> Result<Self, Error> {
+        STREAMS.with_borrow_mut(|streams| {
+            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.inner, node.inner())) {
+                return Ok(Self { owned: owned.clone(), _node: PhantomData });
+            }
+            streams.retain(|s| !s.inner.is_closed());
+            let owned = Rc::new(Owned::open(node)?);
+            streams.push(owned.clone());
+            Ok(Self { owned, _node: PhantomData })
+        })
+    }
+
+    /// As [`Stream::sync`].
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    #[inline]
+    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.owned.engine().sync(&self.owned.inner, call)
+    }
+
+    /// As [`Stream::offload`]; the [`Pending`] keeps the stream.
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    #[inline]
+    pub fn offload<H: Handler>(self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
+        let cell = self.owned.engine().offload(&self.owned.inner, call, None, None)?;
+        Ok(Pending::new(self, cell, None))
+    }
+
+    /// As [`Stream::offload_with`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn offload_with<H: Handler>(
+        self,
+        call: Call<H>,
+        options: CallOptions,
+    ) -> Result<Pending<H, Self>, SubmitError> {
+        offload_with(self, call, options)
+    }
+
+    /// As [`Stream::flush`].
+    ///
+    /// # Errors
+    /// As [`Stream::flush`].
+    pub fn flush(&self) -> Result<(), Error> {
+        flush(self)
+    }
+}
+
+impl sealed::Access for LocalStream<'_> {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R {
+        f(&mut self.owned.engine(), &self.owned.inner)
+    }
+    #[inline(always)]
+    fn inner(&self) -> &Inner {
+        &self.owned.inner
+    }
+}
+
+/// A stream that threads share: every call takes a lock. Its [`Pending`]s are `Send` and own their share of it, so they
+/// move freely between threads and tasks.
+#[derive(Clone)]
+pub struct SharedStream {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Arc<Inner>,
+    owned: Mutex<Owned>,
+}
+
+impl SharedStream {
+    pub(crate) fn open(node: &Node) -> Result<Self, Error> {
+        let owned = Owned::open(node)?;
+        Ok(Self { shared: Arc::new(Shared { inner: owned.inner.clone(), owned: Mutex::new(owned) }) })
+    }
+
+    /// As [`Stream::sync`]; other threads' calls go on meanwhile.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.offload(call)?.get()
+    }
+
+    /// As [`Stream::offload`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
+        let cell = Access::with(self, |core, inner| core.offload(inner, call, None, None))?;
+        Ok(Pending::new(self.clone(), cell, None))
+    }
+
+    /// As [`Stream::offload_with`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn offload_with<H: Handler>(
+        &self,
+        call: Call<H>,
+        options: CallOptions,
+    ) -> Result<Pending<H, Self>, SubmitError> {
+        offload_with(self.clone(), call, options)
+    }
+
+    /// As [`Stream::send`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn send<H: Handler>(&self, call: Call<H>) -> Result<(), SubmitError> {
+        Access::with(self, |core, inner| core.send(inner, call))
+    }
+
+    /// As [`Stream::flush`].
+    ///
+    /// # Errors
+    /// As [`Stream::flush`].
+    pub fn flush(&self) -> Result<(), Error> {
+        flush(self)
+    }
+}
+
+impl sealed::Access for SharedStream {
+    fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R {
+        // A panic inside leaves the engine consistent: it changes its state only in steps that end consistent.
+        let mut owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        f(engine(owned.core.get_mut()), &self.shared.inner)
+    }
+    fn inner(&self) -> &Inner {
+        &self.shared.inner
+    }
+}

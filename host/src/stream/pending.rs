@@ -1,0 +1,145 @@
+//! A call in flight.
+
+use super::StreamRef;
+use super::wait::{SPINS, Stop, Wait};
+use crate::CallError;
+use hamr_comm::{ErrorOf, Handler, ValueOf};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// A call in flight, or its unread result. Dropping it detaches: the call runs on, its result is discarded.
+///
+/// It names a private cell, not a slot, so any number of them may wait unread, up to `Options::max_outstanding`.
+#[must_use = "dropping it detaches the call"]
+pub struct Pending<H: Handler, S: StreamRef> {
+    stream: S,
+    cell: u32,
+    until: Option<Instant>,
+    taken: bool,
+    _handler: PhantomData<fn() -> H>,
+}
+
+impl<H: Handler, S: StreamRef> Pending<H, S> {
+    #[inline(always)]
+    pub(super) fn new(stream: S, cell: u32, until: Option<Instant>) -> Self {
+        Self { stream, cell, until, taken: false, _handler: PhantomData }
+    }
+
+    /// Is the outcome there? Never waits.
+    pub fn test(&self) -> bool {
+        let (there, live) = self.stream.with(|core, inner| (core.look(inner, self.cell), core.is_current(inner)));
+        if there || live {
+            return there;
+        }
+        self.stream.with(|core, inner| {
+            core.follow_life(inner);
+            core.look(inner, self.cell)
+        })
+    }
+
+    /// Waits for the outcome, at most until the call's deadline (or the device's default one).
+    ///
+    /// # Errors
+    /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is discarded.
+    #[inline]
+    pub fn get(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.taken = true;
+        if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
+            return Ok(value);
+        }
+        self.get_slowly(None)
+    }
+
+    /// [`Self::get`], waiting at most this long from now.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn get_within(mut self, limit: Duration) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.taken = true;
+        self.get_slowly(Some(Instant::now() + limit))
+    }
+
+    fn get_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        for _ in 0..SPINS {
+            if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
+                return Ok(value);
+            }
+        }
+        let epoch = self.stream.with(|core, _| core.epoch());
+        let inner = self.stream.inner();
+        let mut wait = Wait::new(epoch, until.or(self.until), inner.options.deadline);
+        loop {
+            let cell = self.cell;
+            let outcome = self.stream.with(|core, inner| core.look(inner, cell).then(|| core.take::<H>(inner, cell)));
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+            match wait.step(self.stream.inner()) {
+                Ok(()) => {}
+                Err(Stop::Deadline) => {
+                    self.stream.with(|core, inner| core.abandon(inner, cell));
+                    return Err(CallError::Deadline(self.stream.inner().site::<H>("waiting for the answer")));
+                }
+                // An answer published just before the end still counts; the next look finds it, or the end.
+                Err(Stop::Ended(_)) => self.stream.with(|core, inner| core.follow_life(inner)),
+            }
+        }
+    }
+
+    /// Asks the device to stop the call. The outcome is still read with [`Self::get`]: [`CallError::Cancelled`], or the
+    /// value when the call was too far along. A handler that is running notices only if it asks
+    /// ([`hamr_comm::Context::cancelled`]).
+    pub fn cancel(&self) {
+        self.stream.with(|core, _| core.cancel(self.cell));
+    }
+}
+
+impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.taken {
+            self.stream.with(|core, inner| core.abandon(inner, self.cell));
+        }
+    }
+}
+
+// Nothing in it is pinned: the cell is elsewhere.
+impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
+
+/// Polling never blocks. Until devices ring (a later step), a poll that finds nothing wakes its own task again, so an
+/// executor polls it in a loop between other tasks.
+impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
+    type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.taken {
+            let site = self.stream.inner().site::<H>("reading the answer");
+            return Poll::Ready(Err(CallError::Corrupt(site, "nothing: its result was taken before".into())));
+        }
+        let cell = self.cell;
+        let outcome = self.stream.with(|core, inner| core.look(inner, cell).then(|| core.take::<H>(inner, cell)));
+        if let Some(outcome) = outcome {
+            self.taken = true;
+            return Poll::Ready(outcome);
+        }
+        let inner = self.stream.inner();
+        let limit = inner.options.deadline;
+        let until = self.until.or_else(|| limit.map(|l| Instant::now() + l));
+        self.until = until;
+        if until.is_some_and(|until| Instant::now() >= until) {
+            self.taken = true;
+            self.stream.with(|core, inner| core.abandon(inner, cell));
+            let site = self.stream.inner().site::<H>("waiting for the answer");
+            return Poll::Ready(Err(CallError::Deadline(site)));
+        }
+        let inner = self.stream.inner();
+        inner.look_at_peer();
+        inner.link.wait(0);
+        self.stream.with(|core, inner| core.follow_life(inner));
+        task.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

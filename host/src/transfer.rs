@@ -1,0 +1,137 @@
+//! Moving data: one copy straight to its place (the window is mapped).
+//!
+//! `node.put` is seen by every call submitted later, and is not ordered with calls in flight: a buffer that one of them
+//! names is refused. `stream.put` waits for the stream's own calls first.
+
+use crate::node::Inner;
+use crate::{BufferError, Error, Node};
+use hamr_comm::{BufferPtr, Element};
+
+#[inline(always)]
+pub(crate) fn put<T: Element>(inner: &Inner, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
+    let at = inner.memory.place(to, size_of_val(from) as u64)?;
+    let written = inner.link.window().write_bytes(at, bytemuck::cast_slice(from));
+    written.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
+}
+
+#[inline(always)]
+pub(crate) fn get<T: Element>(inner: &Inner, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
+    let at = inner.memory.place(from, size_of_val(to) as u64)?;
+    let read = inner.link.window().read_bytes(at, bytemuck::cast_slice_mut(to));
+    read.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
+}
+
+impl Node {
+    /// Copies `from` to the front of a buffer. Calls submitted later see it.
+    ///
+    /// # Errors
+    /// A freed or foreign pointer, more than the buffer holds, or a buffer that a call in flight names.
+    #[inline]
+    pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        put(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+    }
+
+    /// Copies the front of a buffer to `to`: `to.len()` elements.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    #[inline]
+    pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        get(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+    }
+
+    /// A copy of everything in a buffer.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn read<T: Element>(&self, from: BufferPtr<T>) -> Result<Vec<T>, Error> {
+        let mut to = vec![T::zeroed(); from.len()];
+        self.get(from, &mut to)?;
+        Ok(to)
+    }
+
+    /// Copies one buffer to another of the same device; the ranges may overlap.
+    ///
+    /// # Errors
+    /// As [`Self::put`]; also when the lengths differ.
+    pub fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), Error> {
+        let inner = self.inner();
+        let wrap = |why| self.buffer_error(why);
+        let bytes = from.bytes();
+        if bytes != to.bytes() {
+            return Err(wrap(BufferError::Overrun { wanted: bytes, has: to.bytes() }));
+        }
+        let (src, dst) = (inner.memory.place(from, bytes).map_err(wrap)?, inner.memory.place(to, bytes).map_err(wrap)?);
+        let copied = inner.link.window().copy_within(src, dst, bytes);
+        copied.map_err(|e| wrap(BufferError::Overrun { wanted: e.want, has: e.len }))
+    }
+
+    /// Transfers that borrow the caller's memory and may run while `f` goes on. All of them are complete when `scope`
+    /// returns, also when `f` panics: that is why the borrow is safe, which it would not be in a future that could be
+    /// forgotten.
+    ///
+    /// # Errors
+    /// Those of the first transfer that failed, unless its [`Transfer`] was waited for.
+    pub fn scope<'env, R>(&self, f: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R) -> Result<R, Error> {
+        let scope = Scope { node: self, failed: std::cell::RefCell::new(None), _env: std::marker::PhantomData };
+        let result = f(&scope);
+        match scope.failed.into_inner() {
+            None => Ok(result),
+            Some(e) => Err(e),
+        }
+    }
+
+    fn buffer_error(&self, why: BufferError) -> Error {
+        Error::Buffer { device: self.inner().name.clone(), why }
+    }
+}
+
+/// See [`Node::scope`].
+pub struct Scope<'s, 'env> {
+    node: &'s Node,
+    failed: std::cell::RefCell<Option<Error>>,
+    // Invariant: a longer borrow must not be taken for a shorter one.
+    _env: std::marker::PhantomData<&'env mut &'env ()>,
+}
+
+/// A transfer of a scope. On a mapped window it is complete when it is made; elsewhere it runs until [`Self::wait`].
+#[must_use = "its error is reported here, or by the scope when this is dropped"]
+pub struct Transfer<'s, 'env> {
+    scope: &'s Scope<'s, 'env>,
+    outcome: Option<Result<(), Error>>,
+}
+
+impl<'s, 'env> Scope<'s, 'env> {
+    /// Starts a copy into a buffer.
+    pub fn put<T: Element>(&'s self, from: &'env [T], to: BufferPtr<T>) -> Transfer<'s, 'env> {
+        Transfer { scope: self, outcome: Some(self.node.put(from, to)) }
+    }
+
+    /// Starts a copy out of a buffer.
+    pub fn get<T: Element>(&'s self, from: BufferPtr<T>, to: &'env mut [T]) -> Transfer<'s, 'env> {
+        Transfer { scope: self, outcome: Some(self.node.get(from, to)) }
+    }
+}
+
+impl Transfer<'_, '_> {
+    /// Waits until it is complete.
+    ///
+    /// # Errors
+    /// As [`Node::put`] and [`Node::get`].
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.outcome.take().unwrap_or(Ok(()))
+    }
+
+    /// Is it complete?
+    pub fn test(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Transfer<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(Err(e)) = self.outcome.take() {
+            self.scope.failed.borrow_mut().get_or_insert(e);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What `hamr bench` calls: empty calls of every size, and the raw ping-pongs that calls are measured against.
+
+use hamr_comm::{BufferPtr, Context, Fault, offload};
+
+/// Nothing.
+#[offload]
+pub fn empty(_cx: &mut Context) {}
+
+/// 32 bytes in, 8 out.
+#[offload]
+pub fn sum_4(_cx: &mut Context, a: u64, b: u64, c: u64, d: u64) -> u64 {
+    a.wrapping_add(b).wrapping_add(c).wrapping_add(d)
+}
+
+/// 48 bytes in, 8 out: the most that one line carries.
+#[offload]
+pub fn sum_6(_cx: &mut Context, a: [u64; 6]) -> u64 {
+    a.iter().fold(0, |sum, v| sum.wrapping_add(*v))
+}
+
+/// Counts up; for one-way calls, whose effect a test must see.
+#[offload]
+pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
+    if let Some(n) = cx.view_mut(counter)?.first_mut() {
+        *n += 1;
+    }
+    Ok(())
+}
+
+/// Raw ping-pong, `rounds` times: request and answer in the same word. The other side stores odd numbers from 1.
+#[offload]
+pub fn pong_one_line(cx: &mut Context, line: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
+    let words = cx.words(line)?;
+    let word = words.get(0).ok_or_else(|| Fault::msg("an empty buffer"))?;
+    for i in 0..rounds {
+        let ping = i.wrapping_mul(2).wrapping_add(1);
+        while word.observe() != ping {
+            if cx.cancelled() {
+                return Ok(());
+            }
+        }
+        word.publish(ping.wrapping_add(1));
+    }
+    Ok(())
+}
+
+/// Raw ping-pong, `rounds` times: request in word 0, answer in word 32, two cache lines on.
+#[offload]
+pub fn pong_two_lines(cx: &mut Context, lines: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
+    let words = cx.words(lines)?;
+    let (Some(ping), Some(pong)) = (words.get(0), words.get(32)) else {
+        return Err(Fault::msg("a buffer of fewer than 33 words"));
+    };
+    for i in 1..=rounds {
+        while ping.observe() != i {
+            if cx.cancelled() {
+                return Ok(());
+            }
+        }
+        pong.publish(i);
+    }
+    Ok(())
+}
+
+/// Answers a notified put: waits for each number in word 0 of `flag`, touches nothing of the data, answers in word 32.
+#[offload]
+pub fn acknowledge(cx: &mut Context, flag: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
+    pong_two_lines(cx, flag, rounds)
+}

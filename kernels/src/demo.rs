@@ -1,0 +1,76 @@
+//! What the tour and `hamr dot` call.
+
+use hamr_comm::{BufferPtr, Context, Element, Fault, offload};
+
+/// Inner product, left to right, in f64: the same bits on every device.
+#[offload]
+pub fn dot_f64(cx: &mut Context, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<f64, Fault> {
+    let (x, y) = cx.views((x.read(), y.read()))?;
+    same_length(x, y)?;
+    Ok(x.iter().zip(y).fold(0.0, |sum, (a, b)| sum + a * b))
+}
+
+/// Inner product of f32 vectors, left to right, each product and the sum in f64.
+#[offload]
+pub fn dot_f32(cx: &mut Context, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<f64, Fault> {
+    let (x, y) = cx.views((x.read(), y.read()))?;
+    same_length(x, y)?;
+    Ok(x.iter().zip(y).fold(0.0, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)))
+}
+
+fn same_length<T>(x: &[T], y: &[T]) -> Result<(), Fault> {
+    if x.len() == y.len() { Ok(()) } else { Err(Fault::msg("vectors of different lengths")) }
+}
+
+/// `y += a * x`.
+#[offload]
+pub fn axpy(cx: &mut Context, a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<(), Fault> {
+    let (x, y) = cx.views((x.read(), y.write()))?;
+    same_length(x, y)?;
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += a * x;
+    }
+    Ok(())
+}
+
+/// Sets every element.
+#[offload(instances(f32, f64, u8, u32, u64))]
+pub fn fill<T: Element>(cx: &mut Context, value: T, y: BufferPtr<T>) -> Result<(), Fault> {
+    cx.view_mut(y)?.fill(value);
+    Ok(())
+}
+
+/// The instruction set of the device, as an [`hamr_comm::abi::ids::Isa`] number.
+#[offload]
+pub fn isa(cx: &mut Context) -> u32 {
+    cx.isa().0
+}
+
+/// A handler whose body only images hold: what a device knows and a host does not.
+#[offload(device)]
+pub fn node_of_device(cx: &mut Context) -> u16 {
+    cx.node().0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hamr_comm::testing::Heap;
+
+    #[test]
+    fn a_handler_is_a_plain_function() {
+        let mut heap = Heap::new(4096);
+        let x = heap.buffer(&[1.0, 2.0, 3.0]);
+        let y = heap.buffer(&[10.0, 20.0, 30.0]);
+        axpy(&mut heap.context(), 2.0, x, y).expect("lengths agree");
+        assert_eq!(heap.read(y), [12.0, 24.0, 36.0]);
+        assert_eq!(dot_f64(&mut heap.context(), x, y), Ok(12.0 + 48.0 + 108.0));
+    }
+
+    #[test]
+    fn different_lengths_are_a_fault() {
+        let mut heap = Heap::new(4096);
+        let (x, y) = (heap.buffer(&[1.0]), heap.buffer(&[1.0, 2.0]));
+        assert!(dot_f64(&mut heap.context(), x, y).is_err());
+    }
+}

@@ -1,0 +1,551 @@
+//! The handshake, step by step over private windows (abi §3.4): what a device believes, what it refuses and why, and what
+//! a host makes of the answer.
+
+use hamr_comm::abi::ids::{Epoch, NodeId};
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{
+    BYTE_ORDER, DEVICE_FACTS, DeviceFacts, DeviceState, HostState, Preamble, Refusal, SECTIONS, feature, word,
+};
+use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::section::{Section, SectionKind};
+use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
+use hamr_comm::abi::version::AbiVersion;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::am::{MAX_QUEUES, Poller, Round};
+use hamr_comm::handshake::{Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused};
+use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::registry::Table;
+use hamr_comm::{Context, Entry, Handler};
+
+struct Nothing;
+impl Handler for Nothing {
+    const NAME: &'static str = "handshake::nothing";
+    const BODY: u64 = 1;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = ();
+    type Output = ();
+    fn run(_: &mut Context<'_>, (): ()) {}
+}
+static NOTHING: Entry = Entry::of::<Nothing>();
+static NOTHING_AGAIN: Entry = Entry::of::<Nothing>();
+
+const PLAN: Plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 256, table: 512, log: 256, trace: 128, heap: 4096 };
+const FIRST: Epoch = Epoch(1);
+const PROFILE: DeviceProfile = DeviceProfile {
+    features: feature::TICKETS | feature::DEADLINES,
+    board: "test",
+    memory: 0,
+    pid: 0,
+    build_id: [7; 20],
+    max_queues: MAX_QUEUES as u32,
+    max_chunk: QueueDescriptor::MAX_CHUNK,
+};
+const OFFER: Offer = Offer {
+    plan: PLAN,
+    node: NodeId(5),
+    features: feature::TICKETS | feature::LOGS,
+    required: feature::TICKETS,
+    fingerprint: 99,
+    pid: 1,
+};
+const SECTION_BYTES: u64 = size_of::<Section>() as u64;
+
+/// Both halves of a window on offer, and the device's state.
+struct Bench {
+    host: Window<Shared>,
+    device: Window<Shared>,
+    layout: Layout,
+    offered: HostHandshake,
+    state: DeviceHandshake,
+    table: Table,
+    profile: DeviceProfile,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(PLAN)
+    }
+
+    fn with(plan: Plan) -> Self {
+        let len = Layout::plan(&plan).expect("the plan is allowed").window_len();
+        let (host, device) = Window::private_pair(len);
+        let (offered, layout) = HostHandshake::offer(&host, &Offer { plan, ..OFFER }, FIRST).expect("long enough");
+        let table = Table::of(vec![&NOTHING]);
+        Self { host, device, layout, offered, state: DeviceHandshake::Waiting, table, profile: PROFILE }
+    }
+
+    fn step(&mut self) {
+        self.state = self.state.step(&self.device, self.table, &self.profile);
+    }
+
+    fn word(&self, off: u64) -> u32 {
+        self.host.word(off).expect("in the preamble").observe()
+    }
+
+    fn say(&self, off: u64, value: u32) {
+        self.host.word(off).expect("in the preamble").publish(value);
+    }
+
+    fn preamble(&self, change: impl FnOnce(&mut Preamble)) {
+        let mut preamble: Preamble = self.host.read(0).expect("in the window");
+        change(&mut preamble);
+        self.host.write(0, &preamble).expect("in the window");
+    }
+
+    fn entry(kind: SectionKind) -> u64 {
+        SECTIONS + u64::from(kind.0 - 1) * SECTION_BYTES
+    }
+
+    /// Changes one entry of the section table; a plan lays them down in the order of their kinds.
+    fn section(&self, kind: SectionKind, change: impl FnOnce(&mut Section)) {
+        let at = Self::entry(kind);
+        let mut section: Section = self.host.read(at).expect("in the window");
+        assert_eq!(section.kind, kind);
+        change(&mut section);
+        self.host.write(at, &section).expect("in the window");
+    }
+
+    fn queue(&self, index: u32, change: impl FnOnce(&mut QueueDescriptor)) {
+        let queues = self.layout.section(SectionKind::QUEUES).expect("planned");
+        let at = queues.off + u64::from(index) * size_of::<QueueDescriptor>() as u64;
+        let mut descriptor: QueueDescriptor = self.host.read(at).expect("in the window");
+        change(&mut descriptor);
+        self.host.write(at, &descriptor).expect("in the window");
+    }
+
+    /// The device looks once, refuses, and the host reads the same reason out of the window.
+    fn refusal(&mut self) -> Refused {
+        self.step();
+        let DeviceHandshake::Refused(why, _) = self.state else { panic!("not refused: {:?}", self.state) };
+        let Answer::Refused(read) = self.offered.step(&self.host) else {
+            panic!("the host sees {:?}", self.offered.step(&self.host))
+        };
+        assert_eq!(read, why);
+        why
+    }
+
+    fn refuses(&mut self, reason: Refusal, expected: u32, got: u32) {
+        assert_eq!(self.refusal(), Refused { reason, expected, got });
+    }
+}
+
+#[test]
+fn both_sides_reach_serving() {
+    let mut b = Bench::new();
+    assert!(matches!(b.offered.step(&b.host), Answer::Waiting));
+
+    b.step();
+    assert!(matches!(b.state, DeviceHandshake::Accepted(_)));
+    assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ACCEPTED.0);
+    assert_eq!(b.word(word::EPOCH_ACK), FIRST.0);
+    let Answer::Accepted(facts) = b.offered.step(&b.host) else { panic!("{:?}", b.offered.step(&b.host)) };
+    assert_eq!(facts.abi, AbiVersion::CURRENT.to_wire());
+    assert_eq!(facts.features, feature::TICKETS);
+    assert_eq!((facts.handlers, facts.board_name(), facts.build_id), (1, "test", [7; 20]));
+    assert_eq!(facts.fingerprint, b.table.fingerprint());
+
+    let section = b.layout.section(SectionKind::TABLE).expect("planned");
+    let header: TableHeader = b.host.read(section.off).expect("in the window");
+    assert_eq!((header.count, header.fingerprint), (1, facts.fingerprint));
+    let record: TableRecord = b.host.read(section.off + size_of::<TableHeader>() as u64).expect("in the window");
+    let mut name = vec![0; record.name_len as usize];
+    b.host.read_bytes(section.off + u64::from(record.name_off), &mut name).expect("in the window");
+    assert_eq!((record.id, name.as_slice()), (Nothing::ID, Nothing::NAME.as_bytes()));
+
+    b.step();
+    assert!(matches!(b.state, DeviceHandshake::Accepted(_)), "the host has not said READY");
+    b.offered.ready(&b.host);
+    b.step();
+    let DeviceHandshake::Serving(a) = b.state else { panic!("{:?}", b.state) };
+    assert_eq!((a.node, a.epoch, a.features, a.layout), (NodeId(5), FIRST, feature::TICKETS, b.layout));
+    assert!(matches!(b.offered.step(&b.host), Answer::Accepted(_)), "SERVING is said when the poller is set up");
+    DeviceHandshake::announce(&b.device);
+    assert!(matches!(b.offered.step(&b.host), Answer::Serving));
+}
+
+#[test]
+fn repeated_steps_change_nothing() {
+    let mut b = Bench::new();
+    let bytes = |b: &Bench| {
+        let mut bytes = vec![0; b.host.len() as usize];
+        b.host.read_bytes(0, &mut bytes).expect("the whole window");
+        bytes
+    };
+    let settle = |b: &mut Bench| {
+        b.step();
+        let once = bytes(b);
+        for _ in 0..3 {
+            b.step();
+            let _ = b.offered.step(&b.host);
+        }
+        assert!(bytes(b) == once, "a step without news wrote something");
+    };
+    settle(&mut b);
+    b.offered.ready(&b.host);
+    settle(&mut b);
+    HostHandshake::close(&b.host);
+    settle(&mut b);
+
+    let mut b = Bench::new();
+    b.preamble(|p| p.byte_order = !0);
+    settle(&mut b);
+    assert!(matches!(b.state, DeviceHandshake::Refused(..)));
+}
+
+#[test]
+fn nothing_is_believed_before_the_magic_word_and_the_offer() {
+    for (off, value) in [(0, 0), (0, 0x1234_5678), (word::HOST_STATE, HostState::RESET.0), (word::HOST_STATE, 77)] {
+        let mut b = Bench::new();
+        b.say(off, value);
+        b.step();
+        assert!(matches!(b.state, DeviceHandshake::Waiting));
+        assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ABSENT.0, "a device that waits says nothing");
+    }
+    let (_, device) = Window::private_pair(64);
+    let state = DeviceHandshake::Waiting.step(&device, Table::of(vec![&NOTHING]), &PROFILE);
+    assert!(matches!(state, DeviceHandshake::Waiting), "a window without room for a preamble has no offer");
+}
+
+#[test]
+fn a_foreign_byte_order_is_refused() {
+    let mut b = Bench::new();
+    b.preamble(|p| p.byte_order = BYTE_ORDER.swap_bytes());
+    b.refuses(Refusal::BYTE_ORDER, BYTE_ORDER, BYTE_ORDER.swap_bytes());
+}
+
+#[test]
+fn an_abi_range_without_a_common_version_is_refused() {
+    let current = AbiVersion::CURRENT;
+    let newer = AbiVersion { major: current.major, minor: current.minor + 1 }.to_wire();
+    let older = AbiVersion { major: 0, minor: 0 }.to_wire();
+    let mut b = Bench::new();
+    b.preamble(|p| (p.abi_min, p.abi_max) = (newer, newer + 5));
+    b.refuses(Refusal::ABI, current.to_wire(), newer + 5);
+    let mut b = Bench::new();
+    b.preamble(|p| (p.abi_min, p.abi_max) = (older, older));
+    b.refuses(Refusal::ABI, current.to_wire(), older);
+    let mut b = Bench::new();
+    b.preamble(|p| (p.abi_min, p.abi_max) = (newer, older));
+    assert_eq!(b.refusal().reason, Refusal::ABI, "an empty range");
+    let mut b = Bench::new();
+    b.preamble(|p| (p.abi_min, p.abi_max) = (older, u32::MAX));
+    b.step();
+    let DeviceHandshake::Accepted(_) = b.state else { panic!("{:?}", b.state) };
+    let facts: DeviceFacts = b.host.read(DEVICE_FACTS).expect("in the window");
+    assert_eq!(facts.abi, current.to_wire(), "the newest of the common versions");
+}
+
+#[test]
+fn epoch_zero_is_refused() {
+    let mut b = Bench::new();
+    b.say(word::EPOCH, 0);
+    b.step();
+    let DeviceHandshake::Refused(why, _) = b.state else { panic!("{:?}", b.state) };
+    assert_eq!(why, Refused { reason: Refusal::EPOCH, expected: 1, got: 0 });
+}
+
+#[test]
+fn a_window_shorter_than_it_says_is_refused() {
+    let mut b = Bench::new();
+    let len = b.host.len() as u32;
+    b.preamble(|p| p.window_len += 64);
+    b.refuses(Refusal::WINDOW_LEN, len + 64, len);
+    let mut b = Bench::new();
+    b.preamble(|p| p.window_len = 0x3FF);
+    assert_eq!(b.refusal().reason, Refusal::WINDOW_LEN);
+}
+
+#[test]
+fn a_missing_section_is_refused_by_kind() {
+    for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::CHUNKS, SectionKind::TABLE, SectionKind::HEAP] {
+        let mut b = Bench::new();
+        // A kind that nobody knows: it is skipped, so the one it replaced is missing.
+        b.section(kind, |s| s.kind = SectionKind(1000 + kind.0));
+        b.refuses(Refusal::SECTION, kind.0, 0);
+    }
+    for kind in [SectionKind::LOG, SectionKind::TRACE, SectionKind::CRASH] {
+        let mut b = Bench::new();
+        b.section(kind, |s| s.kind = SectionKind(1000 + kind.0));
+        b.step();
+        assert!(matches!(b.state, DeviceHandshake::Accepted(_)), "{} may be absent", kind.name());
+    }
+    let mut b = Bench::new();
+    b.preamble(|p| p.sections = 0);
+    b.refuses(Refusal::SECTION, SectionKind::QUEUES.0, 0);
+    let mut b = Bench::new();
+    b.preamble(|p| p.sections = 17);
+    b.refuses(Refusal::SECTION, SectionKind::NONE.0, 0);
+}
+
+#[test]
+fn a_misplaced_section_is_refused_by_kind() {
+    type Change = fn(&mut Section);
+    let changes: [(&str, Change); 6] = [
+        ("misaligned", |s| s.off += 4),
+        ("over the preamble", |s| s.off = 0x3C0),
+        ("past the end", |s| s.off = 1 << 40),
+        ("longer than the window", |s| s.len = 1 << 40),
+        ("past every end", |s| s.len = u64::MAX),
+        ("wraps", |s| (s.off, s.len) = (u64::MAX - 63, 128)),
+    ];
+    for kind in (1..=8).map(SectionKind) {
+        for (what, change) in changes {
+            let mut b = Bench::new();
+            b.section(kind, change);
+            let why = b.refusal();
+            // The later of two that overlap is named, so a section that grew is refused by its neighbour's kind.
+            assert_eq!(why.reason, Refusal::SECTION, "{} {what}", kind.name());
+            assert!(why.expected >= kind.0 || what == "over the preamble", "{} {what}: {why:?}", kind.name());
+        }
+    }
+}
+
+#[test]
+fn sections_that_overlap_are_refused() {
+    for kind in (2..=8).map(SectionKind) {
+        let mut b = Bench::new();
+        let before = b.layout.section(SectionKind(kind.0 - 1)).expect("planned");
+        b.section(kind, |s| s.off = before.off);
+        assert_eq!(b.refusal().reason, Refusal::SECTION, "{} over the one before", kind.name());
+    }
+    let mut b = Bench::new();
+    b.section(SectionKind::LOG, |s| s.kind = SectionKind::TRACE);
+    b.refuses(Refusal::SECTION, SectionKind::TRACE.0, 0);
+}
+
+#[test]
+fn the_heap_must_be_last() {
+    let mut b = Bench::new();
+    let crash = b.layout.section(SectionKind::CRASH).expect("planned");
+    let heap = b.layout.section(SectionKind::HEAP).expect("planned");
+    b.section(SectionKind::HEAP, |s| (s.off, s.len) = (crash.off, 64));
+    b.section(SectionKind::CRASH, |s| s.off = heap.off);
+    b.refuses(Refusal::SECTION, SectionKind::HEAP.0, 0);
+
+    // An empty heap overlaps nothing, yet views begin where it begins: not in the middle of the lines.
+    let mut b = Bench::new();
+    let lines = b.layout.section(SectionKind::LINES).expect("planned");
+    for kind in [SectionKind::CHUNKS, SectionKind::TABLE, SectionKind::LOG, SectionKind::TRACE, SectionKind::CRASH] {
+        b.section(kind, |s| (s.off, s.len) = (lines.off, 0));
+    }
+    b.section(SectionKind::HEAP, |s| (s.off, s.len) = (lines.off + 64, 0));
+    b.refuses(Refusal::SECTION, SectionKind::HEAP.0, 0);
+}
+
+#[test]
+fn a_malformed_queue_pair_is_refused_by_index() {
+    type Change = fn(&mut QueueDescriptor);
+    let changes: [(&str, Change); 16] = [
+        ("ring of one", |d| d.ring_len = 1),
+        ("ring of no power of two", |d| d.ring_len = 3),
+        ("ring too long", |d| d.ring_len = 1 << 17),
+        ("ring past its section", |d| d.ring_len = 1 << 16),
+        ("ring offset", |d| d.ring = u32::MAX & !63),
+        ("ring misaligned", |d| d.ring += 4),
+        ("hot misaligned", |d| d.hot += 32),
+        ("hot past its section", |d| d.hot = 1 << 20),
+        ("side lines past their section", |d| d.side_len = 60_000),
+        ("request lines outside", |d| d.req_base = 0),
+        ("reply lines outside", |d| d.rep_base = 1 << 40),
+        ("a base that wraps", |d| d.req_base = u64::MAX - 63),
+        ("chunks outside", |d| d.chunks = 0),
+        ("chunks that wrap", |d| d.chunks = u64::MAX - 63),
+        ("request chunk misaligned", |d| d.req_chunk = 100),
+        ("reply chunk too long", |d| d.rep_chunk = QueueDescriptor::MAX_CHUNK + 64),
+    ];
+    for index in 0..3 {
+        for (what, change) in changes {
+            let mut b = Bench::new();
+            b.queue(index, change);
+            let why = b.refusal();
+            assert_eq!(why, Refused { reason: Refusal::QUEUE, expected: index, got: 0 }, "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_image_refuses_more_than_it_was_built_for() {
+    let mut b = Bench::new();
+    b.profile.max_queues = 2;
+    b.refuses(Refusal::QUEUE_COUNT, 2, 3);
+    let mut b = Bench::new();
+    b.preamble(|p| p.queues = u32::MAX);
+    b.refuses(Refusal::SECTION, SectionKind::QUEUES.0, 0);
+    let mut b = Bench::new();
+    b.preamble(|p| p.queues = 0);
+    b.refuses(Refusal::SECTION, SectionKind::QUEUES.0, 0);
+    let mut b = Bench::new();
+    b.profile.max_chunk = 128;
+    b.refuses(Refusal::CHUNK, 128, 256);
+}
+
+#[test]
+fn features_that_the_host_requires_and_the_image_lacks_are_refused() {
+    let mut b = Bench::new();
+    b.preamble(|p| p.features_required = feature::DOORBELL | feature::TICKETS);
+    b.refuses(Refusal::FEATURES, feature::DOORBELL | feature::TICKETS, PROFILE.features);
+    assert_eq!(b.refusal_text(), "features: required 0x5, available 0x3");
+}
+
+impl Bench {
+    fn refusal_text(&self) -> String {
+        match self.state {
+            DeviceHandshake::Refused(why, _) => why.to_string(),
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_table_that_does_not_fit_is_refused_with_both_sizes() {
+    let mut b = Bench::with(Plan { table: 64, ..PLAN });
+    let need = size_of::<TableHeader>() + size_of::<TableRecord>() + Nothing::NAME.len();
+    b.refuses(Refusal::TABLE, need as u32, 64);
+}
+
+#[test]
+fn two_handlers_of_one_name_are_refused() {
+    let mut b = Bench::new();
+    b.table = Table::of(vec![&NOTHING, &NOTHING_AGAIN]);
+    b.refuses(Refusal::DUPLICATE, 0, 0);
+}
+
+#[test]
+fn a_plan_or_window_that_cannot_work_is_the_hosts_own_error() {
+    let (host, _) = Window::private_pair(4096);
+    let offer = |plan| HostHandshake::offer(&host, &Offer { plan, ..OFFER }, FIRST).map(|_| ());
+    let need = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
+    assert_eq!(offer(PLAN), Err(OfferError::Window(need, 4096)));
+    for plan in [
+        Plan { ring: 3, ..PLAN },
+        Plan { ring: 0, ..PLAN },
+        Plan { streams: 0, ..PLAN },
+        Plan { chunk: 100, ..PLAN },
+        Plan { heap: u64::MAX, ..PLAN },
+        Plan { streams: u32::MAX, ..PLAN },
+    ] {
+        assert!(matches!(offer(plan), Err(OfferError::Plan(_))), "{plan:?}");
+    }
+    let mut bytes = vec![0; 4096];
+    host.read_bytes(0, &mut bytes).expect("the whole window");
+    assert!(bytes.iter().all(|b| *b == 0), "an offer that failed wrote something");
+}
+
+#[test]
+fn a_refused_device_looks_again_when_the_epoch_rises() {
+    let mut b = Bench::new();
+    b.preamble(|p| p.features_required = feature::DOORBELL);
+    assert_eq!(b.refusal().reason, Refusal::FEATURES);
+    let (second, _) = HostHandshake::offer(&b.host, &OFFER, FIRST.next()).expect("long enough");
+    assert!(matches!(second.step(&b.host), Answer::Waiting), "the refusal is of the epoch before");
+    b.step();
+    assert!(matches!(b.state, DeviceHandshake::Waiting));
+    b.step();
+    assert!(matches!(b.state, DeviceHandshake::Accepted(a) if a.epoch == FIRST.next()));
+    assert!(matches!(second.step(&b.host), Answer::Accepted(_)));
+}
+
+#[test]
+fn an_answer_to_an_earlier_epoch_is_no_answer() {
+    let mut b = Bench::new();
+    b.step();
+    let (second, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(2)).expect("long enough");
+    for state in [DeviceState::ACCEPTED, DeviceState::SERVING, DeviceState::REFUSED] {
+        b.say(word::EPOCH_ACK, FIRST.0);
+        b.say(word::DEVICE_STATE, state.0);
+        assert!(matches!(second.step(&b.host), Answer::Waiting), "{}", state.text());
+    }
+}
+
+#[test]
+fn an_accepted_device_leaves_when_the_host_does() {
+    for new_epoch in [false, true] {
+        let mut b = Bench::new();
+        b.step();
+        if new_epoch {
+            b.say(word::EPOCH, 2);
+        } else {
+            HostHandshake::close(&b.host);
+        }
+        b.step();
+        assert!(matches!(b.state, DeviceHandshake::Waiting));
+        assert_eq!(b.word(word::DEVICE_STATE), DeviceState::STOPPED.0, "else its memory could not be used again");
+    }
+}
+
+/// What a serving device does, to its end.
+fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
+    let DeviceHandshake::Serving(a) = b.state else { panic!("{:?}", b.state) };
+    let scratch = vec![0; MAX_MESSAGE].leak();
+    let Bench { host, device, layout, offered, state, table, profile } = b;
+    let len = device.len();
+    let Ok(mut poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    DeviceHandshake::announce(poller.window());
+    assert_eq!(poller.poll(), Round::Idle);
+    // The poller owns the device's half; the host's is what `leave` needs.
+    let (stand_in, _) = Window::private_pair(64);
+    let mut b = Bench { host, device: stand_in, layout, offered, state, table, profile };
+    leave(&b);
+    // It looks at the life-cycle words every 64 rounds.
+    assert!((0..64).any(|_| poller.poll() == Round::Left), "the device still serves");
+    DeviceHandshake::leave(poller.window());
+    let (device, _) = poller.into_parts();
+    assert_eq!(device.len(), len, "the heap is part of the window again");
+    b.device = device;
+    b.state = DeviceHandshake::Waiting;
+    b
+}
+
+#[test]
+fn a_host_restarts_and_the_device_goes_through_it_all_again() {
+    let mut b = Bench::new();
+    for epoch in 1..=3 {
+        let (offered, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(epoch)).expect("long enough");
+        b.offered = offered;
+        b.step();
+        assert!(matches!(b.offered.step(&b.host), Answer::Accepted(_)));
+        b.offered.ready(&b.host);
+        b.step();
+        b = serve_until_left(b, |b| match epoch {
+            // A host in good order, one that only raised the epoch, one that began to lay out.
+            1 => HostHandshake::close(&b.host),
+            2 => b.say(word::EPOCH, 77),
+            _ => drop(HostHandshake::offer(&b.host, &OFFER, Epoch(99)).expect("long enough")),
+        });
+        assert_eq!(b.word(word::DEVICE_STATE), DeviceState::STOPPED.0);
+    }
+    b.step();
+    assert!(matches!(b.state, DeviceHandshake::Accepted(a) if a.epoch == Epoch(99)));
+}
+
+#[test]
+fn garbage_from_a_device_is_corrupt() {
+    for state in [DeviceState::CRASHED.0, 7, 0xFFFF_FFFF] {
+        let b = Bench::new();
+        b.say(word::DEVICE_STATE, state);
+        assert!(matches!(b.offered.step(&b.host), Answer::Corrupt(got) if got == state));
+    }
+    type Change = fn(&mut DeviceFacts);
+    let changes: [(&str, Change); 5] = [
+        ("byte order", |f| f.byte_order = BYTE_ORDER.swap_bytes()),
+        ("an ABI older than the offer", |f| f.abi = 0),
+        ("an ABI newer than the offer", |f| f.abi = u32::MAX),
+        ("a feature that was not offered", |f| f.features |= feature::DOORBELL),
+        ("without a required feature", |f| f.features = 0),
+    ];
+    for (what, change) in changes {
+        let mut b = Bench::new();
+        b.step();
+        let mut facts: DeviceFacts = b.host.read(DEVICE_FACTS).expect("in the window");
+        change(&mut facts);
+        b.host.write(DEVICE_FACTS, &facts).expect("in the window");
+        let answer = b.offered.step(&b.host);
+        assert!(matches!(answer, Answer::Corrupt(s) if s == DeviceState::ACCEPTED.0), "{what}: {answer:?}");
+    }
+    let b = Bench::new();
+    b.say(word::EPOCH_ACK, FIRST.0);
+    b.say(word::REFUSAL, 0xDEAD);
+    b.say(word::DEVICE_STATE, DeviceState::REFUSED.0);
+    let Answer::Refused(why) = b.offered.step(&b.host) else { panic!("{:?}", b.offered.step(&b.host)) };
+    assert_eq!(why.to_string(), "unknown value: expected 0x0, got 0x0", "an unknown reason is passed on");
+}

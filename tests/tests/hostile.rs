@@ -1,0 +1,618 @@
+//! A device under a hostile host: whatever bytes lie in the window, no panic, no hang, an answer to every request it
+//! finds, nothing written but what is the device's to write, and well-formed calls still served (abi §5).
+//!
+//! The device is the real one: `Device` over a board whose window is private memory. The host is a `Requester` for the
+//! published words, so that every bad message is found, and random bytes for the rest.
+
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{DEVICE_WORDS, HostState, MAGIC, SECTIONS, feature, word};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::{INLINE_BYTES, Place, RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::table::record_flag;
+use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::am::Requester;
+use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::registry::Table;
+use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler};
+use hamr_device_fw::{Board, Device, Progress};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+// --- handlers that look at what they are given ---
+
+macro_rules! handlers {
+    ($($type:ident $entry:ident $flags:expr, fn $name:ident($cx:ident, $args:pat): $in:ty => $out:ty $body:block)*) => {
+        $(
+            struct $type;
+            impl Handler for $type {
+                const NAME: &'static str = concat!("hostile::", stringify!($name));
+                const BODY: u64 = 0;
+                const FLAGS: u32 = $flags;
+                type Args = $in;
+                type Output = $out;
+                fn run($cx: &mut Context<'_>, $args: $in) -> $out $body
+            }
+            static $entry: Entry = Entry::of::<$type>();
+        )*
+        fn table() -> Table {
+            Table::of(vec![$(&$entry),*])
+        }
+    };
+}
+
+type Text = heapless::String<64>;
+type Many = heapless::Vec<u32, 2000>;
+
+handlers! {
+    Absent ABSENT 0, fn absent(_cx, _): (u64,) => u64 { hamr_comm::handler::no_body() }
+    Axpy AXPY record_flag::HAS_BODY,
+        fn axpy(cx, (a, x, y)): (f64, BufferPtr<f64>, BufferPtr<f64>) => Result<(), Fault> {
+            let (x, y) = cx.views((x.read(), y.write()))?;
+            for (y, x) in y.iter_mut().zip(x) {
+                *y += a * x;
+            }
+            Ok(())
+        }
+    Echo ECHO record_flag::HAS_BODY, fn echo(_cx, (many,)): (Many,) => Many { many }
+    Pieces PIECES record_flag::HAS_BODY,
+        fn pieces(_cx, (a, b, c)): (Option<char>, bool, Text) => Result<u8, (Text, bool)> {
+            if a.is_some() { Ok(u8::from(b)) } else { Err((c, b)) }
+        }
+    Ping PING record_flag::HAS_BODY, fn ping(_cx, (token,)): (u64,) => u64 { token }
+    Poll POLL record_flag::HAS_BODY, fn poll(cx, (words,)): (BufferPtr<u32>,) => Result<u32, Fault> {
+        let stop = cx.cancelled();
+        let sum = cx.words(words).map(|w| (0..w.len().min(64)).filter_map(|i| w.get(i)).map(|w| w.load() & 1).sum())?;
+        if stop { Err(Fault::msg("cancelled")) } else { Ok(sum) }
+    }
+    Wide WIDE record_flag::HAS_BODY, fn wide(_cx, _): () => [u64; 40] { [0x5A; 40] }
+}
+
+// --- the device and its host ---
+
+const PLAN: Plan =
+    Plan { streams: 3, ring: 8, tickets: 4, chunk: 256, table: 1024, log: 256, trace: 256, heap: 16 << 10 };
+const NODE: NodeId = NodeId(1);
+const RING: u32 = PLAN.ring;
+
+struct Bare(Option<Window<Shared>>);
+
+impl Board for Bare {
+    type Keep = Shared;
+    fn name(&self) -> &'static str {
+        "hostile"
+    }
+    fn window(&mut self) -> Option<Window<Shared>> {
+        self.0.take()
+    }
+    fn idle(&mut self, _rounds: u32) {}
+}
+
+struct Bench {
+    window: Window<Shared>,
+    device: Device<'static, Bare>,
+    epoch: Epoch,
+    layout: Layout,
+    streams: Vec<Requester<Queue<Shared>>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let layout = Layout::plan(&PLAN).expect("the plan is allowed");
+        let (window, device) = Window::private_pair(layout.window_len());
+        let scratch = vec![0; MAX_MESSAGE].leak();
+        let device = Device::new(Bare(Some(device)), table(), scratch).expect("the board has a window");
+        let mut bench = Self { window, device, epoch: Epoch(0x4000_0000), layout, streams: Vec::new() };
+        bench.attach();
+        bench
+    }
+
+    fn say(&self, off: u64, value: u32) {
+        self.window.word(off).expect("in the preamble").publish(value);
+    }
+
+    fn offer(&mut self) -> HostHandshake {
+        self.epoch = self.epoch.next();
+        let features = feature::TICKETS | feature::DEADLINES;
+        let offer = Offer { plan: PLAN, node: NODE, features, required: 0, fingerprint: 0, pid: 0 };
+        HostHandshake::offer(&self.window, &offer, self.epoch).expect("long enough").0
+    }
+
+    /// A new epoch, in good order from here on, whatever was before.
+    fn attach(&mut self) {
+        let offered = self.offer();
+        let mut ready = false;
+        // A serving device looks at the epoch every 64 rounds; the rest are the steps of the handshake.
+        for _ in 0..64 + 8 {
+            let _ = self.device.poll();
+            match offered.step(&self.window) {
+                Answer::Accepted(_) if !ready => {
+                    offered.ready(&self.window);
+                    ready = true;
+                }
+                Answer::Serving => {
+                    self.say(word::OPEN_QUEUES, self.layout.queues());
+                    let open = |q| {
+                        let descriptor = self.layout.queue(&self.window, q).expect("own descriptor");
+                        Requester::new(self.window.queue(&descriptor).expect("own queue"), self.epoch)
+                    };
+                    self.streams = (0..self.layout.queues()).map(open).collect();
+                    return;
+                }
+                Answer::Refused(why) => panic!("a good offer was refused: {why}"),
+                Answer::Corrupt(state) => panic!("the device says {state}"),
+                Answer::Accepted(_) | Answer::Waiting => {}
+            }
+        }
+        panic!("the device does not come back: {:?}", offered.step(&self.window));
+    }
+
+    /// A short call on every stream, by the hot line and by the ring.
+    fn still_serves(&mut self) {
+        let ping = key(Ping::NAME);
+        for q in 0..self.streams.len() {
+            let token = 0x1122_3344_5566_0000 + q as u64;
+            let stream = &mut self.streams[q];
+            assert!(stream.hot_is_open() && stream.ring_has_room(), "stream {q} has unanswered messages");
+            stream.submit_hot(ReqHdr::inline(ping, 8), &[token]);
+            let x = stream.submit_ring(ReqHdr::inline(ping, 8), &[token + 1]);
+            let _ = self.device.poll();
+            let stream = &mut self.streams[q];
+            for (answer, line, token) in [
+                (stream.hot_answer(), stream.slots().hot(), token),
+                (stream.ring_answer(x), stream.slots().ring(x as u32), token + 1),
+            ] {
+                assert_eq!(answer.map(|a| (a.status(), a.len())), Some((Status::OK, 8)), "stream {q}");
+                let mut words = [0];
+                line.read_reply(&mut words);
+                assert_eq!(words, [token], "stream {q}");
+            }
+            stream.release_hot();
+            stream.release_oldest();
+        }
+    }
+
+    /// Everything that a serving device has no business writing.
+    fn not_the_devices(&self) -> Vec<(u64, Vec<u8>)> {
+        let mut parts = vec![(0, DEVICE_WORDS), (SECTIONS, 0x200)];
+        for kind in [SectionKind::QUEUES, SectionKind::TABLE, SectionKind::LOG, SectionKind::TRACE, SectionKind::CRASH]
+        {
+            let section = self.layout.section(kind).expect("planned");
+            parts.push((section.off, section.len));
+        }
+        for q in 0..self.layout.queues() {
+            let d = self.layout.queue(&self.window, q).expect("own descriptor");
+            parts.extend((0..d.slots()).map(|s| (d.chunks + u64::from(s) * d.chunk_pair(), d.req_chunk.into())));
+        }
+        let read = |(off, len)| {
+            let mut bytes = vec![0; len as usize];
+            self.window.read_bytes(off, &mut bytes).expect("inside the window");
+            (off, bytes)
+        };
+        parts.into_iter().map(read).collect()
+    }
+}
+
+fn key(name: &str) -> HandlerKey {
+    let index = table().iter().position(|e| e.name == name).expect("in the table");
+    HandlerKey::of_index(index as u16)
+}
+
+/// Fails, instead of hanging, when `f` takes longer than a minute.
+fn in_time(f: impl FnOnce() + Send + 'static) {
+    let (done, wait) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        f();
+        let _ = done.send(());
+    });
+    if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = wait.recv_timeout(Duration::from_secs(60)) {
+        panic!("the device hangs");
+    }
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+// --- bad messages ---
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    stream: u32,
+    hot: bool,
+    hdr: u32,
+    words: [u64; 6],
+    /// What the side line's header says when the request names a ticket.
+    side_hdr: u32,
+}
+
+/// Submits what the lines have room for, lets the device run, and checks every answer.
+fn send(bench: &mut Bench, messages: &[Message]) {
+    let before = bench.not_the_devices();
+    let mut sent = Vec::new();
+    for m in messages {
+        let q = (m.stream % bench.layout.queues()) as usize;
+        let stream = &mut bench.streams[q];
+        let hdr = ReqHdr(m.hdr);
+        if hdr.has(ReqHdr::TICKET)
+            && let Some(line) = stream.slots().side(u32::from(m.words[1] as u16))
+        {
+            line.set_req_hdr(m.side_hdr);
+        }
+        if m.hot && stream.hot_is_open() {
+            stream.submit_hot(hdr, &m.words);
+            sent.push((q, None, *m));
+        } else if !m.hot && stream.ring_has_room() {
+            let x = stream.submit_ring(hdr, &m.words);
+            sent.push((q, Some(x), *m));
+        }
+    }
+    // An ordered TICKET call holds its stream until it ran, one a round.
+    for _ in 0..2 * sent.len() + 2 {
+        assert!(!matches!(bench.device.poll(), Progress::NoHost | Progress::Refused(_)), "the device left");
+    }
+    let mut tickets: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
+    for (q, x, m) in sent {
+        let stream = &mut bench.streams[q];
+        let (answer, line) = match x {
+            None => (stream.hot_answer(), stream.slots().hot()),
+            Some(x) => (stream.ring_answer(x), stream.slots().ring(x as u32)),
+        };
+        let answer = answer.unwrap_or_else(|| panic!("no answer: stream {q}, {:?}, {m:x?}", ReqHdr(m.hdr)));
+        let mut words = [0; 6];
+        line.read_reply(&mut words);
+        check_answer(answer, &words, &m);
+        if answer.has(RepHdr::TAKEN) {
+            tickets.entry((q, m.words[1] as u16)).or_default().push((m.words[0] >> 32) as u32);
+        }
+        match x {
+            None => stream.release_hot(),
+            Some(_) => stream.release_oldest(),
+        }
+    }
+    for ((q, ticket), seqs) in tickets {
+        let line = bench.streams[q].slots().side(ticket.into()).expect("taken, so the ticket exists");
+        assert!(seqs.contains(&line.rep_seq()), "ticket {ticket} of stream {q} was taken and never answered");
+        let answer = RepHdr(line.rep_hdr());
+        assert!(answer.len() <= INLINE_BYTES && answer.status().name() != "UNKNOWN", "{answer:?}");
+    }
+    assert!(bench.not_the_devices() == before, "the device wrote where it must not");
+}
+
+/// Any request is answered with something that abi §4.3 allows.
+fn check_answer(answer: RepHdr, words: &[u64; 6], m: &Message) {
+    let what = || format!("{answer:?} to {:?}, {:x?}", ReqHdr(m.hdr), m.words);
+    assert!(answer.len() <= INLINE_BYTES && answer.0 >> 27 == 0, "{}", what());
+    assert_ne!(answer.status().name(), "UNKNOWN", "{}", what());
+    assert_eq!(answer.has(RepHdr::FAULT), answer.status().0 >= Status::FIRST_FAULT, "{}", what());
+    assert_eq!(answer.has(RepHdr::TAKEN), answer.status() == Status::TAKEN, "{}", what());
+    match answer.place() {
+        Place::Inline => {}
+        Place::Chunk => assert!(answer.len() == 16 && words[0] == 0 && words[1] <= PLAN.chunk.into(), "{}", what()),
+        Place::Buffer => {
+            assert!(ReqHdr(m.hdr).has(ReqHdr::REPLY_BUF) && answer.len() == 16, "{}", what());
+            assert!(words[0].saturating_add(words[1]) <= PLAN.heap, "{}", what());
+        }
+        Place::Invalid => panic!("{}", what()),
+    }
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => any::<u64>(),
+        3 => 0..300u64,
+        2 => 0..40_000u64,
+        1 => (0..64u32).prop_map(|bit| 1 << bit),
+        1 => (0..200u64).prop_map(|n| u64::MAX - n),
+    ]
+}
+
+/// A buffer of this node that may reach anywhere, or of another.
+fn buffer() -> impl Strategy<Value = [u64; 2]> {
+    (number(), number(), any::<(u32, u16)>(), prop_oneof![4 => Just(NODE.0), 1 => 0..0xFFFu16]).prop_map(
+        |(off, len, (index, generation), node)| {
+            WireBuffer::pack(BufferParts { off, index, len, generation, node: NodeId(node) }).words()
+        },
+    )
+}
+
+fn payload() -> impl Strategy<Value = [u64; 6]> {
+    prop_oneof![
+        4 => prop::array::uniform6(number()),
+        // EXT with a plausible ticket, then descriptors.
+        4 => (any::<(u32, u32, u32)>(), 0..6u64, prop::array::uniform4(number())).prop_map(
+            |((deadline, seq, trace), ticket, [a, b, c, d])| {
+                let seq = u64::from(seq | 1) << 32;
+                [seq | u64::from(deadline), u64::from(trace) << 32 | ticket, a, b, c, d]
+            }
+        ),
+        2 => (number(), buffer(), buffer()).prop_map(|(a, [b, c], [d, e])| [a, b, c, d, e, 0]),
+    ]
+}
+
+fn header() -> impl Strategy<Value = u32> {
+    let handlers = table().len() as u32;
+    let key = prop_oneof![6 => 0..handlers, 1 => handlers..0x1_0000];
+    let len = prop_oneof![3 => 0..64u32, 2 => Just(16u32), 2 => Just(32u32), 1 => Just(48u32), 1 => Just(40u32)];
+    let flags = prop_oneof![
+        2 => Just(0),
+        2 => Just(ReqHdr::EXT),
+        2 => Just(ReqHdr::EXT | ReqHdr::TICKET),
+        2 => Just(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED),
+        3 => (0..256u32).prop_map(|f| f << 24),
+    ];
+    (key, len, 0..4u32, flags).prop_map(|(key, len, place, flags)| key | len << 16 | place << 22 | flags)
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    (0..4u32, any::<bool>(), header(), payload(), prop_oneof![Just(0), any::<u32>()])
+        .prop_map(|(stream, hot, hdr, words, side_hdr)| Message { stream, hot, hdr, words, side_hdr })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_message_is_answered(batches in prop::collection::vec(prop::collection::vec(message(), 1..40), 1..4)) {
+        let mut bench = Bench::new();
+        for batch in &batches {
+            send(&mut bench, batch);
+            bench.still_serves();
+        }
+    }
+
+    #[test]
+    fn any_bytes_in_the_head_of_a_window_are_refused_or_served(
+        pokes in prop::collection::vec((0..0x800u64, number()), 1..12),
+        open in any::<u32>(),
+    ) {
+        let mut bench = Bench::new();
+        bench.offer();
+        for (off, value) in pokes {
+            // The head and the descriptors behind it, 8 bytes at a time.
+            bench.window.write_bytes(off, &value.to_le_bytes()).expect("inside the window");
+        }
+        // The offer itself stands, so that the device looks at the rest.
+        bench.say(0, MAGIC);
+        bench.say(word::HOST_STATE, HostState::OFFERED.0);
+        for _ in 0..70 {
+            let _ = bench.device.poll();
+        }
+        bench.say(word::HOST_STATE, HostState::READY.0);
+        bench.say(word::OPEN_QUEUES, open);
+        for _ in 0..70 {
+            let _ = bench.device.poll();
+        }
+        bench.attach();
+        bench.still_serves();
+    }
+}
+
+// --- long runs from fixed seeds: cheaper per message than proptest, so many more of them ---
+
+/// xorshift64*: enough to fill a window, and the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// Small, huge, or anything.
+    fn number(&mut self) -> u64 {
+        match self.below(4) {
+            0 => self.below(300),
+            1 => self.below(40_000),
+            2 => u64::MAX - self.below(300),
+            _ => self.next(),
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_random_messages() {
+    in_time(|| {
+        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        let mut bench = Bench::new();
+        let handlers = table().len() as u64;
+        for round in 0..5_000 {
+            let batch: Vec<Message> = (0..20)
+                .map(|_| {
+                    let hdr = random.next() as u32;
+                    let key = if random.below(8) == 0 { random.below(0x1_0000) } else { random.below(handlers) };
+                    let mut words = std::array::from_fn(|_| random.number());
+                    if random.below(2) == 0 {
+                        words[1] = words[1] & !0xFFFF | random.below(u64::from(PLAN.tickets) + 2);
+                    }
+                    Message {
+                        stream: random.below(4) as u32,
+                        hot: random.below(4) == 0,
+                        hdr: hdr & !0xFFFF | key as u32,
+                        words,
+                        side_hdr: if random.below(2) == 0 { 0 } else { random.next() as u32 },
+                    }
+                })
+                .collect();
+            send(&mut bench, &batch);
+            if round % 64 == 0 {
+                bench.still_serves();
+            }
+        }
+        bench.still_serves();
+    });
+}
+
+#[test]
+fn random_bytes_anywhere_in_a_serving_window() {
+    in_time(|| {
+        let mut random = Random(0xD1B5_4A32_D192_ED03);
+        let mut bench = Bench::new();
+        for _ in 0..300 {
+            for _ in 0..1 + random.below(200) {
+                let mut bytes = vec![0; 1 + random.below(64) as usize];
+                bytes.fill_with(|| random.next() as u8);
+                let off = random.below(bench.window.len() - 64);
+                bench.window.write_bytes(off, &bytes).expect("inside the window");
+            }
+            for _ in 0..100 {
+                let _ = bench.device.poll();
+            }
+            bench.attach();
+            bench.still_serves();
+        }
+    });
+}
+
+#[test]
+fn a_stream_that_is_garbage_does_not_disturb_the_others() {
+    in_time(|| {
+        let mut random = Random(0xA076_1D64_78BD_642F);
+        for _ in 0..200 {
+            let mut bench = Bench::new();
+            let d = bench.layout.queue(&bench.window, 1).expect("own descriptor");
+            let tag = bench.epoch.tag();
+            // Hot and ring lines of stream 1: random, with words that the device may well be waiting for.
+            for _ in 0..64 {
+                for line in 0..=RING {
+                    let slots = bench.streams[1].slots();
+                    let line = if line == 0 { slots.hot() } else { slots.ring(line - 1) };
+                    let words: [u64; 6] = std::array::from_fn(|_| random.number());
+                    line.write_request(&words);
+                    let count = 1 + random.below(70) as u32;
+                    line.publish_request(random.next() as u32, u32::from(tag) << 24 | count);
+                }
+                let _ = bench.device.poll();
+            }
+            let chunk = vec![0xFF; d.req_chunk as usize];
+            bench.streams[1].slots().write_request_chunk(0, &chunk).expect("as long as the chunk");
+            // What is left of it may still run, a message a line at most.
+            for _ in 0..200 {
+                let _ = bench.device.poll();
+            }
+            bench.streams.remove(1);
+            bench.still_serves();
+        }
+    });
+}
+
+#[test]
+fn tickets_beyond_the_last_and_a_full_queue_have_their_answers() {
+    let mut bench = Bench::new();
+    let ticket = |stream, ticket: u64, n: u64| Message {
+        stream,
+        hot: false,
+        hdr: ReqHdr::inline(key(Ping::NAME), 24).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED).0,
+        words: [(7 + n) << 32, ticket, n, 0, 0, 0],
+        side_hdr: 0,
+    };
+    for beyond in [4, 5, 0xFFFF] {
+        send(&mut bench, &[ticket(1, beyond, 0)]);
+        let line = bench.streams[1].slots().ring(0);
+        assert_eq!(RepHdr(line.rep_hdr()).status(), Status::BAD_REQUEST);
+        bench.attach();
+    }
+    // Three streams of eight at once: more than one image queues, and it runs one a round.
+    let burst: Vec<Message> = (0..24).map(|n| ticket(1 + n % 3, u64::from(n / 3 % 4), n.into())).collect();
+    send(&mut bench, &burst);
+    let statuses: Vec<Status> = (1..4)
+        .flat_map(|q| (0..8).map(move |i| (q, i)))
+        .map(|(q, i)| RepHdr(bench.streams[q].slots().ring(i).rep_hdr()).status())
+        .collect();
+    assert!(statuses.contains(&Status::QUEUE_FULL) && statuses.contains(&Status::TAKEN), "{statuses:?}");
+    bench.still_serves();
+}
+
+/// A device over windows of another plan, attached, and the requesting end of its first stream.
+fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static, Bare>, Requester<Queue<Shared>>) {
+    let layout = Layout::plan(&plan).expect("the plan is allowed");
+    let (window, device) = Window::private_pair(layout.window_len());
+    let scratch = vec![0; MAX_MESSAGE].leak();
+    let mut device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
+    let offer = Offer { plan, node: NODE, features: 0, required: 0, fingerprint: 0, pid: 0 };
+    let (offered, layout) = HostHandshake::offer(&window, &offer, Epoch(1)).expect("long enough");
+    let _ = device.poll();
+    offered.ready(&window);
+    let _ = device.poll();
+    assert!(matches!(offered.step(&window), Answer::Serving));
+    window.word(word::OPEN_QUEUES).expect("in the preamble").publish(layout.queues());
+    let descriptor = layout.queue(&window, 1).expect("own descriptor");
+    let requester = Requester::new(window.queue(&descriptor).expect("own queue"), Epoch(1));
+    (window, layout, device, requester)
+}
+
+#[test]
+fn a_result_without_room_says_how_long_it_is() {
+    // No chunks at all: the only places are the line and a buffer.
+    let (window, layout, mut device, mut stream) = attached(Plan { chunk: 0, ..PLAN }, table());
+    stream.submit_ring(ReqHdr::inline(key(Wide::NAME), 0), &[]);
+    let in_buffer = ReqHdr::inline(key(Wide::NAME), 16).with(ReqHdr::REPLY_BUF);
+    stream.submit_ring(in_buffer, &[4096, 320]);
+    stream.submit_ring(in_buffer, &[4096, 319]);
+    stream.submit_ring(in_buffer, &[PLAN.heap, 320]);
+    let foreign = WireBuffer::pack(BufferParts { off: 0, index: 0, len: 1, generation: 0, node: NodeId(9) }).words();
+    stream.submit_ring(ReqHdr::inline(key(Poll::NAME), 16), &foreign);
+    let _ = device.poll();
+    let answer = |x: u64| {
+        let mut words = [0; 6];
+        stream.slots().ring(x as u32).read_reply(&mut words);
+        (stream.ring_answer(x).expect("answered"), words)
+    };
+    for x in [0, 2, 3] {
+        let (hdr, words) = answer(x);
+        assert_eq!((hdr.status(), hdr.len(), words[0]), (Status::RESULT_TOO_LONG, 8, 320), "message {x}");
+    }
+    let (hdr, words) = answer(1);
+    assert_eq!((hdr.status(), hdr.place(), words[0], words[1]), (Status::OK, Place::Buffer, 4096, 320));
+    let mut bytes = [0; 8];
+    let heap = layout.section(SectionKind::HEAP).expect("planned");
+    window.read_bytes(heap.off + 4096 + 312, &mut bytes).expect("inside the window");
+    assert_eq!(u64::from_le_bytes(bytes), 0x5A);
+    let (hdr, words) = answer(4);
+    assert_eq!((hdr.status(), hdr.len(), &words[..3]), (Status::BAD_BUFFER, 24, &[4, 9, 1][..]));
+}
+
+struct Panics;
+impl Handler for Panics {
+    const NAME: &'static str = "hostile::panics";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = ();
+    type Output = ();
+    fn run(_: &mut Context<'_>, (): ()) {
+        panic!("on purpose");
+    }
+}
+// Not in `table`: whoever catches the panic ends the call, and random messages have nobody.
+static PANICS: Entry = Entry::of::<Panics>();
+
+#[test]
+fn a_long_panic_is_cut_to_the_room_there_is() {
+    let text = "x".repeat(2 * MAX_MESSAGE);
+    for (chunk, place, bytes) in [(0, Place::Inline, 48), (256, Place::Chunk, 256)] {
+        let (_window, _, mut device, mut stream) = attached(Plan { chunk, ..PLAN }, Table::of(vec![&PANICS, &PING]));
+        stream.submit_ring(ReqHdr::inline(HandlerKey(0), 0), &[]);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| device.poll()));
+        assert!(outcome.is_err() && device.running() == Some(Panics::NAME));
+        device.fail_current(Status::PANIC, &text);
+        let hdr = stream.ring_answer(0).expect("answered");
+        assert!(hdr.has(RepHdr::FAULT) && hdr.status() == Status::PANIC && hdr.place() == place, "{hdr:?}");
+        let mut words = [0; 6];
+        stream.slots().ring(0).read_reply(&mut words);
+        let len = if place == Place::Inline { hdr.len() as u64 } else { words[1] };
+        assert_eq!(len, bytes);
+
+        stream.submit_ring(ReqHdr::inline(HandlerKey(1), 8), &[1]);
+        let _ = device.poll();
+        assert_eq!(stream.ring_answer(1).expect("answered").status(), Status::OK);
+    }
+}

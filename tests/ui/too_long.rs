@@ -1,0 +1,7 @@
+//! Arguments that no message can hold are a compile error.
+use hamr_comm::{Context, offload};
+
+#[offload]
+fn big(_cx: &mut Context, _x: [f64; 4096]) {}
+
+fn main() {}

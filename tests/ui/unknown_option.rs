@@ -1,0 +1,24 @@
+//! Options are named when one is not known.
+use hamr_comm::{Context, Migratable, offload};
+
+#[offload(inline)]
+fn a(_cx: &mut Context) {}
+
+#[offload(device, host)]
+fn b(_cx: &mut Context) {}
+
+#[offload(instances(f32))]
+fn c(_cx: &mut Context) {}
+
+#[offload(instances((f32, f64)))]
+fn d<T: Migratable>(_cx: &mut Context, _x: T) {}
+
+#[offload(name = "two words")]
+fn e(_cx: &mut Context) {}
+
+#[offload(queued, queued)]
+fn f(_cx: &mut Context) {}
+
+hamr_comm::register!(a);
+
+fn main() {}
