@@ -1,9 +1,9 @@
 //! The handshake as two explicit state machines over one window (abi §3.4).
 //!
 //! ```text
-//! host    RESET -> OFFERED ---------------------> READY -> CLOSING
-//!                     |                             ^         |
-//! device  ABSENT -> CHECKING -> ACCEPTED -----------+-> SERVING -> STOPPED
+//! host    RESET -> OFFERED -------------------> READY -> CLOSING
+//!                     |                           ^         |
+//! device  ABSENT -> CHECKING -> ACCEPTED ---------+-> SERVING -> STOPPED -> ...
 //!                        \---> REFUSED (reason, expected, got)
 //! ```
 //! Each step reads what the peer published, copies it out, checks the copy, and publishes one word. Calling a step again
@@ -135,11 +135,11 @@ impl DeviceHandshake {
                 // What was copied out must be older than the second look at the epoch: a host that began anew, or gave
                 // up, has mixed two offers in it, and neither may be answered.
                 fence(Ordering::Acquire);
+                say(window, word::EPOCH_ACK, epoch.0);
                 if load(word::EPOCH) != epoch.0 || load(word::HOST_STATE) != HostState::OFFERED.0 {
                     Self::leave(window);
                     return Self::Waiting;
                 }
-                say(window, word::EPOCH_ACK, epoch.0);
                 match outcome {
                     Ok(accepted) => {
                         say(window, word::DEVICE_STATE, DeviceState::ACCEPTED.0);

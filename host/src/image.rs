@@ -56,6 +56,12 @@ impl Image {
         }
     }
 
+    /// As [`Self::find`], but deaf to `HAMR_IMAGE`: for a name that was typed, which beats the environment.
+    #[cfg(feature = "cli")]
+    pub(crate) fn named(name: &str) -> Self {
+        Self { source: Source::Named(name.into()) }
+    }
+
     /// A file.
     ///
     /// # Errors

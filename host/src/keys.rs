@@ -33,6 +33,18 @@ impl HandlerInfo {
     pub fn has_body(&self) -> bool {
         self.flags & record_flag::HAS_BODY != 0
     }
+
+    /// Its flags in words, for people: `inline` or `queued`, `unordered`, `no body`.
+    pub fn flag_names(&self) -> Vec<&'static str> {
+        let mut names = vec![if self.flags & record_flag::QUEUED != 0 { "queued" } else { "inline" }];
+        if self.flags & record_flag::UNORDERED != 0 {
+            names.push("unordered");
+        }
+        if !self.has_body() {
+            names.push("no body");
+        }
+        names
+    }
 }
 
 /// Copies a device's table out of its section. Errors name what is wrong; nothing in the section is trusted.

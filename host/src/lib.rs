@@ -21,8 +21,11 @@
 pub use hamr_comm as comm;
 
 mod builder;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod error;
 mod image;
+pub mod inspect;
 mod keys;
 mod launcher;
 mod mapping;
@@ -41,5 +44,6 @@ pub use launcher::{LaunchRequest, Launcher};
 pub use memory::Buffer;
 pub use node::{DeviceInfo, Node};
 pub use runtime::{Options, Runtime};
+pub use shm::window_without_device;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Stream, StreamRef};
 pub use transfer::{Scope, Transfer};

@@ -176,6 +176,11 @@ impl Memory {
         Ok(self.heap.off + p.off)
     }
 
+    /// A pointer's place in the window, also while calls name it: for words, which are atomics.
+    pub(crate) fn live_place<T: Element>(&self, ptr: BufferPtr<T>) -> Result<u64, BufferError> {
+        self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
+    }
+
     /// A call that names the buffer is about to be sent. Pairs with [`Self::unhold`].
     pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64) -> Result<u32, BufferError> {
         let p = wire.unpack();

@@ -81,6 +81,8 @@ pub struct DeviceInfo {
     pub abi: AbiVersion,
     /// Names of the accepted features.
     pub features: Vec<&'static str>,
+    /// Bytes of memory of its board; 0 when it does not know.
+    pub memory: u64,
     /// Bytes of heap.
     pub heap: u64,
     /// Bytes of the window.
@@ -146,6 +148,7 @@ impl Node {
             pid: facts.pid,
             abi: AbiVersion::from_wire(facts.abi),
             features: feature_names(facts.features),
+            memory: facts.memory,
             heap: self.inner.memory.heap_len(),
             window: layout.window_len(),
             handlers: facts.handlers,

@@ -2,7 +2,7 @@
 
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
 use crate::shm::ShmLauncher;
-use crate::{Error, Image, ImageFile, Node};
+use crate::{Error, Image, ImageFile, Node, Target};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::link::Link;
@@ -107,16 +107,12 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::open`], and sizes that cannot be laid out.
     pub fn open_with(&self, spec: &str, image: Image, options: Options) -> Result<Node, Error> {
-        let (kind, argument) = spec.split_once(':').unwrap_or((spec, ""));
-        let launcher = self.launchers.get(kind).ok_or_else(|| Error::UnknownDevice {
-            name: spec.into(),
-            known: self.launchers.keys().cloned().collect::<Vec<_>>().join(", "),
-        })?;
+        let (launcher, argument) = self.launcher(spec)?;
         let file = match launcher.target(argument)? {
             Some(target) => Some(image.resolve(&target)?),
             None => None,
         };
-        let (link, id) = self.launch(launcher.as_ref(), spec, argument, file.as_ref(), &options)?;
+        let (link, id) = self.launch(launcher, spec, argument, file.as_ref(), &options)?;
         Node::attach(spec, id, link, file, options)
     }
 
@@ -126,6 +122,24 @@ impl Runtime {
     /// As for [`Self::open`].
     pub fn attach(&self, name: &str, link: Box<dyn Link>, options: Options) -> Result<Node, Error> {
         Node::attach(name, self.new_id(), link, None, options)
+    }
+
+    /// What images must be made for to run on the devices of `spec`; `None` when they take none.
+    ///
+    /// # Errors
+    /// An unknown name, or an argument that the kind does not take.
+    pub fn target(&self, spec: &str) -> Result<Option<Target>, Error> {
+        let (launcher, argument) = self.launcher(spec)?;
+        launcher.target(argument)
+    }
+
+    fn launcher<'s>(&self, spec: &'s str) -> Result<(&dyn Launcher, &'s str), Error> {
+        let (kind, argument) = spec.split_once(':').unwrap_or((spec, ""));
+        let launcher = self.launchers.get(kind).ok_or_else(|| Error::UnknownDevice {
+            name: spec.into(),
+            known: self.launchers.keys().cloned().collect::<Vec<_>>().join(", "),
+        })?;
+        Ok((launcher.as_ref(), argument))
     }
 
     fn new_id(&self) -> NodeId {

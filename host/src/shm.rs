@@ -14,8 +14,9 @@ use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// First bytes on the socket to the image; the same as in the image's runtime.
@@ -44,15 +45,12 @@ impl Launcher for ShmLauncher {
         let image = request.image.ok_or_else(|| fail("shared memory needs an image".into()))?;
         let memfd = make_window(device, request.window_len)?;
         let window = map_window(&memfd, request.window_len, true)?;
-        let none = SocketFlags::CLOEXEC;
-        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, none, None)
-            .map_err(Error::os("making a socket pair"))?;
-        let mut command = Command::new(&image.path);
-        command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
-        let child = command.spawn().map_err(|e| fail(format!("{}: {e}", image.path.display())))?;
-        // From here on the process is ours to end: Link owns it before anything else can fail.
-        let link = ShmLink { window, socket: ours, child: Mutex::new(Ending { child, how: None }), pidfd: None, memfd };
-        link.finish(request.cpu)
+        let process = Process::start(&image.path, &memfd, request.cpu).map_err(|e| match e {
+            Error::Os { what, source } => fail(format!("{what}: {source}")),
+            other => other,
+        })?;
+        let image = image.path.clone();
+        Ok(Box::new(ShmLink { window, process: Mutex::new(process), memfd, image, cpu: request.cpu }))
     }
 }
 
@@ -65,6 +63,16 @@ fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memfd, seals).map_err(Error::os("sealing the window"))?;
     Ok(memfd)
+}
+
+/// Memory of the kind that shared-memory devices have, mapped and without a device: what a copy into it costs is the
+/// floor under `put` and `get`.
+///
+/// # Errors
+/// When the system gives no memory.
+pub fn window_without_device(len: u64) -> Result<Window<Shared>, Error> {
+    let memfd = make_window("floor", len)?;
+    map_window(&memfd, len, true)
 }
 
 /// `shm:PATH`: a window that somebody else made. It has a host as long as its device lives, so this is always refused,
@@ -95,59 +103,83 @@ fn owner(file: &std::fs::File) -> String {
 
 struct ShmLink {
     window: Window<Shared>,
-    /// Our end: closing it ends the image.
-    socket: OwnedFd,
-    child: Mutex<Ending>,
-    pidfd: Option<OwnedFd>,
+    process: Mutex<Process>,
     memfd: OwnedFd,
+    /// For the next start.
+    image: PathBuf,
+    cpu: Option<usize>,
 }
 
-struct Ending {
+/// One life of the image.
+struct Process {
     child: Child,
     how: Option<String>,
+    pidfd: OwnedFd,
+    /// Our end: closing it ends the image.
+    _socket: OwnedFd,
 }
 
-impl ShmLink {
-    fn finish(mut self, cpu: Option<usize>) -> Result<Box<dyn Link>, Error> {
-        let pid = {
-            let ending = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-            rustix::process::Pid::from_child(&ending.child)
-        };
+impl Process {
+    fn start(image: &Path, memfd: &OwnedFd, cpu: Option<usize>) -> Result<Self, Error> {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .map_err(Error::os("making a socket pair"))?;
+        let mut command = Command::new(image);
+        command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        let mut child = command.spawn().map_err(Error::io(image.display().to_string()))?;
+        // The command keeps the image's end of the socket: an image that dies would not close it.
+        drop(command);
+        match Self::greet(&child, &ours, memfd, cpu) {
+            Ok(pidfd) => Ok(Self { child, how: None, pidfd, _socket: ours }),
+            Err(e) => {
+                // An error means that it has ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(e)
+            }
+        }
+    }
+
+    fn greet(child: &Child, socket: &OwnedFd, memfd: &OwnedFd, cpu: Option<usize>) -> Result<OwnedFd, Error> {
+        let pid = rustix::process::Pid::from_child(child);
         let flags = rustix::process::PidfdFlags::empty();
-        self.pidfd = Some(rustix::process::pidfd_open(pid, flags).map_err(Error::os("watching the image's process"))?);
+        let pidfd = rustix::process::pidfd_open(pid, flags).map_err(Error::os("watching the image's process"))?;
         if let Some(cpu) = cpu {
             let mut set = rustix::thread::CpuSet::new();
             set.set(cpu);
             rustix::thread::sched_setaffinity(Some(pid), &set)
                 .map_err(Error::os(format!("pinning the image to processor {cpu}")))?;
         }
-        let fds = [self.memfd.as_fd()];
+        let fds = [memfd.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         // An image that has died already is reported by the handshake, with how it ended.
-        let _ = rustix::net::sendmsg(&self.socket, &[IoSlice::new(GREETING)], &mut ancillary, SendFlags::NOSIGNAL);
-        tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = self.memfd.as_raw_fd(), "started the image");
-        Ok(Box::new(self))
+        let _ = rustix::net::sendmsg(socket, &[IoSlice::new(GREETING)], &mut ancillary, SendFlags::NOSIGNAL);
+        tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
+        Ok(pidfd)
     }
 
-    fn exited(&self) -> bool {
-        let Some(pidfd) = &self.pidfd else { return false };
-        let mut fds = [rustix::event::PollFd::new(pidfd, rustix::event::PollFlags::IN)];
+    fn has_exited(&self) -> bool {
+        let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
     }
 
-    fn reap(&self) -> String {
-        let mut ending = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        if ending.how.is_none() {
-            let how = match ending.child.wait() {
-                Ok(status) => format!("its process {} ended with {status}", ending.child.id()),
-                Err(e) => format!("its process {} ended ({e})", ending.child.id()),
-            };
-            ending.how = Some(how);
-        }
-        ending.how.clone().unwrap_or_default()
+    /// Waits for the end and says how it was.
+    fn reap(&mut self) -> String {
+        let Self { child, how, .. } = self;
+        how.get_or_insert_with(|| match child.wait() {
+            Ok(status) => format!("its process {} ended with {status}", child.id()),
+            Err(e) => format!("its process {} ended ({e})", child.id()),
+        })
+        .clone()
+    }
+}
+
+impl ShmLink {
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,15 +208,25 @@ impl Link for ShmLink {
         }
     }
     fn peer(&self) -> Peer {
-        if self.exited() { Peer::Gone(self.reap()) } else { Peer::Alive }
+        let mut process = self.process();
+        if process.has_exited() { Peer::Gone(process.reap()) } else { Peer::Alive }
     }
     fn stop(&self) {
-        if !self.exited() {
-            let mut ending = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut process = self.process();
+        if !process.has_exited() {
             // An error means that it has ended by itself.
-            let _ = ending.child.kill();
+            let _ = process.child.kill();
         }
-        self.reap();
+        process.reap();
+    }
+    fn restart(&self) -> Result<(), String> {
+        let mut process = self.process();
+        if !process.has_exited() {
+            return Err("its process has not ended".into());
+        }
+        process.reap();
+        *process = Process::start(&self.image, &self.memfd, self.cpu).map_err(|e| e.to_string())?;
+        Ok(())
     }
 }
 

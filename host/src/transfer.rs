@@ -5,6 +5,7 @@
 
 use crate::node::Inner;
 use crate::{BufferError, Error, Node};
+use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Element};
 
 #[inline(always)]
@@ -79,6 +80,18 @@ impl Node {
             None => Ok(result),
             Some(e) => Err(e),
         }
+    }
+
+    /// The words of a buffer, for signalling with a handler while it runs ([`hamr_comm::Context::words`] is the other
+    /// end): every access is an atomic, one writer per word.
+    ///
+    /// # Errors
+    /// A freed or foreign pointer.
+    pub fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, Error> {
+        let inner = self.inner();
+        let at = inner.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
+        let words = inner.link.window().words(at, of.len() as u64);
+        words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
     }
 
     fn buffer_error(&self, why: BufferError) -> Error {

@@ -1,5 +1,6 @@
 //! What `hamr bench` calls: empty calls of every size, and the raw ping-pongs that calls are measured against.
 
+use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::{BufferPtr, Context, Fault, offload};
 
 /// Nothing.
@@ -62,8 +63,33 @@ pub fn pong_two_lines(cx: &mut Context, lines: BufferPtr<u32>, rounds: u32) -> R
     Ok(())
 }
 
-/// Answers a notified put: waits for each number in word 0 of `flag`, touches nothing of the data, answers in word 32.
+/// The raw hand-over, `rounds` times: for each number in word 0 of `flags` looks at the last word of `data` and answers
+/// in word 32 of `flags`. `data` comes as the two words of its pointer, so that the call does not name the buffer and the
+/// host may write into it meanwhile.
 #[offload]
-pub fn acknowledge(cx: &mut Context, flag: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
-    pong_two_lines(cx, flag, rounds)
+pub fn acknowledge(cx: &mut Context, flags: BufferPtr<u32>, data: [u64; 2], rounds: u32) -> Result<(), Fault> {
+    let data = BufferPtr::from_wire(WireBuffer::from_words(data));
+    let (flags, data) = (cx.words(flags)?, cx.words(data)?);
+    let (Some(ping), Some(pong)) = (flags.get(0), flags.get(32)) else {
+        return Err(Fault::msg("a buffer of fewer than 33 words"));
+    };
+    let last = data.get(data.len().wrapping_sub(1)).ok_or_else(|| Fault::msg("an empty buffer"))?;
+    for i in 1..=rounds {
+        while ping.observe() != i {
+            if cx.cancelled() {
+                return Ok(());
+            }
+        }
+        core::hint::black_box(last.load());
+        pong.publish(i);
+    }
+    Ok(())
+}
+
+/// Looks at the last word of what was put, and returns it: the device has noticed.
+#[offload]
+pub fn notice(cx: &mut Context, data: BufferPtr<u32>) -> Result<u32, Fault> {
+    let data = cx.words(data)?;
+    let last = data.get(data.len().wrapping_sub(1)).ok_or_else(|| Fault::msg("an empty buffer"))?;
+    Ok(last.load())
 }

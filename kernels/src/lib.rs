@@ -5,5 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod checks;
 pub mod demo;
 pub mod faults;

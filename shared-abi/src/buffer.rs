@@ -1,4 +1,4 @@
-//! A device buffer as it travels: 16 bytes that name memory without an address (abi §5).
+//! A device buffer as it travels: 16 bytes that name memory without an address (abi §5.6).
 
 use crate::ids::NodeId;
 

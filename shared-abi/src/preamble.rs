@@ -160,7 +160,7 @@ open_enum! {
     Refusal {
         /// It did not.
         NONE = 0 => "not refused",
-        /// The magic word is another.
+        /// Reserved: a device waits for the magic word.
         MAGIC = 1 => "magic word",
         /// The host has the other byte order.
         BYTE_ORDER = 2 => "byte order",
@@ -191,7 +191,7 @@ open_enum! {
 pub mod feature {
     /// TICKET requests: long handlers answered in side slots.
     pub const TICKETS: u32 = 1 << 0;
-    /// EXT deadlines are honoured.
+    /// EXT deadlines reach the handler, which may ask for them (abi §5.4).
     pub const DEADLINES: u32 = 1 << 1;
     /// Doorbells and sleeping (abi §7).
     pub const DOORBELL: u32 = 1 << 2;

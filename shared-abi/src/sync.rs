@@ -3,8 +3,10 @@
 //! [`Order`] is what differs between a window in coherent memory and one behind a bus: how a word is published, how it is
 //! observed, and what orders a store before a later load (abi §7.4).
 
+#[cfg(all(not(loom), target_has_atomic = "64"))]
+pub use core::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 

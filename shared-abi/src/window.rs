@@ -827,6 +827,11 @@ mod tests {
         assert_eq!((w.len(), heap.len()), (128, 128));
         assert!(w.write_bytes(128, &[1]).is_err());
         assert!(heap.write_bytes(127, &[1]).is_ok());
+        let foreign = Window::private(256).take_tail(0).expect("aligned");
+        w.rejoin(foreign);
+        assert_eq!(w.len(), 128);
+        w.rejoin(heap);
+        assert_eq!(w.len(), 256);
     }
 
     #[test]

@@ -532,6 +532,42 @@ fn tickets_beyond_the_last_and_a_full_queue_have_their_answers() {
     bench.still_serves();
 }
 
+#[test]
+fn malformed_requests_are_told_so() {
+    let mut bench = Bench::new();
+    let ping = |len| ReqHdr::inline(key(Ping::NAME), len);
+    let huge = 1 << 40;
+    let many = MAX_MESSAGE as u64 + 1;
+    let cases: [(&str, ReqHdr, [u64; 4]); 16] = [
+        ("longer than the line", ping(49), [0; 4]),
+        ("the longest length", ping(63), [0; 4]),
+        ("a reserved bit", ping(8).with(1 << 29), [0; 4]),
+        ("the other reserved bit", ping(8).with(1 << 30), [0; 4]),
+        ("the invalid place", ping(8).in_chunk().in_buffer(), [0; 4]),
+        ("EXT without room for it", ping(15).with(ReqHdr::EXT), [0; 4]),
+        ("TICKET without EXT", ping(8).with(ReqHdr::TICKET), [0; 4]),
+        ("a chunk without a descriptor", ping(8).in_chunk(), [0; 4]),
+        ("EXT where the descriptor should be", ping(16).in_chunk().with(ReqHdr::EXT), [0; 4]),
+        ("a reply buffer without a descriptor", ping(0).with(ReqHdr::REPLY_BUF), [0; 4]),
+        ("a chunk longer than the chunk", ping(16).in_chunk(), [0, PLAN.chunk as u64 + 1, 0, 0]),
+        ("a chunk longer than everything", ping(16).in_chunk(), [0, u64::MAX, 0, 0]),
+        ("a buffer beyond the heap", ping(16).in_buffer(), [huge, 8, 0, 0]),
+        ("a buffer that wraps", ping(16).in_buffer(), [u64::MAX - 3, 8, 0, 0]),
+        ("a buffer over the heap's end", ping(16).in_buffer(), [PLAN.heap - 7, 8, 0, 0]),
+        ("a buffer longer than a message", ping(16).in_buffer(), [0, many, 0, 0]),
+    ];
+    for (what, hdr, words) in cases {
+        let stream = &mut bench.streams[1];
+        let x = stream.submit_ring(hdr, &words);
+        let _ = bench.device.poll();
+        let stream = &mut bench.streams[1];
+        let answer = stream.ring_answer(x).unwrap_or_else(|| panic!("no answer: {what}"));
+        assert_eq!((answer.status(), answer.len()), (Status::BAD_REQUEST, 0), "{what}");
+        stream.release_oldest();
+    }
+    bench.still_serves();
+}
+
 /// A device over windows of another plan, attached, and the requesting end of its first stream.
 fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static, Bare>, Requester<Queue<Shared>>) {
     let layout = Layout::plan(&plan).expect("the plan is allowed");

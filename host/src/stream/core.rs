@@ -5,7 +5,7 @@
 
 use super::CallOptions;
 use super::cells::{Cells, Ended, Holds, Place};
-use super::message::{Answer, Message, decode, is_plain, plain_len, plain_words, prepare};
+use super::message::{Answer, Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
 use super::wait::{SPINS, Stop, Wait};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
@@ -103,20 +103,23 @@ impl Core {
         inner: &Inner,
         call: Call<H>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if const { is_plain::<H>() }
+        if const { is_short::<H>() }
             && inner.life.load(Ordering::Acquire) == self.epoch
             && self.req.hot_is_open()
             && let Some(key) = inner.keys.key::<H>()
+            && let Some(held) = Held::of::<H>(inner, &call)
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(&call);
             self.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
             for _ in 0..SPINS {
                 if let Some(hdr) = self.req.hot_answer() {
-                    return self.take_hot::<H>(inner, hdr);
+                    let outcome = self.take_hot::<H>(inner, hdr);
+                    held.release(inner);
+                    return outcome;
                 }
             }
-            return self.sync_wait::<H>(inner, None, Holds::default());
+            return self.sync_wait::<H>(inner, None, held.into_holds());
         }
         self.sync_slow(inner, call, &CallOptions::default())
     }

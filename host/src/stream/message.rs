@@ -15,6 +15,11 @@ use hamr_comm::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
 
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
 pub(super) const fn is_plain<H: Handler>() -> bool {
+    is_short::<H>() && !H::Args::HAS_BUFFERS
+}
+
+/// The same, with or without buffers.
+pub(super) const fn is_short<H: Handler>() -> bool {
     let short = match H::Args::SIZE {
         Some(n) => n <= INLINE_BYTES,
         None => false,
@@ -24,7 +29,58 @@ pub(super) const fn is_plain<H: Handler>() -> bool {
         Some(n) => n <= INLINE_BYTES,
         None => true,
     };
-    short && short_result && !H::Args::HAS_BUFFERS && H::FLAGS & (record_flag::QUEUED | record_flag::UNORDERED) == 0
+    short && short_result && H::FLAGS & (record_flag::QUEUED | record_flag::UNORDERED) == 0
+}
+
+/// The buffers of a short call: three at most fit into a line.
+pub(super) struct Held {
+    records: [u32; 3],
+    count: usize,
+}
+
+impl Held {
+    /// Checks and holds them; `None` when one is not usable (the long way round says why).
+    #[inline(always)]
+    pub(super) fn of<H: Handler>(inner: &Inner, call: &Call<H>) -> Option<Self> {
+        let mut held = Self { records: [0; 3], count: 0 };
+        if !H::Args::HAS_BUFFERS {
+            return Some(held);
+        }
+        let mut all = true;
+        call.args.visit_buffers(&mut |named| {
+            match (held.records.get_mut(held.count), inner.memory.hold(named.wire, named.bytes)) {
+                (Some(place), Ok(record)) => {
+                    *place = record;
+                    held.count += 1;
+                }
+                (None, Ok(record)) => {
+                    inner.memory.unhold(record);
+                    all = false;
+                }
+                (_, Err(_)) => all = false,
+            }
+        });
+        if all {
+            return Some(held);
+        }
+        held.release(inner);
+        None
+    }
+
+    /// The call was answered, or never sent.
+    #[inline(always)]
+    pub(super) fn release(self, inner: &Inner) {
+        for record in self.records.iter().take(self.count) {
+            inner.memory.unhold(*record);
+        }
+    }
+
+    /// For a call that outlives the fast path.
+    pub(super) fn into_holds(self) -> Holds {
+        let mut holds = Holds::default();
+        self.records.iter().take(self.count).for_each(|record| holds.push(*record));
+        holds
+    }
 }
 
 /// Bytes of the arguments of a plain handler.

@@ -14,7 +14,7 @@ mod wait;
 
 pub use pending::Pending;
 
-pub use self::core::Core;
+pub(crate) use self::core::Core;
 
 use crate::node::{Inner, give_queue_back};
 use crate::{BufferError, CallError, Error, Node, SubmitError};

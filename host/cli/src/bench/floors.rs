@@ -1,0 +1,121 @@
+//! Raw ping-pongs between the two processes, on the same processors and in the same window as the calls: what no call can
+//! beat. A handler of the device is the other end.
+
+use super::{BoxError, PER_SAMPLE};
+use hamr::{Node, Stream};
+use hamr_comm::BufferPtr;
+use hamr_kernels::bench::{acknowledge, pong_one_line, pong_two_lines};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// A pause of known length without a clock call in it.
+#[derive(Clone, Copy)]
+pub struct Gap {
+    /// Wanted.
+    pub ns: u32,
+    turns: u32,
+}
+
+#[inline(always)]
+fn turn(n: u32) {
+    for i in 0..n {
+        black_box(i);
+    }
+}
+
+impl Gap {
+    /// Calibrates the loop for `ns` nanoseconds.
+    pub fn new(ns: u32) -> Self {
+        const TURNS: u32 = 2_000_000;
+        let begin = Instant::now();
+        turn(TURNS);
+        let per_ns = f64::from(TURNS) / begin.elapsed().as_nanos() as f64;
+        Self { ns, turns: (f64::from(ns) * per_ns) as u32 }
+    }
+
+    /// Nanoseconds an operation: a batch with gaps, less the gaps alone, measured right before.
+    #[inline(always)]
+    pub fn sample(self, mut once: impl FnMut() -> Result<(), BoxError>) -> Result<f64, BoxError> {
+        let begin = Instant::now();
+        if self.turns > 0 {
+            for _ in 0..PER_SAMPLE {
+                turn(self.turns);
+            }
+        }
+        let middle = Instant::now();
+        for _ in 0..PER_SAMPLE {
+            once()?;
+            turn(self.turns);
+        }
+        let with = middle.elapsed().as_nanos() as f64;
+        let gaps = if self.turns > 0 { (middle - begin).as_nanos() as f64 } else { 0.0 };
+        Ok(((with - gaps) / f64::from(PER_SAMPLE)).max(0.0))
+    }
+}
+
+/// Request and answer in one line.
+pub fn one_line(node: &Node, stream: &Stream<'_>, line: BufferPtr<u32>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+    let word = node.words(line)?.get(0).ok_or("an empty line")?;
+    word.publish(0);
+    let peer = stream.offload(pong_one_line::with(line, samples * PER_SAMPLE))?;
+    let mut ping = 1u32;
+    let out = (0..samples)
+        .map(|_| {
+            gap.sample(|| {
+                word.publish(ping);
+                while word.observe() != ping.wrapping_add(1) {}
+                ping = ping.wrapping_add(2);
+                Ok(())
+            })
+        })
+        .collect();
+    peer.get()?;
+    out
+}
+
+/// Request in one line, answer in another.
+pub fn two_lines(node: &Node, stream: &Stream<'_>, lines: BufferPtr<u32>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+    let words = node.words(lines)?;
+    let (ping, pong) = (words.get(0).ok_or("an empty line")?, words.get(32).ok_or("one line only")?);
+    ping.publish(0);
+    pong.publish(0);
+    let peer = stream.offload(pong_two_lines::with(lines, samples * PER_SAMPLE))?;
+    let mut i = 0u32;
+    let out = (0..samples)
+        .map(|_| {
+            gap.sample(|| {
+                i += 1;
+                ping.publish(i);
+                while pong.observe() != i {}
+                Ok(())
+            })
+        })
+        .collect();
+    peer.get()?;
+    out
+}
+
+/// One copy, a flag, an answer: `copy` is the copy, `data` what the device looks at.
+pub fn hand_over(
+    node: &Node,
+    stream: &Stream<'_>,
+    flags: BufferPtr<u32>,
+    data: BufferPtr<u32>,
+    rounds: u32,
+    mut copy: impl FnMut() -> Result<(), BoxError>,
+) -> Result<f64, BoxError> {
+    let words = node.words(flags)?;
+    let (ping, pong) = (words.get(0).ok_or("an empty line")?, words.get(32).ok_or("one line only")?);
+    ping.publish(0);
+    pong.publish(0);
+    let peer = stream.offload(acknowledge::with(flags, data.wire().words(), rounds))?;
+    let begin = Instant::now();
+    for i in 1..=rounds {
+        copy()?;
+        ping.publish(i);
+        while pong.observe() != i {}
+    }
+    let ns = begin.elapsed().as_nanos() as f64 / f64::from(rounds);
+    peer.get()?;
+    Ok(ns)
+}

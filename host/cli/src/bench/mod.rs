@@ -1,0 +1,226 @@
+//! `hamr bench`: calls, transfers and the floors under them, in one run, on the same two processors, interleaved.
+//!
+//! Every floor is measured within a millisecond of what it is the floor of. Lines differ from each other by a tenth in how
+//! fast they travel, so each repetition takes other lines on both sides, and the device is launched several times.
+
+mod calls;
+mod floors;
+mod instructions;
+mod stats;
+mod transfers;
+
+pub use instructions::counted_run;
+
+use calls::{call_32b, call_48b, call_async, call_empty, call_unread, one_way, streams_64};
+use floors::Gap;
+use hamr::{Image, Node, Options, Runtime};
+use stats::{Key, Table, Unit};
+use transfers::{Area, SIZES};
+
+/// Any error: the benchmark only prints it.
+pub type BoxError = Box<dyn std::error::Error>;
+
+/// Operations averaged into one sample: a clock call costs a fifth of a call.
+const PER_SAMPLE: u32 = 100;
+/// Samples of a row in one repetition.
+const SAMPLES: u32 = 20;
+/// Repetitions of a launch: each on other lines.
+const REPETITIONS: usize = 32;
+const GAPS: [u32; 3] = [0, 50, 500];
+/// Every name there is, in the order of the table.
+const NAMES: [&str; 15] = [
+    "floor_one_line",
+    "floor_two_lines",
+    "call_empty",
+    "call_32b",
+    "call_48b",
+    "call_async",
+    "call_unread",
+    "one_way",
+    "streams_64",
+    "put_8b",
+    "get_8b",
+    "put",
+    "get",
+    "put_notify",
+    "instructions_call_empty",
+];
+
+/// Arguments of `hamr bench`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Only these rows, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Launches of the device
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub launches: u32,
+}
+
+/// Runs what `args` asks for and prints a line a row.
+///
+/// # Errors
+/// An unknown row, a device that does not start, a call that fails.
+pub fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, json: bool) -> Result<(), BoxError> {
+    if let Some(unknown) = args.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        return Err(format!("no bench is named `{unknown}`: expected some of {}", NAMES.join(", ")).into());
+    }
+    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    let mut table = Table::default();
+    // The instruction count needs no device, the rest does.
+    let timed = NAMES.iter().any(|name| *name != "instructions_call_empty" && wanted(name));
+    if timed {
+        let cpus = pin()?;
+        for launch in 0..args.launches.max(1) {
+            if !json {
+                eprintln!("hamr: bench: launch {} of {}", launch + 1, args.launches.max(1));
+            }
+            let options = Options { streams: 72, heap: 64 << 20, cpu: cpus.device, ..Options::default() };
+            let node = runtime.open_with(device, image.clone(), options)?;
+            measure_calls(&node, &mut table, &wanted)?;
+            measure_transfers(&node, &mut table, &wanted)?;
+        }
+    }
+    for row in table.rows(device) {
+        if wanted(row.name()) {
+            if json { println!("{}", row.json()) } else { println!("{}", row.text()) }
+        }
+    }
+    if wanted("instructions_call_empty") {
+        print_instructions(device, json)?;
+    }
+    Ok(())
+}
+
+fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
+    let name = "instructions_call_empty";
+    let limit = instructions::LIMIT;
+    match instructions::count()? {
+        Ok(counts) if json => {
+            let worst = counts.host.max(counts.device);
+            let line = serde_json::json!({
+                "name": name, "device": device, "size": null, "gap_ns": null, "host": counts.host,
+                "device_side": counts.device, "p99_ns": null, "floor_ns": null, "limit": limit,
+                "ratio": worst / limit as f64,
+            });
+            println!("{line}");
+        }
+        Ok(counts) => println!("{name:<24} host {:.0}, device {:.0} instructions (limit {limit} each)", counts.host, counts.device),
+        Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
+        Err(why) => eprintln!("hamr: {name} skipped: {why}"),
+    }
+    Ok(())
+}
+
+struct Cpus {
+    device: Option<usize>,
+}
+
+/// Host on the first processor it may use, device on the second.
+fn pin() -> Result<Cpus, BoxError> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let mut free = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let (Some(host), Some(device)) = (free.next(), free.next()) else {
+        return Err("expected two processors, one for the host and one for the device, got one; nothing would be measured".into());
+    };
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(host);
+    rustix::thread::sched_setaffinity(None, &set)?;
+    Ok(Cpus { device: Some(device) })
+}
+
+const fn key(name: &'static str, size: Option<usize>, gap_ns: Option<u32>, unit: Unit) -> Key {
+    Key { name, size, gap_ns, unit }
+}
+
+fn measure_calls(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
+    let lines = node.allocate::<u32>(REPETITIONS * 64)?;
+    let gaps = GAPS.map(Gap::new);
+    // The other end of the floors runs in a stream of its own; the calls rotate through eight.
+    let peer = node.stream()?;
+    let streams = (0..8).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
+    for stream in &streams {
+        call_empty(stream, 5, gaps[0])?;
+    }
+    for repetition in 0..REPETITIONS {
+        let line = lines.ptr().slice(repetition * 64..repetition * 64 + 64).ok_or("no line")?;
+        let stream = streams.get(repetition % streams.len()).ok_or("no stream")?;
+        let mut empty_now = Vec::new();
+        let mut floor_now = Vec::new();
+        for gap in gaps {
+            let one = floors::one_line(node, &peer, line, SAMPLES, gap)?;
+            table.add(key("floor_one_line", None, Some(gap.ns), Unit::Ns), &one, None);
+            let two = floors::two_lines(node, &peer, line, SAMPLES, gap)?;
+            table.add(key("floor_two_lines", None, Some(gap.ns), Unit::Ns), &two, Some(&one));
+            let calls = call_empty(stream, SAMPLES, gap)?;
+            table.add(key("call_empty", None, Some(gap.ns), Unit::Ns), &calls, Some(&one));
+            if gap.ns == 0 {
+                (empty_now, floor_now) = (calls, one);
+            }
+        }
+        let now = gaps[0];
+        if wanted("call_32b") {
+            table.add(key("call_32b", Some(32), None, Unit::Ns), &call_32b(stream, SAMPLES, now)?, Some(&floor_now));
+        }
+        if wanted("call_48b") {
+            table.add(key("call_48b", Some(48), None, Unit::Ns), &call_48b(stream, SAMPLES, now)?, Some(&floor_now));
+        }
+        if wanted("call_async") {
+            table.add(key("call_async", None, None, Unit::Rate), &call_async(stream, 5)?, Some(&floor_now));
+        }
+        if wanted("one_way") {
+            table.add(key("one_way", None, None, Unit::Rate), &one_way(stream, 2)?, Some(&floor_now));
+        }
+        // A hundred thousand results are a lot of memory to touch: not in every repetition.
+        if wanted("call_unread") && repetition % 8 == 0 {
+            let samples = call_unread(stream, if repetition == 0 { 3 } else { 2 })?;
+            let warm = samples.get(1..).unwrap_or(&[]);
+            table.add(key("call_unread", None, None, Unit::Ns), warm, Some(&floor_now));
+        }
+    }
+    drop(streams);
+    if wanted("streams_64") {
+        drop(peer);
+        for repetition in 0..REPETITIONS {
+            let alone = {
+                let stream = node.stream()?;
+                call_empty(&stream, SAMPLES, gaps[0])?
+            };
+            let among = streams_64(node, repetition * 2, SAMPLES, gaps[0])?;
+            table.add(key("streams_64", None, None, Unit::Ns), &among, Some(&alone));
+        }
+    }
+    Ok(())
+}
+
+fn measure_transfers(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
+    if !["put_8b", "get_8b", "put", "get", "put_notify"].iter().any(|name| wanted(name)) {
+        return Ok(());
+    }
+    let stream = node.stream()?;
+    let mut area = Area::new(node)?;
+    for _ in 0..REPETITIONS {
+        let (put, get) = area.eight()?;
+        table.add(key("put_8b", Some(8), None, Unit::Ns), &[put.0], Some(&[put.1]));
+        table.add(key("get_8b", Some(8), None, Unit::Ns), &[get.0], Some(&[get.1]));
+    }
+    for size in SIZES {
+        // Small transfers are nanoseconds to compare, large ones bandwidth.
+        let unit = if size < 64 << 10 { Unit::Ns } else { Unit::GbS };
+        for _ in 0..REPETITIONS / 2 {
+            if wanted("put") {
+                let (ours, floor) = area.put(size)?;
+                table.add(key("put", Some(size), None, unit), &[ours], Some(&[floor]));
+            }
+            if wanted("get") {
+                let (ours, floor) = area.get(size)?;
+                table.add(key("get", Some(size), None, unit), &[ours], Some(&[floor]));
+            }
+            if wanted("put_notify") {
+                let (ours, floor) = area.put_notify(&stream, size)?;
+                table.add(key("put_notify", Some(size), None, Unit::GbS), &[ours], Some(&[floor]));
+            }
+        }
+    }
+    Ok(())
+}

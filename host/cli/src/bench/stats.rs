@@ -1,0 +1,166 @@
+//! Rows of the benchmark: medians and p99 of many samples, and ratios taken pair by pair.
+//!
+//! A sample and its floor are measured within a millisecond of each other, on the same processors; the ratio is the median
+//! over such pairs, so that a machine whose speed drifts does not pass its drift off as ours.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What a row counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Unit {
+    /// Nanoseconds an operation: less is better.
+    Ns,
+    /// Operations a second.
+    Rate,
+    /// 10^9 bytes a second.
+    GbS,
+    /// Instructions.
+    Instructions,
+}
+
+/// Which row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Key {
+    /// The bench's name.
+    pub name: &'static str,
+    /// Bytes moved or carried.
+    pub size: Option<usize>,
+    /// Pause between a result and the next call.
+    pub gap_ns: Option<u32>,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+#[derive(Default)]
+struct Series {
+    ns: Vec<f64>,
+    floors: Vec<f64>,
+    ratios: Vec<f64>,
+}
+
+/// All samples of a run.
+#[derive(Default)]
+pub struct Table {
+    order: Vec<Key>,
+    rows: BTreeMap<Key, Series>,
+}
+
+/// The value below which `part` of the samples lie.
+pub fn quantile(samples: &[f64], part: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (part * sorted.len().saturating_sub(1) as f64).round() as usize;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// The middle sample.
+pub fn median(samples: &[f64]) -> f64 {
+    quantile(samples, 0.5)
+}
+
+impl Table {
+    /// Adds samples in nanoseconds an operation, and the floor measured beside them.
+    pub fn add(&mut self, key: Key, ns: &[f64], floor: Option<&[f64]>) {
+        if !self.rows.contains_key(&key) {
+            self.order.push(key);
+        }
+        let series = self.rows.entry(key).or_default();
+        series.ns.extend(ns);
+        if let Some(floor) = floor {
+            series.floors.extend(floor);
+            let (ours, floor) = (median(ns), median(floor));
+            // Of a bandwidth, more is better: the ratio is the other way round.
+            series.ratios.push(if key.unit == Unit::GbS { floor / ours } else { ours / floor });
+        }
+    }
+
+    /// Rows in the order in which they were first measured.
+    pub fn rows(&self, device: &str) -> Vec<Row> {
+        let row = |key: &Key| {
+            let series = self.rows.get(key)?;
+            let convert = |ns: f64| match key.unit {
+                Unit::Ns | Unit::Instructions => ns,
+                Unit::Rate => 1e9 / ns,
+                Unit::GbS => key.size.unwrap_or(0) as f64 / ns,
+            };
+            Some(Row {
+                key: *key,
+                device: device.into(),
+                middle: convert(median(&series.ns)),
+                p99_ns: quantile(&series.ns, 0.99),
+                floor_ns: (!series.floors.is_empty()).then(|| median(&series.floors)),
+                ratio: (!series.ratios.is_empty()).then(|| median(&series.ratios)),
+            })
+        };
+        self.order.iter().filter_map(row).collect()
+    }
+}
+
+/// One line of the result.
+pub struct Row {
+    key: Key,
+    device: String,
+    middle: f64,
+    p99_ns: f64,
+    floor_ns: Option<f64>,
+    ratio: Option<f64>,
+}
+
+fn tidy(v: f64) -> Value {
+    // Three significant decimals are more than these machines can repeat.
+    json!((v * 1000.0).round() / 1000.0)
+}
+
+impl Row {
+    /// `{"name","device","size","gap_ns","p50_ns" or "rate" or "gb_s" or "instructions","p99_ns","floor_ns","ratio"}`.
+    pub fn json(&self) -> Value {
+        let unit = match self.key.unit {
+            Unit::Ns => "p50_ns",
+            Unit::Rate => "rate",
+            Unit::GbS => "gb_s",
+            Unit::Instructions => "instructions",
+        };
+        let middle = if self.key.unit == Unit::Rate { json!(self.middle.round()) } else { tidy(self.middle) };
+        json!({
+            "name": self.key.name,
+            "device": self.device,
+            "size": self.key.size,
+            "gap_ns": self.key.gap_ns,
+            unit: middle,
+            "p99_ns": tidy(self.p99_ns),
+            "floor_ns": self.floor_ns.map(tidy),
+            "ratio": self.ratio.map(tidy),
+        })
+    }
+
+    /// The same for people, in columns.
+    pub fn text(&self) -> String {
+        let what = match (self.key.size, self.key.gap_ns) {
+            (Some(size), _) => format!("{size} B"),
+            (None, Some(gap)) => format!("gap {gap} ns"),
+            (None, None) => String::new(),
+        };
+        let middle = match self.key.unit {
+            Unit::Ns => format!("{:.1} ns", self.middle),
+            Unit::Rate => format!("{:.1} M/s", self.middle / 1e6),
+            Unit::GbS => format!("{:.2} GB/s", self.middle),
+            Unit::Instructions => format!("{:.0} instr", self.middle),
+        };
+        let optional = |v: Option<f64>, unit: &str| v.map_or_else(|| "-".into(), |v| format!("{v:.2}{unit}"));
+        format!(
+            "{:<24} {:<12} {:>14}  p99 {:>12.1} ns  floor {:>14}  ratio {:>7}",
+            self.key.name,
+            what,
+            middle,
+            self.p99_ns,
+            optional(self.floor_ns, " ns"),
+            optional(self.ratio, "")
+        )
+    }
+
+    /// Header of [`Self::text`].
+    pub fn name(&self) -> &'static str {
+        self.key.name
+    }
+}

@@ -1,0 +1,127 @@
+//! Moving bytes: `put` and `get` against a plain copy into memory of the same kind, and a put that the device notices
+//! against the raw hand-over.
+
+use super::{BoxError, floors};
+use hamr::comm::abi::window::{Shared, Window};
+use hamr::{Buffer, Node, Stream};
+use hamr_comm::BufferPtr;
+use hamr_kernels::bench::notice;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// 64 B to 16 MiB.
+pub const SIZES: [usize; 10] =
+    [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+/// The largest.
+pub const LARGEST: usize = 16 << 20;
+
+/// Memory to move, made once a launch.
+pub struct Area<'n> {
+    node: &'n Node,
+    data: Buffer<u32>,
+    flags: Buffer<u32>,
+    private: Vec<u32>,
+    floor: Window<Shared>,
+}
+
+/// One size's samples: ours, then the floor's, in nanoseconds an operation.
+pub type Pair = (f64, f64);
+
+impl<'n> Area<'n> {
+    pub fn new(node: &'n Node) -> Result<Self, BoxError> {
+        let private = (0..LARGEST as u32 / 4).collect::<Vec<_>>();
+        let data = node.buffer(&private)?;
+        let flags = node.allocate(64)?;
+        let floor = hamr::window_without_device(LARGEST as u64)?;
+        // Touched, so that no first-use page fault is measured.
+        floor.write_bytes(0, bytemuck::cast_slice(&private))?;
+        Ok(Self { node, data, flags, private, floor })
+    }
+
+    fn part(&self, size: usize) -> Result<BufferPtr<u32>, BoxError> {
+        Ok(self.data.ptr().slice(0..size / 4).ok_or("a size beyond the buffer")?)
+    }
+
+    /// 8 bytes at a time; the average of many.
+    pub fn eight(&mut self) -> Result<(Pair, Pair), BoxError> {
+        const TIMES: u32 = 4000;
+        let to = self.data.ptr().slice(0..2).ok_or("a size beyond the buffer")?;
+        let mut value = [1u32, 2];
+        let put = time(TIMES, |i| {
+            value[0] = i;
+            Ok(self.node.put(black_box(&value), to)?)
+        })?;
+        let store = time(TIMES, |i| {
+            value[0] = i;
+            Ok(self.floor.write_bytes(0, bytemuck::cast_slice(black_box(&value)))?)
+        })?;
+        let get = time(TIMES, |_| {
+            self.node.get(to, &mut value)?;
+            black_box(&value);
+            Ok(())
+        })?;
+        let mut eight = [0u8; 8];
+        let load = time(TIMES, |_| {
+            self.floor.read_bytes(0, &mut eight)?;
+            black_box(&eight);
+            Ok(())
+        })?;
+        Ok(((put, store), (get, load)))
+    }
+
+    pub fn put(&mut self, size: usize) -> Result<Pair, BoxError> {
+        let to = self.part(size)?;
+        let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
+        let times = repeats(size);
+        let ours = time(times, |_| Ok(self.node.put(black_box(from), to)?))?;
+        let floor = time(times, |_| Ok(self.floor.write_bytes(0, bytemuck::cast_slice(black_box(from)))?))?;
+        Ok((ours, floor))
+    }
+
+    pub fn get(&mut self, size: usize) -> Result<Pair, BoxError> {
+        let from = self.part(size)?;
+        let to = self.private.get_mut(..size / 4).ok_or("a size beyond the data")?;
+        let times = repeats(size);
+        let ours = time(times, |_| {
+            self.node.get(from, to)?;
+            black_box(&to);
+            Ok(())
+        })?;
+        let floor = time(times, |_| {
+            self.floor.read_bytes(0, bytemuck::cast_slice_mut(to))?;
+            black_box(&to);
+            Ok(())
+        })?;
+        Ok((ours, floor))
+    }
+
+    /// A put and a call that looks at the last word of it, against one copy, a flag and an answer.
+    pub fn put_notify(&mut self, stream: &Stream<'_>, size: usize) -> Result<Pair, BoxError> {
+        let to = self.part(size)?;
+        let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
+        let rounds = (repeats(size) / 4).max(2);
+        let ours = time(rounds, |_| {
+            self.node.put(black_box(from), to)?;
+            black_box(stream.sync(notice::with(to))?);
+            Ok(())
+        })?;
+        // The same copy to the same place; the handler looks at the place without naming the buffer, or the copy would be
+        // refused while it runs.
+        let floor = floors::hand_over(self.node, stream, self.flags.ptr(), to, rounds, || {
+            Ok(self.node.put(black_box(from), to)?)
+        })?;
+        Ok((ours, floor))
+    }
+}
+
+fn repeats(size: usize) -> u32 {
+    ((1 << 20) / size).clamp(2, 4000) as u32
+}
+
+fn time(times: u32, mut once: impl FnMut(u32) -> Result<(), BoxError>) -> Result<f64, BoxError> {
+    let begin = Instant::now();
+    for i in 0..times {
+        once(i)?;
+    }
+    Ok(begin.elapsed().as_nanos() as f64 / f64::from(times))
+}

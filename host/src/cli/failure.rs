@@ -1,0 +1,68 @@
+//! How a command ends when it does not succeed.
+
+use super::format::one_line;
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+/// Bad usage, bad input, a device that failed: all the same to a script.
+const EXIT: u8 = 2;
+
+/// Why a command ended. Every error converts into it, so commands just use `?`.
+#[derive(Debug)]
+pub struct Failure {
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Message(String),
+    /// Nobody reads standard output any more (`… | head -1`): not our failure, and nobody is there to be told.
+    Closed,
+}
+
+impl Failure {
+    /// What was expected, what came, what to do.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { what: What::Message(one_line(&message.into())) }
+    }
+
+    /// The parser's message of many lines as one.
+    pub(super) fn usage(text: &str, tool: &str) -> Self {
+        let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+        let said = lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
+        let said = said.collect::<Vec<_>>().join(" ");
+        Self::new(format!("{} (see `{tool} --help`)", said.strip_prefix("error: ").unwrap_or(&said)))
+    }
+
+    pub(super) fn report(&self, tool: &str) -> ExitCode {
+        match &self.what {
+            What::Closed => ExitCode::SUCCESS,
+            What::Message(message) => {
+                // Standard error may be closed as well; the exit code still tells.
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{tool}: {message}\n").as_bytes());
+                ExitCode::from(EXIT)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Message(message) => f.write_str(message),
+            What::Closed => f.write_str("standard output is closed"),
+        }
+    }
+}
+
+// `Failure` itself is no `Error`: that is what lets every error convert into it.
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let any: &(dyn Error + 'static) = &error;
+        let is_closed = any
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
+        if is_closed { Self { what: What::Closed } } else { Self::new(error.to_string()) }
+    }
+}

@@ -1,0 +1,72 @@
+//! `hamr handlers`: the image's table, beside this program's.
+
+use super::{Cli, Failure, one_line};
+use crate::inspect::Hex;
+use crate::{HandlerInfo, Options};
+use hamr_comm::Entry;
+use hamr_comm::registry::Table;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
+    let node = cli.open_quietly(Options::default())?;
+    let device = node.handlers();
+    let host = Table::of_this_image();
+    let missing: Vec<&'static Entry> = host.iter().filter(|h| device.iter().all(|d| d.id != h.id)).collect();
+    if cli.global.json {
+        let rows = device.iter().map(|d| row_of(d, host)).chain(missing.iter().map(|h| row_of_missing(h)));
+        return cli.print_json(&json!({ "device": node.info().name, "handlers": rows.collect::<Vec<_>>() }));
+    }
+    let mut text = format!(" KEY  {:<16}  {:<16}  {:<18} {:<10} NAME\n", "SIGNATURE", "BODY", "FLAGS", "HOST");
+    for d in device {
+        let flags = d.flag_names().join(" ");
+        let (signature, body, agreement) = (Hex(d.signature), Hex(d.body), agreement(d, host));
+        let name = one_line(&d.name);
+        let _ = writeln!(text, "{:>4}  {signature}  {body}  {flags:<18} {agreement:<10} {name}", d.key);
+    }
+    for h in missing {
+        let (signature, body) = (Hex(h.signature), Hex(h.body));
+        let _ = writeln!(text, "   -  {signature}  {body}  {:<18} {:<10} {}", "", "missing", h.name);
+    }
+    text.push_str(LEGEND);
+    cli.print(&text)
+}
+
+const LEGEND: &str = "
+HOST: same = calls work; stale = calls work, but the image was built from another version of the source;
+signature = other argument or result types, calls are refused; missing = the image lacks it; - = this program lacks it
+";
+
+/// How this program's handler and the device's go together.
+fn agreement(device: &HandlerInfo, host: Table) -> &'static str {
+    match host.iter().find(|h| h.id == device.id) {
+        None => "-",
+        Some(h) if h.signature != device.signature => "signature",
+        Some(h) if h.body != device.body => "stale",
+        Some(_) => "same",
+    }
+}
+
+fn row_of(d: &HandlerInfo, host: Table) -> Value {
+    json!({
+        "key": d.key,
+        "name": d.name,
+        "signature": Hex(d.signature),
+        "body": Hex(d.body),
+        "flags": d.flag_names(),
+        "has_body": d.has_body(),
+        "host": agreement(d, host),
+    })
+}
+
+fn row_of_missing(h: &Entry) -> Value {
+    json!({
+        "key": null,
+        "name": h.name,
+        "signature": Hex(h.signature),
+        "body": Hex(h.body),
+        "flags": [],
+        "has_body": false,
+        "host": "missing",
+    })
+}

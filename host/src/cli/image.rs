@@ -1,0 +1,32 @@
+//! `hamr image`: builds an image through the one build function, and prints nothing but its path.
+
+use super::{Cli, Failure};
+use crate::builder::workspace_of;
+use crate::{BuildRequest, build};
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// The package or binary that is the image; the tool's own image unless given
+    name: Option<String>,
+}
+
+pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    let name = args.name.as_deref().or(cli.global.image.as_deref()).unwrap_or(cli.tool.image);
+    let device = &cli.global.device;
+    let target = cli.runtime.target(device)?.ok_or_else(|| {
+        Failure::new(format!("device {device} takes no image: expected a kind of device that is loaded with one, such as shm"))
+    })?;
+    let here = std::env::current_exe()?;
+    let dir = workspace_of(&here).ok_or_else(|| {
+        Failure::new(format!(
+            "cannot build image `{name}`: expected a cargo workspace around {} or the current folder, found none; run this inside the workspace that holds the image",
+            here.display()
+        ))
+    })?;
+    let path = build(&BuildRequest { name: name.into(), target, dir })?;
+    let path = path.display();
+    if cli.global.json {
+        return cli.print_json(&serde_json::json!({ "image": path.to_string() }));
+    }
+    cli.print(&format!("{path}\n"))
+}

@@ -1,0 +1,82 @@
+//! `hamr inspect`: which windows there are, and what one of them holds. Reads only, locks nothing.
+
+use super::devices::table;
+use super::{Cli, Failure};
+use crate::inspect::{dump, windows, windows_of};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Between two looks at the words that show life: a device steps `alive` every 50 ms.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(120);
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// A process that has a window open, or a window's path (/proc/PID/fd/N, or a copied file)
+    #[arg(value_name = "PID|PATH")]
+    window: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    match &args.window {
+        None => all(cli),
+        Some(window) => match window.to_str().and_then(|text| text.parse().ok()) {
+            Some(pid) => one(&path_of(pid, cli)?, cli),
+            None => one(window, cli),
+        },
+    }
+}
+
+fn all(cli: &Cli) -> Result<(), Failure> {
+    let found = windows();
+    if let [only] = &found[..] {
+        return one(&only.path, cli);
+    }
+    if cli.global.json {
+        return cli.print_json(&json!({ "windows": found }));
+    }
+    let hint = if found.is_empty() { "" } else { "\nfor one of them: inspect PID, or inspect PATH\n" };
+    cli.print(&format!("LIVE WINDOWS\n{}{hint}", table(&found)))
+}
+
+fn path_of(pid: u32, cli: &Cli) -> Result<PathBuf, Failure> {
+    let found = windows_of(pid);
+    match &found[..] {
+        [only] => Ok(only.path.clone()),
+        [] if !Path::new("/proc").join(pid.to_string()).exists() => {
+            Err(Failure::new(format!("no process {pid}: expected one that has a window open; {} inspect lists them", cli.name())))
+        }
+        [] => Err(Failure::new(format!(
+            "process {pid} has no window open that this user may see; `{} inspect` lists the windows there are",
+            cli.name()
+        ))),
+        many => {
+            let paths = many.iter().map(|w| w.path.display().to_string()).collect::<Vec<_>>().join(", ");
+            Err(Failure::new(format!("process {pid} has {} windows open: pass one of {paths}", many.len())))
+        }
+    }
+}
+
+fn one(path: &Path, cli: &Cli) -> Result<(), Failure> {
+    let first = dump(path)?;
+    std::thread::sleep(BETWEEN_LOOKS);
+    // The window may be gone by now; then the first look is what there is.
+    let second = dump(path).ok();
+    let now = second.as_ref().unwrap_or(&first);
+    let stepped = |then: u32, now: u32| now.wrapping_sub(then);
+    let alive = stepped(first.device.alive, now.device.alive);
+    let progress = stepped(first.device.progress, now.device.progress);
+    let ms = BETWEEN_LOOKS.as_millis();
+    if cli.global.json {
+        let mut value = serde_json::to_value(now)?;
+        value["stepped"] = json!({ "alive": alive, "progress": progress, "within_ms": ms });
+        return cli.print_json(&value);
+    }
+    let life = match (alive, progress) {
+        (0, 0) => "neither alive nor progress moved: it does not run, or this is a copy",
+        (0, _) => "progress moved, alive did not",
+        (_, 0) => "alive moved, progress did not: it waits for work, or one call keeps it busy",
+        _ => "alive and progress moved: it is at work",
+    };
+    cli.print(&format!("{now}within {ms} ms {life}\n"))
+}

@@ -1,0 +1,310 @@
+//! The command line tool as a library function, so that your own program offers the same commands over your own devices
+//! and handlers (`docs/cli.md`).
+//!
+//! ```no_run
+//! use hamr::cli::{Cli, Commands, Failure, Tool};
+//!
+//! #[derive(clap::Subcommand)]
+//! enum Mine {
+//!     /// Prints how long a round trip takes
+//!     Ping,
+//! }
+//!
+//! impl Commands for Mine {
+//!     fn run(self, cli: &Cli) -> Result<(), Failure> {
+//!         let Mine::Ping = self;
+//!         let device = cli.open()?;
+//!         cli.print(&format!("{:?}\n", device.ping()?))
+//!     }
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     hamr::cli::main::<Mine>(Tool {
+//!         name: "my-tool",
+//!         about: "What it is for",
+//!         version: env!("CARGO_PKG_VERSION"),
+//!         image: "my-image",
+//!         runtime: hamr::Runtime::new,   // or a function that also registers launchers of one's own
+//!     })
+//! }
+//! ```
+//!
+//! `devices`, `handlers`, `inspect` and `image` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
+//! program without commands of its own passes [`NoCommands`].
+//!
+//! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
+
+mod devices;
+mod failure;
+mod format;
+mod handlers;
+mod image;
+mod inspect;
+
+pub use failure::Failure;
+pub use format::{bytes, duration, one_line};
+
+use crate::{Error, Image, Node, Options, Runtime};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What the tool is.
+pub struct Tool {
+    /// The program's name: begins every message.
+    pub name: &'static str,
+    /// One line for `--help`.
+    pub about: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The image that devices get unless `--image` says otherwise.
+    pub image: &'static str,
+    /// Makes the runtime, with the launchers that the tool offers.
+    pub runtime: fn() -> Result<Runtime, Error>,
+}
+
+/// Commands beyond the common ones.
+pub trait Commands: Subcommand {
+    /// Runs one.
+    ///
+    /// # Errors
+    /// Anything; it is printed as one line.
+    fn run(self, cli: &Cli) -> Result<(), Failure>;
+
+    /// Runs when no command was given; lists the devices unless the tool knows something better.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    fn welcome(cli: &Cli) -> Result<(), Failure> {
+        devices::run(cli)
+    }
+}
+
+/// For tools with the common commands only.
+pub enum NoCommands {}
+
+impl Commands for NoCommands {
+    fn run(self, _cli: &Cli) -> Result<(), Failure> {
+        match self {}
+    }
+}
+
+// By hand, because the derive refuses an enum without variants.
+impl Subcommand for NoCommands {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        command
+    }
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+    fn has_subcommand(_name: &str) -> bool {
+        false
+    }
+}
+
+impl FromArgMatches for NoCommands {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let name = matches.subcommand_name().unwrap_or_default();
+        Err(clap::Error::raw(clap::error::ErrorKind::InvalidSubcommand, format!("unrecognized subcommand '{name}'")))
+    }
+    fn update_from_arg_matches(&mut self, _matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        match *self {}
+    }
+}
+
+/// Options that every command takes.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Global {
+    /// Device: `kind` or `kind:argument`; `devices` lists the kinds
+    #[arg(long, global = true, value_name = "NAME", default_value = "shm")]
+    pub device: String,
+    /// Image for the device: a file, or the name of the package that builds it
+    #[arg(long, global = true, value_name = "NAME|PATH")]
+    pub image: Option<String>,
+    /// Print one JSON object on one line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Parser)]
+struct Line<C: Subcommand> {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command<C>>,
+}
+
+#[derive(Subcommand)]
+enum Command<C: Subcommand> {
+    #[command(flatten)]
+    Own(C),
+    /// Show the kinds of devices, the chosen device, and every live window of this machine
+    Devices,
+    /// List the handlers of the device's image, and whether this program agrees with each
+    Handlers,
+    /// Show what a live window holds, without touching it
+    Inspect(inspect::Args),
+    /// Build an image if it is not fresh, and print its path
+    Image(image::Args),
+}
+
+/// A tool with its options: what a command works with.
+pub struct Cli {
+    tool: Tool,
+    runtime: Runtime,
+    /// Options given.
+    pub global: Global,
+}
+
+/// Parses the program's arguments and runs the command.
+pub fn main<C: Commands>(tool: Tool) -> ExitCode {
+    let name = tool.name;
+    match run::<C>(tool, std::env::args_os().collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(name),
+    }
+}
+
+fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
+    let command =
+        Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| Line::<C>::from_arg_matches(&matches));
+    let line = match parsed {
+        Ok(line) => line,
+        Err(e) if !e.use_stderr() => return print(&e.render().to_string()),
+        Err(e) => return Err(Failure::usage(&e.render().to_string(), tool.name)),
+    };
+    let runtime = (tool.runtime)()?;
+    let cli = Cli { tool, runtime, global: line.global };
+    match line.command {
+        None => C::welcome(&cli),
+        Some(Command::Own(command)) => command.run(&cli),
+        Some(Command::Devices) => devices::run(&cli),
+        Some(Command::Handlers) => handlers::run(&cli),
+        Some(Command::Inspect(args)) => inspect::run(&args, &cli),
+        Some(Command::Image(args)) => image::run(&args, &cli),
+    }
+}
+
+impl Cli {
+    /// Starts the chosen device with the chosen image. What host and image do not agree on is said on standard error.
+    ///
+    /// # Errors
+    /// As [`Runtime::open`].
+    pub fn open(&self) -> Result<Node, Failure> {
+        self.open_with(Options::default())
+    }
+
+    /// [`Self::open`] with sizes of one's own.
+    ///
+    /// # Errors
+    /// As [`Runtime::open_with`].
+    pub fn open_with(&self, options: Options) -> Result<Node, Failure> {
+        let node = self.open_quietly(options)?;
+        let warnings = node.warnings();
+        // An image of somebody else's has none of our handlers; that is one fact and not forty lines.
+        let shown = if warnings.len() > 4 { 3 } else { warnings.len() };
+        for warning in warnings.iter().take(shown) {
+            eprintln!("{}: warning: {}", self.tool.name, one_line(warning));
+        }
+        if shown < warnings.len() {
+            let (name, more) = (self.tool.name, warnings.len() - shown);
+            eprintln!("{name}: warning: and {more} handlers more; `{name} handlers` lists them");
+        }
+        Ok(node)
+    }
+
+    fn open_quietly(&self, options: Options) -> Result<Node, Failure> {
+        // Before the search for an image, which may build one.
+        self.check_device()?;
+        Ok(self.runtime.open_with(&self.global.device, self.image()?, options)?)
+    }
+
+    /// Is there a device of the chosen name? Cheap: nothing is started.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn check_device(&self) -> Result<(), Failure> {
+        self.runtime.target(&self.global.device)?;
+        Ok(())
+    }
+
+    /// The image to load: a typed name or file beats `HAMR_IMAGE`, which beats the tool's own image.
+    ///
+    /// # Errors
+    /// When a file is no image.
+    pub fn image(&self) -> Result<Image, Failure> {
+        match &self.global.image {
+            None => Ok(Image::find(self.tool.image)?),
+            Some(text) if text.contains('/') || Path::new(text).is_file() => Ok(Image::file(text)?),
+            Some(name) => Ok(Image::named(name)),
+        }
+    }
+
+    /// The runtime, for more than one device.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The tool's name.
+    pub fn name(&self) -> &'static str {
+        self.tool.name
+    }
+
+    /// Writes to standard output. When nobody reads it any more, the error ends the program quietly.
+    ///
+    /// # Errors
+    /// When standard output is closed or full.
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
+        print(text)
+    }
+
+    /// Writes a value as one line.
+    ///
+    /// # Errors
+    /// As [`Self::print`].
+    pub fn print_json(&self, value: &serde_json::Value) -> Result<(), Failure> {
+        print(&format!("{value}\n"))
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool() -> Tool {
+        Tool { name: "tool", about: "", version: "0", image: "none", runtime: Runtime::new }
+    }
+
+    fn failure(arguments: &[&str]) -> String {
+        let arguments = std::iter::once("tool").chain(arguments.iter().copied()).map(OsString::from).collect();
+        run::<NoCommands>(tool(), arguments).expect_err("it must fail").to_string()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Line::<NoCommands>::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_is_one_line_that_says_where_help_is() {
+        for wrong in [&["nonsense"][..], &["devices", "--nonsense"], &["inspect", "1", "2"], &["--device"]] {
+            let line = failure(wrong);
+            assert!(!line.contains('\n') && line.contains("tool --help"), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_device_is_named_with_the_known_ones() {
+        let line = failure(&["handlers", "--device", "toaster"]);
+        assert!(line.contains("toaster") && line.contains("loopback, shm"), "{line}");
+    }
+}

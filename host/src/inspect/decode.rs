@@ -1,0 +1,584 @@
+//! From the bytes of a window to a report. Every field is copied out once; what does not add up is reported, not believed.
+
+use super::Hex;
+use crate::keys::{HandlerInfo, read_table};
+use hamr_comm::abi::ids::{Epoch, HandlerKey, Isa};
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{
+    BYTE_ORDER, DEVICE_FACTS, DeviceFacts, DeviceState, HostState, MAGIC, MAX_SECTIONS, Preamble, Refusal, SECTIONS,
+    feature, word,
+};
+use hamr_comm::abi::rings::{CrashRecord, RingHeader};
+use hamr_comm::abi::section::{Section, SectionKind};
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr, seq_count, seq_tag};
+use hamr_comm::abi::version::AbiVersion;
+use hamr_comm::abi::window::{Line, Shared, Window};
+use serde::Serialize;
+
+/// Slots that one dump looks at: more than any sound window of ordinary size has, few enough that forged descriptors
+/// cannot keep the reader busy.
+const MAX_SLOTS: u32 = 1 << 18;
+/// Looks at a slot that changes under the reader.
+const LOOKS: u32 = 4;
+
+/// What a window shows at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Dump {
+    /// Where it was found.
+    pub path: String,
+    /// Bytes of the window's file.
+    pub size: u64,
+    /// What does not add up; empty for a sound window.
+    pub problems: Vec<String>,
+    /// What the host laid down; `None` without the magic word.
+    pub preamble: Option<Offer>,
+    /// The host's live words.
+    pub host: Host,
+    /// The device's live words and what it said of itself.
+    pub device: Device,
+    /// Used entries of the section table.
+    pub sections: Vec<SectionEntry>,
+    /// Queue pairs; the first is the control stream.
+    pub queues: Vec<Queue>,
+    /// Slots that were not looked at because there are too many.
+    pub slots_skipped: u64,
+    /// The device's handler table.
+    #[serde(serialize_with = "handlers_to_json")]
+    pub handlers: Vec<HandlerInfo>,
+    /// Ring of logs.
+    pub log: Option<Ring>,
+    /// Ring of traces.
+    pub trace: Option<Ring>,
+    /// The last crash of the image.
+    pub crash: Option<Crash>,
+}
+
+/// The preamble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// Is the byte order this program's?
+    pub same_byte_order: bool,
+    /// Oldest ABI version the host speaks.
+    pub abi_min: String,
+    /// Newest ABI version the host speaks.
+    pub abi_max: String,
+    /// Bytes, as the host wrote.
+    pub window_len: u64,
+    /// The device's id.
+    pub node: u32,
+    /// Queue pairs, the control stream included.
+    pub queues: u32,
+    /// Process id of the host.
+    pub host_pid: u32,
+    /// Fingerprint of the host's handlers.
+    pub fingerprint: Hex,
+    /// Features the host would like.
+    pub features_offered: Vec<String>,
+    /// Features without which it does not go on.
+    pub features_required: Vec<String>,
+}
+
+/// The host's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Host {
+    /// Its state.
+    pub state: &'static str,
+    /// The device's life that it has opened.
+    pub epoch: u32,
+    /// Stepped by its timer.
+    pub alive: u32,
+    /// Queue pairs that the device is to poll.
+    pub open_queues: u32,
+    /// Even while it polls, odd while it wants a doorbell.
+    pub wait: u32,
+}
+
+/// The device's words and facts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// Its state.
+    pub state: &'static str,
+    /// The epoch that it serves.
+    pub epoch: u32,
+    /// Stepped by its timer.
+    pub alive: u32,
+    /// Stepped in every round that found work.
+    pub progress: u32,
+    /// Even while it polls, odd while it wants a doorbell.
+    pub wait: u32,
+    /// Why it refused, when it did.
+    pub refusal: Option<String>,
+    /// Instruction set.
+    pub isa: &'static str,
+    /// Board.
+    pub board: String,
+    /// Process id of a hosted image; 0 otherwise.
+    pub pid: u32,
+    /// Bytes of memory of the board; 0 when unknown.
+    pub memory: u64,
+    /// The ABI version it chose.
+    pub abi: String,
+    /// Features it accepted.
+    pub features: Vec<String>,
+    /// Handlers it says it has.
+    pub handlers: u32,
+    /// Fingerprint of its handlers.
+    pub fingerprint: Hex,
+    /// Build id of the image; empty when it has none.
+    pub build_id: String,
+}
+
+/// An entry of the section table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SectionEntry {
+    /// What it holds.
+    pub kind: String,
+    /// Offset in the window.
+    pub off: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// A queue pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Queue {
+    /// Its number; 0 is the control stream.
+    pub index: u32,
+    /// Does the host have the device poll it?
+    pub open: bool,
+    /// Ring lines.
+    pub ring: u32,
+    /// Side slots.
+    pub side: u32,
+    /// Bytes of a request chunk and of a reply chunk.
+    pub chunks: [u32; 2],
+    /// Nesting depth.
+    pub depth: u16,
+    /// Slots ever used.
+    pub slots: Vec<Slot>,
+    /// Slots never used.
+    pub empty: u32,
+}
+
+/// A slot that was used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Slot {
+    /// `hot`, `ring` or `side`.
+    pub kind: &'static str,
+    /// Number among its kind.
+    pub index: u32,
+    /// `requested` (the device has not answered), `answered`, `taken` (its result will be published in a side slot),
+    /// `stale epoch` (of an earlier life of the device), `inconsistent` (no protocol state), or `changing`.
+    pub state: &'static str,
+    /// The request; `None` when none was ever published here.
+    pub request: Option<Request>,
+    /// The answer; `None` when none was ever published here.
+    pub reply: Option<Reply>,
+    /// The payload bytes that the newer of the two says are in the line, hexadecimal.
+    pub payload: String,
+}
+
+/// A request's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Request {
+    /// Epoch tag of the published word.
+    pub tag: u8,
+    /// Count of the published word.
+    pub count: u32,
+    /// Handler key.
+    pub key: u16,
+    /// Its name, when the table has it.
+    pub handler: Option<String>,
+    /// Payload bytes in the line.
+    pub len: usize,
+    /// Where the arguments lie.
+    pub place: &'static str,
+    /// Names of the flags that are set.
+    pub flags: Vec<&'static str>,
+}
+
+/// An answer's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reply {
+    /// Epoch tag of the published word.
+    pub tag: u8,
+    /// Count of the published word.
+    pub count: u32,
+    /// What the request came to.
+    pub status: &'static str,
+    /// The same as a number.
+    pub code: u16,
+    /// Payload bytes in the line.
+    pub len: usize,
+    /// Where the result lies.
+    pub place: &'static str,
+    /// Names of the flags that are set.
+    pub flags: Vec<&'static str>,
+}
+
+/// A log or trace ring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ring {
+    /// Bytes written, mod 2^32.
+    pub written: u32,
+    /// Bytes read by the host, mod 2^32.
+    pub consumed: u32,
+    /// Frames lost.
+    pub dropped: u32,
+    /// Least severe level wanted.
+    pub level: u32,
+}
+
+/// A crash record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Crash {
+    /// Epoch it happened in.
+    pub epoch: u32,
+    /// Trap number; 0 for a panic.
+    pub cause: u32,
+    /// Program counter.
+    pub pc: Hex,
+    /// Faulting address.
+    pub address: Hex,
+    /// Return addresses, innermost first.
+    pub frames: Vec<Hex>,
+    /// Message.
+    pub text: String,
+}
+
+impl Dump {
+    /// Reads all that a window shows.
+    pub(super) fn of(window: &Window<Shared>, path: &str) -> Self {
+        let mut dump = Self::outline(window, path);
+        let Ok(preamble) = window.read::<Preamble>(0) else { return dump };
+        if dump.preamble.is_none() {
+            return dump;
+        }
+        dump.sections = sections(&preamble, window);
+        let layout = match Layout::read(&preamble, window) {
+            Ok(layout) => layout,
+            Err(why) => {
+                dump.problems.push(format!("the section table does not add up: {why:?}"));
+                return dump;
+            }
+        };
+        if let Ok(table) = layout.section(SectionKind::TABLE)
+            && dump.device.state != DeviceState::ABSENT.text()
+        {
+            match read_table(window, table) {
+                Ok(handlers) => dump.handlers = handlers,
+                Err(why) => dump.problems.push(format!("the device shows {why}")),
+            }
+        }
+        dump.read_queues(window, &layout);
+        dump.log = ring(window, &layout, SectionKind::LOG);
+        dump.trace = ring(window, &layout, SectionKind::TRACE);
+        dump.crash = crash(window, &layout);
+        dump
+    }
+
+    /// Preamble and live words only.
+    pub(super) fn outline(window: &Window<Shared>, path: &str) -> Self {
+        let mut problems = Vec::new();
+        let word = |off| window.word(off).map_or(0, |w| w.observe());
+        let preamble = match window.read::<Preamble>(0) {
+            Ok(p) if word(0) == MAGIC => Some(offer(&p, window.len(), &mut problems)),
+            Ok(p) => {
+                let got = p.magic;
+                problems.push(format!(
+                    "the magic word is {got:#010x}, expected {MAGIC:#010x}: no host has laid this window out, or this is none"
+                ));
+                None
+            }
+            Err(e) => {
+                problems.push(e.to_string());
+                None
+            }
+        };
+        let host = Host {
+            state: HostState(word(word::HOST_STATE)).text(),
+            epoch: word(word::EPOCH),
+            alive: word(word::HOST_ALIVE),
+            open_queues: word(word::OPEN_QUEUES),
+            wait: word(word::HOST_WAIT),
+        };
+        let device = device(window, &word);
+        Self {
+            path: path.into(),
+            size: window.len(),
+            problems,
+            preamble,
+            host,
+            device,
+            sections: Vec::new(),
+            queues: Vec::new(),
+            slots_skipped: 0,
+            handlers: Vec::new(),
+            log: None,
+            trace: None,
+            crash: None,
+        }
+    }
+
+    fn read_queues(&mut self, window: &Window<Shared>, layout: &Layout) {
+        let limit = hamr_comm::am::MAX_QUEUES as u32;
+        if layout.queues() > limit {
+            let got = layout.queues();
+            self.problems.push(format!("{got} queue pairs, of which a device serves at most {limit}; the rest is left out"));
+        }
+        let mut budget = MAX_SLOTS;
+        for index in 0..layout.queues().min(limit) {
+            let lines = layout.queue(window, index).map_err(|e| format!("{e:?}"));
+            let lines = lines.and_then(|d| window.queue(&d).map(|q| (d, q)).map_err(|e| e.to_string()));
+            let (descriptor, lines) = match lines {
+                Ok(both) => both,
+                Err(why) => {
+                    self.problems.push(format!("queue pair {index} does not add up: {why}"));
+                    continue;
+                }
+            };
+            let mut queue = Queue {
+                index,
+                open: index < self.host.open_queues,
+                ring: descriptor.ring_len,
+                side: descriptor.side_len,
+                chunks: [descriptor.req_chunk, descriptor.rep_chunk],
+                depth: descriptor.depth,
+                slots: Vec::new(),
+                empty: 0,
+            };
+            let hot = std::iter::once(("hot", 0, lines.hot()));
+            let ring = (0..lines.ring_len()).map(|i| ("ring", i, lines.ring(i)));
+            let side = (0..lines.side_len()).filter_map(|i| Some(("side", i, lines.side(i)?)));
+            for (kind, i, line) in hot.chain(ring).chain(side) {
+                let Some(left) = budget.checked_sub(1) else {
+                    self.slots_skipped += 1;
+                    continue;
+                };
+                budget = left;
+                match self.slot(kind, i, line) {
+                    Some(slot) => queue.slots.push(slot),
+                    None => queue.empty += 1,
+                }
+            }
+            self.queues.push(queue);
+        }
+    }
+
+    fn slot(&self, kind: &'static str, index: u32, line: Line<'_, hamr_comm::abi::sync::Coherent>) -> Option<Slot> {
+        let mut seen = Seen::take(line);
+        for _ in 0..LOOKS {
+            if !seen.moved {
+                break;
+            }
+            seen = Seen::take(line);
+        }
+        if seen.req_seq == 0 && seen.rep_seq == 0 {
+            return None;
+        }
+        let (hdr, rep) = (ReqHdr(seen.req_hdr), RepHdr(seen.rep_hdr));
+        let state = seen.state(Epoch(self.host.epoch).tag());
+        let len = if state == "requested" { hdr.len() } else { rep.len() };
+        let bytes: &[u8] = bytemuck::cast_slice(&seen.words);
+        let payload = bytes.get(..len.min(INLINE_BYTES)).unwrap_or(&[]);
+        Some(Slot {
+            kind,
+            index,
+            state,
+            request: (seen.req_seq != 0).then(|| Request {
+                tag: seq_tag(seen.req_seq),
+                count: seq_count(seen.req_seq),
+                key: hdr.key().0,
+                handler: self.handlers.get(usize::from(hdr.key().0)).map(|h| h.name.clone()),
+                len: hdr.len(),
+                place: place(hdr.place()),
+                flags: flags(hdr.0, &REQUEST_FLAGS),
+            }),
+            reply: (seen.rep_seq != 0).then(|| Reply {
+                tag: seq_tag(seen.rep_seq),
+                count: seq_count(seen.rep_seq),
+                status: rep.status().name(),
+                code: rep.status().0,
+                len: rep.len(),
+                place: place(rep.place()),
+                flags: flags(rep.0, &REPLY_FLAGS),
+            }),
+            payload: payload.iter().map(|b| format!("{b:02x}")).collect(),
+        })
+    }
+}
+
+/// A slot's words as one look found them.
+struct Seen {
+    req_seq: u32,
+    rep_seq: u32,
+    req_hdr: u32,
+    rep_hdr: u32,
+    words: [u64; INLINE_WORDS],
+    /// A published word changed while the rest was copied.
+    moved: bool,
+}
+
+impl Seen {
+    fn take(line: Line<'_, hamr_comm::abi::sync::Coherent>) -> Self {
+        let (rep_seq, req_seq) = (line.rep_seq(), line.req_seq());
+        let (req_hdr, rep_hdr) = (line.req_hdr(), line.rep_hdr());
+        let mut words = [0; INLINE_WORDS];
+        // The answer overwrites the request: whose bytes these are, the published words tell.
+        line.read_reply(&mut words);
+        if rep_seq != req_seq {
+            line.read_request(&mut words);
+        }
+        let moved = line.rep_seq() != rep_seq || line.req_seq() != req_seq;
+        Self { req_seq, rep_seq, req_hdr, rep_hdr, words, moved }
+    }
+
+    fn state(&self, tag: u8) -> &'static str {
+        let current = |seq| seq != 0 && seq_tag(seq) == tag;
+        let taken = RepHdr(self.rep_hdr).has(RepHdr::TAKEN);
+        match (current(self.req_seq), current(self.rep_seq)) {
+            _ if self.moved => "changing",
+            (true, true) if self.req_seq == self.rep_seq => if taken { "taken" } else { "answered" },
+            // A ticket's request is published elsewhere; its side slot carries the answer alone.
+            (false, true) if self.req_seq == 0 => "answered",
+            (true, true) if seq_count(self.rep_seq) == seq_count(self.req_seq.wrapping_sub(1)) => "requested",
+            (true, false) if self.rep_seq == 0 || seq_count(self.req_seq) == 1 => "requested",
+            (false, false) => "stale epoch",
+            _ => "inconsistent",
+        }
+    }
+}
+
+const REQUEST_FLAGS: [(u32, &str); 7] = [
+    (ReqHdr::EXT, "EXT"),
+    (ReqHdr::ONE_WAY, "ONE_WAY"),
+    (ReqHdr::TICKET, "TICKET"),
+    (ReqHdr::UNORDERED, "UNORDERED"),
+    (ReqHdr::REPLY_BUF, "REPLY_BUF"),
+    (ReqHdr::RESERVED, "RESERVED"),
+    (ReqHdr::CANCEL, "CANCEL"),
+];
+const REPLY_FLAGS: [(u32, &str); 3] =
+    [(RepHdr::FAULT, "FAULT"), (RepHdr::AM_REPLY, "AM_REPLY"), (RepHdr::TAKEN, "TAKEN")];
+
+fn flags(bits: u32, names: &[(u32, &'static str)]) -> Vec<&'static str> {
+    names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect()
+}
+
+fn place(place: Place) -> &'static str {
+    match place {
+        Place::Inline => "inline",
+        Place::Chunk => "chunk",
+        Place::Buffer => "buffer",
+        Place::Invalid => "invalid",
+    }
+}
+
+/// Names of feature bits; an unknown one by its number.
+fn features(bits: u32) -> Vec<String> {
+    let name = |bit: u32| feature::NAMES.get(bit as usize).map_or_else(|| format!("bit{bit}"), |n| (*n).into());
+    (0..u32::BITS).filter(|bit| bits >> bit & 1 != 0).map(name).collect()
+}
+
+fn version(wire: u32) -> String {
+    AbiVersion::from_wire(wire).to_string()
+}
+
+fn offer(p: &Preamble, size: u64, problems: &mut Vec<String>) -> Offer {
+    if p.byte_order != BYTE_ORDER {
+        problems.push(format!("the byte order word is {:#010x}, expected {BYTE_ORDER:#010x}", p.byte_order));
+    }
+    if p.window_len > size {
+        problems.push(format!("the host says {} bytes, the window has {size}", p.window_len));
+    }
+    let (min, max) = (AbiVersion::from_wire(p.abi_min), AbiVersion::from_wire(p.abi_max));
+    if AbiVersion::negotiate(min, max).is_none() {
+        let (mine, newest) = (AbiVersion::MIN, AbiVersion::CURRENT);
+        problems.push(format!("the host speaks ABI {min} to {max}, this program reads {mine} to {newest}"));
+    }
+    Offer {
+        same_byte_order: p.byte_order == BYTE_ORDER,
+        abi_min: min.to_string(),
+        abi_max: max.to_string(),
+        window_len: p.window_len,
+        node: p.node,
+        queues: p.queues,
+        host_pid: p.host_pid,
+        fingerprint: Hex(p.fingerprint),
+        features_offered: features(p.features_offered),
+        features_required: features(p.features_required),
+    }
+}
+
+fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> Device {
+    let state = DeviceState(word(word::DEVICE_STATE));
+    let facts = window.read::<DeviceFacts>(DEVICE_FACTS).unwrap_or_else(|_| zerocopy::FromZeros::new_zeroed());
+    let refusal = (state == DeviceState::REFUSED).then(|| {
+        let detail = (word(word::REFUSAL_DETAIL), word(word::REFUSAL_DETAIL + 4));
+        format!("{} (details {:#x}, {:#x})", Refusal(word(word::REFUSAL)).text(), detail.0, detail.1)
+    });
+    let build_id = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
+    Device {
+        state: state.text(),
+        epoch: word(word::EPOCH_ACK),
+        alive: word(word::DEVICE_ALIVE),
+        progress: word(word::DEVICE_PROGRESS),
+        wait: word(word::DEVICE_WAIT),
+        refusal,
+        isa: Isa(facts.isa).name(),
+        board: facts.board_name().into(),
+        pid: facts.pid,
+        memory: facts.memory,
+        abi: version(facts.abi),
+        features: features(facts.features),
+        handlers: facts.handlers,
+        fingerprint: Hex(facts.fingerprint),
+        build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
+    }
+}
+
+/// The table as it lies there, whether or not it adds up.
+fn sections(preamble: &Preamble, window: &Window<Shared>) -> Vec<SectionEntry> {
+    let used = (preamble.sections as usize).min(MAX_SECTIONS);
+    let entry = |i: usize| window.read::<Section>(SECTIONS + (i * size_of::<Section>()) as u64).ok();
+    let entries = (0..used).filter_map(entry);
+    let name = |kind: SectionKind| match kind.name() {
+        "unknown" => format!("kind {}", kind.0),
+        known => known.into(),
+    };
+    entries.map(|s| SectionEntry { kind: name(s.kind), off: s.off, len: s.len }).collect()
+}
+
+fn ring(window: &Window<Shared>, layout: &Layout, kind: SectionKind) -> Option<Ring> {
+    let section = layout.section(kind).ok().filter(|s| s.len >= size_of::<RingHeader>() as u64)?;
+    let header: RingHeader = window.read(section.off).ok()?;
+    let RingHeader { written, consumed, dropped, level, .. } = header;
+    Some(Ring { written, consumed, dropped, level })
+}
+
+fn crash(window: &Window<Shared>, layout: &Layout) -> Option<Crash> {
+    let section = layout.section(SectionKind::CRASH).ok().filter(|s| s.len >= size_of::<CrashRecord>() as u64)?;
+    let record: CrashRecord = window.read(section.off).ok().filter(|r: &CrashRecord| r.valid == CrashRecord::VALID)?;
+    let text = record.text.get(..record.text_len as usize).unwrap_or(&record.text);
+    Some(Crash {
+        epoch: record.epoch,
+        cause: record.cause,
+        pc: Hex(record.pc),
+        address: Hex(record.address),
+        frames: record.frames.iter().take_while(|f| **f != 0).map(|f| Hex(*f)).collect(),
+        text: String::from_utf8_lossy(text).into_owned(),
+    })
+}
+
+fn handlers_to_json<S: serde::Serializer>(handlers: &[HandlerInfo], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(handlers.iter().map(|h| {
+        serde_json::json!({
+            "key": HandlerKey::of_index(h.key).0,
+            "name": h.name,
+            "id": Hex(h.id),
+            "signature": Hex(h.signature),
+            "body": Hex(h.body),
+            "flags": h.flag_names(),
+        })
+    }))
+}

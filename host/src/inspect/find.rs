@@ -1,0 +1,84 @@
+//! Finding live windows: every descriptor of every visible process that is a link to `/memfd:hamr:…`.
+
+use super::decode::Dump;
+use crate::shm::MEMFD_PREFIX;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// One live window. Several processes hold it: its host, its device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// What its host called the device.
+    pub name: String,
+    /// A way to open it: the host's descriptor when that is visible.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Processes that hold it open.
+    pub processes: Vec<u32>,
+    /// The host's process id, as its preamble says.
+    pub host_pid: u32,
+    /// The device's process id, as its facts say; 0 while it has said nothing.
+    pub device_pid: u32,
+    /// The life of the device that the host has opened.
+    pub epoch: u32,
+    /// The host's state.
+    pub host_state: &'static str,
+    /// The device's state.
+    pub device_state: &'static str,
+}
+
+/// Every live window that this user may look at, oldest first.
+pub fn windows() -> Vec<Found> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    collect(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
+/// The windows that one process holds.
+pub fn windows_of(pid: u32) -> Vec<Found> {
+    collect(std::iter::once(pid))
+}
+
+fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
+    // One window is many descriptors; device and inode number tell which ones are the same.
+    let mut windows: BTreeMap<(u64, u64), Vec<(u32, PathBuf, String, u64)>> = BTreeMap::new();
+    for pid in processes {
+        // A process that ends meanwhile, or belongs to somebody else, has no descriptors to show.
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        for path in descriptors.flatten().map(|d| d.path()) {
+            let Some(name) = std::fs::read_link(&path).ok().as_deref().and_then(name_of) else { continue };
+            let Ok(facts) = std::fs::metadata(&path) else { continue };
+            windows.entry((facts.dev(), facts.ino())).or_default().push((pid, path, name, facts.len()));
+        }
+    }
+    windows.into_values().filter_map(|holders| describe(&holders)).collect()
+}
+
+fn name_of(link: &std::path::Path) -> Option<String> {
+    let text = link.to_str()?.strip_prefix("/memfd:")?.strip_prefix(MEMFD_PREFIX)?;
+    Some(text.strip_suffix(" (deleted)").unwrap_or(text).to_owned())
+}
+
+fn describe(holders: &[(u32, PathBuf, String, u64)]) -> Option<Found> {
+    let (_, first, name, size) = holders.first()?;
+    // A window that cannot be opened any more has just ended.
+    let dump = Dump::outline(&super::open(first).ok()?, "");
+    let host_pid = dump.preamble.as_ref().map_or(0, |p| p.host_pid);
+    let path = holders.iter().find(|h| h.0 == host_pid).map_or(first, |h| &h.1);
+    let mut processes: Vec<u32> = holders.iter().map(|h| h.0).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    Some(Found {
+        name: name.clone(),
+        path: path.clone(),
+        size: *size,
+        processes,
+        host_pid,
+        device_pid: dump.device.pid,
+        epoch: dump.host.epoch,
+        host_state: dump.host.state,
+        device_state: dump.device.state,
+    })
+}

@@ -1,0 +1,223 @@
+//! Looking into windows, live or copied, without touching them (DESIGN §8).
+//!
+//! A window is found through `/proc/PID/fd`, opened and mapped read-only, and never locked: looking neither disturbs the
+//! two sides nor makes a second host of the reader. Nothing in it is trusted. What does not decode becomes a line in
+//! [`Dump::problems`], so that a half-written or garbled window still gives a report.
+
+mod decode;
+mod find;
+mod text;
+
+pub use decode::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
+pub use find::{Found, windows, windows_of};
+
+use crate::mapping::map_window;
+use hamr_comm::abi::preamble::PREAMBLE_BYTES;
+use hamr_comm::abi::window::{Shared, Window};
+use rustix::fs::{MemfdFlags, SealFlags};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Of a file that its owner may truncate, so much is copied before it is looked at. The heap comes last in a window, and
+/// all that a dump shows lies before it.
+const COPY_LIMIT: u64 = 256 << 20;
+
+/// Why there is nothing to dump.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// The path cannot be opened as a window.
+    #[error("{}: expected a window (/proc/PID/fd/N of a live one, or a copied file), got {got}", path.display())]
+    NotAWindow {
+        /// What was asked for.
+        path: PathBuf,
+        /// What is there.
+        got: String,
+    },
+    /// The operating system said no.
+    #[error("{}: {what}: {source}", path.display())]
+    Os {
+        /// What was asked for.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// The window cannot be mapped.
+    #[error(transparent)]
+    Map(#[from] crate::Error),
+}
+
+/// A hash or a fingerprint: hexadecimal in text and, because a JSON number loses bits above 2^53, in JSON too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex(pub u64);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// Reads everything that a window shows, once.
+///
+/// # Errors
+/// When `path` is no file of a window's size, or cannot be opened. A window full of garbage is no error.
+pub fn dump(path: &Path) -> Result<Dump, InspectError> {
+    Ok(Dump::of(&open(path)?, &path.display().to_string()))
+}
+
+/// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy.
+fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
+    let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
+    let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
+    // Before it is opened: opening a pipe would wait for a writer.
+    let facts = std::fs::metadata(path).map_err(os("looking for a window"))?;
+    if facts.is_dir() {
+        return Err(not("a directory".into()));
+    }
+    if !facts.is_file() {
+        return Err(not("something that is no regular file".into()));
+    }
+    let file = File::open(path).map_err(os("opening it for reading"))?;
+    let len = file.metadata().map_err(os("reading its size"))?.len();
+    if len < PREAMBLE_BYTES {
+        return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));
+    }
+    // A mapped file that somebody truncates kills the reader with SIGBUS; only a seal rules that out.
+    let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+    if sealed {
+        return Ok(map_window(&file, len, false)?);
+    }
+    let copy = copied(file, len).map_err(os("copying it"))?;
+    Ok(map_window(&copy, len, false)?)
+}
+
+/// A private copy of the front of a file, with the file's length. What is behind the copied part reads as zeros.
+fn copied(from: impl Read, len: u64) -> Result<File, std::io::Error> {
+    let mut copy = File::from(rustix::fs::memfd_create("hamr-inspect", MemfdFlags::CLOEXEC)?);
+    std::io::copy(&mut from.take(len.min(COPY_LIMIT)), &mut copy)?;
+    copy.set_len(len)?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hamr_comm::abi::layout::{Layout, Plan};
+    use hamr_comm::abi::preamble::word;
+    use hamr_comm::abi::slot::{ReqHdr, seq};
+    use hamr_comm::handshake::{HostHandshake, Offer};
+    use hamr_comm::link::{Link, Loopback};
+    use hamr_comm::registry::Table;
+    use proptest::prelude::*;
+
+    fn view(bytes: &[u8]) -> Window<Shared> {
+        let copy = copied(bytes, bytes.len() as u64).expect("a memfd");
+        map_window(&copy, bytes.len() as u64, false).expect("it maps")
+    }
+
+    fn image_of(window: &Window<Shared>) -> Vec<u8> {
+        let mut bytes = vec![0; window.len() as usize];
+        window.read_bytes(0, &mut bytes).expect("all of it");
+        bytes
+    }
+
+    /// A window in use: offered, accepted, ready, one request in the hot slot of queue 1 and one answered in its ring.
+    fn used() -> Vec<u8> {
+        let plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
+        let layout = Layout::plan(&plan).expect("a sound plan");
+        let link = Loopback::new(layout.window_len(), Table::of_this_image());
+        let window = link.window();
+        let offer =
+            Offer { plan, node: hamr_comm::abi::ids::NodeId(1), features: 3, required: 1, fingerprint: 7, pid: 42 };
+        let (handshake, layout) =
+            HostHandshake::offer(window, &offer, hamr_comm::abi::ids::Epoch::FIRST).expect("it fits");
+        for _ in 0..8 {
+            link.wait(0);
+        }
+        handshake.ready(window);
+        let descriptor = layout.queue(window, 1).expect("its own descriptor");
+        let queue = window.queue(&descriptor).expect("it lies in the window");
+        let hdr = ReqHdr::inline(hamr_comm::abi::ids::HandlerKey(0), 8).0;
+        queue.hot().write_request(&[0xAB, 0, 0, 0, 0, 0]);
+        queue.hot().publish_request(hdr, seq(1, 1, 24));
+        queue.ring(0).publish_request(hdr, seq(1, 1, 24));
+        queue.ring(0).publish_reply(0, seq(1, 1, 24));
+        queue.ring(1).publish_request(hdr, seq(9, 1, 24));
+        image_of(window)
+    }
+
+    #[test]
+    fn a_window_in_use_shows_its_slots_and_handlers() {
+        let dump = Dump::of(&view(&used()), "a copy");
+        assert_eq!(dump.problems, Vec::<String>::new());
+        assert_eq!(dump.host.state, "ready");
+        let states: Vec<_> = dump.queues[1].slots.iter().map(|s| (s.kind, s.index, s.state)).collect();
+        assert_eq!(states, [("hot", 0, "requested"), ("ring", 0, "answered"), ("ring", 1, "stale epoch")]);
+        let request = dump.queues[1].slots[0].request.as_ref().expect("it was requested");
+        assert_eq!(request.handler.as_deref(), dump.handlers.first().map(|h| &*h.name));
+        assert_eq!(dump.queues[1].slots[0].payload, "ab00000000000000");
+        let text = dump.to_string();
+        assert!(text.contains("requested") && text.contains("ready"), "{text}");
+        serde_json::to_string(&dump).expect("plain data");
+    }
+
+    #[test]
+    fn a_file_without_the_magic_word_says_so() {
+        let dump = Dump::of(&view(&[0x5A; 4096]), "garbage");
+        assert!(dump.problems.iter().any(|p| p.contains("magic")), "{:?}", dump.problems);
+        assert!(dump.to_string().contains("magic"));
+    }
+
+    #[test]
+    fn what_is_no_window_is_refused_by_name() {
+        for (path, word) in [("/", "directory"), ("/dev/null", "regular"), ("/nonexistent/window", "looking")] {
+            let why = dump(Path::new(path)).expect_err("it is none").to_string();
+            assert!(why.contains(word) && why.contains(path), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_epoch_of_a_fresh_window_is_the_hosts_word() {
+        let mut bytes = used();
+        let at = word::EPOCH as usize;
+        bytes[at..at + 4].copy_from_slice(&5u32.to_le_bytes());
+        assert_eq!(Dump::of(&view(&bytes), "").host.epoch, 5);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn random_bytes_give_a_report(bytes in proptest::collection::vec(any::<u8>(), 4096)) {
+            let mut bytes = bytes;
+            let dump = Dump::of(&view(&bytes), "").to_string();
+            prop_assert!(!dump.is_empty());
+            bytes[..4].copy_from_slice(b"HAMR");
+            prop_assert!(!Dump::of(&view(&bytes), "").to_string().is_empty());
+        }
+
+        #[test]
+        fn a_garbled_window_gives_a_report(flips in proptest::collection::vec((0usize..0x3000, any::<u8>()), 1..64)) {
+            let mut bytes = used();
+            for (at, value) in flips {
+                // The magic word stays: without it the report is a short one.
+                if let Some(byte) = bytes.get_mut(at + 4) {
+                    *byte = value;
+                }
+            }
+            let dump = Dump::of(&view(&bytes), "");
+            prop_assert!(!dump.to_string().is_empty());
+            prop_assert!(serde_json::to_string(&dump).is_ok());
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the conformance suite calls (`tests/src/conformance.rs`): every kind of value there and back, calls that record
+//! the order in which they ran, calls that last as long as the host likes.
+
+use hamr_comm::abi::buffer::WireBuffer;
+use hamr_comm::{BufferPtr, Context, Fault, Migratable, offload};
+use heapless::{String, Vec};
+
+/// Variants of different sizes.
+#[derive(Clone, Copy, PartialEq, Debug, Migratable)]
+pub enum Shape {
+    /// Nothing inside.
+    Point,
+    /// One number.
+    Circle(f64),
+    /// Named fields.
+    Box {
+        /// Metres.
+        width: f32,
+        /// Metres.
+        height: f32,
+        /// Is it filled?
+        filled: bool,
+    },
+}
+
+/// Every scalar, a tuple and an array inside a struct: 102 bytes, too long for a line.
+#[derive(Clone, Copy, PartialEq, Debug, Migratable)]
+pub struct Everything {
+    /// Unsigned ones.
+    pub unsigned: (u8, u16, u32, u64, u128),
+    /// Signed ones.
+    pub signed: (i8, i16, i32, i64, i128),
+    /// Floating point.
+    pub floats: (f32, f64),
+    /// Validated ones.
+    pub checked: (bool, char),
+    /// Nested.
+    pub pairs: [(u8, i16); 3],
+    /// Fills up.
+    pub rest: [u8; 14],
+}
+
+/// Returns its argument.
+#[offload(instances(
+    u8, u64, f32, u128, bool, char, Shape, Everything,
+    [u8; 48], [u8; 49], [u64; 128], [u64; 129], [u64; 2048],
+    Option<u64>, Option<[u64; 8]>,
+    String<64>, String<4096>, Vec<u32, 1000>, Vec<Shape, 8>
+))]
+pub fn echo<T: Migratable>(_cx: &mut Context, value: T) -> T {
+    value
+}
+
+/// `len` letters: a result whose length only the handler knows.
+#[offload]
+pub fn letters(_cx: &mut Context, len: u32) -> String<4096> {
+    let mut text = String::new();
+    for i in 0..len {
+        let _ = text.push(char::from(b'a' + (i % 26) as u8));
+    }
+    text
+}
+
+/// Fails with an error of its own that is longer than a line.
+#[offload]
+pub fn refuse_at_length(_cx: &mut Context, why: String<64>) -> Result<u8, String<64>> {
+    Err(why)
+}
+
+/// Appends to a log: element 0 counts, the entries follow. Returns the entry's place.
+///
+/// The log comes as the two words of its pointer, so that the call does not name the buffer and stays a short one; who
+/// calls this leaves the buffer alone meanwhile.
+#[offload]
+pub fn append(cx: &mut Context, log: [u64; 2], value: u64) -> Result<u64, Fault> {
+    push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+}
+
+/// The same with a buffer that the call names.
+#[offload]
+pub fn append_named(cx: &mut Context, log: BufferPtr<u64>, value: u64) -> Result<u64, Fault> {
+    push(cx, log, value)
+}
+
+/// The same with so many arguments that they do not fit into the line.
+#[offload]
+pub fn append_long(cx: &mut Context, log: [u64; 2], value: u64, _more: [u64; 20]) -> Result<u64, Fault> {
+    push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+}
+
+/// The same, queued.
+#[offload(queued)]
+pub fn append_queued(cx: &mut Context, log: [u64; 2], value: u64) -> Result<u64, Fault> {
+    push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+}
+
+/// The same, queued, may be overtaken.
+#[offload(queued, unordered)]
+pub fn append_whenever(cx: &mut Context, log: [u64; 2], value: u64) -> Result<u64, Fault> {
+    push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+}
+
+fn push(cx: &mut Context, log: BufferPtr<u64>, value: u64) -> Result<u64, Fault> {
+    let log = cx.view_mut(log)?;
+    let (count, entries) = log.split_first_mut().ok_or_else(|| Fault::msg("an empty log"))?;
+    let place = *count;
+    *entries.get_mut(place as usize).ok_or_else(|| Fault::msg("a full log"))? = value;
+    *count += 1;
+    Ok(place)
+}
+
+/// Runs until the host opens the gate or cancels the call. Word 0 is the host's: not zero opens. Word 16 is the device's:
+/// calls that have begun to wait. Returns `value`.
+#[offload]
+pub fn wait_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
+    stand_at(cx, gate, value)
+}
+
+/// The same, queued.
+#[offload(queued)]
+pub fn wait_queued_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
+    stand_at(cx, gate, value)
+}
+
+fn stand_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
+    let words = cx.words(gate)?;
+    let (Some(open), Some(waiting)) = (words.get(0), words.get(16)) else {
+        return Err(Fault::msg("a gate of fewer than 17 words"));
+    };
+    waiting.publish(waiting.load() + 1);
+    while open.observe() == 0 && !cx.cancelled() {
+        core::hint::spin_loop();
+    }
+    Ok(value)
+}
+
+/// The time budget that the caller gave, in microseconds.
+#[offload]
+pub fn budget(cx: &mut Context) -> u32 {
+    cx.deadline_us()
+}
+
+/// Writes to one buffer twice at once: refused, because the views would overlap.
+#[offload]
+pub fn alias(cx: &mut Context, one: BufferPtr<u8>, other: BufferPtr<u8>) -> Result<(), Fault> {
+    cx.views((one.write(), other.write())).map(|_| ())
+}
+
+/// Adds one to every element after waiting at the gate: shows whether somebody changed the buffer meanwhile.
+#[offload]
+pub fn increment_after(cx: &mut Context, gate: BufferPtr<u32>, data: BufferPtr<u64>) -> Result<u64, Fault> {
+    stand_at(cx, gate, 0)?;
+    let data = cx.view_mut(data)?;
+    data.iter_mut().for_each(|v| *v += 1);
+    Ok(data.iter().fold(0, |sum, v| sum.wrapping_add(*v)))
+}
