@@ -6,13 +6,13 @@ use crate::resource::Resource;
 use core::cell::Cell;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::slot::ReqHdr;
-use hamr_shared_abi::window::{Claim, Claimed, Heap, Lent, Word, Words};
+use hamr_shared_abi::window::{Claim, Claimed, LentHeap, Word, Words};
 
 /// Handed to every handler as its first argument.
 ///
 /// There is deliberately no way to wait here: a handler that blocks stops its device.
 pub struct Context<'c> {
-    pub(crate) heap: Heap<Lent<'c>>,
+    pub(crate) heap: LentHeap<'c>,
     pub(crate) node: NodeId,
     /// Header word of the running call's slot, where the requester may set CANCEL.
     pub(crate) cancel: Option<Word<'c>>,
@@ -25,7 +25,8 @@ pub struct Context<'c> {
 
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
-    pub fn new(heap: Heap<Lent<'c>>, node: NodeId) -> Self {
+    #[inline(always)]
+    pub fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
         Self { heap, node, cancel: None, saw_cancel: Cell::new(false), deadline_us: 0, serial: 0 }
     }
 

@@ -17,23 +17,49 @@ pub struct Reply {
     pub long: u32,
 }
 
+/// Where the arguments of a message lie: one word, so that the common case is one comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Arguments(u32);
+
+impl Arguments {
+    const LONG: u32 = 1 << 31;
+
+    /// In the line, behind EXT and descriptors: bytes `start..end`, both below 64.
+    #[inline(always)]
+    pub(crate) const fn inline(start: usize, end: usize) -> Self {
+        Self((start as u32) << 16 | end as u32)
+    }
+
+    /// The first `len` bytes of scratch memory; at most [`crate::migrate::MAX_MESSAGE`].
+    pub(crate) const fn long(len: usize) -> Self {
+        Self(Self::LONG | len as u32)
+    }
+
+    const fn is_long(self) -> bool {
+        self.0 & Self::LONG != 0
+    }
+
+    const fn start(self) -> usize {
+        (self.0 >> 16 & 0x3F) as usize
+    }
+
+    const fn end(self) -> usize {
+        (self.0 & 0xFFFF) as usize
+    }
+}
+
 /// Message storage of one poller.
 pub struct Frame<'s> {
     /// Inline payload, request then reply.
     pub(crate) words: [u64; INLINE_WORDS],
-    /// Where the inline arguments begin (behind EXT and descriptors) and end.
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-    /// Bytes of long arguments in scratch, when `is_long`.
-    pub(crate) long: u32,
-    pub(crate) is_long: bool,
+    pub(crate) args: Arguments,
     pub(crate) scratch: &'s mut [u8],
 }
 
 impl<'s> Frame<'s> {
     /// Storage for messages up to `scratch.len()` bytes.
     pub fn new(scratch: &'s mut [u8]) -> Self {
-        Self { words: [0; INLINE_WORDS], start: 0, end: 0, long: 0, is_long: false, scratch }
+        Self { words: [0; INLINE_WORDS], args: Arguments::inline(0, 0), scratch }
     }
 
     /// Decodes the arguments. `Malformed` when lengths or bytes do not fit the type.
@@ -44,7 +70,7 @@ impl<'s> Frame<'s> {
         {
             // The common call: everything inline from the front. The length is a constant, so the checks in the
             // decoder fold away.
-            if self.start == 0 && self.end as usize == n && !self.is_long {
+            if self.args == Arguments::inline(0, n) {
                 let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
                 return A::decode(&mut Decoder::new(bytes.split_at(n).0));
             }
@@ -54,11 +80,8 @@ impl<'s> Frame<'s> {
 
     fn arguments_anywhere<A: Migratable>(&self) -> Result<A, Malformed> {
         let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
-        let bytes = if self.is_long {
-            self.scratch.get(..self.long as usize)
-        } else {
-            inline.get(self.start as usize..self.end as usize)
-        };
+        let (start, end) = (self.args.start(), self.args.end());
+        let bytes = if self.args.is_long() { self.scratch.get(..end) } else { inline.get(start..end) };
         let mut from = Decoder::new(bytes.ok_or(Malformed)?);
         let args = A::decode(&mut from)?;
         if from.is_done() { Ok(args) } else { Err(Malformed) }

@@ -204,25 +204,25 @@ pub enum SubmitError {
     )]
     MissingHandler {
         /// Where.
-        site: Site,
+        site: Box<Site>,
     },
     /// The device has it with other argument or result types.
     #[error("{site}: the image was built with another signature of it; rebuild the image")]
     OtherSignature {
         /// Where.
-        site: Site,
+        site: Box<Site>,
     },
     /// The device has only its signature.
     #[error("{site}: the image holds no body of it; build the image with the handler crate's feature `device`")]
     NoBody {
         /// Where.
-        site: Site,
+        site: Box<Site>,
     },
     /// A buffer argument is not usable.
     #[error("{site}: {why}")]
     Buffer {
         /// Where.
-        site: Site,
+        site: Box<Site>,
         /// What is wrong with it.
         why: BufferError,
     },
@@ -230,15 +230,21 @@ pub enum SubmitError {
     #[error("{site}: {limit} calls are in flight or unread (Options::max_outstanding); get or drop some of them")]
     Full {
         /// Where.
-        site: Site,
+        site: Box<Site>,
         /// The limit.
         limit: usize,
+    },
+    /// The device's queue of long handlers is full; nothing ran.
+    #[error("{site}: the device's queue of long handlers is full; get the result of an earlier one first")]
+    QueueFull {
+        /// Where.
+        site: Box<Site>,
     },
     /// The arguments are longer than a message.
     #[error("{site}: the arguments are {len} bytes long, a message takes {limit}; pass a buffer")]
     TooLong {
         /// Where.
-        site: Site,
+        site: Box<Site>,
         /// Bytes.
         len: usize,
         /// Limit in bytes.
@@ -248,7 +254,7 @@ pub enum SubmitError {
     #[error("{site}: {why}")]
     NoRoom {
         /// Where.
-        site: Site,
+        site: Box<Site>,
         /// What the allocator said.
         why: String,
     },
@@ -256,49 +262,50 @@ pub enum SubmitError {
     #[error("{site}: the deadline passed before a slot became free")]
     Deadline {
         /// Where.
-        site: Site,
+        site: Box<Site>,
     },
     /// The device is gone.
     #[error("{site}: the device is gone: {why}")]
     DeviceLost {
         /// Where.
-        site: Site,
+        site: Box<Site>,
         /// How it ended.
         why: String,
     },
 }
 
-/// Every way a call can end without its value.
+/// Every way a call can end without its value. The parts are boxed: a result travels through the caller's hands at every
+/// call, an error seldom.
 #[derive(Debug, Clone)]
 pub enum CallError<E = Never> {
     /// The handler returned its own error.
     Handler(E),
     /// The handler panicked, was given a bad buffer, or returned a [`hamr_comm::Fault`].
-    Fault(FaultReport),
+    Fault(Box<FaultReport>),
     /// The deadline passed. The call may still run; its answer will be discarded.
-    Deadline(Site),
+    Deadline(Box<Site>),
     /// It was cancelled.
-    Cancelled(Site),
+    Cancelled(Box<Site>),
     /// The device began a new life while the call was in flight.
-    PeerReset(Site),
+    PeerReset(Box<Site>),
     /// The device is gone, and how it ended.
-    DeviceLost(Site, String),
+    DeviceLost(Box<Site>, Box<str>),
     /// The result did not fit the space reserved for it.
     ResultTooLong {
         /// Where.
-        site: Site,
+        site: Box<Site>,
         /// Bytes the result has.
         needed: u64,
     },
     /// It was never sent.
-    Submit(SubmitError),
+    Submit(Box<SubmitError>),
     /// The device answered with something that no device may say.
-    Corrupt(Site, String),
+    Corrupt(Box<Site>, Box<str>),
 }
 
 impl<E> From<SubmitError> for CallError<E> {
     fn from(e: SubmitError) -> Self {
-        Self::Submit(e)
+        Self::Submit(Box::new(e))
     }
 }
 

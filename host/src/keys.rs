@@ -79,14 +79,16 @@ pub(crate) fn read_table<K>(window: &Window<K>, section: Section) -> Result<Vec<
 
 #[derive(Clone, Copy)]
 struct Row {
+    /// [`UNUSED`] in an empty row.
     id: u64,
+    /// Inverted when the image lacks the body, so that one comparison finds out.
     signature: u64,
     key: HandlerKey,
-    used: bool,
-    has_body: bool,
 }
 
-const EMPTY: Row = Row { id: 0, signature: 0, key: HandlerKey::MISSING, used: false, has_body: false };
+/// No handler's id: a name whose hash is zero is out of reach, and refused as missing.
+const UNUSED: u64 = 0;
+const EMPTY: Row = Row { id: UNUSED, signature: 0, key: HandlerKey::MISSING };
 
 /// Handler id → key, O(1).
 pub(crate) struct Keys {
@@ -102,9 +104,9 @@ impl Keys {
             let mut at = h.id as usize;
             // A quarter full at most, so there is always an empty row.
             while let Some(row) = rows.get_mut(at & (size - 1)) {
-                if !row.used {
-                    let key = HandlerKey::of_index(h.key);
-                    *row = Row { id: h.id, signature: h.signature, key, used: true, has_body: h.has_body() };
+                if row.id == UNUSED {
+                    let signature = if h.has_body() { h.signature } else { !h.signature };
+                    *row = Row { id: h.id, signature, key: HandlerKey::of_index(h.key) };
                     break;
                 }
                 at = at.wrapping_add(1);
@@ -118,10 +120,10 @@ impl Keys {
         let mut at = id as usize;
         loop {
             let row = self.rows.get(at & self.mask)?;
-            if row.id == id && row.used {
+            if row.id == id {
                 return Some(row);
             }
-            if !row.used {
+            if row.id == UNUSED {
                 return None;
             }
             at = at.wrapping_add(1);
@@ -132,18 +134,18 @@ impl Keys {
     #[inline(always)]
     pub(crate) fn key<H: Handler>(&self) -> Option<HandlerKey> {
         match self.find(H::ID) {
-            Some(row) if row.signature == H::SIGNATURE && row.has_body => Some(row.key),
+            Some(row) if row.signature == H::SIGNATURE => Some(row.key),
             _ => None,
         }
     }
 
     /// Why [`Self::key`] found none.
     #[cold]
-    pub(crate) fn why_not<H: Handler>(&self, site: Site) -> SubmitError {
+    pub(crate) fn why_not<H: Handler>(&self, site: Box<Site>) -> SubmitError {
         match self.find(H::ID) {
             None => SubmitError::MissingHandler { site },
-            Some(row) if row.signature != H::SIGNATURE => SubmitError::OtherSignature { site },
-            Some(_) => SubmitError::NoBody { site },
+            Some(row) if row.signature == !H::SIGNATURE => SubmitError::NoBody { site },
+            Some(_) => SubmitError::OtherSignature { site },
         }
     }
 }

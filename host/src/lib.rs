@@ -45,5 +45,5 @@ pub use memory::Buffer;
 pub use node::{DeviceInfo, Node};
 pub use runtime::{Options, Runtime};
 pub use shm::window_without_device;
-pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Stream, StreamRef};
+pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use transfer::{Scope, Transfer};

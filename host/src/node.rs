@@ -46,7 +46,8 @@ pub struct Inner {
     /// Which queue pairs belong to streams; index 0 is the control stream.
     queues: Mutex<Vec<QueueSlot>>,
     handlers: Vec<HandlerInfo>,
-    facts: DeviceFacts,
+    /// Of its present life, or its last.
+    facts: Mutex<DeviceFacts>,
     image: Option<ImageFile>,
     differences: Differences,
     closed: AtomicBool,
@@ -123,7 +124,7 @@ impl Node {
             queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),
             options,
             handlers,
-            facts,
+            facts: Mutex::new(facts),
             image,
             differences,
             closed: AtomicBool::new(false),
@@ -137,7 +138,8 @@ impl Node {
 
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
-        let Inner { name, id, link, layout, facts, image, .. } = &*self.inner;
+        let Inner { name, id, link, layout, image, .. } = &*self.inner;
+        let facts = *self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
         let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
         DeviceInfo {
             name: name.clone(),
@@ -201,7 +203,7 @@ impl Node {
             echoed if echoed == token => Ok(begin.elapsed()),
             other => Err(CallError::Corrupt(
                 self.inner.site::<hamr_comm::builtin::ping>("reading the answer"),
-                format!("{other} in answer to ping {token}"),
+                format!("{other} in answer to ping {token}").into(),
             )),
         }
     }
@@ -310,7 +312,7 @@ impl Node {
         let epoch = inner.next_epoch();
         inner.stop("being restarted");
         inner.link.restart().map_err(|why| Error::Launch { device: inner.name.clone(), why })?;
-        let (_, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
+        let (facts, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
         if handlers != inner.handlers {
             inner.link.stop();
             return Err(Error::Launch {
@@ -318,6 +320,7 @@ impl Node {
                 why: "it came back with other handlers; open it anew".into(),
             });
         }
+        *inner.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         inner.show_open_queues(&inner.lock_queues());
         inner.life.store(epoch.0, Ordering::Release);
         Ok(())
@@ -347,8 +350,8 @@ impl std::fmt::Debug for Node {
 }
 
 impl Inner {
-    pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> crate::Site {
-        crate::Site { device: self.name.clone(), handler: H::NAME, stage }
+    pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
+        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
     }
 
     /// Was the [`Node`] dropped?

@@ -127,8 +127,6 @@ impl Process {
         let mut command = Command::new(image);
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
         let mut child = command.spawn().map_err(Error::io(image.display().to_string()))?;
-        // The command keeps the image's end of the socket: an image that dies would not close it.
-        drop(command);
         match Self::greet(&child, &ours, memfd, cpu) {
             Ok(pidfd) => Ok(Self { child, how: None, pidfd, _socket: ours }),
             Err(e) => {

@@ -5,17 +5,30 @@ use hamr_comm::{BufferPtr, Context, Element, Fault, offload};
 /// Inner product, left to right, in f64: the same bits on every device.
 #[offload]
 pub fn dot_f64(cx: &mut Context, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<f64, Fault> {
+    dot_f64_from(cx, 0.0, x, y)
+}
+
+/// [`dot_f64`] that goes on from `start`: vectors longer than the device's memory come in blocks, and the additions keep
+/// their order.
+#[offload]
+pub fn dot_f64_from(cx: &mut Context, start: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<f64, Fault> {
     let (x, y) = cx.views((x.read(), y.read()))?;
     same_length(x, y)?;
-    Ok(x.iter().zip(y).fold(0.0, |sum, (a, b)| sum + a * b))
+    Ok(x.iter().zip(y).fold(start, |sum, (a, b)| sum + a * b))
 }
 
 /// Inner product of f32 vectors, left to right, each product and the sum in f64.
 #[offload]
 pub fn dot_f32(cx: &mut Context, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<f64, Fault> {
+    dot_f32_from(cx, 0.0, x, y)
+}
+
+/// [`dot_f32`] that goes on from `start`.
+#[offload]
+pub fn dot_f32_from(cx: &mut Context, start: f64, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<f64, Fault> {
     let (x, y) = cx.views((x.read(), y.read()))?;
     same_length(x, y)?;
-    Ok(x.iter().zip(y).fold(0.0, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)))
+    Ok(x.iter().zip(y).fold(start, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)))
 }
 
 fn same_length<T>(x: &[T], y: &[T]) -> Result<(), Fault> {
@@ -65,6 +78,18 @@ mod tests {
         axpy(&mut heap.context(), 2.0, x, y).expect("lengths agree");
         assert_eq!(heap.read(y), [12.0, 24.0, 36.0]);
         assert_eq!(dot_f64(&mut heap.context(), x, y), Ok(12.0 + 48.0 + 108.0));
+    }
+
+    #[test]
+    fn blocks_give_the_bits_of_one_call() {
+        let mut heap = Heap::new(4096);
+        let values: [f64; 9] = core::array::from_fn(|i| 1.0 / (i as f64 + 3.0));
+        let (x, y) = (heap.buffer(&values), heap.buffer(&values));
+        let whole = dot_f64(&mut heap.context(), x, y).expect("lengths agree");
+        let part = |p: BufferPtr<f64>, range| p.slice(range).expect("inside the buffer");
+        let first = dot_f64_from(&mut heap.context(), 0.0, part(x, 0..4), part(y, 0..4)).expect("lengths agree");
+        let both = dot_f64_from(&mut heap.context(), first, part(x, 4..9), part(y, 4..9)).expect("lengths agree");
+        assert_eq!(both.to_bits(), whole.to_bits());
     }
 
     #[test]

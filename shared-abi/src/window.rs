@@ -212,7 +212,7 @@ impl<K> Window<K> {
         let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
         self.len = off;
         self.taken += len;
-        Ok(Heap { window: Window { base, len, taken: 0, keep: self.keep.clone() } })
+        Ok(Heap { region: Window { base, len, taken: 0, keep: () }, keep: self.keep.clone() })
     }
 }
 
@@ -221,10 +221,10 @@ impl<K> Window<K> {
     pub fn rejoin(&mut self, heap: Heap<K>) {
         // Two mappings may happen to be neighbours; only what was taken from this one is still kept mapped by it.
         let is_next =
-            self.base.as_ptr().addr().checked_add(self.len as usize) == Some(heap.window.base.as_ptr().addr());
-        if is_next && heap.window.len <= self.taken {
-            self.len += heap.window.len;
-            self.taken -= heap.window.len;
+            self.base.as_ptr().addr().checked_add(self.len as usize) == Some(heap.region.base.as_ptr().addr());
+        if is_next && heap.region.len <= self.taken {
+            self.len += heap.region.len;
+            self.taken -= heap.region.len;
         }
     }
 }
@@ -578,12 +578,15 @@ fn write_words(half: NonNull<u8>, words: &[u64]) {
 /// The heap as a device sees it: the one place where window memory becomes Rust references, and only through
 /// `&mut self`, so the borrow checker keeps them apart.
 pub struct Heap<K> {
-    window: Window<K>,
+    region: Window<()>,
+    keep: K,
 }
 
-/// Keeps nothing: the region is held by what the loan borrows from.
-#[derive(Clone, Copy)]
-pub struct Lent<'h>(PhantomData<&'h mut ()>);
+/// A heap for the time of a borrow, without the type of what keeps it mapped: one pointer, made at every call. Opaque, so
+/// that it cannot be swapped with another heap's.
+pub struct LentHeap<'h> {
+    region: &'h mut Window<()>,
+}
 
 /// A range that a handler wants to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -636,24 +639,52 @@ pub struct Claimed<'h> {
 impl<K> Heap<K> {
     /// Bytes.
     pub fn len(&self) -> u64 {
-        self.window.len
+        self.region.len
     }
 
     /// No bytes.
     pub fn is_empty(&self) -> bool {
-        self.window.len == 0
+        self.region.len == 0
     }
 
-    /// The same heap for the time of the borrow, without the type of what keeps it mapped.
-    pub fn lend(&mut self) -> Heap<Lent<'_>> {
-        Heap { window: Window { base: self.window.base, len: self.window.len, taken: 0, keep: Lent(PhantomData) } }
+    /// What keeps it mapped.
+    pub fn keep(&self) -> &K {
+        &self.keep
+    }
+
+    /// The same heap for the time of the borrow.
+    #[inline(always)]
+    pub fn lend(&mut self) -> LentHeap<'_> {
+        LentHeap { region: &mut self.region }
+    }
+
+    /// Copies bytes out of the heap.
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.region.read_bytes(off, to)
+    }
+
+    /// Copies bytes into the heap.
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.region.write_bytes(off, from)
+    }
+}
+
+impl LentHeap<'_> {
+    /// Bytes.
+    pub fn len(&self) -> u64 {
+        self.region.len
+    }
+
+    /// No bytes.
+    pub fn is_empty(&self) -> bool {
+        self.region.len == 0
     }
 
     /// Checks `N` ranges together: each inside the heap, and no writable one overlapping another.
     pub fn claim<const N: usize>(&mut self, claims: [Claim; N]) -> Result<[Claimed<'_>; N], ClaimError> {
         for (second, b) in claims.iter().enumerate() {
-            if self.window.at(b.off, b.bytes).is_err() {
-                return Err(ClaimError::Outside { which: second, claim: *b, heap: self.window.len });
+            if self.region.at(b.off, b.bytes).is_err() {
+                return Err(ClaimError::Outside { which: second, claim: *b, heap: self.region.len });
             }
             for (first, a) in claims.iter().take(second).enumerate() {
                 // Both lie inside the heap or the loop has ended, so neither sum overflows.
@@ -665,30 +696,25 @@ impl<K> Heap<K> {
         }
         Ok(claims.map(|c| {
             // SAFETY: the loop above checked that c.off is inside the region.
-            let at = unsafe { self.window.base.add(c.off as usize) };
+            let at = unsafe { self.region.base.add(c.off as usize) };
             Claimed { at, bytes: c.bytes as usize, off: c.off, writable: c.writable, _heap: PhantomData }
         }))
     }
 
     /// Copies bytes out of the heap.
     pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.window.read_bytes(off, to)
+        self.region.read_bytes(off, to)
     }
 
     /// Copies bytes into the heap.
     pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        self.window.write_bytes(off, from)
-    }
-
-    /// Copies inside the heap.
-    pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
-        self.window.copy_within(from, to, bytes)
+        self.region.write_bytes(off, from)
     }
 
     /// Words of the heap for signalling between the two sides while a handler runs. `&self`: a word is an atomic, but a
     /// view must not be alive over it, which `claim`'s `&mut self` ensures.
     pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, OutOfWindow> {
-        self.window.words(off, count)
+        self.region.words(off, count)
     }
 }
 

@@ -1,3 +1,4 @@
 //! See README.md.
 
+pub mod conformance;
 pub mod handlers;

@@ -45,7 +45,7 @@ fn a_handler_is_a_plain_function_and_its_call_runs_the_same() {
     assert_eq!(heap.read(y), [10.0, 20.0]);
 
     let mut named = Vec::new();
-    call.args.visit_buffers(&mut |buffer| named.push(buffer));
+    call.args.visit_buffers(&mut |buffer| named.push(buffer.wire));
     assert_eq!(named, [x.wire(), y.wire()]);
 }
 

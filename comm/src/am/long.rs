@@ -1,9 +1,10 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Current, Poller, answer_inline, missing};
+use super::poller::{Current, Engine, Poller, Port, answer_inline, missing};
 use crate::context::Context;
-use crate::frame::Reply;
+use crate::frame::{Arguments, Reply};
+use crate::handler::Entry;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 
@@ -20,9 +21,9 @@ impl Wishes {
 
 /// A queued call: its arguments are here (inline) or in its side slot's request chunk.
 pub(super) struct Job {
-    queue: usize,
-    ticket: u32,
-    seq: u32,
+    queue: u32,
+    /// Its side slot, and the word that its answer carries.
+    found: Found,
     hdr: ReqHdr,
     words: [u64; INLINE_WORDS],
     wishes: Wishes,
@@ -75,152 +76,122 @@ fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
     Ok(Parts { ext, wishes: Wishes { one_way: hdr.has(ReqHdr::ONE_WAY), reply_buffer }, args })
 }
 
-impl<K: Clone> Poller<'_, K> {
+impl<K: Clone> Engine<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
     #[cold]
     #[inline(never)]
-    pub(super) fn serve_long(&mut self, queue: usize, found: Found, hdr: ReqHdr) {
-        let Some(port) = self.ports.get(queue) else { return };
+    pub(super) fn serve_long(&mut self, port: &mut Port<K>, found: Found, hdr: ReqHdr) {
         port.responder.line(found.slot).read_request(&mut self.frame.words);
         let parts = match parts(hdr, &self.frame.words) {
             Ok(parts) => parts,
-            Err(status) => return self.refuse(queue, found, status),
-        };
-        let entry = match self.table.get(hdr.key().0 as usize) {
-            Some(entry) if entry.has_body() => entry,
-            other => return self.refuse(queue, found, missing(other)),
+            Err(status) => return refuse(port, found, status),
         };
         if hdr.has(ReqHdr::CANCEL) {
-            return self.refuse(queue, found, Status::CANCELLED);
+            return refuse(port, found, Status::CANCELLED);
         }
         if hdr.has(ReqHdr::TICKET) {
-            return self.take(queue, found, hdr, parts);
+            let taken = self.take(port, hdr, &parts).map_or_else(
+                |status| RepHdr::inline(status, 0),
+                |()| RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN),
+            );
+            return port.responder.line(found.slot).publish_reply(taken.0, found.seq);
         }
-        if let Err(status) = self.load(queue, found.slot, parts.args) {
-            return self.refuse(queue, found, status);
+        let outcome = self.run(port, found, hdr, parts.args, parts.ext.deadline_us);
+        match outcome {
+            Ok((reply, cancelled)) => self.finish(port, found, parts.wishes, reply, cancelled),
+            Err(status) => refuse(port, found, status),
         }
-        let Some(port) = self.ports.get(queue) else { return };
+    }
+
+    /// Brings the arguments in and runs the handler; the status says why it did not run.
+    fn run(
+        &mut self,
+        port: &Port<K>,
+        found: Found,
+        hdr: ReqHdr,
+        args: Args,
+        deadline_us: u32,
+    ) -> Result<(Reply, bool), Status> {
+        let entry = match self.table.get(hdr.key().0 as usize) {
+            Some(entry) if entry.has_body() => entry,
+            other => return Err(missing(other)),
+        };
+        self.load(port, found.slot, args)?;
+        let line = port.responder.line(found.slot);
         self.serial = self.serial.wrapping_add(1);
-        self.current = Some(Current { queue, found, side: false, handler: hdr.key().0 });
+        self.current = Current { queue: port.queue, found, handler: hdr.key().0.into() };
         let mut cx = Context::new(self.heap.lend(), self.node);
-        cx.cancel = Some(port.responder.line(found.slot).req_hdr_word());
+        cx.cancel = Some(line.req_hdr_word());
         cx.serial = self.serial;
-        cx.deadline_us = parts.ext.deadline_us;
+        cx.deadline_us = deadline_us;
         let reply = (entry.run)(&mut cx, &mut self.frame);
-        let cancelled = cx.saw_cancel.get();
-        self.finish(queue, found, parts.wishes, reply, cancelled);
+        Ok((reply, cx.saw_cancel.get()))
     }
 
     /// Brings long arguments into scratch memory: the one copy that is decoded (rule 5).
-    fn load(&mut self, queue: usize, slot: u32, args: Args) -> Result<(), Status> {
-        let frame = &mut self.frame;
-        frame.is_long = !matches!(args, Args::Inline { .. });
-        match args {
-            Args::Inline { start, end } => (frame.start, frame.end) = (start, end),
+    fn load(&mut self, port: &Port<K>, slot: u32, args: Args) -> Result<(), Status> {
+        let bad = Status::BAD_REQUEST;
+        let len = match args {
+            Args::Inline { start, end } => {
+                self.frame.args = Arguments::inline(start as usize, end as usize);
+                return Ok(());
+            }
             Args::Chunk { len } => {
-                let queue = self.ports.get(queue).ok_or(Status::BAD_REQUEST)?.responder.slots();
-                let room = frame.scratch.get_mut(..len).ok_or(Status::BAD_REQUEST)?;
-                queue.read_request_chunk(slot, room).ok_or(Status::BAD_REQUEST)?;
-                frame.long = len as u32;
+                let room = self.frame.scratch.get_mut(..len).ok_or(bad)?;
+                port.responder.slots().read_request_chunk(slot, room).ok_or(bad)?;
+                len
             }
             Args::Buffer { at } => {
-                let len = usize::try_from(at.len).map_err(|_| Status::BAD_REQUEST)?;
-                let room = frame.scratch.get_mut(..len).ok_or(Status::BAD_REQUEST)?;
-                self.heap.read_bytes(at.off, room).map_err(|_| Status::BAD_REQUEST)?;
-                frame.long = len as u32;
+                let len = usize::try_from(at.len).map_err(|_| bad)?;
+                let room = self.frame.scratch.get_mut(..len).ok_or(bad)?;
+                self.heap.read_bytes(at.off, room).map_err(|_| bad)?;
+                len
             }
-        }
+        };
+        self.frame.args = Arguments::long(len);
         Ok(())
     }
 
-    fn refuse(&mut self, queue: usize, found: Found, status: Status) {
-        if let Some(port) = self.ports.get(queue) {
-            port.responder.line(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
-        }
-    }
-
-    /// Moves a TICKET request to the queue and answers its line TAKEN.
-    fn take(&mut self, queue: usize, found: Found, hdr: ReqHdr, parts: Parts) {
+    /// Moves a TICKET request to the queue.
+    fn take(&mut self, port: &mut Port<K>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
         let ticket = u32::from(parts.ext.ticket);
-        let Some(port) = self.ports.get_mut(queue) else { return };
+        if port.responder.slots().side(ticket).is_none() {
+            return Err(Status::BAD_REQUEST);
+        }
+        let entry = self.table.get(hdr.key().0 as usize);
+        if !entry.is_some_and(Entry::has_body) {
+            return Err(missing(entry));
+        }
+        let slot = 1 + port.responder.slots().ring_len() + ticket;
         let job = Job {
-            queue,
-            ticket,
-            seq: parts.ext.ticket_seq,
+            queue: port.queue,
+            found: Found { slot, seq: parts.ext.ticket_seq },
             hdr,
             words: self.frame.words,
             wishes: parts.wishes,
             args: parts.args,
             deadline_us: parts.ext.deadline_us,
         };
-        if port.responder.slots().side(ticket).is_none() {
-            return self.refuse(queue, found, Status::BAD_REQUEST);
-        }
-        if self.jobs.push_back(job).is_err() {
-            return self.refuse(queue, found, Status::QUEUE_FULL);
-        }
+        self.jobs.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
         port.held = !hdr.has(ReqHdr::UNORDERED);
-        let taken = RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN);
-        port.responder.line(found.slot).publish_reply(taken.0, found.seq);
+        Ok(())
     }
 
-    /// Runs the oldest queued call.
+    /// Answers in the message's own line: hot, ring, or side. A queued call lets its stream go on.
     #[cold]
-    pub(super) fn run_job(&mut self) -> u32 {
-        let Some(job) = self.jobs.pop_front() else { return 0 };
-        let Some(port) = self.ports.get(job.queue) else { return 0 };
-        let slot = 1 + port.responder.slots().ring_len() + job.ticket;
-        let current =
-            Current { queue: job.queue, found: Found { slot, seq: job.seq }, side: true, handler: job.hdr.key().0 };
-        self.frame.words = job.words;
-        let refused = self.load(job.queue, slot, job.args).err();
-        let Some(port) = self.ports.get(job.queue) else { return 0 };
-        let Some(line) = port.responder.slots().side(job.ticket) else { return 0 };
-        let entry = self.table.get(job.hdr.key().0 as usize).filter(|e| e.has_body());
-        let (reply, cancelled) = match (refused, entry) {
-            _ if ReqHdr(line.req_hdr()).has(ReqHdr::CANCEL) => (self.frame.status(Status::CANCELLED), false),
-            (Some(status), _) => (self.frame.status(status), false),
-            (None, None) => (self.frame.status(Status::NO_HANDLER), false),
-            (None, Some(entry)) => {
-                self.serial = self.serial.wrapping_add(1);
-                self.current = Some(current);
-                let mut cx = Context::new(self.heap.lend(), self.node);
-                cx.cancel = Some(line.req_hdr_word());
-                cx.serial = self.serial;
-                cx.deadline_us = job.deadline_us;
-                let reply = (entry.run)(&mut cx, &mut self.frame);
-                (reply, cx.saw_cancel.get())
-            }
-        };
-        self.finish_job(current, job.wishes, reply, cancelled);
-        1
-    }
-
-    /// Answers in the message's own line.
-    #[cold]
-    pub(super) fn finish(&mut self, queue: usize, found: Found, wishes: Wishes, reply: Reply, cancelled: bool) {
-        self.current = None;
-        let hdr = self.place(queue, found.slot, wishes, reply, cancelled);
-        if let Some(port) = self.ports.get(queue) {
-            answer_inline(port.responder.line(found.slot), &self.frame.words, hdr, found.seq);
+    pub(super) fn finish(&mut self, port: &mut Port<K>, found: Found, wishes: Wishes, reply: Reply, cancelled: bool) {
+        self.current = Current::NONE;
+        let hdr = self.place(port, found.slot, wishes, reply, cancelled);
+        answer_inline(port.responder.line(found.slot), &self.frame.words, hdr, found.seq);
+        if port.held {
+            // A stream is held by one ordered call at a time; the others in the queue may be overtaken.
+            let holds = |job: &Job| job.queue == port.queue && !job.hdr.has(ReqHdr::UNORDERED);
+            port.held = self.jobs.iter().any(holds);
         }
-    }
-
-    /// Answers a queued call in its side line and lets its stream go on.
-    pub(super) fn finish_job(&mut self, current: Current, wishes: Wishes, reply: Reply, cancelled: bool) {
-        self.current = None;
-        let hdr = self.place(current.queue, current.found.slot, wishes, reply, cancelled);
-        let Some(port) = self.ports.get_mut(current.queue) else { return };
-        let ticket = current.found.slot - 1 - port.responder.slots().ring_len();
-        if let Some(line) = port.responder.slots().side(ticket) {
-            answer_inline(line, &self.frame.words, hdr, current.found.seq);
-        }
-        // Streams with a queued call that may be overtaken were never held; for the others this one was the only one.
-        port.held = self.jobs.iter().any(|j| j.queue == current.queue && !j.hdr.has(ReqHdr::UNORDERED));
     }
 
     /// Finds the place for a result: inline, reply chunk, reply buffer, or RESULT_TOO_LONG with the length needed.
-    fn place(&mut self, queue: usize, slot: u32, wishes: Wishes, reply: Reply, cancelled: bool) -> RepHdr {
+    fn place(&mut self, port: &Port<K>, slot: u32, wishes: Wishes, reply: Reply, cancelled: bool) -> RepHdr {
         let fault = reply.hdr.has(RepHdr::FAULT);
         if cancelled && !fault {
             return RepHdr::inline(Status::CANCELLED, 0);
@@ -231,7 +202,6 @@ impl<K: Clone> Poller<'_, K> {
         if reply.long == 0 {
             return reply.hdr;
         }
-        let Some(port) = self.ports.get(queue) else { return reply.hdr };
         let slots = port.responder.slots();
         // A fault's text is cut to what there is room for; a value is never cut.
         let room = if fault { slots.rep_chunk_len().max(INLINE_BYTES) } else { usize::MAX };
@@ -258,4 +228,27 @@ impl<K: Clone> Poller<'_, K> {
         self.frame.words[0] = u64::from(reply.long);
         RepHdr::inline(Status::RESULT_TOO_LONG, 8)
     }
+}
+
+impl<K: Clone> Poller<'_, K> {
+    /// Runs the oldest queued call.
+    #[cold]
+    pub(super) fn run_job(&mut self) -> u32 {
+        let Some(job) = self.engine.jobs.pop_front() else { return 0 };
+        let Some(port) = self.ports.get_mut(job.queue as usize) else { return 0 };
+        self.engine.frame.words = job.words;
+        let cancelled = ReqHdr(port.responder.line(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
+        let outcome = if cancelled {
+            Err(Status::CANCELLED)
+        } else {
+            self.engine.run(port, job.found, job.hdr, job.args, job.deadline_us)
+        };
+        let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));
+        self.engine.finish(port, job.found, job.wishes, reply, cancelled);
+        1
+    }
+}
+
+fn refuse<K>(port: &Port<K>, found: Found, status: Status) {
+    port.responder.line(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
 }

@@ -9,7 +9,7 @@ mod requester;
 mod responder;
 mod slots;
 
-pub use poller::{Current, MAX_QUEUES, Poller, Round, SetupError};
+pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};
 pub use slots::{SlotLine, Slots};

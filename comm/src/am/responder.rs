@@ -9,7 +9,6 @@ pub struct Responder<S> {
     slots: S,
     tag: u8,
     ring_bits: u32,
-    hot_count: u32,
     hot_seq: u32,
     ring_pos: u32,
     ring_count: u32,
@@ -31,7 +30,7 @@ impl<S: Slots> Responder<S> {
         let ring_bits = slots.ring_len().ilog2();
         let tag = epoch.tag();
         let first = seq(tag, 1, S::COUNT_BITS);
-        Self { slots, tag, ring_bits, hot_count: 1, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }
+        Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }
     }
 
     /// The lines.
@@ -40,10 +39,15 @@ impl<S: Slots> Responder<S> {
         &self.slots
     }
 
-    /// The line of a slot number from [`Found`].
+    /// The line of a slot number from [`Found`]. A number past the side lines, which nothing here makes, is some ring
+    /// line.
     #[inline(always)]
     pub fn line(&self, slot: u32) -> S::Line<'_> {
-        if slot == 0 { self.slots.hot() } else { self.slots.ring(slot - 1) }
+        match slot.checked_sub(1) {
+            None => self.slots.hot(),
+            Some(i) if i >> self.ring_bits == 0 => self.slots.ring(i),
+            Some(i) => self.slots.side(i - (1 << self.ring_bits)).unwrap_or_else(|| self.slots.ring(i)),
+        }
     }
 
     /// Clears the answer words of every line (the responder's own), when an epoch is entered (rule 27).
@@ -66,9 +70,15 @@ impl<S: Slots> Responder<S> {
         if self.slots.hot().req_seq() != seq_now {
             return None;
         }
-        self.hot_count = self.hot_count.wrapping_add(1);
-        self.hot_seq = seq(self.tag, self.hot_count, S::COUNT_BITS);
+        // The count alone wraps; the tag above it stays.
+        self.hot_seq = seq(self.tag, seq_now.wrapping_add(1), S::COUNT_BITS);
         Some(Found { slot: 0, seq: seq_now })
+    }
+
+    /// Is a new message in the hot line? It is not counted as taken.
+    #[inline(always)]
+    pub fn hot_is_next(&self) -> bool {
+        self.slots.hot().req_seq() == self.hot_seq
     }
 
     /// Is a new message in the next ring line? It is not counted as taken: rule 8 wants the hot line looked at first.

@@ -1,2 +1,51 @@
-//! See README.md.
-fn main() {}
+//! The `hamr` binary: the common commands of `hamr::cli`, and those that need the handlers of `hamr-kernels`.
+//!
+//! Thin on purpose: whatever a user's own tool could want as well belongs to the library. Nobody depends on this package.
+
+mod bench;
+mod dot;
+mod tour;
+
+use hamr::cli::{Cli, Commands, Failure, Tool};
+use std::process::ExitCode;
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Inner product of two vectors in NumPy files, computed on the device
+    Dot(dot::Args),
+    /// Measure calls and transfers, each beside what the machine allows
+    Bench(bench::Args),
+}
+
+impl Commands for Command {
+    fn run(self, cli: &Cli) -> Result<(), Failure> {
+        match self {
+            Self::Dot(args) => dot::run(&args, cli),
+            Self::Bench(args) => {
+                let Cli { global, .. } = cli;
+                bench::run(&args, cli.runtime(), &global.device, &cli.image()?, global.json)
+                    .map_err(|e| Failure::new(e.to_string()))
+            }
+        }
+    }
+
+    fn welcome(cli: &Cli) -> Result<(), Failure> {
+        tour::run(cli)
+    }
+}
+
+fn main() -> ExitCode {
+    // `hamr bench` runs this very program under callgrind, where nothing but the calls may run.
+    match bench::counted_run() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(_) => return ExitCode::from(2),
+    }
+    hamr::cli::main::<Command>(Tool {
+        name: "hamr",
+        about: "Calls functions on a device. Without a command: a short tour",
+        version: env!("CARGO_PKG_VERSION"),
+        image: "hamr-demo",
+        runtime: hamr::Runtime::new,
+    })
+}

@@ -81,7 +81,8 @@ pub(super) fn table(found: &[Found]) -> String {
     if found.is_empty() {
         return "  none\n".into();
     }
-    let mut text = format!("  {:<10} {:>10} {:>8} {:<10} {:>8} {:<10} PATH\n", "NAME", "SIZE", "HOST", "", "DEVICE", "");
+    let mut text =
+        format!("  {:<10} {:>10} {:>8} {:<10} {:>8} {:<10} PATH\n", "NAME", "SIZE", "HOST", "", "DEVICE", "");
     for w in found {
         let _ = writeln!(
             text,

@@ -60,9 +60,8 @@ impl fmt::Display for Failure {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let any: &(dyn Error + 'static) = &error;
-        let is_closed = any
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
+        let is_closed =
+            any.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
         if is_closed { Self { what: What::Closed } } else { Self::new(error.to_string()) }
     }
 }

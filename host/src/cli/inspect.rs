@@ -43,9 +43,10 @@ fn path_of(pid: u32, cli: &Cli) -> Result<PathBuf, Failure> {
     let found = windows_of(pid);
     match &found[..] {
         [only] => Ok(only.path.clone()),
-        [] if !Path::new("/proc").join(pid.to_string()).exists() => {
-            Err(Failure::new(format!("no process {pid}: expected one that has a window open; {} inspect lists them", cli.name())))
-        }
+        [] if !Path::new("/proc").join(pid.to_string()).exists() => Err(Failure::new(format!(
+            "no process {pid}: expected one that has a window open; {} inspect lists them",
+            cli.name()
+        ))),
         [] => Err(Failure::new(format!(
             "process {pid} has no window open that this user may see; `{} inspect` lists the windows there are",
             cli.name()

@@ -40,9 +40,11 @@ mod format;
 mod handlers;
 mod image;
 mod inspect;
+mod progress;
 
 pub use failure::Failure;
 pub use format::{bytes, duration, one_line};
+pub use progress::Progress;
 
 use crate::{Error, Image, Node, Options, Runtime};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -168,8 +170,7 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 }
 
 fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
-    let command =
-        Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
+    let command = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
     let parsed = command.try_get_matches_from(arguments).and_then(|matches| Line::<C>::from_arg_matches(&matches));
     let line = match parsed {
         Ok(line) => line,

@@ -1,6 +1,6 @@
 //! Finding live windows: every descriptor of every visible process that is a link to `/memfd:hamr:…`.
 
-use super::decode::Dump;
+use super::Dump;
 use crate::shm::MEMFD_PREFIX;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,16 +41,25 @@ pub fn windows_of(pid: u32) -> Vec<Found> {
     collect(std::iter::once(pid))
 }
 
+/// One descriptor of one process.
+struct Holder {
+    pid: u32,
+    path: PathBuf,
+    name: String,
+    size: u64,
+}
+
 fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
     // One window is many descriptors; device and inode number tell which ones are the same.
-    let mut windows: BTreeMap<(u64, u64), Vec<(u32, PathBuf, String, u64)>> = BTreeMap::new();
+    let mut windows: BTreeMap<(u64, u64), Vec<Holder>> = BTreeMap::new();
     for pid in processes {
         // A process that ends meanwhile, or belongs to somebody else, has no descriptors to show.
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for path in descriptors.flatten().map(|d| d.path()) {
             let Some(name) = std::fs::read_link(&path).ok().as_deref().and_then(name_of) else { continue };
             let Ok(facts) = std::fs::metadata(&path) else { continue };
-            windows.entry((facts.dev(), facts.ino())).or_default().push((pid, path, name, facts.len()));
+            let holder = Holder { pid, path, name, size: facts.len() };
+            windows.entry((facts.dev(), facts.ino())).or_default().push(holder);
         }
     }
     windows.into_values().filter_map(|holders| describe(&holders)).collect()
@@ -61,19 +70,19 @@ fn name_of(link: &std::path::Path) -> Option<String> {
     Some(text.strip_suffix(" (deleted)").unwrap_or(text).to_owned())
 }
 
-fn describe(holders: &[(u32, PathBuf, String, u64)]) -> Option<Found> {
-    let (_, first, name, size) = holders.first()?;
+fn describe(holders: &[Holder]) -> Option<Found> {
+    let first = holders.first()?;
     // A window that cannot be opened any more has just ended.
-    let dump = Dump::outline(&super::open(first).ok()?, "");
+    let dump = Dump::outline(&super::open(&first.path).ok()?, "");
     let host_pid = dump.preamble.as_ref().map_or(0, |p| p.host_pid);
-    let path = holders.iter().find(|h| h.0 == host_pid).map_or(first, |h| &h.1);
-    let mut processes: Vec<u32> = holders.iter().map(|h| h.0).collect();
+    let path = &holders.iter().find(|h| h.pid == host_pid).unwrap_or(first).path;
+    let mut processes: Vec<u32> = holders.iter().map(|h| h.pid).collect();
     processes.sort_unstable();
     processes.dedup();
     Some(Found {
-        name: name.clone(),
+        name: first.name.clone(),
         path: path.clone(),
-        size: *size,
+        size: first.size,
         processes,
         host_pid,
         device_pid: dump.device.pid,

@@ -6,10 +6,11 @@
 
 mod decode;
 mod find;
+mod report;
 mod text;
 
-pub use decode::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 pub use find::{Found, windows, windows_of};
+pub use report::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 
 use crate::mapping::map_window;
 use hamr_comm::abi::preamble::PREAMBLE_BYTES;
@@ -133,7 +134,8 @@ mod tests {
 
     /// A window in use: offered, accepted, ready, one request in the hot slot of queue 1 and one answered in its ring.
     fn used() -> Vec<u8> {
-        let plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
+        let plan =
+            Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
         let layout = Layout::plan(&plan).expect("a sound plan");
         let link = Loopback::new(layout.window_len(), Table::of_this_image());
         let window = link.window();

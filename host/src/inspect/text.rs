@@ -1,7 +1,6 @@
 //! A dump as text.
 
-use super::Dump;
-use super::decode::{Queue, Ring, Slot};
+use super::{Dump, Queue, Ring, Slot};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Dump {

@@ -5,14 +5,15 @@
 
 use super::CallOptions;
 use super::cells::{Cells, Ended, Holds, Place};
-use super::message::{Answer, Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
+use super::message::{Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
+use super::results::ended_error;
 use super::wait::{SPINS, Stop, Wait};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{Line, Queue, Shared};
+use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::am::Requester;
 use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
@@ -20,32 +21,27 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// A ring line whose call is done with.
-const CONSUMED: u32 = u32::MAX;
+pub(super) const CONSUMED: u32 = u32::MAX;
 /// A ring line whose call has no cell: one-way.
-const ONE_WAY: u32 = u32::MAX - 1;
-/// Answers moved to their cells when the ring is full: a few at a time, so that a reader in order still reads in place.
-const MOVE_BATCH: u32 = 16;
-
-type Coherent = hamr_comm::abi::sync::Coherent;
-
+pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 pub struct Core {
     pub(super) req: Requester<Queue<Shared>>,
-    epoch: u32,
+    pub(super) epoch: u32,
     /// Cell of each ring line, or CONSUMED or ONE_WAY.
-    lines: Box<[u32]>,
+    pub(super) lines: Box<[u32]>,
     pub(super) cells: Cells,
-    tickets: Box<[Ticket]>,
+    pub(super) tickets: Box<[Ticket]>,
     /// The hot line holds a call whose caller stopped waiting; its holds.
-    hot_abandoned: Option<Holds>,
+    pub(super) hot_abandoned: Option<Holds>,
     /// One-way calls that ended otherwise than executed.
-    one_way_failures: u64,
+    pub(super) one_way_failures: u64,
     pub(super) scratch: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Ticket {
-    uses: u32,
-    taken: bool,
+pub(super) struct Ticket {
+    pub(super) uses: u32,
+    pub(super) taken: bool,
 }
 
 impl Core {
@@ -90,7 +86,7 @@ impl Core {
         self.cells.in_use()
     }
 
-    fn wait(&self, inner: &Inner, until: Option<Instant>) -> Wait {
+    pub(super) fn wait(&self, inner: &Inner, until: Option<Instant>) -> Wait {
         Wait::new(self.epoch, until, inner.options.deadline)
     }
 
@@ -103,25 +99,50 @@ impl Core {
         inner: &Inner,
         call: Call<H>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        match self.start(inner, &call) {
+            Some(held) => self.finish::<H>(inner, held),
+            None => self.sync_slow(inner, call, &CallOptions::default()),
+        }
+    }
+
+    /// Publishes a short call in the hot line, when that is open to it; what it holds until [`Self::finish`].
+    #[inline(always)]
+    pub(super) fn start<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Option<Held> {
         if const { is_short::<H>() }
             && inner.life.load(Ordering::Acquire) == self.epoch
             && self.req.hot_is_open()
             && let Some(key) = inner.keys.key::<H>()
-            && let Some(held) = Held::of::<H>(inner, &call)
+            && let Some(held) = Held::of::<H>(inner, call)
         {
             let len = const { plain_len::<H>() };
-            let words = plain_words(&call);
+            let words = plain_words(call);
             self.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            for _ in 0..SPINS {
-                if let Some(hdr) = self.req.hot_answer() {
-                    let outcome = self.take_hot::<H>(inner, hdr);
-                    held.release(inner);
-                    return outcome;
-                }
-            }
-            return self.sync_wait::<H>(inner, None, held.into_holds());
+            return Some(held);
         }
-        self.sync_slow(inner, call, &CallOptions::default())
+        None
+    }
+
+    /// Waits for the call in the hot line.
+    #[inline(always)]
+    pub(super) fn finish<H: Handler>(
+        &mut self,
+        inner: &Inner,
+        held: Held,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        for _ in 0..SPINS {
+            if let Some(hdr) = self.req.hot_answer() {
+                let outcome = self.take_hot::<H>(inner, hdr);
+                held.release::<H>(inner);
+                return outcome;
+            }
+        }
+        self.sync_wait::<H>(inner, None, held.into_holds())
+    }
+
+    /// Nobody will read the answer of the call in the hot line.
+    pub(super) fn abandon_hot(&mut self, inner: &Inner, held: Held) {
+        self.hot_abandoned = Some(held.into_holds());
+        self.reap_hot(inner);
     }
 
     /// Reads the hot line's answer and frees the line.
@@ -207,7 +228,7 @@ impl Core {
     }
 
     /// A call that nobody waited for may have been answered meanwhile.
-    fn reap_hot(&mut self, inner: &Inner) {
+    pub(super) fn reap_hot(&mut self, inner: &Inner) {
         if let Some(holds) = &mut self.hot_abandoned
             && self.req.hot_answer().is_some()
         {
@@ -354,15 +375,16 @@ impl Core {
             }
         }
         self.push(cell, message.hdr, message.used());
-        if let Some(kept) = self.cells.get(cell) {
-            kept.holds = std::mem::take(&mut message.holds);
-            // Remembered until the line is answered TAKEN; an u32 ticket fits the words nobody uses yet.
-            kept.words[0] = ticket.map_or(u64::MAX, u64::from);
+        if (ticket.is_some() || !message.holds.is_empty())
+            && let Some(extra) = self.cells.extra_or_new(cell)
+        {
+            extra.holds = std::mem::take(&mut message.holds);
+            extra.ticket = ticket;
         }
         Ok(cell)
     }
 
-    fn ticket_seq(&self, ticket: u32) -> u32 {
+    pub(super) fn ticket_seq(&self, ticket: u32) -> u32 {
         let uses = self.tickets.get(ticket as usize).map_or(0, |t| t.uses);
         slot::seq(self.req.tag(), uses, slot::COUNT_BITS)
     }
@@ -406,340 +428,5 @@ impl Core {
                 SubmitError::DeviceLost { site, why: "the device was restarted meanwhile; submit again".into() }
             }
         }
-    }
-
-    /// Gives answered lines back from the oldest on, moving results to their cells. True when there is room now.
-    #[inline]
-    pub(super) fn make_room(&mut self, inner: &Inner) -> bool {
-        let mask = self.lines.len() - 1;
-        for _ in 0..MOVE_BATCH {
-            let Some(x) = self.req.oldest() else { break };
-            let cell = self.lines.get(x as usize & mask).copied().unwrap_or(CONSUMED);
-            if cell != CONSUMED {
-                let Some(hdr) = self.req.ring_answer(x) else { break };
-                if cell == ONE_WAY {
-                    if hdr.status() != Status::EXECUTED {
-                        self.one_way_failures += 1;
-                    }
-                } else {
-                    self.harvest(inner, cell, x, hdr);
-                }
-            }
-            self.req.release_oldest();
-        }
-        self.req.ring_has_room()
-    }
-
-    /// Moves the answer in line `x` to its cell, and marks the line consumed.
-    fn harvest(&mut self, inner: &Inner, cell: u32, x: u64, hdr: RepHdr) {
-        let line_index = x as u32 & (self.lines.len() as u32 - 1);
-        if let Some(line) = self.lines.get_mut(line_index as usize) {
-            *line = CONSUMED;
-        }
-        let Some(kept) = self.cells.get(cell) else { return };
-        let ticket = kept.words[0];
-        if hdr.has(RepHdr::TAKEN) && ticket < self.tickets.len() as u64 {
-            kept.place = Place::Side(ticket as u32);
-            return;
-        }
-        let holds = std::mem::take(&mut kept.holds);
-        let answer = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &holds);
-        self.settle(inner, cell, answer, holds);
-        if self.is_queued_ticket(ticket, hdr) {
-            self.free_ticket(ticket as u32);
-        }
-    }
-
-    /// A queued call whose line was answered otherwise than TAKEN (queue full, refused) gives its ticket back.
-    fn is_queued_ticket(&self, ticket: u64, hdr: RepHdr) -> bool {
-        ticket < self.tickets.len() as u64 && !hdr.has(RepHdr::TAKEN)
-    }
-
-    fn free_ticket(&mut self, ticket: u32) {
-        if let Some(t) = self.tickets.get_mut(ticket as usize) {
-            t.taken = false;
-        }
-    }
-
-    /// Puts an answer into its cell, or throws it away when nobody wants it.
-    fn settle(&mut self, inner: &Inner, cell: u32, answer: Answer, mut holds: Holds) {
-        holds.release(&inner.memory);
-        let Some(kept) = self.cells.get(cell) else { return };
-        if kept.abandoned {
-            return self.cells.put_back(cell);
-        }
-        kept.place = Place::Here;
-        kept.hdr = answer.hdr;
-        kept.words = answer.words;
-        kept.long = answer.long;
-        if let Some(waker) = kept.waker.take() {
-            waker.wake();
-        }
-    }
-
-    fn harvest_side_lines(&mut self, inner: &Inner) {
-        let waiting: Vec<u32> =
-            self.cells.iter_mut().filter(|(_, c)| matches!(c.place, Place::Side(_))).map(|(i, _)| i).collect();
-        for cell in waiting {
-            self.look(inner, cell);
-        }
-    }
-
-    /// Brings the cell's answer in, when it is there. True when the cell has its outcome.
-    pub(super) fn look(&mut self, inner: &Inner, cell: u32) -> bool {
-        let Some(kept) = self.cells.get(cell) else { return true };
-        match kept.place {
-            Place::Ring(x) => match self.req.ring_answer(x) {
-                Some(hdr) => {
-                    self.harvest(inner, cell, x, hdr);
-                    self.release_consumed();
-                    // A queued call goes on in its side line.
-                    hdr.has(RepHdr::TAKEN) && self.look(inner, cell) || !hdr.has(RepHdr::TAKEN)
-                }
-                None => false,
-            },
-            Place::Side(t) => {
-                let expected = self.ticket_seq(t);
-                let Some(line) = self.req.slots().side(t) else { return true };
-                if line.rep_seq() != expected {
-                    return false;
-                }
-                let hdr = RepHdr(line.rep_hdr());
-                let slot = 1 + self.lines.len() as u32 + t;
-                let holds = self.cells.get(cell).map(|c| std::mem::take(&mut c.holds)).unwrap_or_default();
-                let Some(line) = self.req.slots().side(t) else { return true };
-                let answer = self.read(inner, line, slot, hdr, &holds);
-                self.free_ticket(t);
-                self.settle(inner, cell, answer, holds);
-                true
-            }
-            Place::Here | Place::Gone(_) | Place::Free(_) => true,
-        }
-    }
-
-    /// Gives back the lines at the front whose results were read in place.
-    #[inline(always)]
-    fn release_consumed(&mut self) {
-        let mask = self.lines.len() - 1;
-        while let Some(x) = self.req.oldest()
-            && self.lines.get(x as usize & mask).is_some_and(|c| *c == CONSUMED)
-        {
-            self.req.release_oldest();
-        }
-    }
-
-    /// Copies an answer out of its slot, whatever the device says it is.
-    fn read(&self, inner: &Inner, line: Line<'_, Coherent>, slot: u32, hdr: RepHdr, holds: &Holds) -> Answer {
-        let mut words = [0; INLINE_WORDS];
-        if !hdr.is_empty() {
-            line.read_reply(&mut words);
-        }
-        let at = Descriptor { off: words[0], len: words[1] };
-        let mut long = Vec::new();
-        let fits = |limit: u64| at.len <= limit && hdr.len() >= 16;
-        match hdr.place() {
-            slot::Place::Chunk if fits(self.req.slots().rep_chunk_len() as u64) => {
-                long.resize(at.len as usize, 0);
-                let _ = self.req.slots().read_reply_chunk(slot, &mut long);
-            }
-            slot::Place::Buffer => {
-                if let Some(block) = holds.reply_block()
-                    && fits(block.bytes)
-                    && at.off == block.off
-                {
-                    long.resize(at.len as usize, 0);
-                    let _ = inner.link.window().read_bytes(inner.memory.heap_off() + block.off, &mut long);
-                }
-            }
-            _ => {}
-        }
-        Answer { hdr, words, long }
-    }
-
-    // --- results ---
-
-    /// The result of a cell's call, when it is there and short and in its ring line: the common case, read in place.
-    #[inline(always)]
-    pub(super) fn take_in_place<H: Handler>(&mut self, inner: &Inner, cell: u32) -> Option<ValueOf<H>> {
-        let kept = self.cells.get(cell)?;
-        let Place::Ring(x) = kept.place else { return None };
-        let len = match <ValueOf<H> as Migratable>::SIZE {
-            Some(n) if n <= INLINE_BYTES => n,
-            _ => return None,
-        };
-        let hdr = self.req.ring_answer(x)?;
-        if hdr != RepHdr::inline(Status::OK, len) {
-            return None;
-        }
-        kept.holds.release(&inner.memory);
-        let mut words = [0u64; INLINE_WORDS];
-        self.req.slots().ring(x as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
-        let bytes: &[u8] = bytemuck::cast_slice(&words);
-        let value = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()?;
-        let mask = self.lines.len() - 1;
-        if let Some(line) = self.lines.get_mut(x as usize & mask) {
-            *line = CONSUMED;
-        }
-        self.release_consumed();
-        self.cells.put_back(cell);
-        Some(value)
-    }
-
-    /// The outcome of a cell that has one; frees the cell.
-    #[cold]
-    pub(super) fn take<H: Handler>(&mut self, inner: &Inner, cell: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let Some(kept) = self.cells.get(cell) else {
-            return Err(CallError::Corrupt(inner.site::<H>("reading the answer"), "no cell".into()));
-        };
-        let outcome = match kept.place {
-            Place::Gone(ended) => Err(ended_error(inner, inner.site::<H>("waiting for the answer"), ended)),
-            _ => {
-                let answer = Answer { hdr: kept.hdr, words: kept.words, long: std::mem::take(&mut kept.long) };
-                decode::<H>(inner, &answer)
-            }
-        };
-        self.cells.put_back(cell);
-        outcome
-    }
-
-    /// Waits for a cell's outcome and takes it. On a deadline the call is abandoned.
-    #[cold]
-    pub(super) fn collect<H: Handler>(
-        &mut self,
-        inner: &Inner,
-        cell: u32,
-        until: Option<Instant>,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut wait = self.wait(inner, until);
-        let mut spins = 0;
-        while !self.look(inner, cell) {
-            spins += 1;
-            if spins <= SPINS {
-                continue;
-            }
-            match wait.step(inner) {
-                Ok(()) => {}
-                Err(Stop::Deadline) => {
-                    self.abandon(inner, cell);
-                    return Err(CallError::Deadline(inner.site::<H>("waiting for the answer")));
-                }
-                // An answer published just before the end still counts.
-                Err(Stop::Ended(_)) => self.follow_life(inner),
-            }
-        }
-        self.take::<H>(inner, cell)
-    }
-
-    /// Nobody will read this cell: it is freed now, or when its answer comes (rule 16).
-    pub(super) fn abandon(&mut self, inner: &Inner, cell: u32) {
-        if let Some(kept) = self.cells.get(cell) {
-            kept.abandoned = true;
-            if matches!(kept.place, Place::Here | Place::Gone(_)) {
-                return self.cells.put_back(cell);
-            }
-        }
-        self.look(inner, cell);
-    }
-
-    /// Sets CANCEL in the call's own header (rule 17).
-    pub(super) fn cancel(&mut self, cell: u32) {
-        let Some(kept) = self.cells.get(cell) else { return };
-        let line = match kept.place {
-            Place::Ring(x) => Some(self.req.slots().ring(x as u32)),
-            Place::Side(t) => self.req.slots().side(t),
-            _ => None,
-        };
-        let queued = kept.words[0];
-        if let Some(line) = line {
-            line.set_req_hdr(line.req_hdr() | ReqHdr::CANCEL);
-        }
-        // A queued call not yet taken is looked up in its side line later.
-        if let Some(side) = u32::try_from(queued).ok().and_then(|t| self.req.slots().side(t))
-            && matches!(self.cells.get(cell).map(|c| c.place), Some(Place::Ring(_)))
-        {
-            side.set_req_hdr(side.req_hdr() | ReqHdr::CANCEL);
-        }
-    }
-
-    /// Waits until every call of the stream has its outcome.
-    pub(super) fn flush(&mut self, inner: &Inner, until: Option<Instant>) -> Result<(), Stop> {
-        let mut wait = self.wait(inner, until);
-        loop {
-            self.reap_hot(inner);
-            self.harvest_side_lines(inner);
-            let side_busy = self.tickets.iter().any(|t| t.taken);
-            self.make_room(inner);
-            if self.hot_abandoned.is_none() && self.req.is_quiet() && !side_busy {
-                return Ok(());
-            }
-            if let Err(stop) = wait.step(inner) {
-                if let Stop::Ended(_) = stop {
-                    self.follow_life(inner);
-                }
-                return Err(stop);
-            }
-        }
-    }
-
-    // --- epochs ---
-
-    /// Before a submission off the fast path: dead, reset, or go.
-    fn enter<H: Handler>(&mut self, inner: &Inner) -> Result<(), SubmitError> {
-        self.follow_life(inner);
-        if inner.life.load(Ordering::Acquire) == 0 {
-            return Err(SubmitError::DeviceLost { site: inner.site::<H>("submitting"), why: inner.why_dead() });
-        }
-        Ok(())
-    }
-
-    /// When the device's life is over, gives every outstanding call its outcome, exactly once; when a new one began,
-    /// starts over in it (rule 30).
-    pub(super) fn follow_life(&mut self, inner: &Inner) {
-        let life = inner.life.load(Ordering::Acquire);
-        if life == self.epoch {
-            return;
-        }
-        // What was answered before the end is still an answer.
-        while self.req.oldest().is_some() {
-            let before = self.req.oldest();
-            self.make_room(inner);
-            if self.req.oldest() == before {
-                break;
-            }
-        }
-        self.harvest_side_lines(inner);
-        let ended = if life == 0 { Ended::Lost } else { Ended::Reset };
-        let mut orphans = Vec::new();
-        for (index, cell) in self.cells.iter_mut() {
-            if matches!(cell.place, Place::Ring(_) | Place::Side(_)) {
-                cell.place = Place::Gone(ended);
-                cell.holds.release(&inner.memory);
-                if let Some(waker) = cell.waker.take() {
-                    waker.wake();
-                }
-                if cell.abandoned {
-                    orphans.push(index);
-                }
-            }
-        }
-        for index in orphans {
-            self.cells.put_back(index);
-        }
-        if let Some(mut holds) = self.hot_abandoned.take() {
-            holds.release(&inner.memory);
-        }
-        self.lines.fill(CONSUMED);
-        self.tickets.fill(Ticket::default());
-        self.epoch = life;
-        if life != 0 {
-            self.req.enter(Epoch(life));
-        }
-    }
-}
-
-fn ended_error<E>(inner: &Inner, site: crate::Site, ended: Ended) -> CallError<E> {
-    match ended {
-        Ended::Lost => CallError::DeviceLost(site, inner.why_dead()),
-        Ended::Reset => CallError::PeerReset(site),
     }
 }

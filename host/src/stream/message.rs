@@ -33,9 +33,10 @@ pub(super) const fn is_short<H: Handler>() -> bool {
 }
 
 /// The buffers of a short call: three at most fit into a line.
+#[derive(Clone, Copy)]
 pub(super) struct Held {
     records: [u32; 3],
-    count: usize,
+    count: u32,
 }
 
 impl Held {
@@ -47,30 +48,34 @@ impl Held {
             return Some(held);
         }
         let mut all = true;
-        call.args.visit_buffers(&mut |named| {
-            match (held.records.get_mut(held.count), inner.memory.hold(named.wire, named.bytes)) {
-                (Some(place), Ok(record)) => {
-                    *place = record;
-                    held.count += 1;
-                }
-                (None, Ok(record)) => {
-                    inner.memory.unhold(record);
-                    all = false;
-                }
-                (_, Err(_)) => all = false,
+        call.args.visit_buffers(&mut |named| match (
+            held.records.get_mut(held.count as usize),
+            inner.memory.hold(named.wire, named.bytes),
+        ) {
+            (Some(place), Ok(record)) => {
+                *place = record;
+                held.count += 1;
             }
+            (None, Ok(record)) => {
+                inner.memory.unhold(record);
+                all = false;
+            }
+            (_, Err(_)) => all = false,
         });
         if all {
             return Some(held);
         }
-        held.release(inner);
+        held.release::<H>(inner);
         None
     }
 
     /// The call was answered, or never sent.
     #[inline(always)]
-    pub(super) fn release(self, inner: &Inner) {
-        for record in self.records.iter().take(self.count) {
+    pub(super) fn release<H: Handler>(self, inner: &Inner) {
+        if !H::Args::HAS_BUFFERS {
+            return;
+        }
+        for record in self.records.iter().take(self.count as usize) {
             inner.memory.unhold(*record);
         }
     }
@@ -78,7 +83,7 @@ impl Held {
     /// For a call that outlives the fast path.
     pub(super) fn into_holds(self) -> Holds {
         let mut holds = Holds::default();
-        self.records.iter().take(self.count).for_each(|record| holds.push(*record));
+        self.records.iter().take(self.count as usize).for_each(|record| holds.push(*record));
         holds
     }
 }
@@ -255,14 +260,14 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     } else {
         Some(&*answer.long)
     };
-    let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", answer.hdr));
+    let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", answer.hdr).into());
     let Some(bytes) = bytes else { return Err(corrupt("a length past the slot")) };
     let mut from = Decoder::new(bytes);
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {
         let numbers = Migratable::decode(&mut from).unwrap_or_default();
         let text = String::from_utf8_lossy(from.rest()).into_owned();
-        return Err(CallError::Fault(FaultReport { site: site(), status, numbers, text }));
+        return Err(CallError::Fault(Box::new(FaultReport { site: *site(), status, numbers, text })));
     }
     match status {
         Status::OK => match Migratable::decode(&mut from) {
@@ -281,7 +286,8 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
         }
         Status::NO_BODY => Err(SubmitError::NoBody { site: site() }.into()),
         Status::NO_HANDLER => Err(SubmitError::MissingHandler { site: site() }.into()),
-        other => Err(CallError::Corrupt(site(), format!("status {other}"))),
+        Status::QUEUE_FULL => Err(SubmitError::QueueFull { site: site() }.into()),
+        other => Err(CallError::Corrupt(site(), format!("status {other}").into())),
     }
 }
 

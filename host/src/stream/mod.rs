@@ -10,9 +10,10 @@ mod cells;
 mod core;
 mod message;
 mod pending;
+mod results;
 mod wait;
 
-pub use pending::Pending;
+pub use pending::{Pending, Started};
 
 pub(crate) use self::core::Core;
 
@@ -126,6 +127,21 @@ impl<'n> Stream<'n> {
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         self.owned.engine().sync(&self.owned.inner, call)
+    }
+
+    /// Starts one call in the stream's fastest slot: the first half of [`Self::sync`], for a caller that has something else
+    /// to do meanwhile. One such call at a time; for more of them use [`Self::offload`], to which this falls back when the
+    /// slot is not open (earlier calls are unanswered, or the arguments are long).
+    ///
+    /// # Errors
+    /// See [`SubmitError`]: nothing was sent.
+    #[inline]
+    pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
+        let started = self.owned.engine().start(&self.owned.inner, &call);
+        match started {
+            Some(held) => Ok(Started::hot(self, held)),
+            None => Ok(Started::queued(self.offload(call)?)),
+        }
     }
 
     /// [`Self::sync`] with options.

@@ -1,7 +1,9 @@
 //! A call in flight.
 
-use super::StreamRef;
+use super::Access;
+use super::message::Held;
 use super::wait::{SPINS, Stop, Wait};
+use super::{Stream, StreamRef};
 use crate::CallError;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
@@ -62,8 +64,12 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         self.get_slowly(Some(Instant::now() + limit))
     }
 
+    #[cold]
     fn get_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for _ in 0..SPINS {
+            if self.stream.with(|core, inner| core.has_outcome(inner, self.cell)) {
+                break;
+            }
             if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
                 return Ok(value);
             }
@@ -141,5 +147,56 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         self.stream.with(|core, inner| core.follow_life(inner));
         task.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+/// A call in its stream's fastest slot (see [`Stream::start`]). Dropping it detaches.
+#[must_use = "dropping it detaches the call"]
+pub struct Started<'s, 'n, H: Handler> {
+    state: State<'s, 'n, H>,
+}
+
+enum State<'s, 'n, H: Handler> {
+    Hot(HotCall<'s, 'n>),
+    Queued(Pending<H, &'s Stream<'n>>),
+}
+
+/// The hot line's call; dropping it abandons the call.
+struct HotCall<'s, 'n> {
+    stream: &'s Stream<'n>,
+    held: Held,
+}
+
+impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
+    #[inline(always)]
+    pub(super) fn hot(stream: &'s Stream<'n>, held: Held) -> Self {
+        Self { state: State::Hot(HotCall { stream, held }) }
+    }
+
+    pub(super) fn queued(pending: Pending<H, &'s Stream<'n>>) -> Self {
+        Self { state: State::Queued(pending) }
+    }
+
+    /// Waits for the result: the second half of [`Stream::sync`].
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    #[inline]
+    pub fn get(self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        match self.state {
+            State::Hot(call) => {
+                let (stream, held) = (call.stream, call.held);
+                // Its end is the result's now, not its drop's.
+                std::mem::forget(call);
+                stream.with(|core, inner| core.finish::<H>(inner, held))
+            }
+            State::Queued(pending) => pending.get(),
+        }
+    }
+}
+
+impl Drop for HotCall<'_, '_> {
+    fn drop(&mut self) {
+        self.stream.with(|core, inner| core.abandon_hot(inner, self.held));
     }
 }

@@ -54,7 +54,13 @@ impl Gap {
 }
 
 /// Request and answer in one line.
-pub fn one_line(node: &Node, stream: &Stream<'_>, line: BufferPtr<u32>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub fn one_line(
+    node: &Node,
+    stream: &Stream<'_>,
+    line: BufferPtr<u32>,
+    samples: u32,
+    gap: Gap,
+) -> Result<Vec<f64>, BoxError> {
     let word = node.words(line)?.get(0).ok_or("an empty line")?;
     word.publish(0);
     let peer = stream.offload(pong_one_line::with(line, samples * PER_SAMPLE))?;
@@ -74,7 +80,13 @@ pub fn one_line(node: &Node, stream: &Stream<'_>, line: BufferPtr<u32>, samples:
 }
 
 /// Request in one line, answer in another.
-pub fn two_lines(node: &Node, stream: &Stream<'_>, lines: BufferPtr<u32>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub fn two_lines(
+    node: &Node,
+    stream: &Stream<'_>,
+    lines: BufferPtr<u32>,
+    samples: u32,
+    gap: Gap,
+) -> Result<Vec<f64>, BoxError> {
     let words = node.words(lines)?;
     let (ping, pong) = (words.get(0).ok_or("an empty line")?, words.get(32).ok_or("one line only")?);
     ping.publish(0);

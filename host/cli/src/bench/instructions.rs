@@ -10,7 +10,7 @@ use hamr::comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr::comm::link::{Capabilities, Link, Peer};
 use hamr::comm::migrate::MAX_MESSAGE;
 use hamr::comm::registry::Table;
-use hamr::{Options, Pending, Runtime, Stream};
+use hamr::{Options, Runtime, Started, Stream};
 use hamr_kernels::bench::empty;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,11 +83,11 @@ impl Link for ManualLink {
     fn stop(&self) {}
 }
 
-type Flight<'s> = Pending<empty, &'s Stream<'s>>;
+type Flight<'s, 'n> = Started<'s, 'n, empty>;
 
 #[inline(never)]
-fn host_submit<'s>(stream: &'s Stream<'s>) -> Option<Flight<'s>> {
-    stream.offload(empty::with()).ok()
+fn host_submit<'s, 'n>(stream: &'s Stream<'n>) -> Option<Flight<'s, 'n>> {
+    stream.start(empty::with()).ok()
 }
 
 #[inline(never)]
@@ -96,7 +96,7 @@ fn device_poll(poller: &mut Poller<'static, Shared>) {
 }
 
 #[inline(never)]
-fn host_take(flight: Flight<'_>) -> bool {
+fn host_take(flight: Flight<'_, '_>) -> bool {
     flight.get().is_ok()
 }
 

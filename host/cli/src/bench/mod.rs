@@ -105,7 +105,10 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
             });
             println!("{line}");
         }
-        Ok(counts) => println!("{name:<24} host {:.0}, device {:.0} instructions (limit {limit} each)", counts.host, counts.device),
+        Ok(counts) => println!(
+            "{name:<24} host {:.0}, device {:.0} instructions (limit {limit} each)",
+            counts.host, counts.device
+        ),
         Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
         Err(why) => eprintln!("hamr: {name} skipped: {why}"),
     }
@@ -121,7 +124,10 @@ fn pin() -> Result<Cpus, BoxError> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let mut free = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     let (Some(host), Some(device)) = (free.next(), free.next()) else {
-        return Err("expected two processors, one for the host and one for the device, got one; nothing would be measured".into());
+        return Err(
+            "expected two processors, one for the host and one for the device, got one; nothing would be measured"
+                .into(),
+        );
     };
     let mut set = rustix::thread::CpuSet::new();
     set.set(host);
@@ -145,7 +151,6 @@ fn measure_calls(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool)
     for repetition in 0..REPETITIONS {
         let line = lines.ptr().slice(repetition * 64..repetition * 64 + 64).ok_or("no line")?;
         let stream = streams.get(repetition % streams.len()).ok_or("no stream")?;
-        let mut empty_now = Vec::new();
         let mut floor_now = Vec::new();
         for gap in gaps {
             let one = floors::one_line(node, &peer, line, SAMPLES, gap)?;
@@ -155,7 +160,7 @@ fn measure_calls(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool)
             let calls = call_empty(stream, SAMPLES, gap)?;
             table.add(key("call_empty", None, Some(gap.ns), Unit::Ns), &calls, Some(&one));
             if gap.ns == 0 {
-                (empty_now, floor_now) = (calls, one);
+                floor_now = one;
             }
         }
         let now = gaps[0];

@@ -15,8 +15,6 @@ pub enum Unit {
     Rate,
     /// 10^9 bytes a second.
     GbS,
-    /// Instructions.
-    Instructions,
 }
 
 /// Which row.
@@ -80,7 +78,7 @@ impl Table {
         let row = |key: &Key| {
             let series = self.rows.get(key)?;
             let convert = |ns: f64| match key.unit {
-                Unit::Ns | Unit::Instructions => ns,
+                Unit::Ns => ns,
                 Unit::Rate => 1e9 / ns,
                 Unit::GbS => key.size.unwrap_or(0) as f64 / ns,
             };
@@ -113,13 +111,12 @@ fn tidy(v: f64) -> Value {
 }
 
 impl Row {
-    /// `{"name","device","size","gap_ns","p50_ns" or "rate" or "gb_s" or "instructions","p99_ns","floor_ns","ratio"}`.
+    /// `{"name","device","size","gap_ns","p50_ns" or "rate" or "gb_s","p99_ns","floor_ns","ratio"}`.
     pub fn json(&self) -> Value {
         let unit = match self.key.unit {
             Unit::Ns => "p50_ns",
             Unit::Rate => "rate",
             Unit::GbS => "gb_s",
-            Unit::Instructions => "instructions",
         };
         let middle = if self.key.unit == Unit::Rate { json!(self.middle.round()) } else { tidy(self.middle) };
         json!({
@@ -145,7 +142,6 @@ impl Row {
             Unit::Ns => format!("{:.1} ns", self.middle),
             Unit::Rate => format!("{:.1} M/s", self.middle / 1e6),
             Unit::GbS => format!("{:.2} GB/s", self.middle),
-            Unit::Instructions => format!("{:.0} instr", self.middle),
         };
         let optional = |v: Option<f64>, unit: &str| v.map_or_else(|| "-".into(), |v| format!("{v:.2}{unit}"));
         format!(

@@ -10,8 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 /// 64 B to 16 MiB.
-pub const SIZES: [usize; 10] =
-    [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+pub const SIZES: [usize; 10] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 /// The largest.
 pub const LARGEST: usize = 16 << 20;
 
@@ -20,6 +19,7 @@ pub struct Area<'n> {
     node: &'n Node,
     data: Buffer<u32>,
     flags: Buffer<u32>,
+    value: Buffer<u64>,
     private: Vec<u32>,
     floor: Window<Shared>,
 }
@@ -35,24 +35,25 @@ impl<'n> Area<'n> {
         let floor = hamr::window_without_device(LARGEST as u64)?;
         // Touched, so that no first-use page fault is measured.
         floor.write_bytes(0, bytemuck::cast_slice(&private))?;
-        Ok(Self { node, data, flags, private, floor })
+        Ok(Self { node, data, flags, value: node.buffer(&[0])?, private, floor })
     }
 
     fn part(&self, size: usize) -> Result<BufferPtr<u32>, BoxError> {
         Ok(self.data.ptr().slice(0..size / 4).ok_or("a size beyond the buffer")?)
     }
 
-    /// 8 bytes at a time; the average of many.
+    /// 8 bytes at a time; the average of many. One value of 8 bytes: two halves written apart and read together would
+    /// measure the processor's store buffer.
     pub fn eight(&mut self) -> Result<(Pair, Pair), BoxError> {
         const TIMES: u32 = 4000;
-        let to = self.data.ptr().slice(0..2).ok_or("a size beyond the buffer")?;
-        let mut value = [1u32, 2];
+        let to = self.value.ptr();
+        let mut value = [1u64];
         let put = time(TIMES, |i| {
-            value[0] = i;
+            value[0] = i.into();
             Ok(self.node.put(black_box(&value), to)?)
         })?;
         let store = time(TIMES, |i| {
-            value[0] = i;
+            value[0] = i.into();
             Ok(self.floor.write_bytes(0, bytemuck::cast_slice(black_box(&value)))?)
         })?;
         let get = time(TIMES, |_| {
@@ -60,10 +61,9 @@ impl<'n> Area<'n> {
             black_box(&value);
             Ok(())
         })?;
-        let mut eight = [0u8; 8];
         let load = time(TIMES, |_| {
-            self.floor.read_bytes(0, &mut eight)?;
-            black_box(&eight);
+            self.floor.read_bytes(0, bytemuck::cast_slice_mut(&mut value))?;
+            black_box(&value);
             Ok(())
         })?;
         Ok(((put, store), (get, load)))

@@ -1,0 +1,192 @@
+//! `hamr` without a command: starts a device, calls it, breaks it, looks inside, and says how to go on.
+
+use hamr::cli::{Cli, Failure, bytes, duration, one_line};
+use hamr::{CallError, Node, inspect};
+use hamr_kernels::bench::empty;
+use hamr_kernels::demo::dot_f64;
+use hamr_kernels::faults::{divide, panics};
+use serde_json::{Map, Value, json};
+use std::time::{Duration, Instant};
+
+/// Elements of each vector: enough that moving and computing take a time one can see.
+const ELEMENTS: usize = 1_000_000;
+/// Empty calls that are timed together.
+const CALLS: u32 = 20_000;
+
+/// Prints while it goes, or collects for `--json`.
+struct Tour<'c> {
+    cli: &'c Cli,
+    facts: Map<String, Value>,
+}
+
+pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
+    let mut tour = Tour { cli, facts: Map::new() };
+    let node = tour.start()?;
+    let expected = tour.call(&node)?;
+    tour.call_later(&node, expected)?;
+    tour.fault(&node)?;
+    tour.look_inside()?;
+    let begin = Instant::now();
+    drop(node);
+    tour.say(&format!("\nStopped the device in {}; nothing of it is left.\n", duration(begin.elapsed())))?;
+    tour.say(NEXT)?;
+    if cli.global.json { cli.print_json(&Value::Object(tour.facts)) } else { Ok(()) }
+}
+
+const NEXT: &str = "
+Go on
+  hamr dot A.npy B.npy   inner product of two NumPy vectors on the device
+  hamr bench             what calls and transfers cost, and the floors
+  hamr devices           devices, and what runs on this machine
+  hamr handlers          what the device can be asked
+  hamr inspect           what a live window holds
+  docs/offload.md        write handlers of your own
+";
+
+impl Tour<'_> {
+    fn say(&self, text: &str) -> Result<(), Failure> {
+        if self.cli.global.json { Ok(()) } else { self.cli.print(text) }
+    }
+
+    fn note(&mut self, name: &str, value: Value) {
+        self.facts.insert(name.into(), value);
+    }
+
+    fn start(&mut self) -> Result<Node, Failure> {
+        self.say("hamr calls functions on a device. Here is what that looks like.\n\nA device\n")?;
+        let begin = Instant::now();
+        let node = self.cli.open()?;
+        let took = begin.elapsed();
+        let d = node.info();
+        let process = if d.pid == 0 { "no process of its own".into() } else { format!("process {}", d.pid) };
+        let build = if d.build_id.is_empty() { "none" } else { &d.build_id };
+        self.say(&format!(
+            "  `{}`: {}, {}, {process}\n  up in {}, the search for its image included\n",
+            one_line(&d.name),
+            d.isa,
+            one_line(&d.board),
+            duration(took)
+        ))?;
+        self.say(&format!(
+            "  {} handlers, ABI {}, build id\n    {build}\n  window of {}, {} of it heap\n",
+            d.handlers,
+            d.abi,
+            bytes(d.window),
+            bytes(d.heap)
+        ))?;
+        self.note("device", json!({ "name": d.name, "isa": d.isa, "board": d.board, "pid": d.pid }));
+        self.note("start_ns", nanoseconds(took));
+        Ok(node)
+    }
+
+    /// The inner product, beside the same loop on the host.
+    fn call(&mut self, node: &Node) -> Result<f64, Failure> {
+        let xs: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 1) as f64).collect();
+        let ys: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 2) as f64).collect();
+        let begin = Instant::now();
+        let (x, y) = (node.buffer(&xs)?, node.buffer(&ys)?);
+        let put = begin.elapsed();
+        let begin = Instant::now();
+        let value = node.sync(dot_f64::with(x.ptr(), y.ptr()))?;
+        let call = begin.elapsed();
+        let here = xs.iter().zip(&ys).fold(0.0, |sum, (a, b)| sum + a * b);
+        if value.to_bits() != here.to_bits() {
+            return Err(Failure::new(format!("the device says {value:?}, the host {here:?}: expected the same bits")));
+        }
+        let moved = x.bytes() + y.bytes();
+        self.say(&format!(
+            "\nA call\n  two vectors of {ELEMENTS} f64: {} moved in {}\n  dot_f64(x, y) = {value:?} in {}\n  \
+             the same loop on the host gives the same bits\n",
+            bytes(moved),
+            duration(put),
+            duration(call)
+        ))?;
+        let stream = node.stream()?;
+        let begin = Instant::now();
+        for _ in 0..CALLS {
+            stream.sync(empty::with())?;
+        }
+        let each = begin.elapsed() / CALLS;
+        self.say(&format!("  an empty call there and back: {} (mean of {CALLS})\n", duration(each)))?;
+        self.note(
+            "dot",
+            json!({ "value": value, "bytes": moved, "put_ns": nanoseconds(put), "call_ns": nanoseconds(call) }),
+        );
+        self.note("empty_call_ns", nanoseconds(each));
+        Ok(value)
+    }
+
+    /// The same call, not waited for.
+    fn call_later(&mut self, node: &Node, expected: f64) -> Result<(), Failure> {
+        let xs: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 1) as f64).collect();
+        let ys: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 2) as f64).collect();
+        let (x, y) = (node.buffer(&xs)?, node.buffer(&ys)?);
+        let begin = Instant::now();
+        let pending = node.offload(dot_f64::with(x.ptr(), y.ptr()))?;
+        let submitted = begin.elapsed();
+        let mut looks = 0u64;
+        while !pending.test() {
+            looks += 1;
+        }
+        let value = pending.get()?;
+        let took = begin.elapsed();
+        if value.to_bits() != expected.to_bits() {
+            return Err(Failure::new(format!("the second call says {value:?}, the first {expected:?}")));
+        }
+        self.say(&format!(
+            "\nA call that nobody waits for\n  submitted in {}; the host had time for {looks} looks at it\n  \
+             before its result came, {} after submission\n",
+            duration(submitted),
+            duration(took)
+        ))?;
+        self.note(
+            "pending",
+            json!({ "submit_ns": nanoseconds(submitted), "total_ns": nanoseconds(took), "looks": looks }),
+        );
+        Ok(())
+    }
+
+    fn fault(&mut self, node: &Node) -> Result<(), Failure> {
+        let report = match node.sync(panics::with(7)) {
+            Err(CallError::Fault(report)) => report,
+            Err(other) => return Err(other.into()),
+            Ok(n) => return Err(Failure::new(format!("expected a handler that panics, got {n}"))),
+        };
+        let next = node.sync(divide::with(84, 2))?;
+        self.say(&format!(
+            "\nA handler that panics fails its own call only\n  panics(7): {}\n  divide(84, 2), called next: {next}\n",
+            one_line(&report.text)
+        ))?;
+        self.note("fault", json!({ "handler": report.site.handler, "text": report.text, "next": next }));
+        Ok(())
+    }
+
+    /// What somebody else sees of this very window.
+    fn look_inside(&mut self) -> Result<(), Failure> {
+        let name = self.cli.global.device.clone();
+        let Some(found) = inspect::windows_of(std::process::id()).into_iter().find(|w| w.name == name) else {
+            return self.say("\nThis device has no window that other processes can look into.\n");
+        };
+        let dump = inspect::dump(&found.path)?;
+        let used: usize = dump.queues.iter().map(|q| q.slots.len()).sum();
+        self.say(&format!(
+            "\nAnybody may look (`hamr inspect {}`), without disturbing\n  host {}, device {}, epoch {}, {used} slots used\n",
+            std::process::id(),
+            dump.host.state,
+            dump.device.state,
+            dump.device.epoch
+        ))?;
+        let hot = dump.queues.iter().flat_map(|q| &q.slots).find(|s| s.kind == "hot");
+        if let Some((request, reply)) = hot.and_then(|s| s.request.as_ref().zip(s.reply.as_ref())) {
+            let handler = request.handler.as_deref().unwrap_or("?");
+            let (count, status) = (request.count, reply.status);
+            self.say(&format!("  last in a hot slot: {}, message {count}, {status}\n", one_line(handler)))?;
+        }
+        self.note("window", json!({ "path": found.path, "slots_used": used }));
+        Ok(())
+    }
+}
+
+fn nanoseconds(time: Duration) -> Value {
+    (time.as_nanos() as u64).into()
+}

@@ -1,0 +1,371 @@
+//! The second half of the engine: where answers go, how they are read, and what happens when a device's life ends.
+
+use super::cells::{Ended, Holds, Place};
+use super::core::{CONSUMED, Core, ONE_WAY, Ticket};
+use super::message::{Answer, decode};
+use super::wait::{SPINS, Stop};
+use crate::node::Inner;
+use crate::{CallError, SubmitError};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::Line;
+use hamr_comm::migrate::{Decoder, Migratable};
+use hamr_comm::{ErrorOf, Handler, ValueOf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Answers moved to their cells when the ring is full: a few at a time, so that a reader in order still reads in place.
+const MOVE_BATCH: u32 = 16;
+
+impl Core {
+    /// Gives answered lines back from the oldest on, moving results to their cells. True when there is room now.
+    #[inline]
+    pub(super) fn make_room(&mut self, inner: &Inner) -> bool {
+        let mask = self.lines.len() - 1;
+        for _ in 0..MOVE_BATCH {
+            let Some(x) = self.req.oldest() else { break };
+            let cell = self.lines.get(x as usize & mask).copied().unwrap_or(CONSUMED);
+            if cell != CONSUMED {
+                let Some(hdr) = self.req.ring_answer(x) else { break };
+                if cell == ONE_WAY {
+                    if hdr.status() != Status::EXECUTED {
+                        self.one_way_failures += 1;
+                    }
+                } else {
+                    self.harvest(inner, cell, x, hdr);
+                }
+            }
+            self.req.release_oldest();
+        }
+        self.req.ring_has_room()
+    }
+
+    /// Moves the answer in line `x` to its cell, and marks the line consumed.
+    fn harvest(&mut self, inner: &Inner, cell: u32, x: u64, hdr: RepHdr) {
+        let line_index = x as u32 & (self.lines.len() as u32 - 1);
+        if let Some(line) = self.lines.get_mut(line_index as usize) {
+            *line = CONSUMED;
+        }
+        let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
+        if let Some(ticket) = ticket {
+            if hdr.has(RepHdr::TAKEN) {
+                if let Some(kept) = self.cells.get(cell) {
+                    kept.set_place(Place::Side(ticket));
+                }
+                return;
+            }
+            // Answered in its line after all: refused, or the device's queue is full.
+            self.free_ticket(ticket);
+        }
+        let holds = self.cells.take_holds(cell);
+        let answer = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &holds);
+        self.settle(inner, cell, answer, holds);
+    }
+
+    fn free_ticket(&mut self, ticket: u32) {
+        if let Some(t) = self.tickets.get_mut(ticket as usize) {
+            t.taken = false;
+        }
+    }
+
+    /// Puts an answer into its cell, or throws it away when nobody wants it.
+    fn settle(&mut self, inner: &Inner, cell: u32, answer: Answer, mut holds: Holds) {
+        holds.release(&inner.memory);
+        if self.cells.is_abandoned(cell) {
+            return self.cells.put_back(cell);
+        }
+        if !answer.long.is_empty()
+            && let Some(extra) = self.cells.extra_or_new(cell)
+        {
+            extra.long = answer.long;
+        }
+        if let Some(kept) = self.cells.get(cell) {
+            kept.set_place(Place::Here);
+            kept.hdr = answer.hdr;
+            kept.words = answer.words;
+        }
+    }
+
+    pub(super) fn harvest_side_lines(&mut self, inner: &Inner) {
+        let waiting: Vec<u32> =
+            self.cells.places().filter(|(_, place)| matches!(place, Place::Side(_))).map(|(i, _)| i).collect();
+        for cell in waiting {
+            self.look(inner, cell);
+        }
+    }
+
+    /// Brings the cell's answer in, when it is there. True when the cell has its outcome.
+    pub(super) fn look(&mut self, inner: &Inner, cell: u32) -> bool {
+        let Some(place) = self.cells.place(cell) else { return true };
+        match place {
+            Place::Ring(x) => match self.req.ring_answer(x) {
+                Some(hdr) => {
+                    self.harvest(inner, cell, x, hdr);
+                    self.release_consumed();
+                    // A queued call goes on in its side line.
+                    hdr.has(RepHdr::TAKEN) && self.look(inner, cell) || !hdr.has(RepHdr::TAKEN)
+                }
+                None => false,
+            },
+            Place::Side(t) => {
+                let expected = self.ticket_seq(t);
+                let Some(line) = self.req.slots().side(t) else { return true };
+                if line.rep_seq() != expected {
+                    return false;
+                }
+                let hdr = RepHdr(line.rep_hdr());
+                let slot = 1 + self.lines.len() as u32 + t;
+                let holds = self.cells.take_holds(cell);
+                let Some(line) = self.req.slots().side(t) else { return true };
+                let answer = self.read(inner, line, slot, hdr, &holds);
+                self.free_ticket(t);
+                self.settle(inner, cell, answer, holds);
+                true
+            }
+            Place::Here | Place::Gone(_) | Place::Free(_) => true,
+        }
+    }
+
+    /// Gives back the lines at the front whose results were read in place.
+    #[inline(always)]
+    fn release_consumed(&mut self) {
+        let mask = self.lines.len() - 1;
+        while let Some(x) = self.req.oldest()
+            && self.lines.get(x as usize & mask).is_some_and(|c| *c == CONSUMED)
+        {
+            self.req.release_oldest();
+        }
+    }
+
+    /// Copies an answer out of its slot, whatever the device says it is.
+    pub(super) fn read(
+        &self,
+        inner: &Inner,
+        line: Line<'_, Coherent>,
+        slot: u32,
+        hdr: RepHdr,
+        holds: &Holds,
+    ) -> Answer {
+        let mut words = [0; INLINE_WORDS];
+        if !hdr.is_empty() {
+            line.read_reply(&mut words);
+        }
+        let at = Descriptor { off: words[0], len: words[1] };
+        let mut long = Vec::new();
+        let fits = |limit: u64| at.len <= limit && hdr.len() >= 16;
+        match hdr.place() {
+            slot::Place::Chunk if fits(self.req.slots().rep_chunk_len() as u64) => {
+                long.resize(at.len as usize, 0);
+                let _ = self.req.slots().read_reply_chunk(slot, &mut long);
+            }
+            slot::Place::Buffer => {
+                if let Some(block) = holds.reply_block()
+                    && fits(block.bytes)
+                    && at.off == block.off
+                {
+                    long.resize(at.len as usize, 0);
+                    let _ = inner.link.window().read_bytes(inner.memory.heap_off() + block.off, &mut long);
+                }
+            }
+            _ => {}
+        }
+        Answer { hdr, words, long }
+    }
+
+    // --- results ---
+
+    /// The result of a cell's call, when it is there and short and in its ring line: the common case, read in place.
+    #[inline(always)]
+    pub(super) fn take_in_place<H: Handler>(&mut self, inner: &Inner, cell: u32) -> Option<ValueOf<H>> {
+        let len = match <ValueOf<H> as Migratable>::SIZE {
+            Some(n) if n <= INLINE_BYTES => n,
+            _ => return None,
+        };
+        let good = RepHdr::inline(Status::OK, len);
+        let decode = |words: &[u64; INLINE_WORDS]| {
+            let bytes: &[u8] = bytemuck::cast_slice(words);
+            Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()
+        };
+        let value = match self.cells.place(cell)? {
+            Place::Ring(x) => {
+                if self.req.ring_answer(x)? != good {
+                    return None;
+                }
+                if let Some(extra) = self.cells.extra(cell) {
+                    extra.holds.release(&inner.memory);
+                }
+                let mut words = [0u64; INLINE_WORDS];
+                self.req.slots().ring(x as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
+                let value = decode(&words)?;
+                let mask = self.lines.len() - 1;
+                if let Some(line) = self.lines.get_mut(x as usize & mask) {
+                    *line = CONSUMED;
+                }
+                self.release_consumed();
+                value
+            }
+            // Moved to its cell when the ring was full.
+            Place::Here => {
+                let kept = self.cells.get(cell).filter(|kept| kept.hdr == good)?;
+                decode(&kept.words)?
+            }
+            _ => return None,
+        };
+        self.cells.put_back(cell);
+        Some(value)
+    }
+
+    /// Does the cell have an outcome that is not read in place? Never waits.
+    pub(super) fn has_outcome(&mut self, inner: &Inner, cell: u32) -> bool {
+        match self.cells.place(cell) {
+            Some(Place::Ring(_)) => false,
+            Some(Place::Side(_)) => self.look(inner, cell),
+            _ => true,
+        }
+    }
+
+    /// The outcome of a cell that has one; frees the cell.
+    #[cold]
+    pub(super) fn take<H: Handler>(&mut self, inner: &Inner, cell: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let long = self.cells.extra(cell).map(|extra| std::mem::take(&mut extra.long)).unwrap_or_default();
+        let Some(kept) = self.cells.get(cell) else {
+            return Err(CallError::Corrupt(inner.site::<H>("reading the answer"), "no cell".into()));
+        };
+        let outcome = match kept.place() {
+            Place::Gone(ended) => Err(ended_error(inner, inner.site::<H>("waiting for the answer"), ended)),
+            _ => decode::<H>(inner, &Answer { hdr: kept.hdr, words: kept.words, long }),
+        };
+        self.cells.put_back(cell);
+        outcome
+    }
+
+    /// Waits for a cell's outcome and takes it. On a deadline the call is abandoned.
+    #[cold]
+    pub(super) fn collect<H: Handler>(
+        &mut self,
+        inner: &Inner,
+        cell: u32,
+        until: Option<Instant>,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let mut wait = self.wait(inner, until);
+        let mut spins = 0;
+        while !self.look(inner, cell) {
+            spins += 1;
+            if spins <= SPINS {
+                continue;
+            }
+            match wait.step(inner) {
+                Ok(()) => {}
+                Err(Stop::Deadline) => {
+                    self.abandon(inner, cell);
+                    return Err(CallError::Deadline(inner.site::<H>("waiting for the answer")));
+                }
+                // An answer published just before the end still counts.
+                Err(Stop::Ended(_)) => self.follow_life(inner),
+            }
+        }
+        self.take::<H>(inner, cell)
+    }
+
+    /// Nobody will read this cell: it is freed now, or when its answer comes (rule 16).
+    pub(super) fn abandon(&mut self, inner: &Inner, cell: u32) {
+        if matches!(self.cells.place(cell), Some(Place::Here | Place::Gone(_))) {
+            return self.cells.put_back(cell);
+        }
+        if let Some(extra) = self.cells.extra_or_new(cell) {
+            extra.abandoned = true;
+        }
+        self.look(inner, cell);
+    }
+
+    /// Sets CANCEL in the call's own header (rule 17).
+    pub(super) fn cancel(&mut self, cell: u32) {
+        let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
+        let slots = self.req.slots();
+        // A queued call is looked up in its side line, before and after its ring line is answered TAKEN.
+        let lines = match self.cells.place(cell) {
+            Some(Place::Ring(x)) => [Some(slots.ring(x as u32)), ticket.and_then(|t| slots.side(t))],
+            Some(Place::Side(t)) => [slots.side(t), None],
+            _ => [None, None],
+        };
+        for line in lines.into_iter().flatten() {
+            line.set_req_hdr(line.req_hdr() | ReqHdr::CANCEL);
+        }
+    }
+
+    /// Waits until every call of the stream has its outcome.
+    pub(super) fn flush(&mut self, inner: &Inner, until: Option<Instant>) -> Result<(), Stop> {
+        let mut wait = self.wait(inner, until);
+        loop {
+            self.reap_hot(inner);
+            self.harvest_side_lines(inner);
+            let side_busy = self.tickets.iter().any(|t| t.taken);
+            self.make_room(inner);
+            if self.hot_abandoned.is_none() && self.req.is_quiet() && !side_busy {
+                return Ok(());
+            }
+            if let Err(stop) = wait.step(inner) {
+                if let Stop::Ended(_) = stop {
+                    self.follow_life(inner);
+                }
+                return Err(stop);
+            }
+        }
+    }
+
+    /// Before a submission off the fast path: dead, reset, or go.
+    pub(super) fn enter<H: Handler>(&mut self, inner: &Inner) -> Result<(), SubmitError> {
+        self.follow_life(inner);
+        if inner.life.load(Ordering::Acquire) == 0 {
+            return Err(SubmitError::DeviceLost { site: inner.site::<H>("submitting"), why: inner.why_dead() });
+        }
+        Ok(())
+    }
+
+    /// When the device's life is over, gives every outstanding call its outcome, exactly once; when a new one began,
+    /// starts over in it (rule 30).
+    pub(super) fn follow_life(&mut self, inner: &Inner) {
+        let life = inner.life.load(Ordering::Acquire);
+        if life == self.epoch {
+            return;
+        }
+        // What was answered before the end is still an answer.
+        while self.req.oldest().is_some() {
+            let before = self.req.oldest();
+            self.make_room(inner);
+            if self.req.oldest() == before {
+                break;
+            }
+        }
+        self.harvest_side_lines(inner);
+        let ended = if life == 0 { Ended::Lost } else { Ended::Reset };
+        let in_flight = |(_, place): &(u32, Place)| matches!(place, Place::Ring(_) | Place::Side(_));
+        let outstanding: Vec<u32> = self.cells.places().filter(in_flight).map(|(i, _)| i).collect();
+        for cell in outstanding {
+            self.cells.take_holds(cell).release(&inner.memory);
+            if self.cells.is_abandoned(cell) {
+                self.cells.put_back(cell);
+            } else if let Some(kept) = self.cells.get(cell) {
+                kept.set_place(Place::Gone(ended));
+            }
+        }
+        if let Some(mut holds) = self.hot_abandoned.take() {
+            holds.release(&inner.memory);
+        }
+        self.lines.fill(CONSUMED);
+        self.tickets.fill(Ticket::default());
+        self.epoch = life;
+        if life != 0 {
+            self.req.enter(Epoch(life));
+        }
+    }
+}
+
+pub(super) fn ended_error<E>(inner: &Inner, site: Box<crate::Site>, ended: Ended) -> CallError<E> {
+    match ended {
+        Ended::Lost => CallError::DeviceLost(site, inner.why_dead().into()),
+        Ended::Reset => CallError::PeerReset(site),
+    }
+}

@@ -1,0 +1,227 @@
+//! What every way to open a device must do, one function a case. A transport is done when this suite passes on it:
+//!
+//! ```ignore
+//! fn open(options: Options) -> Node { … }
+//! hamr_tests::conformance!(open);
+//! ```
+//!
+//! makes one `#[test]` per case. Device and host must both hold the handlers of `hamr-kernels`. Each case opens devices of
+//! its own and asserts what a user would notice; none depends on how fast either side is.
+
+pub mod ending;
+pub mod memory;
+pub mod one_way;
+pub mod order;
+pub mod outcomes;
+pub mod restart;
+pub mod streams;
+pub mod values;
+
+use hamr::{Buffer, CallError, Node, Options, SubmitError};
+use hamr_comm::BufferPtr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Opens a device with these options.
+pub type Open = fn(Options) -> Node;
+
+/// The list of cases. `$open` is a path to a function of type [`Open`].
+#[macro_export]
+macro_rules! conformance {
+    ($open:path) => {
+        $crate::__conformance! { $open;
+            values { inline, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send }
+            outcomes {
+                own_errors, bad_buffers, a_panic, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
+                ping_and_info
+            }
+            order {
+                sync_after_many_offloads, every_path_in_submission_order, queued_calls_keep_order, unordered_calls_all_run,
+                other_streams_go_on, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
+                plain_calls_leave_tickets_alone, more_offloads_than_lines, unread_in_reverse, too_many_outstanding,
+                a_refused_call_keeps_no_ticket
+            }
+            ending {
+                dropped_results_are_discarded, deadline_of_a_pending, deadline_of_a_sync_call, deadline_while_submitting,
+                get_within, the_device_knows_the_deadline, cancel_before_it_runs, cancel_while_it_runs,
+                cancel_a_queued_call, cancel_after_it_ran, cancel_hits_one_call_only, futures, futures_join,
+                futures_have_deadlines
+            }
+            streams {
+                shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
+                threads_without_streams_of_their_own, dropped_with_calls_in_flight
+            }
+            memory {
+                there_and_back, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
+                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused
+            }
+            one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
+            restart { outstanding_calls_end_once, streams_and_buffers_go_on, again_and_again }
+        }
+    };
+}
+
+/// Behind [`conformance!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance {
+    ($open:path; $($module:ident { $($case:ident),* })*) => {$(
+        mod $module {
+            #[allow(unused_imports, reason = "the path may be absolute")]
+            use super::*;
+            $(
+                #[test]
+                fn $case() {
+                    $crate::conformance::$module::$case($open);
+                }
+            )*
+        }
+    )*};
+}
+
+/// Small enough that opening is cheap, and a deadline that no healthy call comes near.
+pub fn options() -> Options {
+    Options { heap: 8 << 20, deadline: Some(Duration::from_secs(30)), ..Options::default() }
+}
+
+/// Waits until `condition` holds; `what` says what for.
+///
+/// # Panics
+/// After twenty seconds.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "waited too long: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A loopback device runs only while somebody waits for it.
+pub fn is_loopback(node: &Node) -> bool {
+    node.info().link == "loopback"
+}
+
+/// Runs `f` beside a device that makes progress by itself, as every device but a loopback one does: there, a thread of its
+/// own waits all the time. Cases in which this thread acts *while* a handler runs need it.
+pub fn driven<R>(node: &Node, f: impl FnOnce() -> R) -> R {
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    if !is_loopback(node) {
+        return f();
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Acquire) && node.ping().is_ok() {
+                std::thread::yield_now();
+            }
+        });
+        // Also when `f` panics, or the scope would wait for ever.
+        let _stop = Stop(&stop);
+        f()
+    })
+}
+
+/// Why a call was not sent.
+///
+/// # Panics
+/// When it ended otherwise.
+pub fn refusal<E: std::fmt::Debug>(error: CallError<E>) -> SubmitError {
+    match error {
+        CallError::Submit(why) => *why,
+        other => panic!("expected a call that was not sent, got {other}"),
+    }
+}
+
+/// The same numbers at every run.
+pub struct Random(pub u64);
+
+impl Random {
+    /// Any number (splitmix64).
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Where the device notes the order in which calls ran (`kernels::checks::append`).
+pub struct Log {
+    buffer: Buffer<u64>,
+}
+
+impl Log {
+    /// Empty, with room for `entries`.
+    pub fn new(node: &Node, entries: usize) -> Self {
+        let buffer = node.buffer(&vec![0; entries + 1]).expect("the heap has room");
+        Self { buffer }
+    }
+
+    /// The pointer as a value that names no buffer.
+    pub fn words(&self) -> [u64; 2] {
+        self.ptr().wire().words()
+    }
+
+    /// The pointer.
+    pub fn ptr(&self) -> BufferPtr<u64> {
+        self.buffer.ptr()
+    }
+
+    /// What ran, in order. Only when nothing is in flight.
+    pub fn entries(&self, node: &Node) -> Vec<u64> {
+        let all = node.read(self.buffer.ptr()).expect("nothing is in flight");
+        all[1..=all[0] as usize].to_vec()
+    }
+}
+
+/// What handlers wait at (`kernels::checks::wait_at`). Opens when dropped, so that a failed assertion does not leave a
+/// handler waiting.
+pub struct Gate<'n> {
+    node: &'n Node,
+    buffer: Buffer<u32>,
+}
+
+impl<'n> Gate<'n> {
+    /// Closed.
+    pub fn new(node: &'n Node) -> Self {
+        Self { node, buffer: node.buffer(&[0; 32]).expect("the heap has room") }
+    }
+
+    /// What the handler takes.
+    pub fn ptr(&self) -> BufferPtr<u32> {
+        self.buffer.ptr()
+    }
+
+    /// Lets every call through, those that come later too.
+    pub fn open(&self) {
+        if let Ok(words) = self.node.words(self.ptr())
+            && let Some(word) = words.get(0)
+        {
+            word.publish(1);
+        }
+    }
+
+    /// Waits until `count` calls have begun to wait here.
+    pub fn wait_for(&self, count: u32) {
+        until("a handler arrives at the gate", || {
+            let words = self.node.words(self.ptr()).expect("the gate is alive");
+            words.get(16).is_some_and(|word| word.observe() >= count)
+        });
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        self.open();
+    }
+}

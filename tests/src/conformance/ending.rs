@@ -1,0 +1,328 @@
+//! Deadlines, cancellation, dropped results, futures: each call has exactly one outcome, and what nobody waits for leaves
+//! nothing behind.
+
+use super::{Gate, Log, Open, driven, is_loopback, options, until};
+use hamr::{CallError, CallOptions, Options, SubmitError};
+use hamr_kernels::bench::{empty, sum_4};
+use hamr_kernels::checks::{append, append_named, append_whenever, budget, echo, wait_at, wait_queued_at};
+use hamr_kernels::faults::{background, make_many, spin_until_cancelled};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_millis(20);
+
+fn is_deadline<E>(error: &CallError<E>) -> bool {
+    matches!(error, CallError::Deadline(_))
+}
+
+/// Short, long, queued, with buffers: dropped unread they run, and after a flush no cell and no memory is left.
+pub fn dropped_results_are_discarded(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let log = Log::new(&node, 2000);
+    for n in 0..500 {
+        drop(stream.offload(append::with(log.words(), n)).expect("sent"));
+        drop(stream.offload(append_named::with(log.ptr(), n)).expect("sent"));
+        drop(stream.offload(make_many::with(n)).expect("sent"));
+        drop(stream.offload(append_whenever::with(log.words(), n)).expect("sent"));
+    }
+    // Some were answered already when they were dropped, some had their turn only now.
+    let answered = stream.offload(echo::with(1u64)).expect("sent");
+    until("it is answered", || {
+        let _ = node.ping();
+        answered.test()
+    });
+    drop(answered);
+    stream.flush().expect("all ran");
+    assert_eq!(stream.outstanding(), 0);
+    assert_eq!(node.live_buffers(), 1, "only the log");
+    assert_eq!(log.entries(&node).len(), 1500);
+    drop(log);
+    assert_eq!((node.live_buffers(), node.free_bytes()), (0, node.info().heap));
+}
+
+/// The call is given up, its late answer is discarded, and the memory it names is free when that answer has come.
+pub fn deadline_of_a_pending(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let call = stream.offload_with(wait_at::with(gate.ptr(), 1), CallOptions::deadline(SOON)).expect("sent");
+        gate.wait_for(1);
+        let begin = Instant::now();
+        let error = call.get().expect_err("the gate is shut");
+        assert!(is_deadline(&error), "{error:?}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+        let said = error.to_string();
+        assert!(said.contains("wait_at") && said.contains("deadline") && said.contains(&node.info().name), "{said}");
+        assert_eq!(stream.outstanding(), 1, "its cell waits for the answer");
+        let later = stream.offload(echo::with(7u64)).expect("sent");
+        assert!(!later.test(), "the device is still at the gate");
+        gate.open();
+        assert_eq!(later.get().expect("later calls are fine"), 7);
+        stream.flush().expect("all ran");
+        assert_eq!(stream.outstanding(), 0);
+    });
+    drop(gate);
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// The same for a call that was waited for: the hot line is busy until the late answer, the stream works all the same.
+pub fn deadline_of_a_sync_call(open: Open) {
+    let node = open(options());
+    let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    let gate = Gate::new(&node);
+    let log = Log::new(&node, 100);
+    driven(&node, || {
+        let block = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        let error = stream.sync_with(append_named::with(log.ptr(), 0), CallOptions::deadline(SOON)).expect_err("late");
+        assert!(is_deadline(&error), "{error:?}");
+        assert!(matches!(node.put(&[1], log.ptr()), Err(hamr::Error::Buffer { .. })), "the call still names it");
+        let behind: Vec<_> = (1..10).map(|n| stream.offload(append::with(log.words(), n)).expect("sent")).collect();
+        let error = stream.sync_with(append::with(log.words(), 10), CallOptions::deadline(SOON)).expect_err("late too");
+        assert!(is_deadline(&error), "{error:?}");
+        gate.open();
+        assert_eq!(stream.sync(append::with(log.words(), 11)).expect("works again"), 11);
+        for (n, behind) in (1..).zip(behind) {
+            assert_eq!(behind.get().expect("runs"), n);
+        }
+        assert_eq!(block.get().expect("runs"), 1);
+        stream.flush().expect("all ran");
+    });
+    assert_eq!(log.entries(&node), (0..12).collect::<Vec<_>>(), "calls that were given up run in their order");
+    drop((log, gate));
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// A full ring is waited for until the deadline; nothing is sent then.
+pub fn deadline_while_submitting(open: Open) {
+    let node = open(Options { ring: 4, tickets: 1, ..options() });
+    let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    let gate = Gate::new(&node);
+    let log = Log::new(&node, 100);
+    driven(&node, || {
+        let block = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        let pending: Vec<_> = (0..4).map(|n| stream.offload(append::with(log.words(), n)).expect("sent")).collect();
+        let error = stream.offload_with(append_named::with(log.ptr(), 9), CallOptions::deadline(SOON)).err();
+        assert!(matches!(error, Some(SubmitError::Deadline { .. })), "{error:?}");
+        assert!(node.put(&[0u64; 0], log.ptr()).is_ok(), "a call that was not sent holds nothing");
+        gate.open();
+        for (n, pending) in (0..).zip(pending) {
+            assert_eq!(pending.get().expect("runs"), n);
+        }
+        block.get().expect("runs");
+        for n in 0..3 {
+            assert_eq!(stream.sync(background::with(n)).expect("the ticket is free"), 3 * n);
+        }
+    });
+    assert_eq!(log.entries(&node), [0, 1, 2, 3]);
+}
+
+/// A limit given when reading, not when calling.
+pub fn get_within(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        let second = stream.offload(echo::with(2u64)).expect("sent");
+        assert!(is_deadline(&call.get_within(SOON).expect_err("the gate is shut")));
+        assert!(is_deadline(&second.get_within(Duration::ZERO).expect_err("it is behind the gate")));
+        gate.open();
+        let third = stream.offload(echo::with(3u64)).expect("sent");
+        assert_eq!(third.get_within(Duration::from_secs(20)).expect("runs"), 3);
+        stream.flush().expect("all ran");
+        assert_eq!(stream.outstanding(), 0);
+    });
+}
+
+/// The budget travels with the call, on every path.
+pub fn the_device_knows_the_deadline(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let limit = CallOptions::deadline(Duration::from_micros(12_345_678));
+    assert_eq!(stream.sync(budget::with()).expect("runs"), 0);
+    assert_eq!(stream.sync_with(budget::with(), limit).expect("runs"), 12_345_678);
+    assert_eq!(stream.offload_with(budget::with(), limit).expect("sent").get().expect("runs"), 12_345_678);
+    assert_eq!(node.offload_with(budget::with(), limit).expect("sent").get().expect("runs"), 12_345_678);
+    let ages = CallOptions::deadline(Duration::from_secs(1 << 30));
+    assert_eq!(stream.sync_with(budget::with(), ages).expect("runs"), u32::MAX, "cut, not wrapped");
+}
+
+/// Cancelled while it waits its turn: it never runs.
+pub fn cancel_before_it_runs(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    let log = Log::new(&node, 10);
+    driven(&node, || {
+        let block = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        let plain = stream.offload(append::with(log.words(), 1)).expect("sent");
+        let named = stream.offload(append_named::with(log.ptr(), 2)).expect("sent");
+        let kept = stream.offload(append::with(log.words(), 3)).expect("sent");
+        plain.cancel();
+        named.cancel();
+        named.cancel();
+        gate.open();
+        let error = plain.get().expect_err("cancelled");
+        assert!(matches!(error, CallError::Cancelled(_)), "{error:?}");
+        assert!(error.to_string().contains("append"), "{error}");
+        assert!(matches!(named.get(), Err(CallError::Cancelled(_))));
+        assert_eq!(kept.get().expect("runs"), 0);
+        block.get().expect("was not cancelled");
+    });
+    assert_eq!(log.entries(&node), [3]);
+}
+
+/// Cancelled while it runs: a handler that asks returns early.
+pub fn cancel_while_it_runs(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        assert!(!call.test());
+        call.cancel();
+        assert!(matches!(call.get(), Err(CallError::Cancelled(_))));
+        let spin = stream.offload(spin_until_cancelled::with(u64::MAX)).expect("sent");
+        spin.cancel();
+        assert!(matches!(spin.get(), Err(CallError::Cancelled(_))));
+        assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the next call works"), 10);
+    });
+}
+
+/// A queued call is cancelled in its side line, before and while it runs.
+pub fn cancel_a_queued_call(open: Open) {
+    let node = open(options());
+    let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    let gate = Gate::new(&node);
+    let log = Log::new(&node, 10);
+    driven(&node, || {
+        let running = stream.offload(wait_queued_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        let waiting = other.offload(append_whenever::with(log.words(), 1)).expect("sent");
+        waiting.cancel();
+        running.cancel();
+        assert!(matches!(running.get(), Err(CallError::Cancelled(_))));
+        assert!(matches!(waiting.get(), Err(CallError::Cancelled(_))));
+        for n in 0..20 {
+            assert_eq!(other.sync(background::with(n)).expect("its ticket is free again"), 3 * n);
+            assert_eq!(stream.sync(background::with(n)).expect("its ticket is free again"), 3 * n);
+        }
+    });
+    assert_eq!(log.entries(&node), [0u64; 0]);
+}
+
+/// Too late: the value stands.
+pub fn cancel_after_it_ran(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    for n in 0..20u64 {
+        let (plain, queued) = (stream.offload(echo::with(n)), stream.offload(background::with(n)));
+        let (plain, queued) = (plain.expect("sent"), queued.expect("sent"));
+        stream.flush().expect("both ran");
+        assert!(plain.test() && queued.test());
+        plain.cancel();
+        queued.cancel();
+        assert_eq!((plain.get().expect("it ran"), queued.get().expect("it ran")), (n, 3 * n));
+        assert_eq!(stream.sync(echo::with(n)).expect("the next call is another one"), n);
+        assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("and the next"), n);
+    }
+}
+
+/// Cancelling a short call says nothing about a queued one that was submitted around it.
+pub fn cancel_hits_one_call_only(open: Open) {
+    let node = open(Options { tickets: 2, ..options() });
+    let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    for _ in 0..20 {
+        let gate = Gate::new(&node);
+        driven(&node, || {
+            // Cells that were used before carry what their last call left in them.
+            drop((0..4u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect::<Vec<_>>());
+            stream.flush().expect("all ran");
+            let block = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+            gate.wait_for(1);
+            let queued: Vec<_> = (0..2).map(|n| stream.offload(background::with(n)).expect("sent")).collect();
+            let plain: Vec<_> = (0..4u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+            plain.iter().for_each(|p| p.cancel());
+            gate.open();
+            for plain in plain {
+                assert!(matches!(plain.get(), Err(CallError::Cancelled(_))));
+            }
+            for (n, queued) in (0..).zip(queued) {
+                assert_eq!(queued.get().expect("nobody cancelled it"), 3 * n);
+            }
+            block.get().expect("runs");
+        });
+    }
+}
+
+/// A pending result is a future.
+pub fn futures(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let shared = node.shared_stream().expect("a stream is free");
+    for n in 0..100u64 {
+        assert_eq!(pollster::block_on(stream.offload(echo::with(n)).expect("sent")).expect("runs"), n);
+        assert_eq!(pollster::block_on(shared.offload(echo::with(n)).expect("sent")).expect("runs"), n);
+    }
+    assert_eq!(pollster::block_on(node.offload(background::with(5)).expect("sent")).expect("runs"), 15);
+    let long = pollster::block_on(stream.offload(make_many::with(5)).expect("sent")).expect("runs");
+    assert_eq!(long[1023], 5 + 1023);
+    // Polled once too often: an answer, not a panic and not somebody else's result.
+    let mut done = stream.offload(echo::with(1u64)).expect("sent");
+    assert_eq!(pollster::block_on(&mut done).expect("runs"), 1);
+    assert!(matches!(pollster::block_on(&mut done), Err(CallError::Corrupt(..))));
+    assert_eq!(stream.outstanding(), 0);
+}
+
+/// Many at once in one task, finished in any order.
+pub fn futures_join(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let mut futures: Vec<_> = (0..200u64).map(|n| Some(stream.offload(echo::with(n)).expect("sent"))).collect();
+    let mut results = vec![None; futures.len()];
+    let joined = std::future::poll_fn(|task| {
+        // From the back, so that the order of polling is not the order of finishing.
+        for (future, result) in futures.iter_mut().zip(&mut results).rev() {
+            if let Some(running) = future
+                && let Poll::Ready(value) = Pin::new(running).poll(task)
+            {
+                *result = Some(value.expect("runs"));
+                *future = None;
+            }
+        }
+        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    });
+    pollster::block_on(joined);
+    assert!(results.iter().zip(0..).all(|(result, n)| *result == Some(n)));
+    assert_eq!(stream.outstanding(), 0);
+}
+
+/// Awaiting honours the call's deadline, and the device's default one.
+pub fn futures_have_deadlines(open: Open) {
+    let node = open(Options { deadline: Some(Duration::from_millis(100)), ..options() });
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    // Here the test itself keeps a loopback device away from the gate: it would stay in there.
+    if is_loopback(&node) {
+        let call = stream.offload_with(empty::with(), CallOptions::deadline(Duration::ZERO)).expect("sent");
+        assert!(is_deadline(&pollster::block_on(call).expect_err("no time at all")));
+        return;
+    }
+    let call = stream.offload_with(wait_at::with(gate.ptr(), 1), CallOptions::deadline(SOON)).expect("sent");
+    assert!(is_deadline(&pollster::block_on(call).expect_err("the gate is shut")));
+    let call = stream.offload(echo::with(1u64)).expect("sent");
+    let begin = Instant::now();
+    assert!(is_deadline(&pollster::block_on(call).expect_err("the default one")));
+    assert!(begin.elapsed() >= Duration::from_millis(99));
+    gate.open();
+    assert_eq!(pollster::block_on(stream.offload(echo::with(2u64)).expect("sent")).expect("runs"), 2);
+}

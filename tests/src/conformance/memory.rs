@@ -1,0 +1,304 @@
+//! Buffers and transfers.
+
+use super::{Gate, Log, Open, driven, options, refusal};
+use hamr::{BufferError, Error, Node, Options, SubmitError};
+use hamr_comm::BufferPtr;
+use hamr_kernels::bench::empty;
+use hamr_kernels::checks::{append, append_named, increment_after, wait_at};
+use hamr_kernels::demo::{axpy, dot_f64, fill};
+
+fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
+    match outcome {
+        Err(Error::Buffer { why, .. }) => why,
+        other => panic!("expected a buffer error, got {other:?}"),
+    }
+}
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
+}
+
+/// Every size from nothing to a megabyte, byte for byte.
+pub fn there_and_back(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    for len in [0, 1, 8, 63, 64, 65, 4095, 4096, 1 << 20] {
+        let (first, second) = (pattern(len, 0), pattern(len, 0xFF));
+        let buffer = node.buffer(&first).expect("room");
+        assert_eq!((buffer.len(), buffer.bytes(), buffer.is_empty()), (len, len as u64, len == 0));
+        assert_eq!(node.read(buffer.ptr()).expect("reads"), first, "{len} bytes");
+        stream.put(&second, buffer.ptr()).expect("writes");
+        let mut back = vec![0; len];
+        stream.get(buffer.ptr(), &mut back).expect("reads");
+        assert_eq!(back, second, "{len} bytes");
+        // Fewer than there are: the front.
+        node.put(&first[..len / 2], buffer.ptr()).expect("writes");
+        node.get(buffer.ptr(), &mut back).expect("reads");
+        assert_eq!((&back[..len / 2], &back[len / 2..]), (&first[..len / 2], &second[len / 2..]));
+    }
+    assert_eq!((node.live_buffers(), node.free_bytes()), (0, 8 << 20));
+    let (x, y) = (node.buffer(&[1.0, 2.0, 3.0]).expect("room"), node.buffer(&[4.0, 5.0, 6.0]).expect("room"));
+    assert_eq!(node.sync(dot_f64::with(x.ptr(), y.ptr())).expect("runs"), 32.0);
+    node.sync(axpy::with(2.0, x.ptr(), y.ptr())).expect("runs");
+    assert_eq!(node.read(y.ptr()).expect("reads"), [6.0, 9.0, 12.0]);
+}
+
+/// Parts of a buffer, for transfers and for handlers.
+pub fn slices(open: Open) {
+    let node = open(options());
+    let numbers: Vec<u32> = (0..1000).collect();
+    let buffer = node.buffer(&numbers).expect("room");
+    let part = |range| buffer.ptr().slice(range).expect("inside");
+    assert_eq!(node.read(part(10..13)).expect("reads"), [10, 11, 12]);
+    assert_eq!(node.read(part(1000..1000)).expect("reads"), [0u32; 0]);
+    assert!(buffer.ptr().slice(999..1001).is_none() && buffer.ptr().slice(1001..1001).is_none());
+    node.put(&[7, 8], part(998..1000)).expect("writes");
+    node.sync(fill::with(5u32, part(1..3))).expect("runs");
+    // A slice of a slice counts from the slice.
+    let inner = part(500..600).slice(50..60).expect("inside");
+    node.sync(fill::with(9u32, inner)).expect("runs");
+    let mut expected = numbers;
+    expected[1..3].fill(5);
+    expected[550..560].fill(9);
+    expected[998..].copy_from_slice(&[7, 8]);
+    assert_eq!(node.read(buffer.ptr()).expect("reads"), expected);
+}
+
+/// From buffer to buffer, also within one.
+pub fn copies(open: Open) {
+    let node = open(options());
+    for len in [0, 1, 8, 63, 64, 4096, 1 << 20] {
+        let data = pattern(len, 3);
+        let (from, to) = (node.buffer(&data).expect("room"), node.buffer(&vec![0u8; len]).expect("room"));
+        node.copy(from.ptr(), to.ptr()).expect("copies");
+        assert_eq!(node.read(to.ptr()).expect("reads"), data, "{len} bytes");
+    }
+    let buffer = node.buffer(&[1u64, 2, 3, 4, 5, 6]).expect("room");
+    let part = |range| buffer.ptr().slice(range).expect("inside");
+    node.copy(part(0..4), part(2..6)).expect("ranges may overlap");
+    assert_eq!(node.read(buffer.ptr()).expect("reads"), [1, 2, 1, 2, 3, 4]);
+    node.copy(part(2..6), part(0..4)).expect("either way");
+    assert_eq!(node.read(buffer.ptr()).expect("reads"), [1, 2, 3, 4, 3, 4]);
+    let refused = why(node.copy(part(0..3), part(0..2)));
+    assert!(matches!(refused, BufferError::Overrun { wanted: 24, has: 16 }), "{refused:?}");
+}
+
+/// More than the buffer holds is refused, and nothing is written.
+pub fn overruns(open: Open) {
+    let node = open(options());
+    let (buffer, neighbour) = (node.buffer(&[1u32; 16]).expect("room"), node.buffer(&[2u32; 16]).expect("room"));
+    let refused = why(node.put(&[9; 17], buffer.ptr()));
+    assert_eq!(refused, BufferError::Overrun { wanted: 68, has: 64 });
+    assert_eq!(why(node.get(buffer.ptr(), &mut [0; 17])), refused);
+    let slice = buffer.ptr().slice(8..12).expect("inside");
+    assert_eq!(why(node.put(&[9; 5], slice)), BufferError::Overrun { wanted: 20, has: 16 }, "the slice's end counts");
+    // A pointer that claims more than its allocation.
+    let mut parts = buffer.ptr().parts();
+    parts.len = 32;
+    let forged = BufferPtr::<u32>::from_wire(hamr_comm::abi::buffer::WireBuffer::pack(parts));
+    assert!(matches!(why(node.read(forged)), BufferError::Overrun { .. }));
+    let error = refusal(node.sync(fill::with(3u32, forged)).expect_err("refused before it is sent"));
+    assert!(matches!(error, SubmitError::Buffer { .. }), "{error:?}");
+    assert_eq!(node.read(buffer.ptr()).expect("reads"), [1; 16]);
+    assert_eq!(node.read(neighbour.ptr()).expect("reads"), [2; 16]);
+}
+
+/// A pointer outlives its buffer as a value that everybody refuses, also when the memory has a new owner.
+pub fn freed_pointers(open: Open) {
+    let node = open(Options { max_buffers: 1, ..options() });
+    let old = node.buffer(&[1u32, 2, 3]).expect("room").ptr();
+    for _ in 0..2 {
+        assert!(matches!(why(node.put(&[9], old)), BufferError::Freed { .. }));
+        assert!(matches!(why(node.read(old)), BufferError::Freed { .. }));
+        assert!(matches!(why(node.copy(old, old)), BufferError::Freed { .. }));
+        assert!(node.words(old).is_err());
+        let sync = refusal(node.sync(fill::with(9u32, old)).expect_err("freed"));
+        let offload = node.offload(fill::with(9u32, old)).err().expect("freed");
+        for error in [sync, offload] {
+            assert!(matches!(error, SubmitError::Buffer { why: BufferError::Freed { .. }, .. }), "{error:?}");
+        }
+        // The only record there is, with the same memory: another generation.
+        let new = node.buffer(&[4u32, 5, 6]).expect("room");
+        assert!(matches!(why(node.put(&[9], old)), BufferError::Freed { .. }));
+        assert_eq!(node.read(new.ptr()).expect("reads"), [4, 5, 6]);
+    }
+}
+
+/// Another device's pointer is refused by name.
+pub fn foreign_pointers(open: Open) {
+    // One runtime numbers its devices; two functions that open may have a runtime each, so the second device opened is
+    // made to differ.
+    let (one, other) = (open(options()), open(options()));
+    if one.info().node == other.info().node {
+        return;
+    }
+    let theirs = other.buffer(&[1u32; 4]).expect("room");
+    let ours = one.buffer(&[2u32; 4]).expect("room");
+    let expected = BufferError::Foreign { owner: other.info().node, here: one.info().node };
+    assert_eq!(why(one.put(&[9], theirs.ptr())), expected);
+    assert_eq!(why(one.read(theirs.ptr())), expected);
+    assert_eq!(why(one.copy(ours.ptr(), theirs.ptr())), expected);
+    let error = refusal(one.sync(fill::with(9u32, theirs.ptr())).expect_err("foreign"));
+    assert!(matches!(&error, SubmitError::Buffer { why, .. } if *why == expected), "{error:?}");
+    assert!(error.to_string().contains("belongs to node"), "{error}");
+    assert_eq!(other.read(theirs.ptr()).expect("reads"), [1; 4]);
+}
+
+/// A buffer that a call in flight names is left alone by transfers that are not ordered with the call.
+pub fn busy_buffers(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    let (data, free) = (node.buffer(&[1u64; 8]).expect("room"), node.buffer(&[5u64; 8]).expect("room"));
+    driven(&node, || {
+        let call = stream.offload(increment_after::with(gate.ptr(), data.ptr())).expect("sent");
+        gate.wait_for(1);
+        let slice = data.ptr().slice(0..1).expect("inside");
+        assert_eq!(why(node.put(&[9; 8], data.ptr())), BufferError::Busy);
+        assert_eq!(why(node.put(&[9], slice)), BufferError::Busy, "no part of it either");
+        assert_eq!(why(node.read(data.ptr())), BufferError::Busy);
+        assert_eq!(why(node.copy(free.ptr(), data.ptr())), BufferError::Busy);
+        assert_eq!(why(node.copy(data.ptr(), free.ptr())), BufferError::Busy);
+        node.put(&[6; 8], free.ptr()).expect("nobody names this one");
+        gate.open();
+        assert_eq!(call.get().expect("runs"), 16);
+    });
+    node.put(&[3; 8], data.ptr()).expect("answered");
+    assert_eq!(node.read(data.ptr()).expect("reads"), [3; 8]);
+}
+
+/// A stream's own transfers wait for its calls instead.
+pub fn ordered_transfers(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    gate.open();
+    let data = node.buffer(&[0u64; 4]).expect("room");
+    for n in 0..100u64 {
+        stream.put(&[n; 4], data.ptr()).expect("waits for the last call");
+        let call = stream.offload(increment_after::with(gate.ptr(), data.ptr())).expect("sent");
+        let mut seen = [0; 4];
+        stream.get(data.ptr(), &mut seen).expect("waits for the call");
+        assert_eq!(seen, [n + 1; 4]);
+        drop(call);
+        stream.send(increment_after::with(gate.ptr(), data.ptr())).expect("sent");
+    }
+    // Calls of another stream are not this one's to wait for.
+    let (other, shut) = (node.stream().expect("a stream is free"), Gate::new(&node));
+    stream.flush().expect("all ran");
+    driven(&node, || {
+        let call = other.offload(increment_after::with(shut.ptr(), data.ptr())).expect("sent");
+        shut.wait_for(1);
+        assert_eq!(why(stream.put(&[0; 4], data.ptr())), BufferError::Busy);
+        shut.open();
+        call.get().expect("runs");
+    });
+}
+
+/// A buffer dropped while a call names it stays where it is until the answer.
+pub fn dropped_while_named(open: Open) {
+    const ALL: usize = 1 << 20;
+    let node = open(Options { heap: ALL as u64, ..options() });
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    let rest = (node.free_bytes() / 8) as usize;
+    driven(&node, || {
+        let data = node.buffer(&vec![1u64; rest]).expect("all that is left");
+        let old = data.ptr();
+        let call = stream.offload(increment_after::with(gate.ptr(), old)).expect("sent");
+        gate.wait_for(1);
+        drop(data);
+        assert_eq!((node.live_buffers(), node.free_bytes()), (2, 0));
+        match node.allocate::<u64>(1) {
+            Err(Error::OutOfMemory { free: 0, deferred, .. }) => assert_eq!(deferred, rest as u64 * 8),
+            other => panic!("the memory is not free before the answer: {other:?}"),
+        }
+        assert!(node.read(old).is_err(), "its owner has let go");
+        assert!(stream.offload(append_named::with(old, 1)).is_err(), "no new call may name it");
+        gate.open();
+        assert_eq!(call.get().expect("runs undisturbed"), 2 * rest as u64);
+        assert_eq!((node.live_buffers(), node.free_bytes()), (1, rest as u64 * 8));
+        node.allocate::<u64>(rest).expect("now it is free");
+    });
+}
+
+/// The error says what is free and which option gives more.
+pub fn out_of_memory(open: Open) {
+    let node = open(Options { heap: 1 << 20, ..options() });
+    let whole = node.allocate::<u8>(1 << 20).expect("the whole heap");
+    let error = node.allocate::<u8>(1).expect_err("nothing is left");
+    assert!(matches!(error, Error::OutOfMemory { wanted: 1, free: 0, total: 0x10_0000, .. }), "{error:?}");
+    assert!(error.to_string().contains("Options::heap"), "{error}");
+    drop(whole);
+    for len in [(1 << 20) + 1, 1 << 40, usize::MAX / 8, usize::MAX] {
+        assert!(matches!(node.allocate::<u64>(len), Err(Error::OutOfMemory { .. })), "{len} elements");
+    }
+    let pieces: Vec<_> = (0..16).map(|_| node.allocate::<u8>(1 << 16).expect("sixteen pieces fit")).collect();
+    assert_eq!(node.free_bytes(), 0);
+    // A call that needs memory for its reply says so too, and holds nothing.
+    let error = refusal(node.sync(hamr_kernels::faults::make_many::with(1)).expect_err("no room for the reply"));
+    assert!(matches!(error, SubmitError::NoRoom { .. }), "{error:?}");
+    drop(pieces);
+    assert_eq!(node.free_bytes(), 1 << 20, "no fragments are left");
+    node.allocate::<u8>(1 << 20).expect("in one piece again");
+}
+
+/// Records run out before memory does.
+pub fn too_many_buffers(open: Open) {
+    let node = open(Options { max_buffers: 4, ..options() });
+    let buffers: Vec<_> = (0..4).map(|n| node.buffer(&[n]).expect("four records")).collect();
+    let error = node.buffer(&[5]).expect_err("there is no fifth");
+    assert!(matches!(error, Error::TooManyBuffers { limit: 4, .. }), "{error:?}");
+    assert!(error.to_string().contains("Options::max_buffers"), "{error}");
+    for (n, buffer) in buffers.iter().enumerate() {
+        assert_eq!(node.read(buffer.ptr()).expect("reads"), [n as i32]);
+    }
+    drop(buffers);
+    node.buffer(&[5]).expect("records come back");
+}
+
+/// Transfers that borrow, and the errors of those that nobody waited for.
+pub fn scopes(open: Open) {
+    let node = open(options());
+    let (x, y) = (node.buffer(&[0u32; 4]).expect("room"), node.buffer(&[7u32; 4]).expect("room"));
+    let (from, mut to) = ([1, 2, 3, 4], [0; 4]);
+    let answer = node.scope(|s| {
+        let put = s.put(&from, x.ptr());
+        let get = s.get(y.ptr(), &mut to);
+        assert!(put.test());
+        put.wait().expect("writes");
+        get.wait().expect("reads");
+        42
+    });
+    assert_eq!(answer.expect("both were complete"), 42);
+    assert_eq!((to, node.read(x.ptr()).expect("reads")), ([7; 4], from.to_vec()));
+    let long = [0; 5];
+    let error = node.scope(|s| drop(s.put(&long, x.ptr()))).expect_err("nobody waited for its error");
+    assert!(matches!(error, Error::Buffer { why: BufferError::Overrun { .. }, .. }), "{error:?}");
+    node.scope(|s| assert!(s.put(&long, x.ptr()).wait().is_err())).expect("this error was waited for");
+}
+
+/// Many short-lived buffers: records, generations and memory come round.
+pub fn records_are_reused(open: Open) {
+    let node = open(Options { max_buffers: 3, heap: 64 << 10, ..options() });
+    let log = Log::new(&node, 2000);
+    for n in 0..2000u64 {
+        let (a, b) = (node.buffer(&[n; 8]).expect("room"), node.allocate::<u8>(1000 + n as usize % 1000).expect("room"));
+        if n % 8 == 0 {
+            node.sync(fill::with(n + 1, a.ptr())).expect("runs");
+            assert_eq!(node.read(a.ptr()).expect("reads"), [n + 1; 8]);
+        }
+        drop(a);
+        drop(b);
+    }
+    node.sync(append::with(log.words(), 1)).expect("runs");
+    node.sync(empty::with()).expect("runs");
+    still_there(&node, &log);
+}
+
+fn still_there(node: &Node, log: &Log) {
+    assert_eq!(log.entries(node), [1]);
+    let gate = Gate::new(node);
+    gate.open();
+    assert_eq!(node.sync(wait_at::with(gate.ptr(), 3)).expect("runs"), 3);
+}

@@ -1,0 +1,182 @@
+//! Calls that end otherwise than with their value; the next call always works.
+
+use super::{Log, Open, is_loopback, options, refusal};
+use hamr::{CallError, FaultReport, Node, SubmitError};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::NodeId;
+use hamr_comm::abi::status::Status;
+use hamr_kernels::bench::{empty, sum_4};
+use hamr_kernels::checks::{alias, append, append_named, append_queued, refuse_at_length};
+use hamr_kernels::demo::node_of_device;
+use hamr_kernels::faults::{DivideError, bump, divide, panics};
+
+fn fault<E: std::fmt::Debug>(error: CallError<E>) -> FaultReport {
+    match error {
+        CallError::Fault(report) => *report,
+        other => panic!("expected a fault, got {other}"),
+    }
+}
+
+fn still_works(node: &Node) {
+    assert_eq!(node.sync(sum_4::with(1, 2, 3, 4)).expect("the next call works"), 10);
+}
+
+/// A handler's own error arrives as the value it is, short or long.
+pub fn own_errors(open: Open) {
+    let node = open(options());
+    assert_eq!(node.sync(divide::with(7, 2)).expect("divides"), 3);
+    let error = node.sync(divide::with(7, 0)).expect_err("divides by zero");
+    assert!(matches!(error, CallError::Handler(DivideError::ByZero { dividend: 7 })), "{error:?}");
+    let error = node.offload(divide::with(i64::MIN, -1)).expect("sent").get().expect_err("overflows");
+    assert!(matches!(error, CallError::Handler(DivideError::Overflow)), "{error:?}");
+    let why = heapless::String::try_from("sixty-four letters are longer than the line of a message holds..").expect("64");
+    let error = node.sync(refuse_at_length::with(why.clone())).expect_err("refuses");
+    assert!(matches!(&error, CallError::Handler(said) if *said == why), "{error:?}");
+    still_works(&node);
+}
+
+/// Buffers that the device cannot use: the fault says which, nothing is touched.
+pub fn bad_buffers(open: Open) {
+    let node = open(options());
+    let log = Log::new(&node, 1);
+    let bytes = node.buffer(&[0u8; 100]).expect("room");
+    let forged = |off, len, node| WireBuffer::pack(BufferParts { off, index: 0, len, generation: 0, node }).words();
+    let own = log.ptr().node();
+    let foreign = NodeId(own.0 + 1);
+    for (words, says) in [
+        (forged(8 << 20, 2, own), "buffer ends at byte"),
+        (forged(0, WireBuffer::MAX_LEN - 1, own), "buffer ends at byte"),
+        (forged(4, 2, own), "not a whole number of elements"),
+        (forged(0, 2, foreign), "buffer of node"),
+    ] {
+        let report = fault(node.sync(append::with(words, 1)).expect_err("not a usable buffer"));
+        assert_eq!(report.status, Status::BAD_BUFFER);
+        assert!(report.to_string().contains(says), "{report}");
+        assert_eq!((report.site.handler, &*report.site.device), (<append as hamr_comm::Handler>::NAME, &*node.info().name));
+    }
+    // Two views of one buffer, one of them written.
+    let half = bytes.ptr().slice(50..100).expect("inside");
+    let report = fault(node.sync(alias::with(bytes.ptr(), half)).expect_err("they overlap"));
+    assert!(report.to_string().contains("overlap"), "{report}");
+    node.sync(alias::with(bytes.ptr().slice(0..50).expect("inside"), half)).expect("they do not");
+    // A handler's own complaint.
+    node.sync(append_named::with(log.ptr(), 1)).expect("there is room for one");
+    let report = fault(node.sync(append_named::with(log.ptr(), 2)).expect_err("the log is full"));
+    assert_eq!((report.status, &*report.text), (Status::FAILED, "a full log"));
+    still_works(&node);
+}
+
+/// A panic ends its own call, with its message; where the device knows, with file and line.
+pub fn a_panic(open: Open) {
+    let node = open(options());
+    let say = |report: FaultReport, n: u32| {
+        assert_eq!(report.status, Status::PANIC);
+        assert!(report.text.contains(&format!("asked to panic with {n}")), "{report}");
+        if !is_loopback(&node) {
+            assert!(report.text.contains("faults.rs:"), "{report}");
+        }
+    };
+    say(fault(node.sync(panics::with(17)).expect_err("panics")), 17);
+    still_works(&node);
+    say(fault(node.offload(panics::with(18)).expect("sent").get().expect_err("panics")), 18);
+    assert_eq!(node.sync(panics::with(u32::MAX)).expect("does not panic"), u32::MAX);
+    still_works(&node);
+}
+
+/// Each panic costs one call, not a piece of the device: two hundred in a row, waited for one by one and all at once.
+pub fn many_panics(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    for n in 0..200 {
+        let report = fault(stream.sync(panics::with(n)).expect_err("panics"));
+        assert!(report.text.contains(&format!("with {n}")), "{report}");
+    }
+    still_works(&node);
+    let pending: Vec<_> = (0..200).map(|n| stream.offload(panics::with(n)).expect("sent")).collect();
+    for (n, pending) in pending.into_iter().enumerate() {
+        let report = fault(pending.get().expect_err("panics"));
+        assert!(report.text.contains(&format!("with {n}")), "{report}");
+    }
+    still_works(&node);
+    assert_eq!(stream.outstanding(), 0);
+}
+
+/// Panics between other calls of several streams, some queued: everybody else's calls have their own outcomes.
+pub fn panics_everywhere(open: Open) {
+    let node = open(options());
+    let log = Log::new(&node, 400);
+    let streams: Vec<_> = (0..3).map(|_| node.stream().expect("a stream is free")).collect();
+    let mut good = Vec::new();
+    let mut bad = Vec::new();
+    for n in 0..100 {
+        for stream in &streams {
+            bad.push(stream.offload(panics::with(n)).expect("sent"));
+            good.push(stream.offload(append_queued::with(log.words(), u64::from(n))).expect("sent"));
+        }
+    }
+    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.get().expect("appends")).collect();
+    assert_eq!(places.len(), 300, "every call had a place of its own");
+    for pending in bad {
+        assert_eq!(fault(pending.get().expect_err("panics")).status, Status::PANIC);
+    }
+    assert_eq!(log.entries(&node).len(), 300);
+}
+
+/// A resource that a call held when it panicked is reported, not used half-changed.
+pub fn poisoned_resource(open: Open) {
+    let node = open(options());
+    // A loopback device shares its statics with the other tests of this process.
+    if is_loopback(&node) {
+        return;
+    }
+    let before = node.sync(bump::with(1, false)).expect("free");
+    assert_eq!(node.sync(bump::with(2, false)).expect("free"), before + 2);
+    assert_eq!(fault(node.sync(bump::with(1, true)).expect_err("panics")).status, Status::PANIC);
+    for _ in 0..3 {
+        let report = fault(node.sync(bump::with(1, false)).expect_err("left behind"));
+        assert_eq!(report.status, Status::POISONED);
+        assert!(report.to_string().contains("poisoned"), "{report}");
+    }
+    still_works(&node);
+}
+
+/// `#[offload(device)]`: an image runs it; a loopback device is built as a host and says that it holds no body.
+pub fn body_on_one_side(open: Open) {
+    let node = open(options());
+    let outcome = node.sync(node_of_device::with());
+    if is_loopback(&node) {
+        let error = outcome.expect_err("no body here");
+        let said = error.to_string();
+        assert!(said.contains("node_of_device") && said.contains("feature `device`"), "{said}");
+        assert!(matches!(refusal(error), SubmitError::NoBody { .. }));
+    } else {
+        assert_eq!(outcome.expect("images hold the body"), node.info().node);
+    }
+    still_works(&node);
+}
+
+/// What the device says of itself agrees with what it does.
+pub fn ping_and_info(open: Open) {
+    let node = open(options());
+    let info = node.info();
+    assert_eq!((info.epoch, info.heap), (1, 8 << 20));
+    assert_eq!(info.handlers as usize, node.handlers().len());
+    assert!(info.window > info.heap && !info.board.is_empty() && !info.link.is_empty());
+    assert!(node.handlers().is_sorted_by_key(|h| h.key));
+    assert!(node.handlers().iter().any(|h| h.name == <empty as hamr_comm::Handler>::NAME && h.has_body()));
+    for _ in 0..10 {
+        assert!(node.ping().expect("serves") < std::time::Duration::from_secs(10));
+    }
+    assert!(node.is_alive());
+    // A pointer that names nothing is refused before anything is sent.
+    let nothing = BufferPtr::from_wire(WireBuffer::pack(BufferParts {
+        off: 0,
+        index: 12,
+        len: 2,
+        generation: 3,
+        node: NodeId(info.node),
+    }));
+    let error = refusal(node.sync(append_named::with(nothing, 1)).expect_err("no such buffer"));
+    assert!(matches!(error, SubmitError::Buffer { .. }), "{error:?}");
+}

@@ -1,0 +1,106 @@
+//! A device that is started again under its host.
+
+use super::{Gate, Log, Open, is_loopback, options};
+use hamr::{CallError, Node};
+use hamr_kernels::checks::{append, append_named, echo, wait_at};
+use hamr_kernels::faults::background;
+
+fn ended<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) {
+    match outcome {
+        Err(e @ (CallError::PeerReset(_) | CallError::DeviceLost(..))) => {
+            assert!(e.to_string().contains("hamr_kernels::"), "the handler is named: {e}");
+        }
+        other => panic!("expected the end of a life, got {other:?}"),
+    }
+}
+
+/// Keeps the device busy until it is stopped. A loopback device does nothing anyway unless somebody waits.
+fn block<'n>(node: &'n Node, stream: &hamr::Stream<'n>) -> Gate<'n> {
+    let gate = Gate::new(node);
+    if !is_loopback(node) {
+        drop(stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent"));
+        gate.wait_for(1);
+    }
+    gate
+}
+
+/// Every call in flight has one outcome, at every kind of stream, read before or after the new life began.
+pub fn outstanding_calls_end_once(open: Open) {
+    let node = open(options());
+    let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    let shared = node.shared_stream().expect("free");
+    let answered = stream.offload(echo::with(1u64)).expect("sent");
+    stream.flush().expect("it ran");
+    let gate = block(&node, &other);
+    let log = Log::new(&node, 100);
+    let plain: Vec<_> = (0..50).map(|n| stream.offload(append::with(log.words(), n)).expect("sent")).collect();
+    let named: Vec<_> = (0..20).map(|n| stream.offload(append_named::with(log.ptr(), n)).expect("sent")).collect();
+    let queued: Vec<_> = (0..5).map(|n| other.offload(background::with(n)).expect("sent")).collect();
+    let moved: Vec<_> = (0..20).map(|n| shared.offload(background::with(n / 5)).map(|p| (n, p))).take(5).collect();
+    stream.send(append::with(log.words(), 99)).expect("sent");
+    node.restart().expect("starts again");
+    drop(gate);
+    assert!(node.is_alive());
+    assert_eq!(answered.get().expect("it was answered in the life before"), 1);
+    plain.into_iter().for_each(|p| ended(p.get()));
+    queued.into_iter().for_each(|p| ended(pollster::block_on(p)));
+    for pending in moved {
+        let (_, pending) = pending.expect("sent");
+        std::thread::spawn(move || ended(pending.get())).join().expect("an end");
+    }
+    // These are dropped unread; the memory they name comes back all the same.
+    drop(named);
+    for stream in [&stream, &other] {
+        stream.flush().expect("nothing is left");
+        assert_eq!(stream.outstanding(), 0);
+    }
+    assert_eq!(log.entries(&node), [0u64; 0], "nothing of the old life runs in the new one");
+    drop(log);
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// Open streams and buffers are there afterwards.
+pub fn streams_and_buffers_go_on(open: Open) {
+    let node = open(options());
+    let (stream, shared) = (node.stream().expect("free"), node.shared_stream().expect("free"));
+    let data = node.buffer(&(0..1000u64).collect::<Vec<_>>()).expect("room");
+    assert_eq!(stream.sync(echo::with(1u64)).expect("runs"), 1);
+    let before = node.info();
+    node.restart().expect("starts again");
+    let after = node.info();
+    assert_eq!((before.epoch, after.epoch), (1, 2));
+    assert!(before.pid == 0 || before.pid != after.pid, "another process");
+    assert_eq!(node.read(data.ptr()).expect("reads"), (0..1000).collect::<Vec<_>>());
+    for n in 0..300u64 {
+        assert_eq!(stream.sync(echo::with(n)).expect("runs"), n);
+        assert_eq!(shared.sync(echo::with(n)).expect("runs"), n);
+        assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
+        assert_eq!(stream.offload(background::with(n)).expect("sent").get().expect("runs"), 3 * n);
+    }
+    node.sync(hamr_kernels::demo::fill::with(4u64, data.ptr())).expect("runs");
+    assert_eq!(node.read(data.ptr()).expect("reads"), [4; 1000]);
+    assert_eq!(node.stream().expect("a new one").sync(echo::with(5u64)).expect("runs"), 5);
+}
+
+/// Stopped and started many times, with calls in flight.
+pub fn again_and_again(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    for life in 1..=10u64 {
+        assert_eq!(u64::from(node.info().epoch), life);
+        assert_eq!(stream.sync(echo::with(life)).expect("runs"), life);
+        let gate = block(&node, &stream);
+        let pending: Vec<_> = (0..10u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+        if life % 2 == 0 {
+            node.stop();
+            assert!(!node.is_alive());
+            let error = stream.sync(echo::with(0u64)).expect_err("there is no device");
+            assert!(error.to_string().contains("stopped by this program"), "{error}");
+        }
+        node.restart().expect("starts again");
+        pending.into_iter().for_each(|p| ended(p.get()));
+        drop(gate);
+    }
+    stream.flush().expect("nothing is left");
+    assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
+}

@@ -1,0 +1,174 @@
+//! Streams and threads.
+
+use super::{Gate, Log, Open, driven, options, until};
+use hamr::{Error, Options, SharedStream};
+use hamr_kernels::bench::sum_4;
+use hamr_kernels::checks::{append, append_named, echo, wait_at};
+use hamr_kernels::faults::{background, echo_many};
+
+/// Four threads, one stream: every result goes to the thread that asked.
+pub fn shared_by_threads(open: Open) {
+    let node = open(Options { ring: 16, ..options() });
+    let shared = node.shared_stream().expect("a stream is free");
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            let shared = shared.clone();
+            scope.spawn(move || {
+                for n in 0..150 {
+                    let mine = t << 32 | n;
+                    match n % 4 {
+                        0 => assert_eq!(shared.sync(echo::with(mine)).expect("runs"), mine),
+                        1 => {
+                            let pending: Vec<_> =
+                                (0..5).map(|i| shared.offload(sum_4::with(mine, i, 0, 0)).expect("sent")).collect();
+                            for (i, pending) in pending.into_iter().enumerate().rev() {
+                                assert_eq!(pending.get().expect("runs"), mine + i as u64);
+                            }
+                        }
+                        2 => assert_eq!(shared.sync(echo_many::with([mine; 100])).expect("runs"), [mine; 100]),
+                        _ => assert_eq!(shared.sync(background::with(mine)).expect("runs"), 3 * mine),
+                    }
+                }
+            });
+        }
+    });
+    shared.flush().expect("all ran");
+}
+
+/// A pending result of a shared stream may be read elsewhere, and outlives every other handle of the stream.
+pub fn shared_results_move(open: Open) {
+    let node = open(options());
+    let shared: SharedStream = node.shared_stream().expect("a stream is free");
+    let pending: Vec<_> = (0..50u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
+    drop(shared);
+    let reader = std::thread::spawn(move || {
+        pending.into_iter().rev().map(|p| p.get().expect("runs")).collect::<Vec<u64>>()
+    });
+    // A loopback device of another thread's reader is polled by that reader.
+    assert_eq!(reader.join().expect("reads"), (0..50).rev().collect::<Vec<_>>());
+    let shared = node.shared_stream().expect("a stream is free");
+    let pending = shared.offload(background::with(4)).expect("sent");
+    let value = std::thread::spawn(move || pollster::block_on(pending)).join().expect("reads").expect("runs");
+    assert_eq!(value, 12);
+}
+
+/// Eight threads with a stream each, at once: data never crosses over.
+pub fn one_for_each_thread(open: Open) {
+    let node = open(options());
+    std::thread::scope(|scope| {
+        for t in 0..8u64 {
+            let node = &node;
+            scope.spawn(move || {
+                let stream = node.stream().expect("eight streams");
+                let log = Log::new(node, 200);
+                for n in 0..40 {
+                    let mine = t << 32 | n;
+                    assert_eq!(stream.sync(echo::with(mine)).expect("runs"), mine);
+                    let pending: Vec<_> =
+                        (0..4).map(|_| stream.offload(append::with(log.words(), mine)).expect("sent")).collect();
+                    for (i, pending) in pending.into_iter().enumerate().rev() {
+                        assert_eq!(pending.get().expect("runs"), n * 5 + i as u64);
+                    }
+                    assert_eq!(stream.sync(append_named::with(log.ptr(), mine)).expect("runs"), n * 5 + 4);
+                    assert_eq!(stream.sync(echo_many::with([mine; 100])).expect("runs"), [mine; 100]);
+                }
+                let expected: Vec<u64> = (0..200).map(|i| t << 32 | (i / 5)).collect();
+                assert_eq!(log.entries(node), expected);
+            });
+        }
+    });
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// The error says the limit and the option; a dropped stream makes room.
+pub fn too_many(open: Open) {
+    let node = open(Options { streams: 2, ..options() });
+    let one = node.stream().expect("the first");
+    let two = node.stream().expect("the second");
+    for _ in 0..3 {
+        let error = node.stream().err().expect("there is no third");
+        assert!(matches!(error, Error::TooManyStreams { limit: 2, .. }), "{error:?}");
+        assert!(error.to_string().contains("Options::streams"), "{error}");
+        assert!(node.sync(echo::with(1u64)).is_err(), "the thread's own stream would be a third");
+    }
+    drop(one);
+    let three = node.shared_stream().expect("there is room again");
+    assert_eq!(three.sync(echo::with(3u64)).expect("runs"), 3);
+    assert_eq!(two.sync(echo::with(2u64)).expect("runs"), 2);
+}
+
+/// The counts of a queue pair go on from stream to stream: no answer of an earlier one is taken for a later one's.
+pub fn opened_a_thousand_times(open: Open) {
+    let node = open(Options { streams: 1, ring: 8, tickets: 2, ..options() });
+    for n in 0..1000u64 {
+        let stream = node.stream().expect("the last one was closed");
+        for i in 0..n % 5 {
+            assert_eq!(stream.sync(echo::with(n + i)).expect("runs"), n + i);
+        }
+        let pending: Vec<_> = (0..n % 7).map(|i| stream.offload(echo::with(n * i)).expect("sent")).collect();
+        match n % 3 {
+            0 => drop(pending),
+            _ => pending.into_iter().zip(0..).for_each(|(p, i)| assert_eq!(p.get().expect("runs"), n * i)),
+        }
+        if n % 4 == 0 {
+            drop(stream.offload(background::with(n)).expect("sent"));
+        }
+    }
+    let stream = node.stream().expect("the last one was closed");
+    stream.flush().expect("all ran");
+    assert_eq!(stream.outstanding(), 0);
+}
+
+/// `node.sync` and `node.offload` from threads that come and go.
+pub fn threads_without_streams_of_their_own(open: Open) {
+    let node = open(Options { streams: 4, ..options() });
+    for round in 0..10u64 {
+        std::thread::scope(|scope| {
+            for t in 0..4 {
+                let node = &node;
+                scope.spawn(move || {
+                    let mine = round << 8 | t;
+                    assert_eq!(node.sync(echo::with(mine)).expect("runs"), mine);
+                    let pending: Vec<_> = (0..10).map(|i| node.offload(echo::with(mine + i)).expect("sent")).collect();
+                    for (i, pending) in pending.into_iter().enumerate().rev() {
+                        assert_eq!(pending.get().expect("runs"), mine + i as u64);
+                    }
+                });
+            }
+        });
+        // A scope ends when the closures have returned; the threads give their streams back a moment later.
+        until("the threads have ended", || {
+            let free: Vec<_> = (0..4).map(|_| node.stream()).collect();
+            free.iter().all(Result::is_ok)
+        });
+    }
+}
+
+/// A stream dropped with calls in flight: they run, and the memory they name comes back when the pair is used again.
+pub fn dropped_with_calls_in_flight(open: Open) {
+    let node = open(Options { streams: 3, ..options() });
+    let log = Log::new(&node, 100);
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let other = node.shared_stream().expect("a stream is free");
+        let block = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        let stream = node.stream().expect("a stream is free");
+        for n in 0..50 {
+            drop(stream.offload(append_named::with(log.ptr(), n)).expect("sent"));
+        }
+        drop(stream);
+        assert!(matches!(node.put(&[1], log.ptr()), Err(Error::Buffer { .. })), "calls in flight name it");
+        gate.open();
+        block.get().expect("runs");
+    });
+    // Whichever pair it was.
+    until("all three streams are free", || {
+        let all: Vec<_> = (0..3).map(|_| node.stream()).collect();
+        let all: Result<Vec<_>, _> = all.into_iter().collect();
+        all.map(|all| all.iter().for_each(|s| s.flush().expect("all ran"))).is_ok()
+    });
+    assert_eq!(log.entries(&node), (0..50).collect::<Vec<_>>());
+    drop((log, gate));
+    assert_eq!(node.live_buffers(), 0);
+}

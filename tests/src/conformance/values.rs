@@ -1,0 +1,141 @@
+//! Every kind of argument and result, on every way to call.
+
+use super::{Open, options};
+use hamr::{CallError, CallOptions, Node, SubmitError};
+use hamr_comm::{Handler, Migratable};
+use hamr_kernels::bench::{empty, sum_4, sum_6};
+use hamr_kernels::checks::{Everything, Shape, echo, letters};
+use hamr_kernels::faults::{echo_many, make_many};
+use std::fmt::Debug;
+
+/// Calls `echo` on each kind of stream and both ways of waiting; twice, so that reused slots are covered.
+fn there_and_back<T>(node: &Node, values: &[T])
+where
+    T: Migratable + Clone + PartialEq + Debug + 'static,
+    echo<T>: Handler<Args = (T,), Output = T>,
+{
+    let stream = node.stream().expect("a stream is free");
+    let shared = node.shared_stream().expect("a stream is free");
+    let roomy = CallOptions::reply_capacity(1 << 14);
+    for value in values.iter().chain(values) {
+        let call = || echo::with(value.clone());
+        assert_eq!(stream.sync_with(call(), roomy).expect("echoes"), *value);
+        assert_eq!(stream.offload_with(call(), roomy).expect("sent").get().expect("echoes"), *value);
+        assert_eq!(shared.offload_with(call(), roomy).expect("sent").get().expect("echoes"), *value);
+        if T::SIZE.is_some() {
+            // Room for these is reserved without being asked for.
+            assert_eq!(stream.sync(call()).expect("echoes"), *value);
+            assert_eq!(stream.offload(call()).expect("sent").get().expect("echoes"), *value);
+            assert_eq!(shared.sync(call()).expect("echoes"), *value);
+            assert_eq!(node.sync(call()).expect("echoes"), *value);
+            assert_eq!(node.offload(call()).expect("sent").get().expect("echoes"), *value);
+        }
+    }
+    assert_eq!(stream.outstanding(), 0);
+    assert_eq!(node.live_buffers(), 0, "long messages give their memory back");
+}
+
+/// 0, 1, 4, 8, 16, 32 and 48 bytes, in the message's own line.
+pub fn inline(open: Open) {
+    let node = open(options());
+    for _ in 0..3 {
+        node.sync(empty::with()).expect("runs");
+        node.offload(empty::with()).expect("sent").get().expect("runs");
+    }
+    there_and_back(&node, &[0u8, 1, 255]);
+    there_and_back(&node, &[f32::MIN_POSITIVE, -0.0, f32::INFINITY]);
+    there_and_back(&node, &[0u64, 1, u64::MAX, 0x0123_4567_89AB_CDEF]);
+    there_and_back(&node, &[u128::MAX, 1 << 100]);
+    there_and_back(&node, &[std::array::from_fn::<u8, 48, _>(|i| i as u8 ^ 0xA5)]);
+    assert_eq!(node.sync(sum_4::with(1, 2, 3, u64::MAX)).expect("runs"), 5);
+    assert_eq!(node.sync(sum_6::with([1, 10, 100, 1000, 10_000, 100_000])).expect("runs"), 111_111);
+}
+
+/// 49 bytes, exactly one chunk (1024), one element more, and the longest message there is.
+pub fn chunks_and_buffers(open: Open) {
+    let node = open(options());
+    there_and_back(&node, &[std::array::from_fn::<u8, 49, _>(|i| i as u8)]);
+    there_and_back(&node, &[std::array::from_fn::<u64, 128, _>(|i| i as u64 * 3)]);
+    there_and_back(&node, &[std::array::from_fn::<u64, 129, _>(|i| !(i as u64))]);
+    there_and_back(&node, &[std::array::from_fn::<u64, 2048, _>(|i| (i as u64) << 40)]);
+    let many = std::array::from_fn(|i| i as u64);
+    assert_eq!(node.sync(echo_many::with(many)).expect("runs"), many);
+    // A short request with a long result.
+    let made = node.sync(make_many::with(7)).expect("runs");
+    assert!(made.iter().enumerate().all(|(i, v)| *v == 7 + i as u64));
+    // Many at once: each has a chunk and a reply of its own.
+    let stream = node.stream().expect("a stream is free");
+    let pending: Vec<_> = (0..100).map(|s| stream.offload(make_many::with(s * 1000)).expect("sent")).collect();
+    let echoed: Vec<_> = (0..100).map(|s| stream.offload(echo_many::with([s; 100])).expect("sent")).collect();
+    for (s, echoed) in echoed.into_iter().enumerate().rev() {
+        assert_eq!(echoed.get().expect("runs"), [s as u64; 100]);
+    }
+    for (s, pending) in pending.into_iter().enumerate() {
+        let made = pending.get().expect("runs");
+        assert_eq!((made[0], made[1023]), (s as u64 * 1000, s as u64 * 1000 + 1023));
+    }
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// Text and vectors, empty, in the line, in the chunk, in a buffer.
+pub fn owning(open: Open) {
+    let node = open(options());
+    let text = |len: usize| (0..len).map(|i| char::from(b'a' + (i % 26) as u8)).collect::<String>();
+    let short = ["", "h", "grüße, 世界"].map(|t| heapless::String::<64>::try_from(t).expect("fits"));
+    there_and_back(&node, &short);
+    let long = [0, 44, 45, 1020, 1021, 4096];
+    there_and_back(&node, &long.map(|n| heapless::String::<4096>::try_from(text(n).as_str()).expect("fits")));
+    let numbers = [0, 1, 11, 12, 255, 256, 1000];
+    there_and_back(&node, &numbers.map(|n: u32| (0..n).map(|i| i * i).collect::<heapless::Vec<u32, 1000>>()));
+    let shapes = [Shape::Circle(2.0), Shape::Point, Shape::Box { width: 1.0, height: -1.0, filled: true }];
+    there_and_back(&node, &[heapless::Vec::<Shape, 8>::new(), shapes.into_iter().collect()]);
+    assert_eq!(node.sync(letters::with(28)).expect("fits a chunk"), text(28).as_str());
+}
+
+/// Values with bit patterns that mean nothing, and values made of others.
+pub fn validated_and_composite(open: Open) {
+    let node = open(options());
+    there_and_back(&node, &[true, false]);
+    there_and_back(&node, &['\0', 'ß', '\u{D7FF}', '\u{E000}', char::MAX]);
+    there_and_back(&node, &[None, Some(0u64), Some(u64::MAX)]);
+    there_and_back(&node, &[None, Some([1u64, 2, 3, 4, 5, 6, 7, 8])]);
+    let shapes = [Shape::Point, Shape::Circle(f64::MAX), Shape::Box { width: 0.5, height: 1.5, filled: false }];
+    there_and_back(&node, &shapes);
+    let everything = Everything {
+        unsigned: (u8::MAX, u16::MAX - 1, 3, 1 << 63, u128::MAX / 3),
+        signed: (i8::MIN, i16::MIN, -3, i64::MIN, i128::MIN),
+        floats: (1.5e-40, f64::EPSILON),
+        checked: (true, '🦀'),
+        pairs: [(1, -1), (2, -2), (3, -3)],
+        rest: *b"fourteen bytes",
+    };
+    there_and_back(&node, &[everything]);
+}
+
+/// Without room reserved, a long result of variable size says how long it is; with room it arrives.
+pub fn result_too_long(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let needed = |e| match e {
+        CallError::ResultTooLong { needed, .. } => needed,
+        other => panic!("expected ResultTooLong, got {other}"),
+    };
+    assert_eq!(needed(stream.sync(letters::with(3000)).expect_err("no room was reserved")), 3004);
+    assert_eq!(needed(stream.offload(letters::with(1021)).expect("sent").get().expect_err("one too many")), 1025);
+    assert_eq!(stream.sync(letters::with(1020)).expect("fits the chunk").len(), 1020);
+    let exact = CallOptions::reply_capacity(3004);
+    assert_eq!(stream.sync_with(letters::with(3000), exact).expect("fits exactly").len(), 3000);
+    assert_eq!(needed(stream.sync_with(letters::with(3001), exact).expect_err("one too many")), 3005);
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// Longer than any message: an error of the host, by the value's own length; nothing is sent.
+pub fn too_long_to_send(open: Open) {
+    let node = open(options());
+    // The longest value of this type is shorter than a message, so what is too long here is the reply asked for.
+    let huge = CallOptions::reply_capacity(1 << 40);
+    let refused = node.stream().expect("a stream is free").offload_with(letters::with(1), huge).err();
+    assert!(matches!(refused, Some(SubmitError::NoRoom { .. })), "{refused:?}");
+    assert_eq!(node.live_buffers(), 0);
+    assert_eq!(node.sync(letters::with(3)).expect("the next call works"), "abc");
+}

@@ -1,0 +1,211 @@
+//! Typed slots: the lines of a queue pair as the checker's atomics, with the orderings of the window's `Line`.
+
+use std::sync::Arc;
+
+use hamr_comm::am::{SlotLine, Slots};
+use hamr_shared_abi::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Lines of the ring: the fewest that the protocol allows.
+pub(crate) const RING: usize = 2;
+
+/// How one side publishes. All but the first are wrong on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    /// As in production.
+    Sound,
+    /// The published word is stored without Release.
+    RelaxedPublish,
+    /// The published word is loaded without Acquire.
+    RelaxedObserve,
+    /// The header is stored after the word that publishes it.
+    HeaderLast,
+    /// The tag travels with the header; the published word is the count alone.
+    TagInHeader,
+    /// One word per side says the epoch of all its lines; the published words are counts alone.
+    EpochWord,
+}
+
+/// The shapes of the two sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shapes {
+    pub(crate) req: Shape,
+    pub(crate) rep: Shape,
+}
+
+impl Shapes {
+    pub(crate) const SOUND: Self = Self::both(Shape::Sound);
+
+    pub(crate) const fn both(shape: Shape) -> Self {
+        Self { req: shape, rep: shape }
+    }
+}
+
+/// One half of a line: the words that one side writes.
+struct Half {
+    hdr: AtomicU32,
+    seq: AtomicU32,
+    /// Only of [`Shape::TagInHeader`].
+    tag: AtomicU32,
+}
+
+impl Half {
+    fn new() -> Self {
+        Self { hdr: AtomicU32::new(0), seq: AtomicU32::new(0), tag: AtomicU32::new(0) }
+    }
+}
+
+struct Cells {
+    /// One word stands for all six: they are written before, and read after, the same published word.
+    payload: AtomicU64,
+    req: Half,
+    rep: Half,
+}
+
+struct Lines {
+    shapes: Shapes,
+    /// Hot first, then the ring.
+    cells: [Cells; 1 + RING],
+    /// Only of [`Shape::EpochWord`].
+    req_epoch: AtomicU32,
+    rep_epoch: AtomicU32,
+}
+
+/// The lines of a queue pair, as each end holds them. `BITS` is the width of the count.
+///
+/// The `Arc` is the standard one: who drops it last is no part of the protocol and would only add executions.
+#[derive(Clone)]
+pub(crate) struct Pair<const BITS: u32 = 2>(Arc<Lines>);
+
+impl<const BITS: u32> Pair<BITS> {
+    pub(crate) fn new(shapes: Shapes) -> Self {
+        let cells = || Cells { payload: AtomicU64::new(0), req: Half::new(), rep: Half::new() };
+        Self(Arc::new(Lines {
+            shapes,
+            cells: core::array::from_fn(|_| cells()),
+            req_epoch: AtomicU32::new(0),
+            rep_epoch: AtomicU32::new(0),
+        }))
+    }
+
+    /// Zeroes the words that the requester owns, as an offer does (rule 27).
+    pub(crate) fn zero_requests(&self) {
+        for i in 0..=RING {
+            self.at(i).publish_request(0, 0);
+        }
+    }
+
+    /// Says the requester's epoch beside the lines, for the shape that keeps it there.
+    pub(crate) fn stamp_requests(&self, tag: u8) {
+        if self.0.shapes.req == Shape::EpochWord {
+            self.0.req_epoch.store(tag.into(), Ordering::Release);
+        }
+    }
+
+    /// The same of the responder's.
+    pub(crate) fn stamp_replies(&self, tag: u8) {
+        if self.0.shapes.rep == Shape::EpochWord {
+            self.0.rep_epoch.store(tag.into(), Ordering::Release);
+        }
+    }
+
+    fn at(&self, i: usize) -> At<'_> {
+        let lines = &*self.0;
+        At { lines, cells: &lines.cells[i] }
+    }
+}
+
+impl<const BITS: u32> Slots for Pair<BITS> {
+    const COUNT_BITS: u32 = BITS;
+    type Line<'a> = At<'a>;
+    fn ring_len(&self) -> u32 {
+        RING as u32
+    }
+    fn hot(&self) -> At<'_> {
+        self.at(0)
+    }
+    fn ring(&self, i: u32) -> At<'_> {
+        self.at(1 + i as usize % RING)
+    }
+    fn side(&self, _: u32) -> Option<At<'_>> {
+        None
+    }
+}
+
+/// One line.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    lines: &'a Lines,
+    cells: &'a Cells,
+}
+
+const COUNT: u32 = 0x00FF_FFFF;
+
+fn publish(shape: Shape, half: &Half, hdr: u32, seq: u32) {
+    if shape != Shape::HeaderLast {
+        half.hdr.store(hdr, Ordering::Relaxed);
+    }
+    match shape {
+        Shape::Sound | Shape::RelaxedObserve => half.seq.store(seq, Ordering::Release),
+        Shape::RelaxedPublish => half.seq.store(seq, Ordering::Relaxed),
+        Shape::EpochWord => half.seq.store(seq & COUNT, Ordering::Release),
+        Shape::TagInHeader => {
+            half.tag.store(seq >> 24, Ordering::Relaxed);
+            half.seq.store(seq & COUNT, Ordering::Release);
+        }
+        Shape::HeaderLast => {
+            half.seq.store(seq, Ordering::Release);
+            half.hdr.store(hdr, Ordering::Relaxed);
+        }
+    }
+}
+
+fn observe(shape: Shape, half: &Half, epoch: &AtomicU32) -> u32 {
+    match shape {
+        Shape::Sound | Shape::RelaxedPublish | Shape::HeaderLast => half.seq.load(Ordering::Acquire),
+        Shape::RelaxedObserve => half.seq.load(Ordering::Relaxed),
+        Shape::TagInHeader => {
+            let count = half.seq.load(Ordering::Acquire);
+            half.tag.load(Ordering::Relaxed) << 24 | count
+        }
+        Shape::EpochWord => {
+            let count = half.seq.load(Ordering::Acquire);
+            epoch.load(Ordering::Acquire) << 24 | count
+        }
+    }
+}
+
+impl SlotLine for At<'_> {
+    fn req_seq(self) -> u32 {
+        observe(self.lines.shapes.req, &self.cells.req, &self.lines.req_epoch)
+    }
+    fn req_hdr(self) -> u32 {
+        self.cells.req.hdr.load(Ordering::Relaxed)
+    }
+    fn publish_request(self, hdr: u32, seq: u32) {
+        publish(self.lines.shapes.req, &self.cells.req, hdr, seq);
+    }
+    fn rep_seq(self) -> u32 {
+        observe(self.lines.shapes.rep, &self.cells.rep, &self.lines.rep_epoch)
+    }
+    fn rep_hdr(self) -> u32 {
+        self.cells.rep.hdr.load(Ordering::Relaxed)
+    }
+    fn publish_reply(self, hdr: u32, seq: u32) {
+        publish(self.lines.shapes.rep, &self.cells.rep, hdr, seq);
+    }
+    fn write_request(self, words: &[u64]) {
+        self.cells.payload.store(words[0], Ordering::Relaxed);
+    }
+    fn read_request(self, words: &mut [u64]) {
+        words[0] = self.cells.payload.load(Ordering::Relaxed);
+    }
+    fn write_reply(self, words: &[u64]) {
+        self.cells.payload.store(words[0], Ordering::Relaxed);
+    }
+    fn read_reply(self, words: &mut [u64]) {
+        words[0] = self.cells.payload.load(Ordering::Relaxed);
+    }
+    fn set_req_hdr(self, hdr: u32) {
+        self.cells.req.hdr.store(hdr, Ordering::Relaxed);
+    }
+}
