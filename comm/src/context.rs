@@ -30,6 +30,12 @@ impl<'c> Context<'c> {
         Self { heap, node, cancel: None, saw_cancel: Cell::new(false), deadline_us: 0, serial: 0 }
     }
 
+    /// The context of one call.
+    #[inline(always)]
+    pub(crate) fn of_call(heap: LentHeap<'c>, node: NodeId, cancel: Word<'c>, serial: u32, deadline_us: u32) -> Self {
+        Self { heap, node, cancel: Some(cancel), saw_cancel: Cell::new(false), deadline_us, serial }
+    }
+
     /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`
     ///
     /// Checked here: each lies in this device's heap, is aligned for its element, and no written one overlaps another.

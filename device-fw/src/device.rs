@@ -121,12 +121,9 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
-    /// Is a handler running, or was one abandoned? Its path.
-    pub fn running(&self) -> Option<&'static str> {
-        match &self.state {
-            State::Serving(poller) => poller.current_entry().map(|e| e.name),
-            _ => None,
-        }
+    /// Is a handler running, or was one abandoned?
+    pub fn is_running(&self) -> bool {
+        matches!(&self.state, State::Serving(poller) if poller.is_running())
     }
 
     /// Ends the abandoned call with a fault. Call it before serving again.

@@ -2,7 +2,12 @@
 //!
 //! Every buffer has a record: place, generation, and how many unanswered calls name it. A pointer is checked against its
 //! record wherever it is used, so a freed, foreign or overlong one is an error and never a write. A buffer dropped while
-//! calls name it is freed when the last of them is answered.
+//! calls name it is freed after the last of them is answered, by the next look at the heap.
+//!
+//! Counting costs a call no locked instruction: that would wait for the data just put to reach memory before the request
+//! may follow it. The first stream that names a buffer counts in a word of its own; other streams share a second one.
+//! The price: a buffer dropped on one thread while another submits a call that names it, with nothing ordering the two, may
+//! be freed under that call, as if it had been dropped before.
 
 use crate::{BufferError, Error, Node};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
@@ -17,10 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
-/// The owner dropped it; free when no call names it. Above every count of calls.
-const DYING: u32 = 1 << 31;
-/// The record holds a buffer. Above every generation.
+/// The record holds a buffer that its owner still has. Above every generation.
 const LIVE: u32 = 1 << 16;
+/// No stream has named the buffer yet.
+const NOBODY: u32 = u32::MAX;
 
 pub(crate) struct Memory {
     node: NodeId,
@@ -34,8 +39,12 @@ pub(crate) struct Memory {
 struct Record {
     /// Generation in the low 16 bits, LIVE above.
     generation: AtomicU32,
-    /// Unanswered calls that name the buffer, and DYING.
-    uses: AtomicU32,
+    /// The stream that counts in `own`: the first that named the buffer.
+    first: AtomicU32,
+    /// Unanswered calls of that stream that name the buffer; written by it alone.
+    own: AtomicU32,
+    /// The same of all other streams.
+    others: AtomicU32,
     off: AtomicU64,
     bytes: AtomicU64,
 }
@@ -45,7 +54,8 @@ struct State {
     // First in, first out: a record rests as long as possible before its generation is used again.
     free: VecDeque<u32>,
     free_bytes: u64,
-    deferred: u64,
+    /// Dropped by their owners while calls named them.
+    deferred: Vec<u32>,
 }
 
 /// A range of the heap, by record.
@@ -65,14 +75,26 @@ impl Memory {
             ranges: RangeAllocator::new(0..heap.len),
             free: (0..records.len() as u32).collect(),
             free_bytes: heap.len,
-            deferred: 0,
+            deferred: Vec::new(),
         };
         Self { node, device: device.into(), heap, records, state: Mutex::new(state) }
     }
 
+    /// The lock, after freeing what no call names any more.
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change is complete before the lock is given back, also when a panic unwinds through it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.deferred.is_empty() {
+            let waiting = std::mem::take(&mut state.deferred);
+            for index in waiting {
+                match self.records.get(index as usize) {
+                    Some(record) if record.is_named() => state.deferred.push(index),
+                    Some(record) => self.free(&mut state, index, record),
+                    None => {}
+                }
+            }
+        }
+        state
     }
 
     pub(crate) fn heap_len(&self) -> u64 {
@@ -97,7 +119,7 @@ impl Memory {
             wanted: bytes,
             free: state.free_bytes,
             total: self.heap.len,
-            deferred: state.deferred,
+            deferred: state.deferred.iter().filter_map(|i| self.bytes_of(*i)).sum(),
         };
         let Some(size) = size else { return Err(full(&state)) };
         let Some(index) = state.free.pop_front() else {
@@ -112,34 +134,39 @@ impl Memory {
         let generation = record.generation.load(Ordering::Relaxed) as u16;
         record.off.store(range.start, Ordering::Relaxed);
         record.bytes.store(bytes, Ordering::Relaxed);
-        record.uses.store(0, Ordering::Relaxed);
+        record.first.store(NOBODY, Ordering::Relaxed);
+        record.own.store(0, Ordering::Relaxed);
+        record.others.store(0, Ordering::Relaxed);
         record.generation.store(u32::from(generation) | LIVE, Ordering::Release);
         Ok(Block { index, generation, off: range.start, bytes })
     }
 
-    /// The owner lets go. Freed now, or when the last call that names it is answered.
+    fn bytes_of(&self, index: u32) -> Option<u64> {
+        self.records.get(index as usize).map(|r| r.bytes.load(Ordering::Relaxed))
+    }
+
+    /// The owner lets go. Freed now, or after the last call that names it is answered.
     pub(crate) fn release(&self, index: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        if record.uses.fetch_or(DYING, Ordering::AcqRel) & !DYING == 0 {
-            self.free(index, record, false);
+        // No pointer of this generation is good any more.
+        let generation = record.generation.load(Ordering::Relaxed) & (LIVE - 1);
+        record.generation.store(generation, Ordering::Release);
+        let mut state = self.state();
+        if record.is_named() {
+            state.deferred.push(index);
         } else {
-            self.state().deferred += record.bytes.load(Ordering::Relaxed);
+            self.free(&mut state, index, record);
         }
     }
 
-    fn free(&self, index: u32, record: &Record, was_deferred: bool) {
-        let mut state = self.state();
+    fn free(&self, state: &mut State, index: u32, record: &Record) {
         let off = record.off.load(Ordering::Relaxed);
-        let bytes = record.bytes.load(Ordering::Relaxed);
-        let size = bytes.max(1).next_multiple_of(ALIGN);
+        let size = record.bytes.load(Ordering::Relaxed).max(1).next_multiple_of(ALIGN);
         let generation = record.generation.load(Ordering::Relaxed) as u16;
         record.generation.store(u32::from(generation.wrapping_add(1)), Ordering::Release);
         state.ranges.free_range(off..off + size);
         state.free.push_back(index);
         state.free_bytes += size;
-        if was_deferred {
-            state.deferred = state.deferred.saturating_sub(bytes);
-        }
     }
 
     /// Checks that a pointer names a live buffer of this device and that `bytes` from its offset lie in it.
@@ -170,7 +197,7 @@ impl Memory {
         if bytes > ptr.bytes() {
             return Err(BufferError::Overrun { wanted: bytes, has: ptr.bytes() });
         }
-        if record.uses.load(Ordering::Acquire) != 0 {
+        if record.is_named() {
             return Err(BufferError::Busy);
         }
         Ok(self.heap.off + p.off)
@@ -181,29 +208,28 @@ impl Memory {
         self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
     }
 
-    /// A call that names the buffer is about to be sent. Pairs with [`Self::unhold`].
-    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64) -> Result<u32, BufferError> {
+    /// A call of stream `stream` that names the buffer is about to be sent. Pairs with [`Self::unhold`].
+    #[inline(always)]
+    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
         let record = self.record(p, bytes)?;
-        let freed = BufferError::Freed { index: p.index, generation: p.generation };
-        // Never counts up a record whose owner has let go: whoever set DYING over zero uses has freed it already.
-        record
-            .uses
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| (uses & DYING == 0).then_some(uses + 1))
-            .map_err(|_| freed)?;
-        // Freed and given out again between the two looks: the use just counted is the new buffer's, and goes back.
-        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
-            self.unhold(p.index);
-            return Err(freed);
+        if record.first.load(Ordering::Relaxed) == stream {
+            record.own.store(record.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            record.hold_as_other(stream);
         }
         Ok(p.index)
     }
 
     /// That call was answered.
-    pub(crate) fn unhold(&self, index: u32) {
+    #[inline(always)]
+    pub(crate) fn unhold(&self, index: u32, stream: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        if record.uses.fetch_sub(1, Ordering::AcqRel) == DYING | 1 {
-            self.free(index, record, true);
+        // Release: whoever frees the memory does so after the answer was seen.
+        if record.first.load(Ordering::Relaxed) == stream {
+            record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
+        } else {
+            record.others.fetch_sub(1, Ordering::Release);
         }
     }
 
@@ -220,6 +246,25 @@ impl Memory {
     /// Offset of the heap in the window.
     pub(crate) fn heap_off(&self) -> u64 {
         self.heap.off
+    }
+}
+
+impl Record {
+    /// Does an unanswered call name it? Acquire: pairs with the release in [`Memory::unhold`].
+    #[inline(always)]
+    fn is_named(&self) -> bool {
+        self.own.load(Ordering::Acquire) != 0 || self.others.load(Ordering::Acquire) != 0
+    }
+
+    #[cold]
+    fn hold_as_other(&self, stream: u32) {
+        // The first stream to come counts in its own word from now on.
+        match self.first.compare_exchange(NOBODY, stream, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => self.own.store(1, Ordering::Relaxed),
+            Err(_) => {
+                self.others.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 }
 

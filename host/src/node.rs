@@ -422,7 +422,7 @@ impl Inner {
         let corrupt = |what: String| Error::Plan(format!("queue pair {index}: {what}"));
         let descriptor = self.layout.queue(window, index).map_err(|e| corrupt(format!("{e:?}")))?;
         let queue: Queue<Shared> = window.queue(&descriptor).map_err(|e| corrupt(e.to_string()))?;
-        Ok(Core::new(queue, self))
+        Ok(Core::new(index, queue, self))
     }
 
     /// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.

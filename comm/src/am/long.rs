@@ -119,11 +119,8 @@ impl<K: Clone> Engine<'_, K> {
         self.load(port, found.slot, args)?;
         let line = port.responder.line(found.slot);
         self.serial = self.serial.wrapping_add(1);
-        self.current = Current { queue: port.queue, found, handler: hdr.key().0.into() };
-        let mut cx = Context::new(self.heap.lend(), self.node);
-        cx.cancel = Some(line.req_hdr_word());
-        cx.serial = self.serial;
-        cx.deadline_us = deadline_us;
+        self.current = Current::of(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), self.serial, deadline_us);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         Ok((reply, cx.saw_cancel.get()))
     }

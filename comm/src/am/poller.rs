@@ -25,6 +25,8 @@ const MAX_JOBS: usize = 16;
 const BATCH: u32 = 16;
 /// Rounds between two looks at the life-cycle words.
 const LIFE_MASK: u32 = 63;
+/// Most looks at one stream's hot line between two rounds over all streams: some tens of nanoseconds.
+const LINGER: u32 = 16;
 /// Calls in a row that the stream served last may make before the others are looked at.
 const FAVOUR: u32 = 64;
 
@@ -54,23 +56,23 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-/// The call that is running, for whoever has to end it after a fault. Four words without a discriminant: it is written
-/// at every call.
+/// The call that is running, for whoever has to end it after a fault: queue pair + 1, slot, and the request's word, packed
+/// because it is written at every call. Zero: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Current {
-    /// Queue pair; [`Current::NOBODY`] when no call runs.
-    pub(super) queue: u32,
-    pub(super) found: Found,
-    /// Index in the handler table.
-    pub(super) handler: u32,
-}
+pub(super) struct Current(u64);
 
 impl Current {
-    const NOBODY: u32 = u32::MAX;
-    pub(super) const NONE: Self = Self { queue: Self::NOBODY, found: Found { slot: 0, seq: 0 }, handler: 0 };
+    pub(super) const NONE: Self = Self(0);
 
-    fn is_some(self) -> bool {
-        self.queue != Self::NOBODY
+    #[inline(always)]
+    pub(super) fn of(queue: u32, found: Found) -> Self {
+        // A queue number is below MAX_QUEUES, a slot number below 2^18.
+        Self(u64::from(queue + 1) << 56 | u64::from(found.slot) << 32 | u64::from(found.seq))
+    }
+
+    fn parts(self) -> Option<(usize, Found)> {
+        let queue = (self.0 >> 56).checked_sub(1)?;
+        Some((queue as usize, Found { slot: (self.0 >> 32) as u32 & 0xFF_FFFF, seq: self.0 as u32 }))
     }
 }
 
@@ -95,6 +97,9 @@ pub struct Poller<'s, K> {
     /// The port served last, looked at before the others, and how often in a row that may still be.
     favourite: usize,
     favours: u32,
+    /// Calls in a row from it alone, up to [`LINGER`]; and looks at it alone that are left before the next round.
+    streak: u32,
+    linger: u32,
 }
 
 /// What runs the calls of all ports.
@@ -140,7 +145,18 @@ impl<'s, K: Clone> Poller<'s, K> {
             current: Current::NONE,
             serial: 0,
         };
-        Ok(Self { window, ports, engine, epoch, rounds: 0, progress: 0, favourite: 0, favours: 0 })
+        Ok(Self {
+            window,
+            ports,
+            engine,
+            epoch,
+            rounds: 0,
+            progress: 0,
+            favourite: 0,
+            favours: 0,
+            streak: 0,
+            linger: 0,
+        })
     }
 
     /// Gives the window back, whole, and the scratch memory.
@@ -176,10 +192,17 @@ impl<'s, K: Clone> Poller<'s, K> {
             && !port.held
             && let Some(found) = port.responder.next_hot()
         {
-            self.favours -= 1;
             self.engine.serve(port, found);
+            self.favours -= 1;
+            self.streak = (self.streak + 1).min(LINGER);
             return Round::Worked(1);
         }
+        // One caller alone, call after call: its line is looked at a few times more often than all the others.
+        if self.linger != 0 {
+            self.linger -= 1;
+            return Round::Idle;
+        }
+        self.linger = self.streak;
         self.poll_all()
     }
 
@@ -199,7 +222,9 @@ impl<'s, K: Clone> Poller<'s, K> {
             let Some(port) = self.ports.get_mut(index) else { break };
             let here = self.engine.poll_port(port);
             if here != 0 {
-                self.favourite = index;
+                if self.favourite != index {
+                    (self.favourite, self.streak, self.linger) = (index, 0, 0);
+                }
                 served += here;
             } else if self.ports.get(self.favourite).is_some_and(|port| port.responder.hot_is_next()) {
                 // A round over many streams takes longer than a call: the likely one is looked at in between. Every
@@ -250,18 +275,17 @@ impl<'s, K: Clone> Poller<'s, K> {
         }
     }
 
-    /// The entry of the call that is running, or that was running when its handler was abandoned.
-    pub fn current_entry(&self) -> Option<&'static Entry> {
-        let current = self.engine.current;
-        if current.is_some() { self.engine.table.get(current.handler as usize) } else { None }
+    /// Is a call running, or was one abandoned?
+    pub fn is_running(&self) -> bool {
+        self.engine.current != Current::NONE
     }
 
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
     pub fn fail_current(&mut self, status: Status, text: &str) {
-        let current = self.engine.current;
-        let Some(port) = self.ports.get_mut(current.queue as usize) else { return };
+        let Some((queue, found)) = self.engine.current.parts() else { return };
+        let Some(port) = self.ports.get_mut(queue) else { return };
         let reply = self.engine.frame.fault_text(status, text);
-        self.engine.finish(port, current.found, long::Wishes::TWO_WAY, reply, false);
+        self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
     }
 }
 
@@ -299,17 +323,15 @@ impl<K: Clone> Engine<'_, K> {
             other => return line.publish_reply(RepHdr::inline(missing(other), 0).0, found.seq),
         };
         self.serial = self.serial.wrapping_add(1);
-        self.current = Current { queue: port.queue, found, handler: hdr.key().0.into() };
-        let mut cx = Context::new(self.heap.lend(), self.node);
-        cx.cancel = Some(line.req_hdr_word());
-        cx.serial = self.serial;
+        self.current = Current::of(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), self.serial, 0);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         if reply.long != 0 || cx.saw_cancel.get() {
             let cancelled = cx.saw_cancel.get();
             let wishes = long::Wishes { one_way, ..long::Wishes::TWO_WAY };
             return self.finish(port, found, wishes, reply, cancelled);
         }
-        self.current.queue = Current::NOBODY;
+        self.current = Current::NONE;
         if one_way && reply.hdr.status() == Status::OK {
             line.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
         } else {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use std::{eprintln, vec};
 
 /// Rounds of polling before the first nap: about two milliseconds.
-const SPIN_ROUNDS: u32 = 100_000;
+const SPIN_ROUNDS: u32 = 300_000;
 /// Naps grow with the number of them, up to this.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
@@ -90,7 +90,7 @@ fn serve(device: &mut Device<'static, Process>) -> i32 {
         let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
         let Err(_) = outcome;
         let text = panics::take();
-        if device.running().is_none() {
+        if !device.is_running() {
             // Not a handler's: the runtime is broken, and dying is the honest report.
             eprintln!("hamr image: {text}");
             return 101;

@@ -6,6 +6,8 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 /// Buffers that a call names, held until it is answered. Four fit without allocating.
 #[derive(Default)]
 pub(super) struct Holds {
+    /// The stream whose calls name them.
+    stream: u32,
     few: [u32; 4],
     count: u8,
     more: Vec<u32>,
@@ -14,6 +16,16 @@ pub(super) struct Holds {
 }
 
 impl Holds {
+    /// Nothing yet, for calls of stream `stream`.
+    pub(super) fn of(stream: u32) -> Self {
+        Self { stream, ..Self::default() }
+    }
+
+    /// The stream whose calls name them.
+    pub(super) fn stream(&self) -> u32 {
+        self.stream
+    }
+
     pub(super) fn push(&mut self, index: u32) {
         match self.few.get_mut(usize::from(self.count)) {
             Some(place) => {
@@ -45,7 +57,7 @@ impl Holds {
     #[cold]
     fn release_some(&mut self, memory: &Memory) {
         for index in self.few.iter().take(self.count.into()).chain(&self.more) {
-            memory.unhold(*index);
+            memory.unhold(*index, self.stream);
         }
         for block in self.blocks.iter().flatten() {
             memory.release(block.index);
@@ -100,6 +112,8 @@ pub(super) struct Extra {
     pub(super) ticket: Option<u32>,
     /// Nobody will read the result: the cell is freed when its answer comes.
     pub(super) abandoned: bool,
+    /// It was sent one-way, and has a cell only for what it holds: its failure is counted.
+    pub(super) one_way: bool,
 }
 
 const KIND: u32 = 60;

@@ -25,6 +25,8 @@ pub(super) const CONSUMED: u32 = u32::MAX;
 /// A ring line whose call has no cell: one-way.
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 pub struct Core {
+    /// Number of its queue pair.
+    pub(super) number: u32,
     pub(super) req: Requester<Queue<Shared>>,
     pub(super) epoch: u32,
     /// Cell of each ring line, or CONSUMED or ONE_WAY.
@@ -45,11 +47,12 @@ pub(super) struct Ticket {
 }
 
 impl Core {
-    pub(crate) fn new(queue: Queue<Shared>, inner: &Inner) -> Self {
+    pub(crate) fn new(number: u32, queue: Queue<Shared>, inner: &Inner) -> Self {
         let epoch = inner.life.load(Ordering::Acquire);
         let lines = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
         let tickets = vec![Ticket::default(); queue.side_len() as usize].into_boxed_slice();
         Self {
+            number,
             req: Requester::new(queue, Epoch(epoch)),
             epoch,
             lines,
@@ -64,11 +67,6 @@ impl Core {
     /// The epoch it submits in.
     pub(super) fn epoch(&self) -> u32 {
         self.epoch
-    }
-
-    /// Does the device still live the life this core is in?
-    pub(super) fn is_current(&self, inner: &Inner) -> bool {
-        inner.life.load(Ordering::Acquire) == self.epoch
     }
 
     /// Is anything in flight that the device must still look at?
@@ -112,7 +110,7 @@ impl Core {
             && inner.life.load(Ordering::Acquire) == self.epoch
             && self.req.hot_is_open()
             && let Some(key) = inner.keys.key::<H>()
-            && let Some(held) = Held::of::<H>(inner, call)
+            && let Some(held) = Held::of::<H>(inner, self.number, call)
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
@@ -132,16 +130,16 @@ impl Core {
         for _ in 0..SPINS {
             if let Some(hdr) = self.req.hot_answer() {
                 let outcome = self.take_hot::<H>(inner, hdr);
-                held.release::<H>(inner);
+                held.release::<H>(inner, self.number);
                 return outcome;
             }
         }
-        self.sync_wait::<H>(inner, None, held.into_holds())
+        self.sync_wait::<H>(inner, None, held.into_holds(self.number))
     }
 
     /// Nobody will read the answer of the call in the hot line.
     pub(super) fn abandon_hot(&mut self, inner: &Inner, held: Held) {
-        self.hot_abandoned = Some(held.into_holds());
+        self.hot_abandoned = Some(held.into_holds(self.number));
         self.reap_hot(inner);
     }
 
@@ -216,8 +214,8 @@ impl Core {
         let until = options.deadline.map(|d| Instant::now() + d);
         self.enter::<H>(inner)?;
         self.reap_hot(inner);
-        let chunks = self.chunk_lens();
-        let message = prepare(&mut self.scratch, chunks, inner, &call, options)?;
+        let limits = self.limits();
+        let message = prepare(&mut self.scratch, limits, inner, &call, options)?;
         if message.queued || !self.req.hot_is_open() {
             let cell = self.submit::<H>(inner, message, until)?;
             return self.collect::<H>(inner, cell, until);
@@ -275,8 +273,8 @@ impl Core {
     ) -> Result<u32, SubmitError> {
         self.enter::<H>(inner)?;
         let plain = CallOptions::default();
-        let chunks = self.chunk_lens();
-        let message = prepare(&mut self.scratch, chunks, inner, &call, options.unwrap_or(&plain))?;
+        let limits = self.limits();
+        let message = prepare(&mut self.scratch, limits, inner, &call, options.unwrap_or(&plain))?;
         self.submit::<H>(inner, message, until)
     }
 
@@ -302,11 +300,14 @@ impl Core {
     fn send_slow<H: Handler>(&mut self, inner: &Inner, call: Call<H>) -> Result<(), SubmitError> {
         self.enter::<H>(inner)?;
         let plain = CallOptions::default();
-        let chunks = self.chunk_lens();
-        let mut message = prepare(&mut self.scratch, chunks, inner, &call, &plain)?;
+        let limits = self.limits();
+        let mut message = prepare(&mut self.scratch, limits, inner, &call, &plain)?;
         if message.queued || H::Args::HAS_BUFFERS || message.holds.blocks[0].is_some() {
             // Something must be let go when it is answered: it needs a cell, which nobody reads.
             let cell = self.submit::<H>(inner, message, None)?;
+            if let Some(extra) = self.cells.extra_or_new(cell) {
+                extra.one_way = true;
+            }
             self.abandon(inner, cell);
             return Ok(());
         }
@@ -359,7 +360,10 @@ impl Core {
         self.wait_for_room::<H>(inner, until)?;
         let ticket = if message.queued { Some(self.wait_for_ticket::<H>(inner, until)?) } else { None };
         let full = || SubmitError::Full { site: inner.site::<H>("submitting"), limit: inner.options.max_outstanding };
-        let cell = self.cells.take(Place::Ring(self.req.next_position())).ok_or_else(full)?;
+        let Some(cell) = self.cells.take(Place::Ring(self.req.next_position())) else {
+            ticket.into_iter().for_each(|t| self.free_ticket(t));
+            return Err(full());
+        };
         let ring_slot = 1 + self.next_line();
         match ticket {
             None => self.fill_chunk(ring_slot, message.chunk),

@@ -42,7 +42,7 @@ pub(super) struct Held {
 impl Held {
     /// Checks and holds them; `None` when one is not usable (the long way round says why).
     #[inline(always)]
-    pub(super) fn of<H: Handler>(inner: &Inner, call: &Call<H>) -> Option<Self> {
+    pub(super) fn of<H: Handler>(inner: &Inner, stream: u32, call: &Call<H>) -> Option<Self> {
         let mut held = Self { records: [0; 3], count: 0 };
         if !H::Args::HAS_BUFFERS {
             return Some(held);
@@ -50,14 +50,14 @@ impl Held {
         let mut all = true;
         call.args.visit_buffers(&mut |named| match (
             held.records.get_mut(held.count as usize),
-            inner.memory.hold(named.wire, named.bytes),
+            inner.memory.hold(named.wire, named.bytes, stream),
         ) {
             (Some(place), Ok(record)) => {
                 *place = record;
                 held.count += 1;
             }
             (None, Ok(record)) => {
-                inner.memory.unhold(record);
+                inner.memory.unhold(record, stream);
                 all = false;
             }
             (_, Err(_)) => all = false,
@@ -65,24 +65,24 @@ impl Held {
         if all {
             return Some(held);
         }
-        held.release::<H>(inner);
+        held.release::<H>(inner, stream);
         None
     }
 
     /// The call was answered, or never sent.
     #[inline(always)]
-    pub(super) fn release<H: Handler>(self, inner: &Inner) {
+    pub(super) fn release<H: Handler>(self, inner: &Inner, stream: u32) {
         if !H::Args::HAS_BUFFERS {
             return;
         }
         for record in self.records.iter().take(self.count as usize) {
-            inner.memory.unhold(*record);
+            inner.memory.unhold(*record, stream);
         }
     }
 
     /// For a call that outlives the fast path.
-    pub(super) fn into_holds(self) -> Holds {
-        let mut holds = Holds::default();
+    pub(super) fn into_holds(self, stream: u32) -> Holds {
+        let mut holds = Holds::of(stream);
         self.records.iter().take(self.count as usize).for_each(|record| holds.push(*record));
         holds
     }
@@ -133,7 +133,7 @@ impl Message {
 /// Looks the key up, checks and holds the buffers, encodes.
 pub(super) fn prepare<H: Handler>(
     scratch: &mut Vec<u8>,
-    chunk_len: (usize, usize),
+    (chunk_len, stream): ((usize, usize), u32),
     inner: &Inner,
     call: &Call<H>,
     options: &CallOptions,
@@ -146,7 +146,7 @@ pub(super) fn prepare<H: Handler>(
         words: [0; INLINE_WORDS],
         len: 0,
         chunk: 0,
-        holds: Holds::default(),
+        holds: Holds::of(stream),
         queued,
     };
     let filled = fill(&mut message, scratch, chunk_len, inner, call, options, key);
@@ -237,7 +237,7 @@ fn hold_buffers<A: Migratable>(args: &A, memory: &Memory, holds: &mut Holds) -> 
     let mut outcome = Ok(());
     args.visit_buffers(&mut |named| {
         if outcome.is_ok() {
-            outcome = memory.hold(named.wire, named.bytes).map(|index| holds.push(index));
+            outcome = memory.hold(named.wire, named.bytes, holds.stream()).map(|index| holds.push(index));
         }
     });
     outcome
@@ -292,9 +292,9 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
 }
 
 impl Core {
-    /// Bytes of request and reply chunks.
-    pub(super) fn chunk_lens(&self) -> (usize, usize) {
+    /// What a message must know of its stream: bytes of request and reply chunks, and the stream's number.
+    pub(super) fn limits(&self) -> ((usize, usize), u32) {
         let slots = self.req.slots();
-        (slots.req_chunk_len(), slots.rep_chunk_len())
+        ((slots.req_chunk_len(), slots.rep_chunk_len()), self.number)
     }
 }

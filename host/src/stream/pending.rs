@@ -30,12 +30,12 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         Self { stream, cell, until, taken: false, _handler: PhantomData }
     }
 
-    /// Is the outcome there? Never waits.
+    /// Is the outcome there? Never waits, but gives a device without a processor of its own a chance to run.
     pub fn test(&self) -> bool {
-        let (there, live) = self.stream.with(|core, inner| (core.look(inner, self.cell), core.is_current(inner)));
-        if there || live {
-            return there;
+        if self.stream.with(|core, inner| core.look(inner, self.cell)) {
+            return true;
         }
+        self.stream.inner().link.wait(0);
         self.stream.with(|core, inner| {
             core.follow_life(inner);
             core.look(inner, self.cell)

@@ -42,6 +42,16 @@ impl Core {
         self.req.ring_has_room()
     }
 
+    /// Gives every answered line back up to the first that is not.
+    fn empty_ring(&mut self, inner: &Inner) {
+        while let Some(oldest) = self.req.oldest() {
+            self.make_room(inner);
+            if self.req.oldest() == Some(oldest) {
+                break;
+            }
+        }
+    }
+
     /// Moves the answer in line `x` to its cell, and marks the line consumed.
     fn harvest(&mut self, inner: &Inner, cell: u32, x: u64, hdr: RepHdr) {
         let line_index = x as u32 & (self.lines.len() as u32 - 1);
@@ -64,7 +74,7 @@ impl Core {
         self.settle(inner, cell, answer, holds);
     }
 
-    fn free_ticket(&mut self, ticket: u32) {
+    pub(super) fn free_ticket(&mut self, ticket: u32) {
         if let Some(t) = self.tickets.get_mut(ticket as usize) {
             t.taken = false;
         }
@@ -74,6 +84,10 @@ impl Core {
     fn settle(&mut self, inner: &Inner, cell: u32, answer: Answer, mut holds: Holds) {
         holds.release(&inner.memory);
         if self.cells.is_abandoned(cell) {
+            let one_way = self.cells.extra(cell).is_some_and(|extra| extra.one_way);
+            if one_way && answer.hdr.status() != Status::OK {
+                self.one_way_failures += 1;
+            }
             return self.cells.put_back(cell);
         }
         if !answer.long.is_empty()
@@ -302,8 +316,8 @@ impl Core {
             self.reap_hot(inner);
             self.harvest_side_lines(inner);
             let side_busy = self.tickets.iter().any(|t| t.taken);
-            self.make_room(inner);
-            if self.hot_abandoned.is_none() && self.req.is_quiet() && !side_busy {
+            self.empty_ring(inner);
+            if self.hot_abandoned.is_none() && self.req.oldest().is_none() && !side_busy {
                 return Ok(());
             }
             if let Err(stop) = wait.step(inner) {
@@ -332,13 +346,7 @@ impl Core {
             return;
         }
         // What was answered before the end is still an answer.
-        while self.req.oldest().is_some() {
-            let before = self.req.oldest();
-            self.make_room(inner);
-            if self.req.oldest() == before {
-                break;
-            }
-        }
+        self.empty_ring(inner);
         self.harvest_side_lines(inner);
         let ended = if life == 0 { Ended::Lost } else { Ended::Reset };
         let in_flight = |(_, place): &(u32, Place)| matches!(place, Place::Ring(_) | Place::Side(_));

@@ -121,6 +121,7 @@ pub fn hand_over(
     ping.publish(0);
     pong.publish(0);
     let peer = stream.offload(acknowledge::with(flags, data.wire().words(), rounds))?;
+    copy()?;
     let begin = Instant::now();
     for i in 1..=rounds {
         copy()?;

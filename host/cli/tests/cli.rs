@@ -1,0 +1,249 @@
+//! The `hamr` binary as users run it: what it prints, how it fails, and what it leaves behind, which is nothing.
+
+mod common;
+
+use common::{Run, Sparse, Vectors, hamr, image, spawn, until};
+use hamr::inspect::{dump, windows_of};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long the death of a process may take to be noticed (issue: within a second).
+const SOON: Duration = Duration::from_secs(1);
+
+fn refused(run: &Run, words: &[&str]) {
+    assert_eq!(run.code, Some(2), "exit code of {run:?}");
+    assert_eq!(run.stdout, "", "{run:?}");
+    assert_eq!(run.stderr.lines().count(), 1, "one line in {run:?}");
+    assert!(run.stderr.starts_with("hamr: ") && !run.stderr.contains("panicked"), "{run:?}");
+    for word in words {
+        assert!(run.stderr.contains(word), "`{word}` in {run:?}");
+    }
+    run.left_nothing();
+}
+
+fn json(run: &Run) -> Value {
+    assert_eq!((run.code, run.stdout.lines().count()), (Some(0), 1), "{run:?}");
+    run.left_nothing();
+    serde_json::from_str(&run.stdout).expect("standard output is JSON")
+}
+
+#[test]
+fn dot_has_the_bits_of_a_plain_loop() {
+    // The last is longer than one block of the device's memory.
+    for len in [1, 7, 1000, 3_000_001] {
+        let v = Vectors::new(len);
+        let f64s = json(&hamr(&["dot", &v.path("a64"), &v.path("b64"), "--json"]));
+        let loop64 = v.a.iter().zip(&v.b).fold(0.0, |sum, (a, b)| sum + a * b);
+        assert_eq!(f64s["value"].as_f64().map(f64::to_bits), Some(loop64.to_bits()), "{len} f64");
+        assert_eq!(f64s["bytes"], 16 * len as u64);
+        let f32s = json(&hamr(&["dot", &v.path("a32"), &v.path("b32"), "--json"]));
+        let narrow = |x: &f64| f64::from(*x as f32);
+        let loop32 = v.a.iter().zip(&v.b).fold(0.0, |sum, (a, b)| sum + narrow(a) * narrow(b));
+        assert_eq!(f32s["value"].as_f64().map(f64::to_bits), Some(loop32.to_bits()), "{len} f32");
+        assert_eq!((f32s["device"].as_str(), f32s["bytes"].as_u64()), (Some("shm"), Some(8 * len as u64)));
+        for stage in ["open", "start", "read", "put", "call", "stop"] {
+            assert!(f64s["stages_ns"][stage].as_u64().is_some_and(|ns| ns > 0), "{stage} of {f64s}");
+        }
+    }
+}
+
+#[test]
+fn dot_in_text_begins_with_the_value() {
+    let v = Vectors::new(3);
+    let run = hamr(&["dot", &v.path("a64"), &v.path("b64"), "--device", "loopback"]);
+    let value: f64 = run.stdout.lines().next().and_then(|l| l.parse().ok()).expect("a number");
+    assert_eq!(value, v.a.iter().zip(&v.b).fold(0.0, |sum, (a, b)| sum + a * b));
+    assert!(run.stdout.contains("48 B moved"), "{run:?}");
+}
+
+#[test]
+fn an_empty_vector_is_zero_and_odd_sums_are_json() {
+    let v = Vectors::new(0);
+    assert_eq!(json(&hamr(&["dot", &v.path("a64"), &v.path("b64"), "--json"]))["value"], 0.0);
+    let text = hamr(&["dot", &v.path("a32"), &v.path("b32")]);
+    assert!(text.stdout.starts_with("0.0\n"), "{text:?}");
+    let odd = v.write("odd", "'<f8'", "(1,)", &f64::INFINITY.to_le_bytes());
+    let minus = v.write("minus", "'<f8'", "(1,)", &(-1.0f64).to_le_bytes());
+    let nan = v.write("nan", "'<f8'", "(1,)", &f64::NAN.to_le_bytes());
+    assert_eq!(json(&hamr(&["dot", &odd, &odd, "--json"]))["value"], "Infinity");
+    assert_eq!(json(&hamr(&["dot", &odd, &minus, "--json"]))["value"], "-Infinity");
+    assert_eq!(json(&hamr(&["dot", &odd, &nan, "--json"]))["value"], "NaN");
+}
+
+#[test]
+fn bad_files_are_one_clear_line() {
+    let v = Vectors::new(3);
+    let good = v.path("a64");
+    let elements = [0u8; 24];
+    let long_header = [&b"\x93NUMPY\x02\x00\xff\xff\xff\xff"[..], &elements].concat();
+    let whole = std::fs::read(&good).expect("just written");
+    let cases: [(&str, String, &str); 18] = [
+        ("empty", v.raw("empty", &[]), "zero bytes"),
+        ("magic", v.raw("magic", b"PK\x03\x04 and so on"), "begins with"),
+        ("half a magic", v.raw("half", &whole[..4]), "truncated"),
+        ("half a header", v.raw("header", &whole[..30]), "truncated"),
+        ("half the data", v.raw("data", &whole[..whole.len() - 5]), "truncated"),
+        ("too much data", v.raw("more", &[&whole[..], &[0]].concat()), "longer than its shape"),
+        ("4 GiB - 1", v.raw("long", &long_header), "4294967295"),
+        ("noise", v.raw("noise", b"\x93NUMPY\x01\x00\x04\x00oops"), "Python dict"),
+        ("version", v.raw("version", b"\x93NUMPY\x09\x00\x04\x00oops"), "version"),
+        ("integers", v.write("i8", "'<i8'", "(3,)", &elements), "<f8 or <f4"),
+        ("big-endian", v.write("be", "'>f8'", "(3,)", &elements), "big-endian"),
+        ("Fortran", v.fortran("fortran", &elements), "Fortran order"),
+        ("matrix", v.write("2d", "'<f8'", "(1, 3)", &elements), "shape (1, 3)"),
+        ("overflow", v.write("over", "'<f8'", "(4611686018427387904,)", &elements), "more than any file"),
+        ("shorter", v.write("two", "'<f8'", "(2,)", &elements[..16]), "length"),
+        ("other type", v.path("a32"), "element type"),
+        ("missing", v.path("nothing-here"), "No such file"),
+        ("directory", v.dir(), "directory"),
+    ];
+    for (name, bad, word) in &cases {
+        for pair in [[bad, &good], [&good, bad]] {
+            let run = hamr(&["dot", pair[0], pair[1]]);
+            refused(&run, &[word, bad.as_str()]);
+            assert!(run.took < Duration::from_secs(2), "{name} took {:?}", run.took);
+        }
+    }
+    refused(&hamr(&["dot", "/dev/zero", &good]), &["/dev/zero", "device"]);
+}
+
+#[test]
+fn bad_usage_is_one_clear_line() {
+    let v = Vectors::new(3);
+    let (a, b) = (v.path("a64"), v.path("b64"));
+    refused(&hamr(&["dot", &a]), &["B.npy", "--help"]);
+    refused(&hamr(&["dto", &a, &b]), &["'dto'", "--help"]);
+    refused(&hamr(&["devices", "--jsno"]), &["--jsno"]);
+    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, shm"]);
+    refused(&hamr(&["devices", "--image", &a]), &[&a, "ELF"]);
+    refused(&hamr(&["devices", "--image", "/nonexistent/image"]), &["/nonexistent/image"]);
+    let own = env!("CARGO_BIN_EXE_hamr");
+    refused(&hamr(&["devices", "--image", own]), &[own, "hamr_device_fw::image!()"]);
+    refused(&hamr(&["image", "--device", "loopback"]), &["loopback", "no image"]);
+    refused(&hamr(&["inspect", "4194304999"]), &["4194304999"]);
+    refused(&hamr(&["inspect", "/nonexistent/window"]), &["/nonexistent/window"]);
+    refused(&hamr(&["inspect", &a]), &["fewer than"]);
+    refused(&hamr(&["bench", "--only", "nonsense"]), &["nonsense", "call_empty"]);
+}
+
+#[test]
+fn help_and_version_succeed() {
+    for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"]] {
+        let run = hamr(arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
+        assert!(!run.stdout.is_empty());
+    }
+}
+
+#[test]
+fn the_tour_ends_well_and_soon() {
+    let run = hamr(&[]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
+    run.left_nothing();
+    let lines = run.stdout.lines().count();
+    assert!((20..=45).contains(&lines), "{lines} lines: {}", run.stdout);
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{}", run.stdout);
+    for word in ["dot_f64", "same bits", "faults.rs:", "host ready, device serving", "hamr dot A.npy"] {
+        assert!(run.stdout.contains(word), "`{word}` in {}", run.stdout);
+    }
+    assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
+    let facts = json(&hamr(&["--json"]));
+    assert!(facts["fault"]["text"].as_str().is_some_and(|t| t.contains("faults.rs:")), "{facts}");
+    assert_eq!(hamr(&["--device", "loopback"]).code, Some(0));
+}
+
+#[test]
+fn devices_handlers_and_image_say_what_there_is() {
+    let devices = json(&hamr(&["devices", "--json"]));
+    assert!(devices["kinds"].as_array().is_some_and(|k| k.iter().any(|k| k["name"] == "shm")), "{devices}");
+    assert!(devices["device"]["pid"].as_u64().is_some_and(|pid| pid > 0), "{devices}");
+    assert_eq!((&devices["device"]["epoch"], &devices["device"]["link"]), (&1.into(), &"shm".into()));
+    assert!(devices["windows"].as_array().is_some_and(|w| w.iter().any(|w| w["device_state"] == "serving")));
+    let text = hamr(&["devices"]);
+    assert!(text.stdout.contains("linux-process") && text.stdout.contains("LIVE WINDOWS"), "{text:?}");
+    let handlers = json(&hamr(&["handlers", "--json"]));
+    let rows = handlers["handlers"].as_array().expect("a list");
+    assert_eq!(rows.len() as u64, devices["device"]["handlers"].as_u64().expect("a number"));
+    let dot = rows.iter().find(|h| h["name"] == "hamr_kernels::demo::dot_f64").expect("the image has it");
+    assert_eq!((&dot["host"], &dot["flags"][0], &dot["has_body"]), (&"same".into(), &"inline".into(), &true.into()));
+    let path = hamr(&["image"]);
+    assert_eq!(path.stdout.lines().count(), 1, "{path:?}");
+    assert_eq!(Path::new(path.stdout.trim_end()), image());
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    // The pipe's reading end is closed before a byte is written.
+    for arguments in [&["handlers"][..], &["handlers", "--json"], &["--help"], &[]] {
+        let run = spawn(arguments).close_stdout().wait();
+        assert!(run.stderr.is_empty() && run.code == Some(0), "{run:?}");
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn a_live_window_is_shown_and_a_second_host_is_refused() {
+    let vectors = Sparse::new();
+    let host = spawn(&["dot", &vectors.path, &vectors.path]);
+    let pid = host.id();
+    let window = until("the device serves", || windows_of(pid).into_iter().find(|w| w.device_state == "serving"));
+    let path = window.path.display().to_string();
+    let shown = json(&hamr(&["inspect", &pid.to_string(), "--json"]));
+    assert_eq!((&shown["device"]["state"], &shown["preamble"]["host_pid"]), (&"serving".into(), &pid.into()));
+    assert_eq!(shown["problems"].as_array().map(Vec::len), Some(0), "{shown}");
+    let text = hamr(&["inspect", &path]);
+    assert!(text.stdout.contains("host       ready") && text.stdout.contains("dot_f64"), "{text:?}");
+    let second = hamr(&["--device", &format!("shm:{path}"), "devices"]);
+    refused(&second, &["already has a host", &pid.to_string()]);
+    let run = host.kill().wait();
+    run.left_nothing();
+}
+
+#[test]
+fn a_copied_window_is_shown() {
+    let vectors = Sparse::new();
+    let host = spawn(&["dot", &vectors.path, &vectors.path]);
+    let window = until("the device serves", || windows_of(host.id()).into_iter().find(|w| w.device_state == "serving"));
+    let copy = vectors.beside("window");
+    std::fs::copy(&window.path, &copy).expect("a window can be read");
+    host.kill().wait().left_nothing();
+    let shown = json(&hamr(&["inspect", &copy, "--json"]));
+    assert_eq!((&shown["device"]["state"], &shown["stepped"]["alive"]), (&"serving".into(), &0.into()));
+    let list = hamr(&["inspect"]);
+    assert_eq!(list.code, Some(0), "{list:?}");
+}
+
+#[test]
+fn a_device_killed_in_a_call_is_named_with_its_handler_and_stage() {
+    let vectors = Sparse::new();
+    let host = spawn(&["dot", &vectors.path, &vectors.path]);
+    let pid = host.id();
+    let window = until("the device serves", || windows_of(pid).into_iter().find(|w| w.device_state == "serving"));
+    // A device that stands still holds the next call open.
+    common::signal(window.device_pid, "STOP");
+    until("a call is in flight", || {
+        let dump = dump(&window.path).ok()?;
+        dump.queues.iter().flat_map(|q| &q.slots).any(|s| s.state == "requested").then_some(())
+    });
+    let begin = Instant::now();
+    common::signal(window.device_pid, "KILL");
+    let run = host.wait();
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    refused(&run, &["device shm", "dot_f64_from", "waiting for the answer", "signal: 9"]);
+}
+
+#[test]
+fn a_device_dies_with_its_host() {
+    let vectors = Sparse::new();
+    let host = spawn(&["dot", &vectors.path, &vectors.path]);
+    let window = until("the device serves", || windows_of(host.id()).into_iter().find(|w| w.device_state == "serving"));
+    let begin = Instant::now();
+    let run = host.kill().wait();
+    until("the device is gone", || {
+        // A zombie still has a folder, but no program.
+        std::fs::read_link(format!("/proc/{}/exe", window.device_pid)).is_err().then_some(())
+    });
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    run.left_nothing();
+}
