@@ -30,6 +30,10 @@ pub struct Device<'s, B: Board> {
     idle_rounds: u32,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one of them exists, in memory that is there anyway; no allocator to box it"
+)]
 enum State<'s, K> {
     Greeting {
         window: Window<K>,

@@ -56,7 +56,9 @@ macro_rules! conformance {
                 ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused
             }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
-            restart { outstanding_calls_end_once, streams_and_buffers_go_on, again_and_again }
+            restart {
+                outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again
+            }
         }
     };
 }

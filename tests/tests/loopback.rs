@@ -1,7 +1,20 @@
-//! The conformance suite over the loopback device.
+//! The conformance suite over the loopback device, and what only a device inside the test can show: tables made by hand,
+//! and a link that breaks on purpose.
 
-use hamr::{Image, Node, Options, Runtime};
-use std::sync::OnceLock;
+use hamr::{CallError, CallOptions, Image, Node, Options, Runtime, SubmitError};
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
+use hamr_comm::registry::Table;
+use hamr_comm::{Context, Entry, Handler, builtin, offload};
+use hamr_kernels::bench::{empty, sum_4};
+use hamr_kernels::checks::{append, append_named, echo};
+use hamr_kernels::demo::axpy;
+use hamr_kernels::faults::{background, echo_many, make_many};
+use hamr_tests::conformance::{Log, Random, options, refusal};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -14,3 +27,262 @@ fn open(options: Options) -> Node {
 }
 
 hamr_tests::conformance!(open);
+
+fn layout(options: &Options) -> Layout {
+    let Options { streams, ring, tickets, chunk, heap, .. } = *options;
+    Layout::plan(&Plan { streams, ring, tickets, chunk, heap, ..Plan::default() }).expect("a plan that can be laid out")
+}
+
+/// A device that holds these handlers only.
+fn with_table(entries: &[&'static Entry]) -> Node {
+    static PING: Entry = Entry::of::<builtin::ping>();
+    let table = Table::of(entries.iter().copied().chain([&PING]).collect());
+    let link = Loopback::new(layout(&options()).window_len(), table);
+    runtime().attach("made-by-hand", Box::new(link), options()).expect("attaches")
+}
+
+static EMPTY: Entry = Entry::of::<empty>();
+
+#[test]
+fn missing_handlers_are_named_and_the_others_work() {
+    let node = with_table(&[&EMPTY]);
+    let warnings = node.warnings();
+    let about = |name: &str| warnings.iter().find(|w| w.contains(&format!("`{name}`")));
+    let missing = about(axpy::NAME).expect("named at attach");
+    assert!(missing.contains("made-by-hand") && missing.contains("has no handler"), "{missing}");
+    assert!(about(empty::NAME).is_none() && about(builtin::ping::NAME).is_none(), "{warnings:?}");
+    let buffer = node.buffer(&[1.0]).expect("room");
+    for _ in 0..2 {
+        let error = refusal(node.sync(axpy::with(1.0, buffer.ptr(), buffer.ptr())).expect_err("not there"));
+        assert!(matches!(error, SubmitError::MissingHandler { .. }), "{error:?}");
+        assert!(error.to_string().contains(axpy::NAME), "{error}");
+        let error = node.offload(background::with(1)).err().expect("not there");
+        assert!(matches!(error, SubmitError::MissingHandler { .. }), "{error:?}");
+        node.sync(empty::with()).expect("this one is there");
+    }
+    node.put(&[2.0], buffer.ptr()).expect("a call that was not sent holds nothing");
+    node.ping().expect("always there");
+}
+
+#[test]
+fn another_signature_is_refused_by_name() {
+    static OTHER: Entry = Entry { signature: sum_4::SIGNATURE ^ 1, ..Entry::of::<sum_4>() };
+    let node = with_table(&[&EMPTY, &OTHER]);
+    let expected = format!("`{}` with another signature", sum_4::NAME);
+    assert!(node.warnings().iter().any(|w| w.contains(&expected)), "{:?}", node.warnings());
+    let error = refusal(node.sync(sum_4::with(1, 2, 3, 4)).expect_err("other types"));
+    assert!(matches!(error, SubmitError::OtherSignature { .. }), "{error:?}");
+    assert!(error.to_string().contains(sum_4::NAME) && error.to_string().contains("rebuild"), "{error}");
+    node.sync(empty::with()).expect("the others work");
+}
+
+#[test]
+fn a_stale_image_is_warned_about_and_called() {
+    static STALE: Entry = Entry { body: sum_4::BODY ^ 1, ..Entry::of::<sum_4>() };
+    let node = with_table(&[&EMPTY, &STALE]);
+    let stale: Vec<String> = node.warnings().into_iter().filter(|w| w.contains("stale")).collect();
+    assert_eq!(stale.len(), 1, "{stale:?}");
+    assert!(stale[0].contains(sum_4::NAME) && stale[0].contains("made-by-hand"), "{stale:?}");
+    assert_eq!(node.sync(sum_4::with(1, 2, 3, 4)).expect("goes through"), 10);
+}
+
+#[test]
+fn bits_that_are_no_value_are_an_error_on_either_side() {
+    #[offload]
+    fn liar(_cx: &mut Context, _asked: u8) -> u8 {
+        2
+    }
+    #[offload]
+    fn surrogate(_cx: &mut Context, _asked: u32) -> u32 {
+        0xD800
+    }
+    // What the host believes to be `echo<bool>` answers with a byte that is no bool, and so on.
+    static NO_BOOL: Entry = Entry { run: Entry::of::<liar>().run, ..Entry::of::<echo<bool>>() };
+    static NO_CHAR: Entry = Entry { run: Entry::of::<surrogate>().run, ..Entry::of::<echo<char>>() };
+    static STRICT: Entry = Entry { run: Entry::of::<echo<bool>>().run, ..Entry::of::<echo<u8>>() };
+    static LONGER: Entry = Entry { run: Entry::of::<echo<u64>>().run, ..Entry::of::<sum_4>() };
+    let node = with_table(&[&EMPTY, &NO_BOOL, &NO_CHAR, &STRICT, &LONGER]);
+    let stream = node.stream().expect("a stream is free");
+    for _ in 0..2 {
+        let errors = [
+            stream.sync(echo::with(true)).map(|_| ()).expect_err("2 is no bool"),
+            stream.offload(echo::with(false)).expect("sent").get().map(|_| ()).expect_err("2 is no bool"),
+            stream.sync(echo::with('x')).map(|_| ()).expect_err("a surrogate is no char"),
+            stream.sync(echo::with(2u8)).map(|_| ()).expect_err("the device wants a bool"),
+            stream.sync(sum_4::with(1, 2, 3, 4)).map(|_| ()).expect_err("32 bytes are no u64"),
+        ];
+        for error in errors {
+            assert!(matches!(error, CallError::Corrupt(..)), "{error:?}");
+        }
+        assert_eq!(stream.sync(echo::with(1u8)).expect("1 is a bool"), 1);
+        stream.sync(empty::with()).expect("the stream is fine");
+    }
+    assert_eq!(stream.outstanding(), 0);
+}
+
+/// A faulty link whose switches and window the test keeps.
+struct Broken(Arc<Faulty<Loopback>>);
+
+impl Link for Broken {
+    fn kind(&self) -> &str {
+        self.0.kind()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn window(&self) -> &Window<Shared> {
+        self.0.window()
+    }
+    fn ring(&self) {
+        self.0.ring();
+    }
+    fn wait(&self, max_us: u32) {
+        self.0.wait(max_us);
+    }
+    fn peer(&self) -> Peer {
+        self.0.peer()
+    }
+    fn stop(&self) {
+        self.0.stop();
+    }
+    fn restart(&self) -> Result<(), String> {
+        self.0.restart()
+    }
+}
+
+fn breakable(options: Options, table: Table) -> (Node, Arc<Faulty<Loopback>>, Arc<Faults>) {
+    let (link, faults) = Faulty::new(Loopback::new(layout(&options).window_len(), table));
+    let link = Arc::new(link);
+    let node = runtime().attach("breakable", Box::new(Broken(link.clone())), options).expect("attaches");
+    (node, link, faults)
+}
+
+fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>, handler: &str) {
+    match outcome {
+        Err(e @ CallError::DeviceLost(..)) => {
+            let said = e.to_string();
+            for part in [handler, "device breakable", "waiting for the answer", "killed by a fault"] {
+                assert!(said.contains(part), "`{part}` in: {said}");
+            }
+        }
+        other => panic!("expected a lost device, got {other:?}"),
+    }
+}
+
+#[test]
+fn every_call_of_a_killed_device_ends_once() {
+    let (node, _, faults) = breakable(Options { ring: 16, ..options() }, Table::of_this_image());
+    let stream = node.stream().expect("a stream is free");
+    let shared = node.shared_stream().expect("a stream is free");
+    let log = Log::new(&node, 10);
+    let answered: Vec<_> = (0..30u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+    stream.flush().expect("all ran");
+    let plain: Vec<_> = (0..5u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+    let named: Vec<_> = (0..5).map(|n| stream.offload(append_named::with(log.ptr(), n)).expect("sent")).collect();
+    let long = stream.offload(make_many::with(1)).expect("sent");
+    let queued = shared.offload(background::with(1)).expect("sent");
+    let awaited = shared.offload(echo::with(1u64)).expect("sent");
+    faults.kill();
+    let begin = Instant::now();
+    is_lost(stream.sync(echo::with(9u64)), echo::<u64>::NAME);
+    plain.into_iter().for_each(|p| is_lost(p.get(), echo::<u64>::NAME));
+    named.into_iter().for_each(|p| is_lost(p.get(), append_named::NAME));
+    is_lost(long.get(), make_many::NAME);
+    is_lost(queued.get(), background::NAME);
+    is_lost(pollster::block_on(awaited), echo::<u64>::NAME);
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    for (n, answered) in (0..).zip(answered) {
+        assert_eq!(answered.get().expect("answered before the end"), n);
+    }
+    // Nothing more is sent, nothing is held.
+    assert!(!node.is_alive());
+    assert!(matches!(stream.offload(echo::with(1u64)).err(), Some(SubmitError::DeviceLost { .. })));
+    assert!(matches!(stream.send(empty::with()).err(), Some(SubmitError::DeviceLost { .. })));
+    assert!(matches!(stream.flush().err(), None | Some(hamr::Error::Lost { .. })));
+    assert!(matches!(node.stream().err(), Some(hamr::Error::Lost { .. })));
+    assert_eq!(stream.outstanding(), 0);
+    assert_eq!(node.live_buffers(), 1);
+    node.restart().expect("loopback starts again");
+    assert_eq!(stream.sync(append_named::with(log.ptr(), 7)).expect("runs"), 0);
+    assert_eq!(shared.sync(background::with(2)).expect("runs"), 6);
+    assert_eq!(log.entries(&node), [7]);
+}
+
+#[test]
+fn a_slow_device_costs_time_only() {
+    let (node, _, faults) = breakable(options(), Table::of_this_image());
+    let stream = node.stream().expect("a stream is free");
+    for n in 0..50u64 {
+        faults.delay(n as u32 * 10);
+        assert_eq!(stream.sync(echo::with(n)).expect("late"), n);
+        faults.delay(100);
+        assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("late"), n);
+        assert_eq!(pollster::block_on(stream.offload(echo::with(n)).expect("sent")).expect("late"), n);
+    }
+    // Later than the call will wait.
+    faults.delay(u32::MAX);
+    let soon = CallOptions::deadline(Duration::from_millis(5));
+    assert!(matches!(stream.sync_with(echo::with(1u64), soon), Err(CallError::Deadline(_))));
+    faults.delay(0);
+    assert_eq!(stream.sync(echo::with(2u64)).expect("in time"), 2);
+    stream.flush().expect("the late answer is discarded");
+    assert_eq!(stream.outstanding(), 0);
+}
+
+#[test]
+fn lost_doorbells_cost_time_only() {
+    let (node, _, faults) = breakable(options(), Table::of_this_image());
+    faults.drop_rings(true);
+    for n in 0..100u64 {
+        assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
+    }
+}
+
+#[test]
+fn flipped_bits_never_hang_or_panic() {
+    // Handlers that a wrong key may reach without harm.
+    static SAFE: [Entry; 7] = [
+        Entry::of::<empty>(),
+        Entry::of::<sum_4>(),
+        Entry::of::<echo<u64>>(),
+        Entry::of::<append>(),
+        Entry::of::<append_named>(),
+        Entry::of::<echo_many>(),
+        Entry::of::<background>(),
+    ];
+    let small = Options { ring: 8, tickets: 2, streams: 1, ..options() };
+    let lines = layout(&small).section(SectionKind::LINES).expect("every window has lines");
+    for seed in 1..=4 {
+        let mut random = Random(seed);
+        let (node, link, _) = breakable(small.clone(), Table::of(SAFE.iter().collect()));
+        let log = Log::new(&node, 1000);
+        for _ in 0..15 {
+            let stream = node.stream().expect("a stream is free");
+            let soon = CallOptions::deadline(Duration::from_millis(1));
+            for _ in 0..20 {
+                let word = lines.off + random.below(lines.len / 4) * 4;
+                // Control words more often than payload: they are the last four of a line.
+                let word = if random.below(2) == 0 { word } else { word & !63 | 48 | word & 12 };
+                let one = stream.offload_with(echo::with(random.next()), soon);
+                let two = stream.offload_with(append_named::with(log.ptr(), 1), soon);
+                link.flip(word, 1 << random.below(32));
+                let three = stream.offload_with(background::with(1), soon);
+                // Any outcome will do, as long as there is one.
+                let _ = stream.sync_with(sum_4::with(1, 2, 3, 4), soon);
+                let _ = one.map(|p| p.get());
+                link.flip(word, 1 << random.below(32));
+                let _ = two.map(|p| p.get());
+                let _ = stream.sync_with(echo_many::with([1; 100]), soon);
+                drop(three);
+            }
+            node.restart().expect("starts again");
+            for n in 0..50u64 {
+                assert_eq!(stream.sync(echo::with(n)).expect("a new life is clean"), n);
+                assert_eq!(stream.offload(background::with(n)).expect("sent").get().expect("runs"), 3 * n);
+                assert_eq!(stream.sync(echo_many::with([n; 100])).expect("runs"), [n; 100]);
+            }
+            stream.flush().expect("nothing is left");
+            assert_eq!((stream.outstanding(), node.live_buffers()), (0, 1));
+        }
+    }
+}

@@ -10,13 +10,13 @@ use std::string::{String, ToString};
 use std::{format, fs};
 
 /// First bytes on the socket; the number is that of this little protocol.
-pub const GREETING: &[u8; 8] = b"hamrshm1";
+const GREETING: &[u8; 8] = b"hamrshm1";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Why a hosted image cannot start. Printed as one line.
 #[derive(Debug)]
-pub enum StartError {
+pub(super) enum StartError {
     /// Standard input is no socket to a hamr host.
     NotStartedByHost(String),
     /// The window's descriptor may be truncated under our feet.

@@ -23,8 +23,13 @@ impl Commands for Command {
             Self::Dot(args) => dot::run(&args, cli),
             Self::Bench(args) => {
                 let Cli { global, .. } = cli;
-                bench::run(&args, cli.runtime(), &global.device, &cli.image()?, global.json)
-                    .map_err(|e| Failure::new(e.to_string()))
+                bench::run(&args, cli.runtime(), &global.device, &cli.image()?, global.json).map_err(|e| {
+                    // Kept apart, because a reader that left is no failure.
+                    match e.downcast::<std::io::Error>() {
+                        Ok(io) => Failure::from(*io),
+                        Err(other) => Failure::new(other.to_string()),
+                    }
+                })
             }
         }
     }

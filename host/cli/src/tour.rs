@@ -35,9 +35,9 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
 
 const NEXT: &str = "
 Go on
-  hamr dot A.npy B.npy   inner product of two NumPy vectors on the device
-  hamr bench             what calls and transfers cost, and the floors
-  hamr devices           devices, and what runs on this machine
+  hamr dot A.npy B.npy   inner product of two vectors
+  hamr bench             what calls and transfers cost
+  hamr devices           what devices there are
   hamr handlers          what the device can be asked
   hamr inspect           what a live window holds
   docs/offload.md        write handlers of your own
@@ -53,7 +53,7 @@ impl Tour<'_> {
     }
 
     fn start(&mut self) -> Result<Node, Failure> {
-        self.say("hamr calls functions on a device. Here is what that looks like.\n\nA device\n")?;
+        self.say("hamr calls functions on a device, like this.\n\nA device\n")?;
         let begin = Instant::now();
         let node = self.cli.open()?;
         let took = begin.elapsed();
@@ -134,8 +134,8 @@ impl Tour<'_> {
             return Err(Failure::new(format!("the second call says {value:?}, the first {expected:?}")));
         }
         self.say(&format!(
-            "\nA call that nobody waits for\n  submitted in {}; the host had time for {looks} looks at it\n  \
-             before its result came, {} after submission\n",
+            "\nA call that nobody waits for\n  submitted in {}; the host looked {looks} times\n  \
+             before the result was there, {} later\n",
             duration(submitted),
             duration(took)
         ))?;

@@ -30,7 +30,7 @@ pub struct Found {
     pub device_state: &'static str,
 }
 
-/// Every live window that this user may look at, oldest first.
+/// Every live window that this user may look at, by the process ids of their hosts.
 pub fn windows() -> Vec<Found> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     collect(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
@@ -62,7 +62,9 @@ fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
             windows.entry((facts.dev(), facts.ino())).or_default().push(holder);
         }
     }
-    windows.into_values().filter_map(|holders| describe(&holders)).collect()
+    let mut found: Vec<_> = windows.into_values().filter_map(|holders| describe(&holders)).collect();
+    found.sort_by(|a, b| (a.host_pid, &a.path).cmp(&(b.host_pid, &b.path)));
+    found
 }
 
 fn name_of(link: &std::path::Path) -> Option<String> {

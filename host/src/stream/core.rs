@@ -22,6 +22,9 @@ use std::time::Instant;
 
 /// A ring line whose call is done with.
 pub(super) const CONSUMED: u32 = u32::MAX;
+/// The epoch of an engine whose device is gone. Not the life of any device, so that no submission takes it for alive: a
+/// call put into a dead device's ring would never end.
+pub(super) const NOWHERE: u32 = u32::MAX;
 /// A ring line whose call has no cell: one-way.
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 pub struct Core {
@@ -48,7 +51,10 @@ pub(super) struct Ticket {
 
 impl Core {
     pub(crate) fn new(number: u32, queue: Queue<Shared>, inner: &Inner) -> Self {
-        let epoch = inner.life.load(Ordering::Acquire);
+        let epoch = match inner.life.load(Ordering::Acquire) {
+            0 => NOWHERE,
+            life => life,
+        };
         let lines = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
         let tickets = vec![Ticket::default(); queue.side_len() as usize].into_boxed_slice();
         Self {
@@ -64,7 +70,7 @@ impl Core {
         }
     }
 
-    /// The epoch it submits in.
+    /// The epoch it submits in, or [`NOWHERE`].
     pub(super) fn epoch(&self) -> u32 {
         self.epoch
     }

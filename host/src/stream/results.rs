@@ -1,7 +1,7 @@
 //! The second half of the engine: where answers go, how they are read, and what happens when a device's life ends.
 
 use super::cells::{Ended, Holds, Place};
-use super::core::{CONSUMED, Core, ONE_WAY, Ticket};
+use super::core::{CONSUMED, Core, NOWHERE, ONE_WAY, Ticket};
 use super::message::{Answer, decode};
 use super::wait::{SPINS, Stop};
 use crate::node::Inner;
@@ -342,7 +342,7 @@ impl Core {
     /// starts over in it (rule 30).
     pub(super) fn follow_life(&mut self, inner: &Inner) {
         let life = inner.life.load(Ordering::Acquire);
-        if life == self.epoch {
+        if life == self.epoch || (life == 0 && self.epoch == NOWHERE) {
             return;
         }
         // What was answered before the end is still an answer.
@@ -364,8 +364,9 @@ impl Core {
         }
         self.lines.fill(CONSUMED);
         self.tickets.fill(Ticket::default());
-        self.epoch = life;
+        self.epoch = NOWHERE;
         if life != 0 {
+            self.epoch = life;
             self.req.enter(Epoch(life));
         }
     }

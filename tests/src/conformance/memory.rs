@@ -283,7 +283,8 @@ pub fn records_are_reused(open: Open) {
     let node = open(Options { max_buffers: 3, heap: 64 << 10, ..options() });
     let log = Log::new(&node, 2000);
     for n in 0..2000u64 {
-        let (a, b) = (node.buffer(&[n; 8]).expect("room"), node.allocate::<u8>(1000 + n as usize % 1000).expect("room"));
+        let (a, b) =
+            (node.buffer(&[n; 8]).expect("room"), node.allocate::<u8>(1000 + n as usize % 1000).expect("room"));
         if n % 8 == 0 {
             node.sync(fill::with(n + 1, a.ptr())).expect("runs");
             assert_eq!(node.read(a.ptr()).expect("reads"), [n + 1; 8]);

@@ -62,8 +62,11 @@ pub fn every_path_in_submission_order(open: Open) {
                 3..5 => in_flight.push((n, InFlight::Plain(stream.offload(append::with(words, n)).expect(sent)))),
                 5 => stream.send(append::with(words, n)).expect(sent),
                 6 => assert_eq!(stream.sync(append_named::with(log.ptr(), n)).expect("appends"), n),
-                7 => in_flight.push((n, InFlight::Named(stream.offload(append_named::with(log.ptr(), n)).expect(sent)))),
-                8 => in_flight.push((n, InFlight::Long(stream.offload(append_long::with(words, n, [n; 20])).expect(sent)))),
+                7 => {
+                    in_flight.push((n, InFlight::Named(stream.offload(append_named::with(log.ptr(), n)).expect(sent))))
+                }
+                8 => in_flight
+                    .push((n, InFlight::Long(stream.offload(append_long::with(words, n, [n; 20])).expect(sent)))),
                 9 => in_flight.push((n, InFlight::Queued(stream.offload(append_queued::with(words, n)).expect(sent)))),
                 _ => assert_eq!(stream.sync(append_queued::with(words, n)).expect("appends"), n),
             }
@@ -158,7 +161,8 @@ pub fn fewer_tickets_than_calls(open: Open) {
         assert_eq!(pending.get().expect("runs"), 3 * n as u64);
     }
     let log = Log::new(&node, 100);
-    let pending: Vec<_> = (0..100).map(|n| stream.offload(append_queued::with(log.words(), n)).expect("sent")).collect();
+    let pending: Vec<_> =
+        (0..100).map(|n| stream.offload(append_queued::with(log.words(), n)).expect("sent")).collect();
     drop(pending);
     stream.flush().expect("all ran");
     assert_eq!(log.entries(&node), (0..100).collect::<Vec<_>>());

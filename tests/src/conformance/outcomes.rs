@@ -30,7 +30,8 @@ pub fn own_errors(open: Open) {
     assert!(matches!(error, CallError::Handler(DivideError::ByZero { dividend: 7 })), "{error:?}");
     let error = node.offload(divide::with(i64::MIN, -1)).expect("sent").get().expect_err("overflows");
     assert!(matches!(error, CallError::Handler(DivideError::Overflow)), "{error:?}");
-    let why = heapless::String::try_from("sixty-four letters are longer than the line of a message holds..").expect("64");
+    let why =
+        heapless::String::try_from("sixty-four letters are longer than the line of a message holds..").expect("64");
     let error = node.sync(refuse_at_length::with(why.clone())).expect_err("refuses");
     assert!(matches!(&error, CallError::Handler(said) if *said == why), "{error:?}");
     still_works(&node);
@@ -53,7 +54,10 @@ pub fn bad_buffers(open: Open) {
         let report = fault(node.sync(append::with(words, 1)).expect_err("not a usable buffer"));
         assert_eq!(report.status, Status::BAD_BUFFER);
         assert!(report.to_string().contains(says), "{report}");
-        assert_eq!((report.site.handler, &*report.site.device), (<append as hamr_comm::Handler>::NAME, &*node.info().name));
+        assert_eq!(
+            (report.site.handler, &*report.site.device),
+            (<append as hamr_comm::Handler>::NAME, &*node.info().name)
+        );
     }
     // Two views of one buffer, one of them written.
     let half = bytes.ptr().slice(50..100).expect("inside");

@@ -1,7 +1,7 @@
 //! A device that is started again under its host.
 
-use super::{Gate, Log, Open, is_loopback, options};
-use hamr::{CallError, Node};
+use super::{Gate, Log, Open, is_loopback, options, refusal};
+use hamr::{CallError, Error, Node, SubmitError};
 use hamr_kernels::checks::{append, append_named, echo, wait_at};
 use hamr_kernels::faults::background;
 
@@ -80,6 +80,36 @@ pub fn streams_and_buffers_go_on(open: Open) {
     node.sync(hamr_kernels::demo::fill::with(4u64, data.ptr())).expect("runs");
     assert_eq!(node.read(data.ptr()).expect("reads"), [4; 1000]);
     assert_eq!(node.stream().expect("a new one").sync(echo::with(5u64)).expect("runs"), 5);
+}
+
+/// While there is no device, everything that would need one says so at once, as often as it is asked.
+pub fn a_stopped_device_refuses(open: Open) {
+    let node = open(options());
+    let (stream, shared) = (node.stream().expect("free"), node.shared_stream().expect("free"));
+    let data = node.buffer(&[3u64; 4]).expect("room");
+    assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
+    node.stop();
+    assert!(!node.is_alive());
+    let lost = |error: SubmitError| {
+        assert!(matches!(&error, SubmitError::DeviceLost { .. }), "{error:?}");
+        assert!(error.to_string().contains("stopped by this program"), "{error}");
+    };
+    for _ in 0..3 {
+        lost(refusal(stream.sync(echo::with(1u64)).expect_err("no device")));
+        lost(refusal(shared.sync(echo::with(1u64)).expect_err("no device")));
+        lost(refusal(node.sync(append_named::with(data.ptr(), 1)).expect_err("no device")));
+        lost(stream.offload(echo::with(1u64)).err().expect("no device"));
+        lost(shared.offload(background::with(1)).err().expect("no device"));
+        lost(node.offload(echo::with(1u64)).err().expect("no device"));
+        lost(stream.send(append::with([0; 2], 1)).expect_err("no device"));
+        lost(stream.send(append_named::with(data.ptr(), 1)).expect_err("no device"));
+        assert!(node.ping().is_err());
+        assert!(matches!(node.stream(), Err(Error::Lost { .. })));
+    }
+    assert_eq!(stream.outstanding(), 0);
+    assert_eq!(node.read(data.ptr()).expect("the memory is the host's"), [3; 4]);
+    node.restart().expect("starts again");
+    assert_eq!(stream.sync(echo::with(2u64)).expect("runs"), 2);
 }
 
 /// Stopped and started many times, with calls in flight.

@@ -41,9 +41,8 @@ pub fn shared_results_move(open: Open) {
     let shared: SharedStream = node.shared_stream().expect("a stream is free");
     let pending: Vec<_> = (0..50u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
     drop(shared);
-    let reader = std::thread::spawn(move || {
-        pending.into_iter().rev().map(|p| p.get().expect("runs")).collect::<Vec<u64>>()
-    });
+    let reader =
+        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.get().expect("runs")).collect::<Vec<u64>>());
     // A loopback device of another thread's reader is polled by that reader.
     assert_eq!(reader.join().expect("reads"), (0..50).rev().collect::<Vec<_>>());
     let shared = node.shared_stream().expect("a stream is free");

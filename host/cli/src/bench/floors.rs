@@ -3,7 +3,7 @@
 
 use super::{BoxError, PER_SAMPLE};
 use hamr::{Node, Stream};
-use hamr_comm::BufferPtr;
+use hamr::comm::BufferPtr;
 use hamr_kernels::bench::{acknowledge, pong_one_line, pong_two_lines};
 use std::hint::black_box;
 use std::time::Instant;

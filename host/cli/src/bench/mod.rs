@@ -15,6 +15,7 @@ use calls::{call_32b, call_48b, call_async, call_empty, call_unread, one_way, st
 use floors::Gap;
 use hamr::{Image, Node, Options, Runtime};
 use stats::{Key, Table, Unit};
+use std::io::Write;
 use transfers::{Area, SIZES};
 
 /// Any error: the benchmark only prints it.
@@ -81,9 +82,12 @@ pub fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, json: bo
             measure_transfers(&node, &mut table, &wanted)?;
         }
     }
+    // Not `println!`, which panics when the reader has left.
+    let mut out = std::io::stdout();
     for row in table.rows(device) {
         if wanted(row.name()) {
-            if json { println!("{}", row.json()) } else { println!("{}", row.text()) }
+            let line = if json { row.json().to_string() } else { row.text() };
+            writeln!(out, "{line}")?;
         }
     }
     if wanted("instructions_call_empty") {
@@ -95,6 +99,7 @@ pub fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, json: bo
 fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
     let name = "instructions_call_empty";
     let limit = instructions::LIMIT;
+    let mut out = std::io::stdout();
     match instructions::count()? {
         Ok(counts) if json => {
             let worst = counts.host.max(counts.device);
@@ -103,12 +108,13 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
                 "device_side": counts.device, "p99_ns": null, "floor_ns": null, "limit": limit,
                 "ratio": worst / limit as f64,
             });
-            println!("{line}");
+            writeln!(out, "{line}")?;
         }
-        Ok(counts) => println!(
+        Ok(counts) => writeln!(
+            out,
             "{name:<24} host {:.0}, device {:.0} instructions (limit {limit} each)",
             counts.host, counts.device
-        ),
+        )?,
         Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
         Err(why) => eprintln!("hamr: {name} skipped: {why}"),
     }

@@ -4,7 +4,7 @@
 use super::{BoxError, floors};
 use hamr::comm::abi::window::{Shared, Window};
 use hamr::{Buffer, Node, Stream};
-use hamr_comm::BufferPtr;
+use hamr::comm::BufferPtr;
 use hamr_kernels::bench::notice;
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,8 +1,20 @@
 //! Calls a device: `cargo run`, or `cargo run -- DEVICE` with another one than `shm`.
 
 use my_kernels::{adc, axpy, fill, summarise};
+use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("my-host: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let device = std::env::args().nth(1).unwrap_or_else(|| "shm".into());
     let dev = hamr::Runtime::new()?.open(&device, hamr::Image::find("my-image")?)?;
 
