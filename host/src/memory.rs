@@ -281,7 +281,12 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn new(node: &Node, len: usize) -> Result<Self, Error> {
         let memory = node.memory().clone();
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
-        let block = memory.allocate(bytes.unwrap_or(u64::MAX))?;
+        let bytes = bytes.unwrap_or(u64::MAX);
+        // What dropped streams still hold may be answered by now.
+        let block = memory.allocate(bytes).or_else(|_| {
+            node.inner().reap_idle_queues();
+            memory.allocate(bytes)
+        })?;
         Ok(Self { memory, block, len, _elements: PhantomData })
     }
 

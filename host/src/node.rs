@@ -440,6 +440,19 @@ impl Inner {
         Ok(Core::new(index, queue, self))
     }
 
+    /// Lets go of what calls of dropped streams held, as far as they are answered. For whoever finds a buffer busy or the
+    /// heap full: nobody else looks at those answers.
+    #[cold]
+    pub(crate) fn reap_idle_queues(&self) {
+        let mut queues = self.lock_queues();
+        for slot in queues.iter_mut() {
+            if let QueueSlot::Idle(core) = slot {
+                core.reap(self);
+            }
+        }
+        self.show_open_queues(&queues);
+    }
+
     /// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.
     fn show_open_queues(&self, queues: &[QueueSlot]) {
         let last = queues.iter().rposition(|slot| match slot {

@@ -29,7 +29,7 @@ impl Node {
     /// A freed or foreign pointer, more than the buffer holds, or a buffer that a call in flight names.
     #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        put(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+        put(self.inner(), from, to).or_else(|why| self.again(why, || put(self.inner(), from, to)))
     }
 
     /// Copies the front of a buffer to `to`: `to.len()` elements.
@@ -38,7 +38,7 @@ impl Node {
     /// As [`Self::put`].
     #[inline]
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        get(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+        get(self.inner(), from, to).or_else(|why| self.again(why, || get(self.inner(), from, to)))
     }
 
     /// A copy of everything in a buffer.
@@ -92,6 +92,16 @@ impl Node {
         let at = inner.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
         let words = inner.link.window().words(at, of.len() as u64);
         words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
+    }
+
+    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream.
+    #[cold]
+    fn again(&self, why: BufferError, copy: impl FnOnce() -> Result<(), BufferError>) -> Result<(), Error> {
+        if why != BufferError::Busy {
+            return Err(self.buffer_error(why));
+        }
+        self.inner().reap_idle_queues();
+        copy().map_err(|why| self.buffer_error(why))
     }
 
     fn buffer_error(&self, why: BufferError) -> Error {

@@ -8,7 +8,7 @@ pub fn dot_f64(cx: &mut Context, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result
     dot_f64_from(cx, 0.0, x, y)
 }
 
-/// [`dot_f64`] that goes on from `start`: vectors longer than the device's memory come in blocks, and the additions keep
+/// [`dot_f64()`] that goes on from `start`: vectors longer than the device's memory come in blocks, and the additions keep
 /// their order.
 #[offload]
 pub fn dot_f64_from(cx: &mut Context, start: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<f64, Fault> {
@@ -23,7 +23,7 @@ pub fn dot_f32(cx: &mut Context, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result
     dot_f32_from(cx, 0.0, x, y)
 }
 
-/// [`dot_f32`] that goes on from `start`.
+/// [`dot_f32()`] that goes on from `start`.
 #[offload]
 pub fn dot_f32_from(cx: &mut Context, start: f64, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<f64, Fault> {
     let (x, y) = cx.views((x.read(), y.read()))?;

@@ -30,6 +30,12 @@ pub fn panics(_cx: &mut Context, n: u32) -> u32 {
     n
 }
 
+/// The same from the queue: its stream goes on, its side slot is free again.
+#[offload(queued)]
+pub fn panics_queued(cx: &mut Context, n: u32) -> u32 {
+    panics(cx, n)
+}
+
 /// Runs until it is cancelled (or `rounds` looks have passed): a long handler that cooperates.
 #[offload]
 pub fn spin_until_cancelled(cx: &mut Context, rounds: u64) -> u64 {

@@ -863,7 +863,8 @@ mod tests {
     #[test]
     fn claims_are_checked_together() {
         let mut w = Window::private(4096 + 256);
-        let mut heap = w.take_tail(4096).expect("aligned");
+        let mut tail = w.take_tail(4096).expect("aligned");
+        let mut heap = tail.lend();
         let c = |off, bytes, writable| Claim { off, bytes, writable };
         assert!(matches!(heap.claim([c(0, 300, false)]), Err(ClaimError::Outside { which: 0, .. })));
         assert!(matches!(heap.claim([c(u64::MAX, 2, false)]), Err(ClaimError::Outside { .. })));

@@ -1,8 +1,14 @@
 //! What every way to open a device must do, one function a case. A transport is done when this suite passes on it:
 //!
-//! ```ignore
-//! fn open(options: Options) -> Node { … }
+//! ```no_run
+//! # use hamr::{Image, Node, Options, Runtime};
+//! # use std::sync::LazyLock;
+//! static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+//! fn open(options: Options) -> Node {
+//!     RUNTIME.open_with("shm", Image::find("hamr-demo").unwrap(), options).unwrap()
+//! }
 //! hamr_tests::conformance!(open);
+//! # fn main() {}
 //! ```
 //!
 //! makes one `#[test]` per case. Device and host must both hold the handlers of `hamr-kernels`. Each case opens devices of
@@ -144,7 +150,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// Any number (splitmix64).
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -153,7 +159,7 @@ impl Random {
 
     /// A number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.number() % end
     }
 }
 

@@ -263,7 +263,7 @@ fn flipped_bits_never_hang_or_panic() {
                 let word = lines.off + random.below(lines.len / 4) * 4;
                 // Control words more often than payload: they are the last four of a line.
                 let word = if random.below(2) == 0 { word } else { word & !63 | 48 | word & 12 };
-                let one = stream.offload_with(echo::with(random.next()), soon);
+                let one = stream.offload_with(echo::with(random.number()), soon);
                 let two = stream.offload_with(append_named::with(log.ptr(), 1), soon);
                 link.flip(word, 1 << random.below(32));
                 let three = stream.offload_with(background::with(1), soon);

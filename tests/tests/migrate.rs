@@ -188,7 +188,7 @@ fn the_wire_form_is_packed_little_endian_in_order() {
     assert_eq!(encode(&packed), [1, 3, 2, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 4, 0, 5, 0, 1]);
     assert_eq!(encode(&Flat::C), [2], "the tag counts variants, not discriminants");
     assert_eq!(encode(&SameSize::Halves { low: 1, high: 2 }), [2, 1, 0, 2, 0]);
-    assert_eq!(encode(&Unit), []);
+    assert_eq!(encode(&Unit), [0u8; 0]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn buffers_are_found_inside_values() {
     let mut heap = hamr_comm::testing::Heap::new(256);
     let (x, more) = (heap.zeroed::<u32>(2), heap.zeroed::<u8>(3));
     let mut seen = Vec::new();
-    Vectors { x, more: Some(more) }.visit_buffers(&mut |wire| seen.push(wire));
+    Vectors { x, more: Some(more) }.visit_buffers(&mut |named| seen.push(named.wire));
     assert_eq!(seen, [x.wire(), more.wire()]);
     let flags = [Vectors::<u8>::HAS_BUFFERS, Packed::HAS_BUFFERS, Mixed::<u8>::HAS_BUFFERS];
     assert_eq!(flags, [true, false, false]);

@@ -13,7 +13,7 @@ use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
 use hamr_shared_abi::section::SectionKind;
-use hamr_shared_abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::{Heap, Queue, Window};
 
@@ -190,17 +190,18 @@ impl<'s, K: Clone> Poller<'s, K> {
         if self.favours != 0
             && let Some(port) = self.ports.get_mut(self.favourite)
             && !port.held
-            && let Some(found) = port.responder.next_hot()
         {
-            self.engine.serve(port, found);
-            self.favours -= 1;
-            self.streak = (self.streak + 1).min(LINGER);
-            return Round::Worked(1);
-        }
-        // One caller alone, call after call: its line is looked at a few times more often than all the others.
-        if self.linger != 0 {
-            self.linger -= 1;
-            return Round::Idle;
+            if let Some(found) = port.responder.next_hot() {
+                self.engine.serve(port, found);
+                self.favours -= 1;
+                self.streak = (self.streak + 1).min(LINGER);
+                return Round::Worked(1);
+            }
+            // One caller alone, call after call: its line is looked at a few times more often than all the others.
+            if self.linger != 0 {
+                self.linger -= 1;
+                return Round::Idle;
+            }
         }
         self.linger = self.streak;
         self.poll_all()
@@ -313,9 +314,11 @@ impl<K: Clone> Engine<'_, K> {
         if !ReqHdr(hdr.0 & !ReqHdr::ONE_WAY).is_plain() {
             return self.serve_long(port, found, hdr);
         }
-        // A length past the slot selects bytes that are not there: the arguments then do not decode.
         self.frame.args = Arguments::inline(0, hdr.len());
         if !hdr.is_empty() {
+            if hdr.len() > INLINE_BYTES {
+                return self.serve_long(port, found, hdr);
+            }
             line.read_request(&mut self.frame.words);
         }
         let entry = match self.table.get(hdr.key().0 as usize) {

@@ -100,8 +100,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // The engine stays with its queue pair: the counts go on, and calls in flight still hold buffers.
         let Some(mut core) = self.core.get_mut().take() else { return };
-        core.follow_life(&self.inner);
-        core.make_room(&self.inner);
+        core.reap(&self.inner);
         give_queue_back(&self.inner, self.index, core);
     }
 }

@@ -9,7 +9,7 @@ use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::checks::{alias, append, append_named, append_queued, refuse_at_length};
 use hamr_kernels::demo::node_of_device;
-use hamr_kernels::faults::{DivideError, bump, divide, panics};
+use hamr_kernels::faults::{DivideError, bump, divide, panics, panics_queued};
 
 fn fault<E: std::fmt::Debug>(error: CallError<E>) -> FaultReport {
     match error {
@@ -102,6 +102,12 @@ pub fn many_panics(open: Open) {
         let report = fault(pending.get().expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
     }
+    // From the queue as well: three times as many as there are side slots.
+    for n in 0..24 {
+        let report = fault(stream.sync(panics_queued::with(n)).expect_err("panics"));
+        assert!(report.text.contains(&format!("with {n}")), "{report}");
+    }
+    assert_eq!(stream.sync(panics_queued::with(u32::MAX)).expect("does not panic"), u32::MAX);
     still_works(&node);
     assert_eq!(stream.outstanding(), 0);
 }

@@ -8,17 +8,17 @@ use std::hint::black_box;
 use std::time::Instant;
 
 /// Calls in flight of `call_async`.
-pub const WINDOW: usize = 64;
+pub(crate) const WINDOW: usize = 64;
 /// Unread results of `call_unread`.
-pub const UNREAD: usize = 100_000;
+pub(crate) const UNREAD: usize = 100_000;
 
 /// An empty call, waited for.
-pub fn call_empty(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn call_empty(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
     (0..samples).map(|_| gap.sample(|| Ok(stream.sync(empty::with())?))).collect()
 }
 
 /// 32 bytes of arguments, 8 of result.
-pub fn call_32b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn call_32b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
     let mut a = 0u64;
     (0..samples)
         .map(|_| {
@@ -31,7 +31,7 @@ pub fn call_32b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>,
 }
 
 /// 48 bytes of arguments, 8 of result.
-pub fn call_48b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn call_48b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
     let mut a = [0u64; 6];
     (0..samples)
         .map(|_| {
@@ -44,7 +44,7 @@ pub fn call_48b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>,
 }
 
 /// [`WINDOW`] calls in flight, each result read in place before the next call is sent.
-pub fn call_async(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn call_async(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
     const CALLS: usize = 20 * WINDOW;
     let mut out = Vec::new();
     for _ in 0..samples {
@@ -65,7 +65,7 @@ pub fn call_async(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxErro
 }
 
 /// [`UNREAD`] calls sent before any result is read; then read last first.
-pub fn call_unread(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn call_unread(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
     let mut out = Vec::new();
     let mut flight = Vec::with_capacity(UNREAD);
     for _ in 0..samples {
@@ -84,7 +84,7 @@ pub fn call_unread(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxErr
 }
 
 /// Calls without a result, until all have run.
-pub fn one_way(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn one_way(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
     const CALLS: u32 = 20_000;
     let mut out = Vec::new();
     for _ in 0..samples {
@@ -102,7 +102,7 @@ pub fn one_way(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> 
 }
 
 /// An empty call on one of 64 open streams; the others are idle.
-pub fn streams_64(node: &Node, which: usize, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn streams_64(node: &Node, which: usize, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
     let streams = (0..64).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     let stream = streams.get(which % 64).ok_or("no stream")?;
     // The first calls after opening find the lines cold on both sides.

@@ -2,17 +2,17 @@
 //! beat. A handler of the device is the other end.
 
 use super::{BoxError, PER_SAMPLE};
-use hamr::{Node, Stream};
 use hamr::comm::BufferPtr;
+use hamr::{Node, Stream};
 use hamr_kernels::bench::{acknowledge, pong_one_line, pong_two_lines};
 use std::hint::black_box;
 use std::time::Instant;
 
 /// A pause of known length without a clock call in it.
 #[derive(Clone, Copy)]
-pub struct Gap {
+pub(crate) struct Gap {
     /// Wanted.
-    pub ns: u32,
+    pub(crate) ns: u32,
     turns: u32,
 }
 
@@ -25,7 +25,7 @@ fn turn(n: u32) {
 
 impl Gap {
     /// Calibrates the loop for `ns` nanoseconds.
-    pub fn new(ns: u32) -> Self {
+    pub(crate) fn new(ns: u32) -> Self {
         const TURNS: u32 = 2_000_000;
         let begin = Instant::now();
         turn(TURNS);
@@ -35,7 +35,7 @@ impl Gap {
 
     /// Nanoseconds an operation: a batch with gaps, less the gaps alone, measured right before.
     #[inline(always)]
-    pub fn sample(self, mut once: impl FnMut() -> Result<(), BoxError>) -> Result<f64, BoxError> {
+    pub(crate) fn sample(self, mut once: impl FnMut() -> Result<(), BoxError>) -> Result<f64, BoxError> {
         let begin = Instant::now();
         if self.turns > 0 {
             for _ in 0..PER_SAMPLE {
@@ -54,7 +54,7 @@ impl Gap {
 }
 
 /// Request and answer in one line.
-pub fn one_line(
+pub(crate) fn one_line(
     node: &Node,
     stream: &Stream<'_>,
     line: BufferPtr<u32>,
@@ -80,7 +80,7 @@ pub fn one_line(
 }
 
 /// Request in one line, answer in another.
-pub fn two_lines(
+pub(crate) fn two_lines(
     node: &Node,
     stream: &Stream<'_>,
     lines: BufferPtr<u32>,
@@ -108,7 +108,7 @@ pub fn two_lines(
 }
 
 /// One copy, a flag, an answer: `copy` is the copy, `data` what the device looks at.
-pub fn hand_over(
+pub(crate) fn hand_over(
     node: &Node,
     stream: &Stream<'_>,
     flags: BufferPtr<u32>,

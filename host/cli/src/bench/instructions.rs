@@ -16,18 +16,18 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Limit of each side; CI enforces it.
-pub const LIMIT: u64 = 60;
+pub(crate) const LIMIT: u64 = 60;
 const FEW: u64 = 1000;
 const MANY: u64 = 2000;
 /// Set by this program for its own run under callgrind.
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// Host and device instructions of one empty call.
-pub struct Counts {
+pub(crate) struct Counts {
     /// Submit and take.
-    pub host: f64,
+    pub(crate) host: f64,
     /// One poll that finds the call and answers it.
-    pub device: f64,
+    pub(crate) device: f64,
 }
 
 /// A device in this thread, which only [`device_poll`] polls once it serves.
@@ -38,7 +38,7 @@ struct ManualLink {
 }
 
 enum Device {
-    Greeting(Option<Window<Shared>>, DeviceHandshake),
+    Greeting(Option<Window<Shared>>, Box<DeviceHandshake>),
     Serving(Box<Poller<'static, Shared>>),
 }
 
@@ -67,8 +67,8 @@ impl Link for ManualLink {
             max_queues: MAX_QUEUES as u32,
             max_chunk: u32::MAX,
         };
-        *handshake = handshake.step(&own, table, &profile);
-        let DeviceHandshake::Serving(a) = *handshake else {
+        **handshake = handshake.step(&own, table, &profile);
+        let DeviceHandshake::Serving(a) = **handshake else {
             *window = Some(own);
             return;
         };
@@ -101,12 +101,14 @@ fn host_take(flight: Flight<'_, '_>) -> bool {
 }
 
 /// When this process was started to be counted: makes that many calls and says true.
-pub fn counted_run() -> Result<bool, BoxError> {
+pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let Ok(calls) = std::env::var(VARIABLE) else { return Ok(false) };
     let calls: u64 = calls.parse()?;
-    let options = Options { heap: 1 << 16, streams: 1, ..Options::default() };
+    // A device that misses a call in its one poll would leave the host waiting: not for long.
+    let deadline = Some(std::time::Duration::from_secs(5));
+    let options = Options { heap: 1 << 16, streams: 1, deadline, ..Options::default() };
     let (host, device) = Window::private_pair(1 << 21);
-    let device = Arc::new(Mutex::new(Device::Greeting(Some(device), DeviceHandshake::Waiting)));
+    let device = Arc::new(Mutex::new(Device::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
     let link = ManualLink { window: Arc::new(host), device: device.clone() };
     let node = Runtime::new()?.attach("manual", Box::new(link), options)?;
     let stream = node.stream()?;
@@ -123,7 +125,7 @@ pub fn counted_run() -> Result<bool, BoxError> {
 }
 
 /// Counts; `None` with the reason when callgrind is not there.
-pub fn count() -> Result<Result<Counts, String>, BoxError> {
+pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
     let found = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {
         return Ok(Err("valgrind is not installed (`apt-get install valgrind`)".into()));

@@ -9,7 +9,7 @@ mod instructions;
 mod stats;
 mod transfers;
 
-pub use instructions::counted_run;
+pub(crate) use instructions::counted_run;
 
 use calls::{call_32b, call_48b, call_async, call_empty, call_unread, one_way, streams_64};
 use floors::Gap;
@@ -19,7 +19,7 @@ use std::io::Write;
 use transfers::{Area, SIZES};
 
 /// Any error: the benchmark only prints it.
-pub type BoxError = Box<dyn std::error::Error>;
+pub(crate) type BoxError = Box<dyn std::error::Error>;
 
 /// Operations averaged into one sample: a clock call costs a fifth of a call.
 const PER_SAMPLE: u32 = 100;
@@ -49,20 +49,20 @@ const NAMES: [&str; 15] = [
 
 /// Arguments of `hamr bench`.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// Only these rows, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Launches of the device
     #[arg(long, default_value_t = 3, value_name = "N")]
-    pub launches: u32,
+    pub(crate) launches: u32,
 }
 
 /// Runs what `args` asks for and prints a line a row.
 ///
 /// # Errors
 /// An unknown row, a device that does not start, a call that fails.
-pub fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, json: bool) -> Result<(), BoxError> {
+pub(crate) fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, json: bool) -> Result<(), BoxError> {
     if let Some(unknown) = args.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
         return Err(format!("no bench is named `{unknown}`: expected some of {}", NAMES.join(", ")).into());
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// What a row counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Nanoseconds an operation: less is better.
     Ns,
     /// Operations a second.
@@ -19,15 +19,15 @@ pub enum Unit {
 
 /// Which row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Key {
+pub(crate) struct Key {
     /// The bench's name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Bytes moved or carried.
-    pub size: Option<usize>,
+    pub(crate) size: Option<usize>,
     /// Pause between a result and the next call.
-    pub gap_ns: Option<u32>,
+    pub(crate) gap_ns: Option<u32>,
     /// What is counted.
-    pub unit: Unit,
+    pub(crate) unit: Unit,
 }
 
 #[derive(Default)]
@@ -39,13 +39,13 @@ struct Series {
 
 /// All samples of a run.
 #[derive(Default)]
-pub struct Table {
+pub(crate) struct Table {
     order: Vec<Key>,
     rows: BTreeMap<Key, Series>,
 }
 
 /// The value below which `part` of the samples lie.
-pub fn quantile(samples: &[f64], part: f64) -> f64 {
+pub(crate) fn quantile(samples: &[f64], part: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (part * sorted.len().saturating_sub(1) as f64).round() as usize;
@@ -53,13 +53,13 @@ pub fn quantile(samples: &[f64], part: f64) -> f64 {
 }
 
 /// The middle sample.
-pub fn median(samples: &[f64]) -> f64 {
+pub(crate) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
 impl Table {
     /// Adds samples in nanoseconds an operation, and the floor measured beside them.
-    pub fn add(&mut self, key: Key, ns: &[f64], floor: Option<&[f64]>) {
+    pub(crate) fn add(&mut self, key: Key, ns: &[f64], floor: Option<&[f64]>) {
         if !self.rows.contains_key(&key) {
             self.order.push(key);
         }
@@ -74,7 +74,7 @@ impl Table {
     }
 
     /// Rows in the order in which they were first measured.
-    pub fn rows(&self, device: &str) -> Vec<Row> {
+    pub(crate) fn rows(&self, device: &str) -> Vec<Row> {
         let row = |key: &Key| {
             let series = self.rows.get(key)?;
             let convert = |ns: f64| match key.unit {
@@ -96,7 +96,7 @@ impl Table {
 }
 
 /// One line of the result.
-pub struct Row {
+pub(crate) struct Row {
     key: Key,
     device: String,
     middle: f64,
@@ -112,7 +112,7 @@ fn tidy(v: f64) -> Value {
 
 impl Row {
     /// `{"name","device","size","gap_ns","p50_ns" or "rate" or "gb_s","p99_ns","floor_ns","ratio"}`.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let unit = match self.key.unit {
             Unit::Ns => "p50_ns",
             Unit::Rate => "rate",
@@ -132,7 +132,7 @@ impl Row {
     }
 
     /// The same for people, in columns.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let what = match (self.key.size, self.key.gap_ns) {
             (Some(size), _) => format!("{size} B"),
             (None, Some(gap)) => format!("gap {gap} ns"),
@@ -156,7 +156,7 @@ impl Row {
     }
 
     /// Header of [`Self::text`].
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.key.name
     }
 }

@@ -2,20 +2,21 @@
 //! against the raw hand-over.
 
 use super::{BoxError, floors};
+use hamr::comm::BufferPtr;
 use hamr::comm::abi::window::{Shared, Window};
 use hamr::{Buffer, Node, Stream};
-use hamr::comm::BufferPtr;
 use hamr_kernels::bench::notice;
 use std::hint::black_box;
 use std::time::Instant;
 
 /// 64 B to 16 MiB.
-pub const SIZES: [usize; 10] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+pub(crate) const SIZES: [usize; 10] =
+    [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 /// The largest.
-pub const LARGEST: usize = 16 << 20;
+pub(crate) const LARGEST: usize = 16 << 20;
 
 /// Memory to move, made once a launch.
-pub struct Area<'n> {
+pub(crate) struct Area<'n> {
     node: &'n Node,
     data: Buffer<u32>,
     flags: Buffer<u32>,
@@ -25,10 +26,10 @@ pub struct Area<'n> {
 }
 
 /// One size's samples: ours, then the floor's, in nanoseconds an operation.
-pub type Pair = (f64, f64);
+pub(crate) type Pair = (f64, f64);
 
 impl<'n> Area<'n> {
-    pub fn new(node: &'n Node) -> Result<Self, BoxError> {
+    pub(crate) fn new(node: &'n Node) -> Result<Self, BoxError> {
         let private = (0..LARGEST as u32 / 4).collect::<Vec<_>>();
         let data = node.buffer(&private)?;
         let flags = node.allocate(64)?;
@@ -44,7 +45,7 @@ impl<'n> Area<'n> {
 
     /// 8 bytes at a time; the average of many. One value of 8 bytes: two halves written apart and read together would
     /// measure the processor's store buffer.
-    pub fn eight(&mut self) -> Result<(Pair, Pair), BoxError> {
+    pub(crate) fn eight(&mut self) -> Result<(Pair, Pair), BoxError> {
         const TIMES: u32 = 4000;
         let to = self.value.ptr();
         let mut value = [1u64];
@@ -69,7 +70,7 @@ impl<'n> Area<'n> {
         Ok(((put, store), (get, load)))
     }
 
-    pub fn put(&mut self, size: usize) -> Result<Pair, BoxError> {
+    pub(crate) fn put(&mut self, size: usize) -> Result<Pair, BoxError> {
         let to = self.part(size)?;
         let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
         let times = repeats(size);
@@ -78,7 +79,7 @@ impl<'n> Area<'n> {
         Ok((ours, floor))
     }
 
-    pub fn get(&mut self, size: usize) -> Result<Pair, BoxError> {
+    pub(crate) fn get(&mut self, size: usize) -> Result<Pair, BoxError> {
         let from = self.part(size)?;
         let to = self.private.get_mut(..size / 4).ok_or("a size beyond the data")?;
         let times = repeats(size);
@@ -96,7 +97,7 @@ impl<'n> Area<'n> {
     }
 
     /// A put and a call that looks at the last word of it, against one copy, a flag and an answer.
-    pub fn put_notify(&mut self, stream: &Stream<'_>, size: usize) -> Result<Pair, BoxError> {
+    pub(crate) fn put_notify(&mut self, stream: &Stream<'_>, size: usize) -> Result<Pair, BoxError> {
         let to = self.part(size)?;
         let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
         let rounds = (repeats(size) / 4).max(2);
