@@ -106,13 +106,27 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
     Err(no(format!("the workspace at {} has no binary of this name; it has {}", dir.display(), known.join(", "))))
 }
 
-/// The cargo workspace this program belongs to: where cargo started it, or above the executable, or above the current
-/// folder.
-pub(crate) fn workspace_of(exe: &Path) -> Option<PathBuf> {
+/// The cargo workspace that this program belongs to and that has the binary `name`: where cargo started it, else above the
+/// executable, else above the current folder. `None` when there is no workspace at all.
+///
+/// # Errors
+/// When none of them has the binary: what the first one says.
+pub(crate) fn workspace_with(name: &str, exe: &Path) -> Result<Option<PathBuf>, Error> {
     let from_cargo = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let above = |start: &Path| start.ancestors().find(|d| d.join("Cargo.toml").is_file()).map(Path::to_path_buf);
-    from_cargo
-        .filter(|d| d.join("Cargo.toml").is_file())
-        .or_else(|| exe.parent().and_then(above))
-        .or_else(|| std::env::current_dir().ok().and_then(|d| above(&d)))
+    let candidates = [
+        from_cargo.filter(|d| d.join("Cargo.toml").is_file()),
+        exe.parent().and_then(above),
+        std::env::current_dir().ok().and_then(|d| above(&d)),
+    ];
+    let mut first_error = None;
+    for dir in candidates.into_iter().flatten() {
+        match package_of(name, &dir) {
+            Ok(_) => return Ok(Some(dir)),
+            Err(e) => {
+                first_error.get_or_insert(e);
+            }
+        }
+    }
+    first_error.map_or(Ok(None), Err)
 }

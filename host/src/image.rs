@@ -94,7 +94,7 @@ fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     if beside != exe && beside.is_file() && ImageFile::open(&beside).is_ok_and(|f| f.check(target).is_ok()) {
         return Ok(beside);
     }
-    match builder::workspace_of(&exe) {
+    match builder::workspace_with(name, &exe)? {
         Some(dir) => builder::build(&BuildRequest { name: name.into(), target: target.clone(), dir }),
         None => Err(Error::NoImage {
             name: name.into(),

@@ -44,6 +44,15 @@ fn with_table(entries: &[&'static Entry]) -> Node {
 static EMPTY: Entry = Entry::of::<empty>();
 
 #[test]
+fn a_body_that_only_images_hold_is_refused_by_name() {
+    let node = open(options());
+    let error = node.sync(hamr_tests::handlers::adc::with(0)).expect_err("no body here");
+    let said = error.to_string();
+    assert!(said.contains("adc") && said.contains("feature `device`"), "{said}");
+    assert!(matches!(refusal(error), SubmitError::NoBody { .. }));
+}
+
+#[test]
 fn missing_handlers_are_named_and_the_others_work() {
     let node = with_table(&[&EMPTY]);
     let warnings = node.warnings();

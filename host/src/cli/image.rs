@@ -1,7 +1,7 @@
 //! `hamr image`: builds an image through the one build function, and prints nothing but its path.
 
 use super::{Cli, Failure};
-use crate::builder::workspace_of;
+use crate::builder::workspace_with;
 use crate::{BuildRequest, build};
 
 #[derive(clap::Args, Debug)]
@@ -19,7 +19,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         ))
     })?;
     let here = std::env::current_exe()?;
-    let dir = workspace_of(&here).ok_or_else(|| {
+    let dir = workspace_with(name, &here)?.ok_or_else(|| {
         Failure::new(format!(
             "cannot build image `{name}`: expected a cargo workspace around {} or the current folder, found none; run this inside the workspace that holds the image",
             here.display()

@@ -155,7 +155,9 @@ pub fn poisoned_resource(open: Open) {
 pub fn body_on_one_side(open: Open) {
     let node = open(options());
     let outcome = node.sync(node_of_device::with());
-    if is_loopback(&node) {
+    // A loopback device has what this program has, and cargo may have built this program with the images' features.
+    let name = <node_of_device as hamr_comm::Handler>::NAME;
+    if !node.handlers().iter().any(|h| h.name == name && h.has_body()) {
         let error = outcome.expect_err("no body here");
         let said = error.to_string();
         assert!(said.contains("node_of_device") && said.contains("feature `device`"), "{said}");
