@@ -29,7 +29,10 @@ impl Node {
     /// A freed or foreign pointer, more than the buffer holds, or a buffer that a call in flight names.
     #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        put(self.inner(), from, to).or_else(|why| self.again(why, || put(self.inner(), from, to)))
+        match put(self.inner(), from, to) {
+            Ok(()) => Ok(()),
+            Err(why) => self.put_again(why, from, to),
+        }
     }
 
     /// Copies the front of a buffer to `to`: `to.len()` elements.
@@ -38,7 +41,10 @@ impl Node {
     /// As [`Self::put`].
     #[inline]
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        get(self.inner(), from, to).or_else(|why| self.again(why, || get(self.inner(), from, to)))
+        match get(self.inner(), from, to) {
+            Ok(()) => Ok(()),
+            Err(why) => self.get_again(why, from, to),
+        }
     }
 
     /// A copy of everything in a buffer.
@@ -94,14 +100,29 @@ impl Node {
         words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
     }
 
-    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream.
+    // The second tries are functions of their own, out of line: a closure over the arguments would keep the first, which
+    // is a handful of instructions, from being compiled into its caller.
     #[cold]
-    fn again(&self, why: BufferError, copy: impl FnOnce() -> Result<(), BufferError>) -> Result<(), Error> {
+    #[inline(never)]
+    fn put_again<T: Element>(&self, why: BufferError, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        self.unless_busy(why)?;
+        put(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_again<T: Element>(&self, why: BufferError, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        self.unless_busy(why)?;
+        get(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+    }
+
+    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream.
+    fn unless_busy(&self, why: BufferError) -> Result<(), Error> {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
         }
         self.inner().reap_idle_queues();
-        copy().map_err(|why| self.buffer_error(why))
+        Ok(())
     }
 
     fn buffer_error(&self, why: BufferError) -> Error {

@@ -97,9 +97,8 @@ pub struct Poller<'s, K> {
     /// The port served last, looked at before the others, and how often in a row that may still be.
     favourite: usize,
     favours: u32,
-    /// Calls in a row from it alone, up to [`LINGER`]; and looks at it alone that are left before the next round.
+    /// Calls in a row from it alone, up to [`LINGER`]: so many looks more it has before each round.
     streak: u32,
-    linger: u32,
 }
 
 /// What runs the calls of all ports.
@@ -145,18 +144,7 @@ impl<'s, K: Clone> Poller<'s, K> {
             current: Current::NONE,
             serial: 0,
         };
-        Ok(Self {
-            window,
-            ports,
-            engine,
-            epoch,
-            rounds: 0,
-            progress: 0,
-            favourite: 0,
-            favours: 0,
-            streak: 0,
-            linger: 0,
-        })
+        Ok(Self { window, ports, engine, epoch, rounds: 0, progress: 0, favourite: 0, favours: 0, streak: 0 })
     }
 
     /// Gives the window back, whole, and the scratch memory.
@@ -191,19 +179,16 @@ impl<'s, K: Clone> Poller<'s, K> {
             && let Some(port) = self.ports.get_mut(self.favourite)
             && !port.held
         {
-            if let Some(found) = port.responder.next_hot() {
-                self.engine.serve(port, found);
-                self.favours -= 1;
-                self.streak = (self.streak + 1).min(LINGER);
-                return Round::Worked(1);
-            }
-            // One caller alone, call after call: its line is looked at a few times more often than all the others.
-            if self.linger != 0 {
-                self.linger -= 1;
-                return Round::Idle;
+            // One caller alone, call after call: its line is looked at more often than all the others.
+            for _ in 0..=self.streak {
+                if let Some(found) = port.responder.next_hot() {
+                    self.engine.serve(port, found);
+                    self.favours -= 1;
+                    self.streak = (self.streak + 1).min(LINGER);
+                    return Round::Worked(1);
+                }
             }
         }
-        self.linger = self.streak;
         self.poll_all()
     }
 
@@ -224,7 +209,7 @@ impl<'s, K: Clone> Poller<'s, K> {
             let here = self.engine.poll_port(port);
             if here != 0 {
                 if self.favourite != index {
-                    (self.favourite, self.streak, self.linger) = (index, 0, 0);
+                    (self.favourite, self.streak) = (index, 0);
                 }
                 served += here;
             } else if self.ports.get(self.favourite).is_some_and(|port| port.responder.hot_is_next()) {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use std::{eprintln, vec};
 
 /// Rounds of polling before the first nap: about two milliseconds.
-const SPIN_ROUNDS: u32 = 300_000;
+const SPIN_ROUNDS: u32 = 40_000;
 /// Naps grow with the number of them, up to this.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
