@@ -13,6 +13,7 @@ use crate::{BufferError, Error, Node};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
+use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use std::collections::VecDeque;
@@ -31,6 +32,8 @@ pub(crate) struct Memory {
     node: NodeId,
     device: String,
     heap: Section,
+    /// The heap, for transfers.
+    pub(crate) copies: Copies<Shared>,
     records: Box<[Record]>,
     state: Mutex<State>,
 }
@@ -69,7 +72,13 @@ pub(crate) struct Block {
 }
 
 impl Memory {
-    pub(crate) fn new(node: NodeId, device: &str, heap: Section, max_buffers: u32) -> Self {
+    pub(crate) fn new(
+        node: NodeId,
+        device: &str,
+        window: &Window<Shared>,
+        heap: Section,
+        max_buffers: u32,
+    ) -> Result<Self, OutOfWindow> {
         let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::default()).collect::<Box<[_]>>();
         let state = State {
             ranges: RangeAllocator::new(0..heap.len),
@@ -77,7 +86,8 @@ impl Memory {
             free_bytes: heap.len,
             deferred: Vec::new(),
         };
-        Self { node, device: device.into(), heap, records, state: Mutex::new(state) }
+        let copies = window.copies(heap.off, heap.len)?;
+        Ok(Self { node, device: device.into(), heap, copies, records, state: Mutex::new(state) })
     }
 
     /// The lock, after freeing what no call names any more.
@@ -189,7 +199,7 @@ impl Memory {
         }
     }
 
-    /// A pointer for a transfer of `bytes`: its place in the window, unless a call in flight names it.
+    /// A pointer for a transfer of `bytes`: its place in the heap, unless a call in flight names it.
     #[inline(always)]
     pub(crate) fn place<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<u64, BufferError> {
         let p = ptr.parts();
@@ -200,7 +210,7 @@ impl Memory {
         if record.is_named() {
             return Err(BufferError::Busy);
         }
-        Ok(self.heap.off + p.off)
+        Ok(p.off)
     }
 
     /// A pointer's place in the window, also while calls name it: for words, which are atomics.

@@ -114,7 +114,9 @@ impl Node {
         let (facts, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
-        let memory = Arc::new(Memory::new(id, name, heap, options.max_buffers));
+        let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
+            .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
+        let memory = Arc::new(memory);
         let inner = Inner {
             name: name.into(),
             id,

@@ -11,14 +11,14 @@ use hamr_comm::{BufferPtr, Element};
 #[inline(always)]
 pub(crate) fn put<T: Element>(inner: &Inner, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
     let at = inner.memory.place(to, size_of_val(from) as u64)?;
-    let written = inner.link.window().write_bytes(at, bytemuck::cast_slice(from));
+    let written = inner.memory.copies.write_bytes(at, bytemuck::cast_slice(from));
     written.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
 }
 
 #[inline(always)]
 pub(crate) fn get<T: Element>(inner: &Inner, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
     let at = inner.memory.place(from, size_of_val(to) as u64)?;
-    let read = inner.link.window().read_bytes(at, bytemuck::cast_slice_mut(to));
+    let read = inner.memory.copies.read_bytes(at, bytemuck::cast_slice_mut(to));
     read.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
 }
 
@@ -69,7 +69,7 @@ impl Node {
             return Err(wrap(BufferError::Overrun { wanted: bytes, has: to.bytes() }));
         }
         let (src, dst) = (inner.memory.place(from, bytes).map_err(wrap)?, inner.memory.place(to, bytes).map_err(wrap)?);
-        let copied = inner.link.window().copy_within(src, dst, bytes);
+        let copied = inner.memory.copies.copy_within(src, dst, bytes);
         copied.map_err(|e| wrap(BufferError::Overrun { wanted: e.want, has: e.len }))
     }
 
