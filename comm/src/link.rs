@@ -70,6 +70,9 @@ pub trait Link: Send + Sync {
     }
 }
 
+// A host keeps links of several kinds in one list.
+static_assertions::assert_obj_safe!(Link);
+
 /// One process: the device is polled by whoever waits.
 pub struct Loopback {
     window: Window<Shared>,

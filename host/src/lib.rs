@@ -47,3 +47,10 @@ pub use runtime::{Options, Runtime};
 pub use shm::window_without_device;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use transfer::{Scope, Transfer};
+
+// Threads share a node and own their streams; a shared stream's calls move between them.
+static_assertions::assert_impl_all!(Node: Send, Sync);
+static_assertions::assert_impl_all!(Stream<'static>: Send);
+static_assertions::assert_not_impl_any!(Stream<'static>: Sync);
+static_assertions::assert_impl_all!(SharedStream: Send, Sync);
+static_assertions::assert_impl_all!(Pending<comm::builtin::ping, SharedStream>: Send);

@@ -229,6 +229,12 @@ impl<K> Window<K> {
     }
 }
 
+// A second heap over the same bytes would hand out aliasing views.
+static_assertions::assert_not_impl_any!(Heap<()>: Clone, Copy);
+static_assertions::assert_not_impl_any!(LentHeap<'static>: Clone, Copy);
+static_assertions::assert_impl_all!(Window<()>: Send, Sync);
+static_assertions::assert_impl_all!(Queue<()>: Send, Sync);
+
 /// One 32-bit control word.
 #[derive(Clone, Copy)]
 pub struct Word<'w> {
