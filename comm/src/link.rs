@@ -116,8 +116,9 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
 impl Loopback {
     /// A device with the handlers of `table` over `bytes` of private memory.
     ///
-    /// Host and device share one thread, so a handler's views and the host's copies never meet: the device runs only
-    /// inside [`Link::wait`].
+    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views and the host's copies
+    /// never meet. Threads that put into a buffer while another thread's call runs on it break that; nothing here can
+    /// refuse it (`docs/unsafe.md`, "racing copies").
     pub fn new(bytes: u64, table: Table) -> Self {
         let (host, device) = Window::private_pair(bytes);
         // Leaked: a loopback device lives as long as its test, and a poller wants its scratch for good.

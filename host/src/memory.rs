@@ -218,9 +218,10 @@ impl Memory {
         self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
     }
 
-    /// A call of stream `stream` that names the buffer is about to be sent. Pairs with [`Self::unhold`].
+    /// A call of stream `stream` that names the buffer is about to be sent. What comes back names record and generation
+    /// for [`Self::unhold`].
     #[inline(always)]
-    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
+    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u64, BufferError> {
         let p = wire.unpack();
         let record = self.record(p, bytes)?;
         if record.first.load(Ordering::Relaxed) == stream {
@@ -228,13 +229,17 @@ impl Memory {
         } else {
             record.hold_as_other(stream);
         }
-        Ok(p.index)
+        Ok(u64::from(p.generation) << 32 | u64::from(p.index))
     }
 
     /// That call was answered.
     #[inline(always)]
-    pub(crate) fn unhold(&self, index: u32, stream: u32) {
-        let Some(record) = self.records.get(index as usize) else { return };
+    pub(crate) fn unhold(&self, hold: u64, stream: u32) {
+        let Some(record) = self.records.get(hold as u32 as usize) else { return };
+        // Freed under the call (see the module's head): the record's counts are another buffer's by now.
+        if record.generation.load(Ordering::Relaxed) as u16 != (hold >> 32) as u16 {
+            return;
+        }
         // Release: whoever frees the memory does so after the answer was seen.
         if record.first.load(Ordering::Relaxed) == stream {
             record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);

@@ -43,6 +43,10 @@ pub struct Inner {
     /// The epoch that streams may submit in; [`DEAD`] when there is none.
     pub(crate) life: AtomicU32,
     why_dead: Mutex<String>,
+    /// The epoch of the last (or current) life.
+    last_epoch: Mutex<Epoch>,
+    /// The control stream's engine, made at its first use.
+    control: Mutex<Option<Box<Core>>>,
     /// Which queue pairs belong to streams; index 0 is the control stream.
     queues: Mutex<Vec<QueueSlot>>,
     handlers: Vec<HandlerInfo>,
@@ -126,6 +130,8 @@ impl Node {
             memory,
             life: AtomicU32::new(epoch.0),
             why_dead: Mutex::new(String::new()),
+            last_epoch: Mutex::new(epoch),
+            control: Mutex::new(None),
             queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),
             options,
             handlers,
@@ -199,14 +205,15 @@ impl Node {
         self.inner.life.load(Ordering::Acquire) != DEAD
     }
 
-    /// A round trip through the control stream's handler; proves that the dispatcher runs.
+    /// A round trip through the control stream; proves that the dispatcher runs, whatever the other streams hold. A handler
+    /// that is running is waited for: a device has one processor.
     ///
     /// # Errors
     /// As for any call.
     pub fn ping(&self) -> Result<std::time::Duration, CallError> {
         let begin = Instant::now();
         let token = std::process::id().into();
-        match self.sync(hamr_comm::builtin::ping::with(token))? {
+        match self.inner.control_call(hamr_comm::builtin::ping::with(token))? {
             echoed if echoed == token => Ok(begin.elapsed()),
             other => Err(CallError::Corrupt(
                 self.inner.site::<hamr_comm::builtin::ping>("reading the answer"),
@@ -316,7 +323,10 @@ impl Node {
     /// When the link cannot start its device again, or the device does not come up.
     pub fn restart(&self) -> Result<(), Error> {
         let inner = &*self.inner;
-        let epoch = inner.next_epoch();
+        // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
+        let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        let epoch = last.next();
+        *last = epoch;
         inner.stop("being restarted");
         inner.link.restart().map_err(|why| Error::Launch { device: inner.name.clone(), why })?;
         let (facts, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
@@ -370,15 +380,25 @@ impl Inner {
         self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn next_epoch(&self) -> Epoch {
-        let window = self.link.window();
-        Epoch(window.word(word::EPOCH).map_or(1, |w| w.load())).next()
+    /// Calls through the control stream.
+    fn control_call<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let core = match &mut *control {
+            Some(core) => core,
+            none => none.insert(Box::new(
+                self.fresh_core(0)
+                    .map_err(|e| SubmitError::NoRoom { site: self.site::<H>("submitting"), why: e.to_string() })?,
+            )),
+        };
+        core.sync(self, call)
     }
 
     /// Asks the link whether the device is there, and takes note.
     pub(crate) fn look_at_peer(&self) {
+        // Loaded first: by the time the link answers, somebody may have restarted the device.
+        let life = self.life.load(Ordering::Acquire);
         if let Peer::Gone(why) = self.link.peer() {
-            self.bury(&why);
+            self.bury(life, &why);
         }
     }
 
@@ -392,9 +412,11 @@ impl Inner {
         }
     }
 
-    fn bury(&self, why: &str) {
+    /// Ends the life `life`, unless it has ended or another one has begun.
+    fn bury(&self, life: u32, why: &str) {
         let mut kept = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.life.swap(DEAD, Ordering::AcqRel) != DEAD {
+        let ended = self.life.compare_exchange(life, DEAD, Ordering::AcqRel, Ordering::Acquire);
+        if life != DEAD && ended.is_ok() {
             *kept = why.into();
         }
     }
@@ -402,7 +424,7 @@ impl Inner {
     fn stop(&self, why: &str) {
         // If it died by itself, that is the better reason.
         self.look_at_peer();
-        self.bury(why);
+        self.bury(self.life.load(Ordering::Acquire), why);
         self.link.stop();
     }
 

@@ -51,7 +51,7 @@ macro_rules! conformance {
                 dropped_results_are_discarded, deadline_of_a_pending, deadline_of_a_sync_call, deadline_while_submitting,
                 get_within, the_device_knows_the_deadline, cancel_before_it_runs, cancel_while_it_runs,
                 cancel_a_queued_call, cancel_after_it_ran, cancel_hits_one_call_only, futures, futures_join,
-                futures_have_deadlines
+                futures_have_deadlines, a_result_is_taken_once, flush_runs_a_started_call
             }
             streams {
                 shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
@@ -63,7 +63,8 @@ macro_rules! conformance {
             }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
-                outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again
+                outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,
+                a_started_call_ends_with_its_life
             }
         }
     };

@@ -182,8 +182,9 @@ impl<'s, K: Clone> Poller<'s, K> {
             // One caller alone, call after call: its line is looked at more often than all the others.
             for _ in 0..=self.streak {
                 if let Some(found) = port.responder.next_hot() {
-                    self.engine.serve(port, found);
+                    // Counted first: a handler that panics unwinds past what stands behind it.
                     self.favours -= 1;
+                    self.engine.serve(port, found);
                     self.streak = (self.streak + 1).min(LINGER);
                     return Round::Worked(1);
                 }

@@ -79,6 +79,12 @@ impl<S: Slots> Requester<S> {
         answered
     }
 
+    /// The word that the hot line's current (or next) message carries.
+    #[inline(always)]
+    pub fn hot_seq(&self) -> u32 {
+        self.hot_seq
+    }
+
     /// Is a message in the hot line that has not been released?
     #[inline(always)]
     pub fn hot_is_busy(&self) -> bool {

@@ -8,9 +8,9 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 pub(super) struct Holds {
     /// The stream whose calls name them.
     stream: u32,
-    few: [u32; 4],
+    few: [u64; 4],
     count: u8,
-    more: Vec<u32>,
+    more: Vec<u64>,
     /// Heap memory that belongs to the call itself: long arguments, long reply.
     pub(super) blocks: [Option<Block>; 2],
 }
@@ -26,13 +26,13 @@ impl Holds {
         self.stream
     }
 
-    pub(super) fn push(&mut self, index: u32) {
+    pub(super) fn push(&mut self, hold: u64) {
         match self.few.get_mut(usize::from(self.count)) {
             Some(place) => {
-                *place = index;
+                *place = hold;
                 self.count += 1;
             }
-            None => self.more.push(index),
+            None => self.more.push(hold),
         }
     }
 
@@ -56,8 +56,8 @@ impl Holds {
 
     #[cold]
     fn release_some(&mut self, memory: &Memory) {
-        for index in self.few.iter().take(self.count.into()).chain(&self.more) {
-            memory.unhold(*index, self.stream);
+        for hold in self.few.iter().take(self.count.into()).chain(&self.more) {
+            memory.unhold(*hold, self.stream);
         }
         for block in self.blocks.iter().flatten() {
             memory.release(block.index);
@@ -244,6 +244,7 @@ impl Cells {
     pub(super) fn put_back(&mut self, index: u32) {
         let free = self.free;
         if let Some(cell) = self.cells.get_mut(index as usize) {
+            debug_assert!(!matches!(cell.place(), Place::Free(_)), "a cell is given back once");
             cell.set_place(Place::Free(free));
             self.free = index;
             self.in_use -= 1;

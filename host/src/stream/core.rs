@@ -7,7 +7,7 @@ use super::CallOptions;
 use super::cells::{Cells, Ended, Holds, Place};
 use super::message::{Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
 use super::results::ended_error;
-use super::wait::{SPINS, Stop, Wait};
+use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
@@ -46,6 +46,8 @@ pub struct Core {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Ticket {
     pub(super) uses: u32,
+    /// The cell of the call that has it.
+    pub(super) cell: u32,
     pub(super) taken: bool,
 }
 
@@ -77,7 +79,7 @@ impl Core {
 
     /// Is anything in flight that the device must still look at?
     pub(crate) fn has_work(&self) -> bool {
-        self.cells.in_use() != 0 || self.hot_abandoned.is_some() || self.req.oldest().is_some()
+        self.cells.in_use() != 0 || self.req.hot_is_busy() || self.req.oldest().is_some()
     }
 
     /// One-way calls that ended in a fault or were refused.
@@ -98,7 +100,7 @@ impl Core {
 
     /// Calls and waits.
     #[inline(always)]
-    pub(super) fn sync<H: Handler>(
+    pub(crate) fn sync<H: Handler>(
         &mut self,
         inner: &Inner,
         call: Call<H>,
@@ -143,8 +145,40 @@ impl Core {
         self.sync_wait::<H>(inner, None, held.into_holds(self.number))
     }
 
+    /// Waits for a call that was started earlier, and whose device may have begun another life since.
+    #[inline(always)]
+    pub(super) fn finish_started<H: Handler>(
+        &mut self,
+        inner: &Inner,
+        held: Held,
+        seq: u32,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
+            held.release::<H>(inner, self.number);
+            return Err(self.ended_meanwhile::<H>(inner));
+        }
+        self.finish::<H>(inner, held)
+    }
+
+    #[cold]
+    fn ended_meanwhile<H: Handler>(&self, inner: &Inner) -> CallError<ErrorOf<H>> {
+        let ended = if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset };
+        ended_error(inner, inner.site::<H>("waiting for the answer"), ended)
+    }
+
+    /// The stream is dropped: a call in the hot line that is not abandoned by now was forgotten by its owner.
+    pub(super) fn let_go_of_hot(&mut self) {
+        if self.req.hot_is_busy() {
+            self.hot_abandoned.get_or_insert_default();
+        }
+    }
+
     /// Nobody will read the answer of the call in the hot line.
-    pub(super) fn abandon_hot(&mut self, inner: &Inner, held: Held) {
+    pub(super) fn abandon_hot(&mut self, inner: &Inner, held: Held, seq: u32) {
+        if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
+            // Its device began another life, and the line is free or another call's.
+            return held.into_holds(self.number).release(&inner.memory);
+        }
         self.hot_abandoned = Some(held.into_holds(self.number));
         self.reap_hot(inner);
     }
@@ -195,7 +229,10 @@ impl Core {
                 return decode::<H>(inner, &answer);
             }
             if let Err(stop) = wait.step(inner) {
-                break stop;
+                // An answer published just before the end still counts.
+                if self.req.hot_answer().is_none() {
+                    break stop;
+                }
             }
         };
         self.hot_abandoned = Some(holds);
@@ -217,7 +254,7 @@ impl Core {
         call: Call<H>,
         options: &CallOptions,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let until = options.deadline.map(|d| Instant::now() + d);
+        let until = options.deadline.map(in_time);
         self.enter::<H>(inner)?;
         self.reap_hot(inner);
         let limits = self.limits();
@@ -390,6 +427,9 @@ impl Core {
         {
             extra.holds = std::mem::take(&mut message.holds);
             extra.ticket = ticket;
+        }
+        if let Some(taken) = ticket.and_then(|t| self.tickets.get_mut(t as usize)) {
+            taken.cell = cell;
         }
         Ok(cell)
     }

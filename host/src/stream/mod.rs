@@ -24,7 +24,7 @@ use std::cell::{RefCell, RefMut};
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What one call wants beyond the usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +100,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // The engine stays with its queue pair: the counts go on, and calls in flight still hold buffers.
         let Some(mut core) = self.core.get_mut().take() else { return };
+        core.let_go_of_hot();
         core.reap(&self.inner);
         give_queue_back(&self.inner, self.index, core);
     }
@@ -136,9 +137,12 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]: nothing was sent.
     #[inline]
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        let started = self.owned.engine().start(&self.owned.inner, &call);
+        let mut core = self.owned.engine();
+        let seq = core.req.hot_seq();
+        let started = core.start(&self.owned.inner, &call);
+        drop(core);
         match started {
-            Some(held) => Ok(Started::hot(self, held)),
+            Some(held) => Ok(Started::hot(self, held, seq)),
             None => Ok(Started::queued(self.offload(call)?)),
         }
     }
@@ -207,7 +211,7 @@ impl<'n> Stream<'n> {
     /// Copies into a buffer in stream order: after every earlier call of this stream has run, before any later one.
     ///
     /// # Errors
-    /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams.
+    /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.ordered(|inner| crate::transfer::put(inner, from, to))
     }
@@ -249,7 +253,7 @@ fn offload_with<H: Handler, S: StreamRef>(
     call: Call<H>,
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
-    let until = options.deadline.map(|d| Instant::now() + d);
+    let until = options.deadline.map(wait::in_time);
     let cell = stream.with(|core, inner| core.offload(inner, call, Some(&options), until))?;
     Ok(Pending::new(stream, cell, until))
 }
@@ -346,7 +350,8 @@ impl sealed::Access for LocalStream<'_> {
     }
 }
 
-/// A stream that threads share: every call takes a lock. Its [`Pending`]s are `Send` and own their share of it, so they
+/// A stream that threads share: every call takes a lock, and one that waits for a free slot keeps it, so that the others
+/// wait with it. Its [`Pending`]s are `Send` and own their share of it, so they
 /// move freely between threads and tasks.
 #[derive(Clone)]
 pub struct SharedStream {

@@ -2,7 +2,7 @@
 
 use super::Access;
 use super::message::Held;
-use super::wait::{SPINS, Stop, Wait};
+use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
@@ -32,6 +32,9 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 
     /// Is the outcome there? Never waits, but gives a device without a processor of its own a chance to run.
     pub fn test(&self) -> bool {
+        if self.taken {
+            return true;
+        }
         if self.stream.with(|core, inner| core.look(inner, self.cell)) {
             return true;
         }
@@ -49,7 +52,9 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is discarded.
     #[inline]
     pub fn get(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.taken = true;
+        if std::mem::replace(&mut self.taken, true) {
+            return Err(self.already_taken());
+        }
         if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
             return Ok(value);
         }
@@ -61,8 +66,17 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// # Errors
     /// See [`CallError`].
     pub fn get_within(mut self, limit: Duration) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.taken = true;
-        self.get_slowly(Some(Instant::now() + limit))
+        if std::mem::replace(&mut self.taken, true) {
+            return Err(self.already_taken());
+        }
+        self.get_slowly(Some(in_time(limit)))
+    }
+
+    /// Polled to its end before, as a future; its cell may be another call's by now.
+    #[cold]
+    fn already_taken(&self) -> CallError<ErrorOf<H>> {
+        let site = self.stream.inner().site::<H>("reading the answer");
+        CallError::Corrupt(site, "nothing: its result was taken before".into())
     }
 
     #[cold]
@@ -100,7 +114,9 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// value when the call was too far along. A handler that is running notices only if it asks
     /// ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
-        self.stream.with(|core, _| core.cancel(self.cell));
+        if !self.taken {
+            self.stream.with(|core, _| core.cancel(self.cell));
+        }
     }
 }
 
@@ -123,8 +139,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         if self.taken {
-            let site = self.stream.inner().site::<H>("reading the answer");
-            return Poll::Ready(Err(CallError::Corrupt(site, "nothing: its result was taken before".into())));
+            return Poll::Ready(Err(self.already_taken()));
         }
         let cell = self.cell;
         let outcome = self.stream.with(|core, inner| core.look(inner, cell).then(|| core.take::<H>(inner, cell)));
@@ -134,7 +149,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         }
         let inner = self.stream.inner();
         let limit = inner.options.deadline;
-        let until = self.until.or_else(|| limit.map(|l| Instant::now() + l));
+        let until = self.until.or_else(|| limit.map(in_time));
         self.until = until;
         if until.is_some_and(|until| Instant::now() >= until) {
             self.taken = true;
@@ -166,12 +181,14 @@ enum State<'s, 'n, H: Handler> {
 struct HotCall<'s, 'n> {
     stream: &'s Stream<'n>,
     held: Held,
+    /// The word its request carries: after a restart the line may hold another call.
+    seq: u32,
 }
 
 impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
     #[inline(always)]
-    pub(super) fn hot(stream: &'s Stream<'n>, held: Held) -> Self {
-        Self { state: State::Hot(HotCall { stream, held }) }
+    pub(super) fn hot(stream: &'s Stream<'n>, held: Held, seq: u32) -> Self {
+        Self { state: State::Hot(HotCall { stream, held, seq }) }
     }
 
     pub(super) fn queued(pending: Pending<H, &'s Stream<'n>>) -> Self {
@@ -186,10 +203,10 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
     pub fn get(self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         match self.state {
             State::Hot(call) => {
-                let (stream, held) = (call.stream, call.held);
+                let (stream, held, seq) = (call.stream, call.held, call.seq);
                 // Its end is the result's now, not its drop's.
                 std::mem::forget(call);
-                stream.with(|core, inner| core.finish::<H>(inner, held))
+                stream.with(|core, inner| core.finish_started::<H>(inner, held, seq))
             }
             State::Queued(pending) => pending.get(),
         }
@@ -198,6 +215,6 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
 
 impl Drop for HotCall<'_, '_> {
     fn drop(&mut self) {
-        self.stream.with(|core, inner| core.abandon_hot(inner, self.held));
+        self.stream.with(|core, inner| core.abandon_hot(inner, self.held, self.seq));
     }
 }

@@ -111,10 +111,13 @@ impl Core {
     }
 
     pub(super) fn harvest_side_lines(&mut self, inner: &Inner) {
-        let waiting: Vec<u32> =
-            self.cells.places().filter(|(_, place)| matches!(place, Place::Side(_))).map(|(i, _)| i).collect();
-        for cell in waiting {
-            self.look(inner, cell);
+        for t in 0..self.tickets.len() {
+            if let Some(ticket) = self.tickets.get(t).copied()
+                && ticket.taken
+                && self.cells.place(ticket.cell) == Some(Place::Side(t as u32))
+            {
+                self.look(inner, ticket.cell);
+            }
         }
     }
 
@@ -325,7 +328,9 @@ impl Core {
             self.harvest_side_lines(inner);
             let side_busy = self.tickets.iter().any(|t| t.taken);
             self.empty_ring(inner);
-            if self.hot_abandoned.is_none() && self.req.oldest().is_none() && !side_busy {
+            // A started call counts as run when it is answered, read or not.
+            let hot_runs = self.req.hot_is_busy() && self.req.hot_answer().is_none();
+            if !hot_runs && self.hot_abandoned.is_none() && self.req.oldest().is_none() && !side_busy {
                 return Ok(());
             }
             if let Err(stop) = wait.step(inner) {

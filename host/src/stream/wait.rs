@@ -21,6 +21,15 @@ pub(super) enum Stop {
     Ended(Ended),
 }
 
+/// The moment `limit` from now; a limit that no clock can hold is as good as none.
+pub(super) fn in_time(limit: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or(now + NEVER)
+}
+
+/// Longer than anybody lives to see, and short enough for every clock.
+const NEVER: Duration = Duration::from_secs(1 << 32);
+
 /// One wait.
 pub(super) struct Wait {
     /// Epoch the wait belongs to.
@@ -43,10 +52,7 @@ impl Wait {
         let now = Instant::now();
         let begin = *self.begin.get_or_insert(now);
         let waited = now - begin;
-        let until = *self.until.get_or_insert_with(|| {
-            // Without a limit: a moment nobody lives to see.
-            now + self.limit.unwrap_or(Duration::from_secs(1 << 32))
-        });
+        let until = *self.until.get_or_insert_with(|| in_time(self.limit.unwrap_or(NEVER)));
         if now >= until {
             return Err(Stop::Deadline);
         }

@@ -3,6 +3,7 @@
 
 use super::{Gate, Log, Open, driven, is_loopback, options, until};
 use hamr::{CallError, CallOptions, Options, SubmitError};
+use hamr_kernels::bench::count;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::checks::{append, append_named, append_whenever, budget, echo, wait_at, wait_queued_at};
 use hamr_kernels::faults::{background, make_many, spin_until_cancelled};
@@ -325,4 +326,37 @@ pub fn futures_have_deadlines(open: Open) {
     assert!(begin.elapsed() >= Duration::from_millis(99));
     gate.open();
     assert_eq!(pollster::block_on(stream.offload(echo::with(2u64)).expect("sent")).expect("runs"), 2);
+}
+
+/// A future polled to its end has given its result away: reading it again is an error, and touches no other call.
+pub fn a_result_is_taken_once(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let mut first = stream.offload(echo::with(1u64)).expect("sent");
+    assert_eq!(pollster::block_on(&mut first).expect("runs"), 1);
+    let second = stream.offload(echo::with(2u64)).expect("sent");
+    assert!(first.test());
+    first.cancel();
+    assert!(matches!(first.get(), Err(CallError::Corrupt(..))));
+    assert_eq!(second.get().expect("untouched"), 2);
+    let many: Vec<_> = (0..10u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+    for (n, pending) in (0..).zip(many) {
+        assert_eq!(pending.get().expect("each its own"), n);
+    }
+    assert_eq!(stream.outstanding(), 0);
+}
+
+/// A started call is run by a flush, answered or not, read or not.
+pub fn flush_runs_a_started_call(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let buffer = node.buffer(&[1u64]).expect("room");
+    let started = stream.start(count::with(buffer.ptr())).expect("sent");
+    stream.flush().expect("it ran");
+    started.get().expect("runs");
+    assert_eq!(node.read(buffer.ptr()).expect("free again"), [2]);
+    // Dropped instead of read: its answer is discarded, and the line goes on.
+    drop(stream.start(count::with(buffer.ptr())).expect("sent"));
+    stream.flush().expect("it ran");
+    assert_eq!(node.read(buffer.ptr()).expect("free again"), [3]);
 }

@@ -134,3 +134,22 @@ pub fn again_and_again(open: Open) {
     stream.flush().expect("nothing is left");
     assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
 }
+
+/// A call started in the hot line belongs to its device's life: after a restart it ends once, and neither reading nor
+/// dropping it touches the call that has the line then.
+pub fn a_started_call_ends_with_its_life(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let (read, dropped) = (node.stream().expect("free"), node.stream().expect("free"));
+    let gate = block(&node, &stream);
+    let old = read.start(echo::with(1u64)).expect("sent");
+    let other = dropped.start(echo::with(2u64)).expect("sent");
+    node.restart().expect("starts again");
+    assert_eq!(read.sync(echo::with(3u64)).expect("the new life"), 3);
+    let new = dropped.start(echo::with(4u64)).expect("sent");
+    drop(other);
+    assert_eq!(new.get().expect("its own answer"), 4);
+    ended(old.get());
+    assert_eq!(read.start(echo::with(5u64)).expect("sent").get().expect("runs"), 5);
+    drop(gate);
+}
