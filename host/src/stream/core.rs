@@ -38,6 +38,8 @@ pub struct Core {
     pub(super) tickets: Box<[Ticket]>,
     /// The hot line holds a call whose caller stopped waiting; its holds.
     pub(super) hot_abandoned: Option<Holds>,
+    /// The buffers of the call in the hot line whose caller waits.
+    pub(super) hot_held: Held,
     /// One-way calls that ended otherwise than executed.
     pub(super) one_way_failures: u64,
     pub(super) scratch: Vec<u8>,
@@ -67,6 +69,7 @@ impl Core {
             cells: Cells::new(inner.options.max_outstanding),
             tickets,
             hot_abandoned: None,
+            hot_held: Held::NONE,
             one_way_failures: 0,
             scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE),
         }
@@ -105,44 +108,62 @@ impl Core {
         inner: &Inner,
         call: Call<H>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        match self.start(inner, &call) {
-            Some(held) => self.finish::<H>(inner, held),
-            None => self.sync_slow(inner, call, &CallOptions::default()),
+        if self.start(inner, &call) {
+            self.finish::<H>(inner)
+        } else {
+            self.sync_slow(inner, call, &CallOptions::default())
         }
     }
 
     /// Publishes a short call in the hot line, when that is open to it; what it holds until [`Self::finish`].
     #[inline(always)]
-    pub(super) fn start<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Option<Held> {
+    pub(super) fn start<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
         if const { is_short::<H>() }
             && inner.life.load(Ordering::Acquire) == self.epoch
             && self.req.hot_is_open()
             && let Some(key) = inner.keys.key::<H>()
-            && let Some(held) = Held::of::<H>(inner, self.number, call)
+            && self.hold_hot(inner, call)
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
             self.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            return Some(held);
+            return true;
         }
-        None
+        false
+    }
+
+    /// Holds the buffers that a call for the hot line names; false when one is not usable.
+    #[inline(always)]
+    fn hold_hot<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
+        if !H::Args::HAS_BUFFERS {
+            return true;
+        }
+        match Held::of::<H>(inner, self.number, call) {
+            Some(held) => self.hot_held = held,
+            None => return false,
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn release_hot_held<H: Handler>(&mut self, inner: &Inner) {
+        if H::Args::HAS_BUFFERS {
+            std::mem::replace(&mut self.hot_held, Held::NONE).release::<H>(inner, self.number);
+        }
     }
 
     /// Waits for the call in the hot line.
     #[inline(always)]
-    pub(super) fn finish<H: Handler>(
-        &mut self,
-        inner: &Inner,
-        held: Held,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn finish<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for _ in 0..SPINS {
             if let Some(hdr) = self.req.hot_answer() {
                 let outcome = self.take_hot::<H>(inner, hdr);
-                held.release::<H>(inner, self.number);
+                self.release_hot_held::<H>(inner);
                 return outcome;
             }
         }
-        self.sync_wait::<H>(inner, None, held.into_holds(self.number))
+        let holds = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);
+        self.sync_wait::<H>(inner, None, holds)
     }
 
     /// Waits for a call that was started earlier, and whose device may have begun another life since.
@@ -150,14 +171,12 @@ impl Core {
     pub(super) fn finish_started<H: Handler>(
         &mut self,
         inner: &Inner,
-        held: Held,
         seq: u32,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            held.release::<H>(inner, self.number);
             return Err(self.ended_meanwhile::<H>(inner));
         }
-        self.finish::<H>(inner, held)
+        self.finish::<H>(inner)
     }
 
     #[cold]
@@ -169,16 +188,18 @@ impl Core {
     /// The stream is dropped: a call in the hot line that is not abandoned by now was forgotten by its owner.
     pub(super) fn let_go_of_hot(&mut self) {
         if self.req.hot_is_busy() {
-            self.hot_abandoned.get_or_insert_default();
+            let held = std::mem::replace(&mut self.hot_held, Held::NONE);
+            self.hot_abandoned.get_or_insert_with(|| held.into_holds(self.number));
         }
     }
 
     /// Nobody will read the answer of the call in the hot line.
-    pub(super) fn abandon_hot(&mut self, inner: &Inner, held: Held, seq: u32) {
+    pub(super) fn abandon_hot(&mut self, inner: &Inner, seq: u32) {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
             // Its device began another life, and the line is free or another call's.
-            return held.into_holds(self.number).release(&inner.memory);
+            return;
         }
+        let held = std::mem::replace(&mut self.hot_held, Held::NONE);
         self.hot_abandoned = Some(held.into_holds(self.number));
         self.reap_hot(inner);
     }

@@ -40,6 +40,9 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// No buffers.
+    pub(super) const NONE: Self = Self { records: [0; 3], count: 0 };
+
     /// Checks and holds them; `None` when one is not usable (the long way round says why).
     #[inline(always)]
     pub(super) fn of<H: Handler>(inner: &Inner, stream: u32, call: &Call<H>) -> Option<Self> {

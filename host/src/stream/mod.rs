@@ -141,10 +141,7 @@ impl<'n> Stream<'n> {
         let seq = core.req.hot_seq();
         let started = core.start(&self.owned.inner, &call);
         drop(core);
-        match started {
-            Some(held) => Ok(Started::hot(self, held, seq)),
-            None => Ok(Started::queued(self.offload(call)?)),
-        }
+        if started { Ok(Started::hot(self, seq)) } else { Ok(Started::queued(self.offload(call)?)) }
     }
 
     /// [`Self::sync`] with options.

@@ -1,7 +1,6 @@
 //! A call in flight.
 
 use super::Access;
-use super::message::Held;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
@@ -180,15 +179,14 @@ enum State<'s, 'n, H: Handler> {
 /// The hot line's call; dropping it abandons the call.
 struct HotCall<'s, 'n> {
     stream: &'s Stream<'n>,
-    held: Held,
     /// The word its request carries: after a restart the line may hold another call.
     seq: u32,
 }
 
 impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
     #[inline(always)]
-    pub(super) fn hot(stream: &'s Stream<'n>, held: Held, seq: u32) -> Self {
-        Self { state: State::Hot(HotCall { stream, held, seq }) }
+    pub(super) fn hot(stream: &'s Stream<'n>, seq: u32) -> Self {
+        Self { state: State::Hot(HotCall { stream, seq }) }
     }
 
     pub(super) fn queued(pending: Pending<H, &'s Stream<'n>>) -> Self {
@@ -203,10 +201,10 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
     pub fn get(self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         match self.state {
             State::Hot(call) => {
-                let (stream, held, seq) = (call.stream, call.held, call.seq);
+                let (stream, seq) = (call.stream, call.seq);
                 // Its end is the result's now, not its drop's.
                 std::mem::forget(call);
-                stream.with(|core, inner| core.finish_started::<H>(inner, held, seq))
+                stream.with(|core, inner| core.finish_started::<H>(inner, seq))
             }
             State::Queued(pending) => pending.get(),
         }
@@ -215,6 +213,6 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
 
 impl Drop for HotCall<'_, '_> {
     fn drop(&mut self) {
-        self.stream.with(|core, inner| core.abandon_hot(inner, self.held, self.seq));
+        self.stream.with(|core, inner| core.abandon_hot(inner, self.seq));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cells::{Ended, Holds, Place};
 use super::core::{CONSUMED, Core, NOWHERE, ONE_WAY, Ticket};
-use super::message::{Answer, decode};
+use super::message::{Answer, Held, decode};
 use super::wait::{SPINS, Stop};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
@@ -372,7 +372,9 @@ impl Core {
                 kept.set_place(Place::Gone(ended));
             }
         }
-        if let Some(mut holds) = self.hot_abandoned.take() {
+        // A started call that nobody has read yet lets go as well; it learns of its end when it is read.
+        let held = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);
+        for mut holds in [Some(held), self.hot_abandoned.take()].into_iter().flatten() {
             holds.release(&inner.memory);
         }
         self.lines.fill(CONSUMED);
