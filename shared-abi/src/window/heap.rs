@@ -1,0 +1,218 @@
+//! The heap: copies for hosts, checked views for handlers (abi §5).
+
+#![expect(unsafe_code)]
+// UNSAFETY: as in `window`, whose contracts these are.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use bytemuck::Pod;
+
+use super::{OutOfWindow, Window, Words};
+
+/// A range of a window for copies only: what a host keeps at hand for transfers, without asking its link for the window.
+pub struct Copies<K> {
+    region: Window<()>,
+    #[expect(dead_code, reason = "keeps the region mapped")]
+    keep: K,
+}
+
+impl<K: Clone> Window<K> {
+    /// The range `off..off + len`, for copies.
+    pub fn copies(&self, off: u64, len: u64) -> Result<Copies<K>, OutOfWindow> {
+        let base = self.at(off, len)?;
+        Ok(Copies { region: Window { base, len, taken: 0, keep: () }, keep: self.keep.clone() })
+    }
+}
+
+impl<K> Copies<K> {
+    /// Copies bytes out, from an offset in the range.
+    #[inline(always)]
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.region.read_bytes(off, to)
+    }
+
+    /// Copies bytes in.
+    #[inline(always)]
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.region.write_bytes(off, from)
+    }
+
+    /// Copies inside the range; source and destination may overlap.
+    pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
+        self.region.copy_within(from, to, bytes)
+    }
+}
+
+/// The heap as a device sees it: the one place where window memory becomes Rust references, and only through
+/// `&mut self`, so the borrow checker keeps them apart.
+pub struct Heap<K> {
+    pub(super) region: Window<()>,
+    pub(super) keep: K,
+}
+
+/// A heap for the time of a borrow, without the type of what keeps it mapped: one pointer, made at every call. Opaque, so
+/// that it cannot be swapped with another heap's.
+pub struct LentHeap<'h> {
+    region: &'h mut Window<()>,
+}
+
+/// A range that a handler wants to see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Bytes from the start of the heap.
+    pub off: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Written to; such a range may overlap no other.
+    pub writable: bool,
+}
+
+/// Why a claim is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClaimError {
+    /// Claim `which` leaves the heap.
+    Outside {
+        /// Position in the list of claims.
+        which: usize,
+        /// What it asked.
+        claim: Claim,
+        /// Bytes of the heap.
+        heap: u64,
+    },
+    /// Two claims overlap and one of them is writable.
+    Overlap {
+        /// Positions in the list of claims.
+        first: usize,
+        /// The later one.
+        second: usize,
+    },
+    /// The range does not start at a multiple of the element's alignment, or is no whole number of elements.
+    Misaligned {
+        /// Bytes from the start of the heap.
+        off: u64,
+        /// Alignment needed.
+        align: u64,
+    },
+}
+
+/// A checked range, exclusive for `'h`.
+pub struct Claimed<'h> {
+    at: NonNull<u8>,
+    bytes: usize,
+    off: u64,
+    writable: bool,
+    _heap: PhantomData<&'h mut ()>,
+}
+
+impl<K> Heap<K> {
+    /// Bytes.
+    pub fn len(&self) -> u64 {
+        self.region.len
+    }
+
+    /// No bytes.
+    pub fn is_empty(&self) -> bool {
+        self.region.len == 0
+    }
+
+    /// What keeps it mapped.
+    pub fn keep(&self) -> &K {
+        &self.keep
+    }
+
+    /// The same heap for the time of the borrow.
+    #[inline(always)]
+    pub fn lend(&mut self) -> LentHeap<'_> {
+        LentHeap { region: &mut self.region }
+    }
+
+    /// Copies bytes out of the heap.
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.region.read_bytes(off, to)
+    }
+
+    /// Copies bytes into the heap.
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.region.write_bytes(off, from)
+    }
+}
+
+impl LentHeap<'_> {
+    /// Bytes.
+    pub fn len(&self) -> u64 {
+        self.region.len
+    }
+
+    /// No bytes.
+    pub fn is_empty(&self) -> bool {
+        self.region.len == 0
+    }
+
+    /// Checks `N` ranges together: each inside the heap, and no writable one overlapping another.
+    pub fn claim<const N: usize>(&mut self, claims: [Claim; N]) -> Result<[Claimed<'_>; N], ClaimError> {
+        for (second, b) in claims.iter().enumerate() {
+            if self.region.at(b.off, b.bytes).is_err() {
+                return Err(ClaimError::Outside { which: second, claim: *b, heap: self.region.len });
+            }
+            for (first, a) in claims.iter().take(second).enumerate() {
+                // Both lie inside the heap or the loop has ended, so neither sum overflows.
+                let apart = a.off + a.bytes <= b.off || b.off + b.bytes <= a.off || a.bytes == 0 || b.bytes == 0;
+                if !apart && (a.writable || b.writable) {
+                    return Err(ClaimError::Overlap { first, second });
+                }
+            }
+        }
+        Ok(claims.map(|c| {
+            // SAFETY: the loop above checked that c.off is inside the region.
+            let at = unsafe { self.region.base.add(c.off as usize) };
+            Claimed { at, bytes: c.bytes as usize, off: c.off, writable: c.writable, _heap: PhantomData }
+        }))
+    }
+
+    /// Copies bytes out of the heap.
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.region.read_bytes(off, to)
+    }
+
+    /// Copies bytes into the heap.
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.region.write_bytes(off, from)
+    }
+
+    /// Words of the heap for signalling between the two sides while a handler runs. `&self`: a word is an atomic, but a
+    /// view must not be alive over it, which `claim`'s `&mut self` ensures.
+    pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, OutOfWindow> {
+        self.region.words(off, count)
+    }
+}
+
+impl<'h> Claimed<'h> {
+    fn elements<T: Pod>(&self) -> Result<usize, ClaimError> {
+        let align = align_of::<T>();
+        let size = size_of::<T>();
+        let whole = size != 0 && self.bytes.is_multiple_of(size);
+        if !whole || !self.at.as_ptr().addr().is_multiple_of(align) {
+            return Err(ClaimError::Misaligned { off: self.off, align: align as u64 });
+        }
+        Ok(self.bytes / size)
+    }
+
+    /// The range as elements to read.
+    pub fn shared<T: Pod>(self) -> Result<&'h [T], ClaimError> {
+        let n = self.elements::<T>()?;
+        // SAFETY: in the region for 'h (claimed), aligned and whole (elements), any bytes are a T (Pod); no `&mut` view
+        // overlaps it (claim), and the peer keeps off while the call runs (abi §5; a peer that does not garbles values).
+        Ok(unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), n) })
+    }
+
+    /// The range as elements to write; refused unless it was claimed writable.
+    pub fn exclusive<T: Pod>(self) -> Result<&'h mut [T], ClaimError> {
+        let n = self.elements::<T>()?;
+        if !self.writable {
+            return Err(ClaimError::Overlap { first: 0, second: 0 });
+        }
+        // SAFETY: as in `shared`; a writable claim overlaps no other claim, so this is the only reference to the range.
+        Ok(unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr().cast(), n) })
+    }
+}

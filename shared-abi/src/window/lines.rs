@@ -1,0 +1,327 @@
+//! The slots and chunks of a queue pair: atomics on words and payload, copies of chunks (abi §4).
+
+#![expect(unsafe_code)]
+// UNSAFETY: as in `window`, whose contracts these are.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::{OutOfWindow, Window, Word};
+use crate::queue::QueueDescriptor;
+use crate::slot::{INLINE_WORDS, REP_HDR, REP_SEQ, REQ_HDR, REQ_SEQ, SLOT_BYTES};
+use crate::sync::{Coherent, Order};
+
+impl<K> Window<K> {
+    /// The slots and chunks of one queue pair, in coherent memory.
+    pub fn queue(&self, descriptor: &QueueDescriptor) -> Result<Queue<K>, OutOfWindow>
+    where
+        K: Clone,
+    {
+        self.queue_ordered(descriptor)
+    }
+
+    /// The same with the fences of another kind of memory.
+    pub fn queue_ordered<F: Order>(&self, d: &QueueDescriptor) -> Result<Queue<K, F>, OutOfWindow>
+    where
+        K: Clone,
+    {
+        let refuse = |off| OutOfWindow { off, want: SLOT_BYTES as u64, len: self.len };
+        if !d.is_well_formed() {
+            return Err(refuse(d.req_base));
+        }
+        let lines = |base: u64, off: u32, count: u32| {
+            let at = base.checked_add(u64::from(off)).ok_or(refuse(base))?;
+            self.at_aligned(at, u64::from(count) * SLOT_BYTES as u64, SLOT_BYTES as u64)
+        };
+        let side =
+            |base| Ok([lines(base, d.hot, 1)?, lines(base, d.ring, d.ring_len)?, lines(base, d.side, d.side_len)?]);
+        let chunks = self.at_aligned(d.chunks, u64::from(d.slots()) * d.chunk_pair(), SLOT_BYTES as u64)?;
+        Ok(Queue {
+            req: side(d.req_base)?,
+            rep: side(d.rep_base)?,
+            ring_mask: d.ring_len - 1,
+            side_len: d.side_len,
+            chunks,
+            req_chunk: d.req_chunk,
+            rep_chunk: d.rep_chunk,
+            keep: self.keep.clone(),
+            _order: PhantomData,
+        })
+    }
+}
+
+/// The slots and chunks of one queue pair. `F` is the kind of memory.
+pub struct Queue<K, F = Coherent> {
+    // Hot line, first ring line, first side line; the reply lines are the same when coherent.
+    req: [NonNull<u8>; 3],
+    rep: [NonNull<u8>; 3],
+    ring_mask: u32,
+    side_len: u32,
+    chunks: NonNull<u8>,
+    req_chunk: u32,
+    rep_chunk: u32,
+    keep: K,
+    _order: PhantomData<F>,
+}
+
+// SAFETY: as for `Window`: all access is by atomics or copies into memory that `keep` holds.
+unsafe impl<K: Send, F> Send for Queue<K, F> {}
+// SAFETY: as above.
+unsafe impl<K: Sync, F> Sync for Queue<K, F> {}
+
+impl<K, F: Order> Queue<K, F> {
+    /// Ring lines, a power of two.
+    #[inline(always)]
+    pub fn ring_len(&self) -> u32 {
+        self.ring_mask + 1
+    }
+
+    /// Side lines.
+    pub fn side_len(&self) -> u32 {
+        self.side_len
+    }
+
+    /// What keeps the region mapped.
+    pub fn keep(&self) -> &K {
+        &self.keep
+    }
+
+    /// The hot line.
+    #[inline(always)]
+    pub fn hot(&self) -> Line<'_, F> {
+        Line { req: self.req[0], rep: self.rep[0], _queue: PhantomData }
+    }
+
+    /// Ring line `i mod ring_len`.
+    #[inline(always)]
+    pub fn ring(&self, i: u32) -> Line<'_, F> {
+        let off = (i & self.ring_mask) as usize * SLOT_BYTES;
+        // SAFETY: the masked index is below ring_len, whose lines were checked to lie in the region.
+        let req = unsafe { self.req[1].add(off) };
+        // SAFETY: as above, from the reply base.
+        let rep = unsafe { self.rep[1].add(off) };
+        Line { req, rep, _queue: PhantomData }
+    }
+
+    /// Side line `t`, or `None` past the last.
+    #[inline(always)]
+    pub fn side(&self, t: u32) -> Option<Line<'_, F>> {
+        if t >= self.side_len {
+            return None;
+        }
+        let off = t as usize * SLOT_BYTES;
+        // SAFETY: t < side_len, whose lines were checked to lie in the region.
+        let req = unsafe { self.req[2].add(off) };
+        // SAFETY: as above, from the reply base.
+        let rep = unsafe { self.rep[2].add(off) };
+        Some(Line { req, rep, _queue: PhantomData })
+    }
+
+    /// Bytes of a request chunk.
+    pub fn req_chunk_len(&self) -> usize {
+        self.req_chunk as usize
+    }
+
+    /// Bytes of a reply chunk.
+    pub fn rep_chunk_len(&self) -> usize {
+        self.rep_chunk as usize
+    }
+
+    fn chunk(&self, slot: u32, skip: u32, size: u32, want: usize) -> Option<NonNull<u8>> {
+        let slots = 2 + self.ring_mask + self.side_len;
+        if slot >= slots || want > size as usize {
+            return None;
+        }
+        let pair = self.req_chunk as usize + self.rep_chunk as usize;
+        // SAFETY: slot < slots and `slots` chunk pairs from `chunks` were checked to lie in the region; skip < pair.
+        Some(unsafe { self.chunks.add(slot as usize * pair + skip as usize) })
+    }
+
+    /// Copies argument bytes into the request chunk of slot `slot`; `None` when they do not fit.
+    pub fn write_request_chunk(&self, slot: u32, from: &[u8]) -> Option<()> {
+        let at = self.chunk(slot, 0, self.req_chunk, from.len())?;
+        // SAFETY: `chunk` checked that from.len() bytes fit; `from` is private.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
+        Some(())
+    }
+
+    /// Copies argument bytes out of the request chunk of slot `slot`; `None` when it is shorter.
+    pub fn read_request_chunk(&self, slot: u32, to: &mut [u8]) -> Option<()> {
+        let at = self.chunk(slot, 0, self.req_chunk, to.len())?;
+        // SAFETY: `chunk` checked that to.len() bytes are there; `to` is private.
+        unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
+        Some(())
+    }
+
+    /// Copies result bytes into the reply chunk of slot `slot`; `None` when they do not fit.
+    pub fn write_reply_chunk(&self, slot: u32, from: &[u8]) -> Option<()> {
+        let at = self.chunk(slot, self.req_chunk, self.rep_chunk, from.len())?;
+        // SAFETY: as in `write_request_chunk`.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
+        Some(())
+    }
+
+    /// Copies result bytes out of the reply chunk of slot `slot`; `None` when it is shorter.
+    pub fn read_reply_chunk(&self, slot: u32, to: &mut [u8]) -> Option<()> {
+        let at = self.chunk(slot, self.req_chunk, self.rep_chunk, to.len())?;
+        // SAFETY: as in `read_request_chunk`.
+        unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
+        Some(())
+    }
+}
+
+/// One slot: its request half and its reply half, the same 64 bytes when coherent.
+pub struct Line<'q, F> {
+    req: NonNull<u8>,
+    rep: NonNull<u8>,
+    _queue: PhantomData<(&'q (), F)>,
+}
+
+impl<F> Clone for Line<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<F> Copy for Line<'_, F> {}
+
+impl<'q, F: Order> Line<'q, F> {
+    #[inline(always)]
+    fn word(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
+        // SAFETY: a slot has 64 bytes and `off` is one of the header constants below 64.
+        let at = unsafe { half.add(off) };
+        // SAFETY: lines are 64-aligned and `off` is a multiple of 4; the word is only accessed as a 32-bit atomic.
+        unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
+    }
+
+    /// Request word (Acquire). R1: pairs with P1 in [`Self::publish_request`].
+    #[inline(always)]
+    pub fn req_seq(self) -> u32 {
+        let seq = Self::word(self.req, REQ_SEQ).load(Ordering::Acquire);
+        F::after_observe();
+        seq
+    }
+
+    /// Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes afterwards.
+    #[inline(always)]
+    pub fn req_hdr(self) -> u32 {
+        Self::word(self.req, REQ_HDR).load(Ordering::Relaxed)
+    }
+
+    /// Reply word (Acquire). R2: pairs with P2 in [`Self::publish_reply`].
+    #[inline(always)]
+    pub fn rep_seq(self) -> u32 {
+        let seq = Self::word(self.rep, REP_SEQ).load(Ordering::Acquire);
+        F::after_observe();
+        seq
+    }
+
+    /// Reply header (relaxed): valid once R2 saw the expected word.
+    #[inline(always)]
+    pub fn rep_hdr(self) -> u32 {
+        Self::word(self.rep, REP_HDR).load(Ordering::Relaxed)
+    }
+
+    /// P1: header, then the request word (Release), which hands the payload to the responder. Pairs with R1.
+    #[inline(always)]
+    pub fn publish_request(self, hdr: u32, seq: u32) {
+        Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
+        F::before_publish();
+        Self::word(self.req, REQ_SEQ).store(seq, Ordering::Release);
+    }
+
+    /// P2: header, then the reply word (Release), which hands the payload back. Pairs with R2.
+    #[inline(always)]
+    pub fn publish_reply(self, hdr: u32, seq: u32) {
+        Self::word(self.rep, REP_HDR).store(hdr, Ordering::Relaxed);
+        F::before_publish();
+        Self::word(self.rep, REP_SEQ).store(seq, Ordering::Release);
+    }
+
+    /// The request's header as a word, for a handler that asks whether it was cancelled.
+    pub fn req_hdr_word(self) -> Word<'q> {
+        // SAFETY: a slot has 64 bytes and REQ_HDR is below 64 and a multiple of 4.
+        let at = unsafe { self.req.add(REQ_HDR) };
+        Word { at, _window: PhantomData }
+    }
+
+    /// Rewrites the requester's own header to add CANCEL (relaxed; the responder may or may not see it).
+    pub fn set_req_hdr(self, hdr: u32) {
+        Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
+    }
+
+    /// Copies `words.len()` (at most 6) payload words of the request half out.
+    #[inline(always)]
+    pub fn read_request(self, words: &mut [u64]) {
+        read_words(self.req, words);
+    }
+
+    /// Copies `words.len()` (at most 6) payload words of the reply half out.
+    #[inline(always)]
+    pub fn read_reply(self, words: &mut [u64]) {
+        read_words(self.rep, words);
+    }
+
+    /// Writes `words.len()` (at most 6) payload words of the request half, before P1.
+    #[inline(always)]
+    pub fn write_request(self, words: &[u64]) {
+        write_words(self.req, words);
+    }
+
+    /// Writes `words.len()` (at most 6) payload words of the reply half, before P2.
+    #[inline(always)]
+    pub fn write_reply(self, words: &[u64]) {
+        write_words(self.rep, words);
+    }
+}
+
+#[cfg(target_has_atomic = "64")]
+#[inline(always)]
+fn payload_word(half: NonNull<u8>, i: usize) -> &'static core::sync::atomic::AtomicU64 {
+    // SAFETY: callers pass i < INLINE_WORDS, so the word lies in the slot's 48 payload bytes.
+    let at = unsafe { half.add(i * 8) };
+    // SAFETY: the slot is 64-aligned, and payload is only accessed as 64-bit atomics on this target. The reference is
+    // used up inside the caller's statement, while the slot's borrow is alive.
+    unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
+}
+
+#[cfg(target_has_atomic = "64")]
+#[inline(always)]
+fn read_words(half: NonNull<u8>, words: &mut [u64]) {
+    for (i, word) in words.iter_mut().take(INLINE_WORDS).enumerate() {
+        *word = payload_word(half, i).load(Ordering::Relaxed);
+    }
+}
+
+#[cfg(target_has_atomic = "64")]
+#[inline(always)]
+fn write_words(half: NonNull<u8>, words: &[u64]) {
+    for (i, word) in words.iter().take(INLINE_WORDS).enumerate() {
+        payload_word(half, i).store(*word, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+fn payload_word(half: NonNull<u8>, i: usize) -> &'static AtomicU32 {
+    // SAFETY: callers pass i < 2 * INLINE_WORDS, so the word lies in the slot's 48 payload bytes.
+    let at = unsafe { half.add(i * 4) };
+    // SAFETY: the slot is 64-aligned, and payload is only accessed as 32-bit atomics on this target.
+    unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+fn read_words(half: NonNull<u8>, words: &mut [u64]) {
+    for (i, word) in words.iter_mut().take(INLINE_WORDS).enumerate() {
+        let low = payload_word(half, 2 * i).load(Ordering::Relaxed);
+        let high = payload_word(half, 2 * i + 1).load(Ordering::Relaxed);
+        *word = u64::from(high) << 32 | u64::from(low);
+    }
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+fn write_words(half: NonNull<u8>, words: &[u64]) {
+    for (i, word) in words.iter().take(INLINE_WORDS).enumerate() {
+        payload_word(half, 2 * i).store(*word as u32, Ordering::Relaxed);
+        payload_word(half, 2 * i + 1).store((*word >> 32) as u32, Ordering::Relaxed);
+    }
+}

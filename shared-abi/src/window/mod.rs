@@ -1,0 +1,281 @@
+//! The mapped region and the only raw memory access in the wire layers (abi §3, §4; `docs/unsafe.md` "window").
+//!
+//! Three kinds of access, and no other:
+//! - control words: 32-bit atomics, one writer for life;
+//! - payload words of a slot: relaxed atomics, by whoever owns the slot;
+//! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, or a [`Claimed`] view.
+//!
+//! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an access outside the
+//! region: every offset is checked here against the length this side mapped, never against a length the peer wrote.
+//!
+//! `lines` has the slots and chunks, `heap` the views that handlers get, `private` windows over this program's own memory.
+//!
+//! `K` keeps the mapping alive: an `Arc` of it on a host, `()` on a device whose window is never unmapped.
+
+#![expect(unsafe_code)]
+// UNSAFETY: a window is raw memory that another program writes; someone has to turn offsets into pointers. It is done
+// here, in one module, behind safe checked methods. The two contracts a caller must keep are on `Window::new`.
+
+// Atomics over foreign bytes cannot be a model checker's: the model runs the protocol on typed slots instead.
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::slot::SLOT_BYTES;
+
+mod heap;
+mod lines;
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+mod private;
+#[cfg(test)]
+mod tests;
+
+pub use heap::{Claim, ClaimError, Claimed, Copies, Heap, LentHeap};
+pub use lines::{Line, Queue};
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub use private::{Private, Shared};
+
+/// An access that does not lie in the region. Carries what was asked and what there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfWindow {
+    /// First byte asked for.
+    pub off: u64,
+    /// Bytes asked for.
+    pub want: u64,
+    /// Bytes of the region.
+    pub len: u64,
+}
+
+impl core::fmt::Display for OutOfWindow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "{} bytes at offset {:#x} leave a region of {:#x} bytes (or are misaligned in it)",
+            self.want, self.off, self.len
+        )
+    }
+}
+
+impl core::error::Error for OutOfWindow {}
+
+/// A mapped region, seen by offset.
+pub struct Window<K> {
+    base: NonNull<u8>,
+    len: u64,
+    /// Bytes behind `len` that [`Self::take_tail`] took and [`Self::rejoin`] may give back.
+    taken: u64,
+    keep: K,
+}
+
+// SAFETY: the pointer is to memory that `keep` holds mapped and that every method accesses through atomics or copies;
+// the region has no thread affinity. Racing bulk copies garble values only (see `docs/unsafe.md`, "racing copies").
+unsafe impl<K: Send> Send for Window<K> {}
+// SAFETY: as above; `&Window` offers nothing that `Window` does not.
+unsafe impl<K: Sync> Sync for Window<K> {}
+
+impl<K> Window<K> {
+    /// Takes charge of `len` bytes at `base`.
+    ///
+    /// # Safety
+    /// - `base..base + len` stays readable and writable as long as `keep` or a clone of it lives, and `base` is
+    ///   aligned to 64.
+    /// - No Rust reference of this program covers any of it, and no second `Window` of this program has its tail taken
+    ///   ([`Self::take_tail`]) over the same bytes.
+    pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
+        debug_assert!(base.as_ptr().addr().is_multiple_of(SLOT_BYTES));
+        Self { base, len: len as u64, taken: 0, keep }
+    }
+
+    /// Bytes of the region; what was taken by [`Self::take_tail`] no longer counts.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// A region of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline(always)]
+    fn at(&self, off: u64, want: u64) -> Result<NonNull<u8>, OutOfWindow> {
+        if off > self.len || want > self.len - off {
+            return Err(OutOfWindow { off, want, len: self.len });
+        }
+        // SAFETY: off <= len and the region is one mapping (contract of `new`), so the sum stays inside or one past it.
+        Ok(unsafe { self.base.add(off as usize) })
+    }
+
+    #[inline(always)]
+    fn at_aligned(&self, off: u64, want: u64, align: u64) -> Result<NonNull<u8>, OutOfWindow> {
+        if !off.is_multiple_of(align) {
+            return Err(OutOfWindow { off, want, len: self.len });
+        }
+        self.at(off, want)
+    }
+
+    /// The control word at `off`, a multiple of 4.
+    pub fn word(&self, off: u64) -> Result<Word<'_>, OutOfWindow> {
+        let at = self.at_aligned(off, 4, 4)?;
+        Ok(Word { at, _window: PhantomData })
+    }
+
+    /// `count` consecutive control words from `off`, a multiple of 4.
+    pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, OutOfWindow> {
+        let bytes = count.checked_mul(4).ok_or(OutOfWindow { off, want: u64::MAX, len: self.len })?;
+        let at = self.at_aligned(off, bytes, 4)?;
+        Ok(Words { at, count: count as usize, _window: PhantomData })
+    }
+
+    /// Copies bytes out into private memory.
+    #[inline(always)]
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        let at = self.at(off, to.len() as u64)?;
+        // SAFETY: `at` has to.len() readable bytes (checked above), `to` is private memory of the caller and no
+        // reference covers the region (contract of `new`), so the two do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    #[inline(always)]
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        let at = self.at(off, from.len() as u64)?;
+        // SAFETY: as in `read_bytes`, the other way round; the region is writable.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// Copies inside the region; the two ranges may overlap.
+    pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
+        let src = self.at(from, bytes)?;
+        let dst = self.at(to, bytes)?;
+        // SAFETY: both ranges were checked; `copy` allows overlap.
+        unsafe { core::ptr::copy(src.as_ptr(), dst.as_ptr(), bytes as usize) };
+        Ok(())
+    }
+
+    /// Fills a range with zeros.
+    pub fn zero(&self, off: u64, bytes: u64) -> Result<(), OutOfWindow> {
+        let at = self.at(off, bytes)?;
+        // SAFETY: the range was checked and is writable.
+        unsafe { core::ptr::write_bytes(at.as_ptr(), 0, bytes as usize) };
+        Ok(())
+    }
+
+    /// Copies a wire struct out. Validate the copy, then use the copy.
+    pub fn read<T: FromBytes + IntoBytes>(&self, off: u64) -> Result<T, OutOfWindow> {
+        let mut value = T::new_zeroed();
+        self.read_bytes(off, value.as_mut_bytes())?;
+        Ok(value)
+    }
+
+    /// Copies a wire struct in.
+    pub fn write<T: IntoBytes + Immutable>(&self, off: u64, value: &T) -> Result<(), OutOfWindow> {
+        self.write_bytes(off, value.as_bytes())
+    }
+
+    /// Splits everything from `off` on away as a [`Heap`], whose views are Rust references; afterwards this window ends
+    /// at `off`, so the two cannot alias. `off` is a multiple of 64.
+    pub fn take_tail(&mut self, off: u64) -> Result<Heap<K>, OutOfWindow>
+    where
+        K: Clone,
+    {
+        let len = self.len.saturating_sub(off);
+        let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
+        self.len = off;
+        self.taken += len;
+        Ok(Heap { region: Window { base, len, taken: 0, keep: () }, keep: self.keep.clone() })
+    }
+}
+
+impl<K> Window<K> {
+    /// Undoes [`Self::take_tail`]: the heap is consumed, so its views are gone. A heap of another window is dropped.
+    pub fn rejoin(&mut self, heap: Heap<K>) {
+        // Two mappings may happen to be neighbours; only what was taken from this one is still kept mapped by it.
+        let is_next =
+            self.base.as_ptr().addr().checked_add(self.len as usize) == Some(heap.region.base.as_ptr().addr());
+        if is_next && heap.region.len <= self.taken {
+            self.len += heap.region.len;
+            self.taken -= heap.region.len;
+        }
+    }
+}
+
+// A second heap over the same bytes would hand out aliasing views.
+static_assertions::assert_not_impl_any!(Heap<()>: Clone, Copy);
+static_assertions::assert_not_impl_any!(LentHeap<'static>: Clone, Copy);
+static_assertions::assert_impl_all!(Window<()>: Send, Sync);
+static_assertions::assert_impl_all!(Queue<()>: Send, Sync);
+
+/// One 32-bit control word.
+#[derive(Clone, Copy)]
+pub struct Word<'w> {
+    at: NonNull<u8>,
+    _window: PhantomData<&'w ()>,
+}
+
+impl<'w> Word<'w> {
+    #[inline(always)]
+    fn atomic(self) -> &'w AtomicU32 {
+        // SAFETY: `at` is 4-aligned and inside the region for 'w (checked when made); the word is only ever accessed as a
+        // 32-bit atomic by this program (S5: no mixed sizes).
+        unsafe { AtomicU32::from_ptr(self.at.as_ptr().cast()) }
+    }
+
+    /// Relaxed load.
+    #[inline(always)]
+    pub fn load(self) -> u32 {
+        self.atomic().load(Ordering::Relaxed)
+    }
+
+    /// Acquire load: pairs with the writer's [`Self::publish`].
+    #[inline(always)]
+    pub fn observe(self) -> u32 {
+        self.atomic().load(Ordering::Acquire)
+    }
+
+    /// Relaxed store, by the word's one writer.
+    #[inline(always)]
+    pub fn store(self, value: u32) {
+        self.atomic().store(value, Ordering::Relaxed);
+    }
+
+    /// Release store, by the word's one writer: pairs with the reader's [`Self::observe`].
+    #[inline(always)]
+    pub fn publish(self, value: u32) {
+        self.atomic().store(value, Ordering::Release);
+    }
+}
+
+/// Consecutive 32-bit words, checked once.
+#[derive(Clone, Copy)]
+pub struct Words<'w> {
+    at: NonNull<u8>,
+    count: usize,
+    _window: PhantomData<&'w ()>,
+}
+
+impl<'w> Words<'w> {
+    /// How many.
+    pub fn len(self) -> usize {
+        self.count
+    }
+
+    /// None.
+    pub fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    /// Word `i`, or `None` past the end.
+    #[inline(always)]
+    pub fn get(self, i: usize) -> Option<Word<'w>> {
+        if i >= self.count {
+            return None;
+        }
+        // SAFETY: i < count, and count words from `at` lie in the region (checked when made).
+        let at = unsafe { self.at.add(i * 4) };
+        Some(Word { at, _window: PhantomData })
+    }
+}

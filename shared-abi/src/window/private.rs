@@ -1,0 +1,77 @@
+//! Windows over private memory: for tests, and for the loopback link.
+
+#![expect(unsafe_code)]
+// UNSAFETY: as in `window`, whose contracts these are.
+
+extern crate alloc;
+use super::{NonNull, SLOT_BYTES, Window};
+use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use alloc::sync::Arc;
+
+/// Keeps private memory alive.
+#[derive(Clone)]
+pub struct Private(#[expect(dead_code, reason = "held for its Drop")] Arc<Block>);
+
+struct Block {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the block is plain memory without thread affinity; access is governed by `Window`.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout in `private` and freed nowhere else.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+/// Keeps a region alive without saying how: for code that works over several kinds of mapping.
+#[derive(Clone)]
+pub struct Shared(#[expect(dead_code, reason = "held for its Drop")] Arc<dyn core::any::Any + Send + Sync>);
+
+impl<K: Send + Sync + 'static> Window<K> {
+    /// The same window with its keeper's type erased.
+    pub fn share(self) -> Window<Shared> {
+        Window { base: self.base, len: self.len, taken: self.taken, keep: Shared(Arc::new(self.keep)) }
+    }
+}
+
+fn block(len: u64) -> (NonNull<u8>, usize, Private) {
+    let bytes = (len.max(1) as usize).next_multiple_of(SLOT_BYTES);
+    let layout = match Layout::from_size_align(bytes, 4096) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a private window of {len} bytes exceeds the address space"),
+    };
+    // SAFETY: the size is at least 64.
+    let raw = unsafe { alloc_zeroed(layout) };
+    let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
+    (base, bytes, Private(Arc::new(Block { base, layout })))
+}
+
+impl Window<Private> {
+    /// A window of `len` zero bytes (rounded up to 64) in private memory.
+    pub fn private(len: u64) -> Self {
+        let (base, bytes, keep) = block(len);
+        // SAFETY: the block lives as long as `keep` or a clone, is page-aligned, and this is its only Window.
+        unsafe { Window::new(base, bytes, keep) }
+    }
+}
+
+impl Window<Shared> {
+    /// Two windows over the same private memory, for a link inside one process. Only the second may have its tail
+    /// taken; copies through the first must not meet a view of that heap, which a loopback link ensures by running
+    /// the device only while the host waits.
+    pub fn private_pair(len: u64) -> (Self, Self) {
+        let (base, bytes, keep) = block(len);
+        // SAFETY: as in `private`; the twin is the device's half, and this one never has its tail taken by the
+        // loopback link, the only user.
+        let host = unsafe { Window::new(base, bytes, keep.clone()) };
+        // SAFETY: as above, seen from the other half.
+        let device = unsafe { Window::new(base, bytes, keep) };
+        (host.share(), device.share())
+    }
+}
