@@ -16,10 +16,25 @@
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 extern crate std;
 
-mod board;
+#[cfg(all(
+    any(target_os = "none", hamr_bare),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+pub mod arch;
+#[cfg(all(
+    any(target_os = "none", hamr_bare),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+pub mod bare;
+pub mod board;
 mod device;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub mod hosted;
+#[cfg(all(
+    any(target_os = "none", hamr_bare),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+pub mod pci;
 
 pub use board::Board;
 pub use device::{Device, Progress};
@@ -30,15 +45,27 @@ pub mod __private {
     pub use hamr_comm::abi::image::ImageNote;
 }
 
-/// Makes a binary an image: its entry point and the note that says what it is.
+/// Makes a binary an image: its entry point and the note that says what it is. Bare metal runs on the instruction set's usual
+/// board (`board::Default`), or on `image!(board = MyBoard)`; hosted, the board is the process.
 #[macro_export]
 macro_rules! image {
+    () => {
+        $crate::__image_note!();
+        $crate::__entry_point!();
+    };
+    (board = $board:ty) => {
+        $crate::__image_note!();
+        $crate::__entry_point!($board);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __image_note {
     () => {
         #[used]
         #[unsafe(link_section = ".note.hamr")]
         static HAMR_IMAGE_NOTE: $crate::__private::ImageNote = $crate::__private::ImageNote::of_this_build();
-
-        $crate::__entry_point!();
     };
 }
 
@@ -47,11 +74,28 @@ macro_rules! image {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry_point {
-    () => {
+    ($($board:ty)?) => {
         /// Called by the C runtime.
         #[unsafe(no_mangle)]
         extern "C" fn main() -> i32 {
             $crate::hosted::main()
+        }
+    };
+}
+
+/// What the boot code calls.
+#[cfg(any(target_os = "none", hamr_bare))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __entry_point {
+    () => {
+        $crate::__entry_point!($crate::board::Default);
+    };
+    ($board:ty) => {
+        /// Called by the runtime's boot code.
+        #[unsafe(no_mangle)]
+        fn __hamr_main() -> ! {
+            $crate::bare::main::<$board>()
         }
     };
 }

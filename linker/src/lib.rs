@@ -1,12 +1,98 @@
 //! What an image needs of its linker: a build script of one line, `fn main() { hamr_linker::image() }`.
 //!
-//! Hosted images need only a build id, which ties logs and backtraces to the very file. Bare-metal images will get the
-//! linker scripts of this folder (one shared body, one short script per instruction set).
+//! Hosted images need only a build id, which ties logs and backtraces to the very file. Bare-metal images get the scripts of
+//! this folder: one shared body, one short script per instruction set, and the board's `memory.x`. A `memory.x` beside the
+//! image's Cargo.toml takes the place of the instruction set's usual board.
 //!
 //! Who may depend on it: build scripts of images. It depends on nothing.
 
+use std::path::{Path, PathBuf};
+
+/// The scripts of one instruction set.
+struct Isa {
+    /// As cargo names it (`CARGO_CFG_TARGET_ARCH`).
+    name: &'static str,
+    script: &'static str,
+    /// RAM of the board that `image!()` takes unless told otherwise.
+    memory: &'static str,
+}
+
+const ISAS: &[Isa] = &[
+    Isa {
+        name: "x86_64",
+        script: include_str!("../scripts/x86_64.x"),
+        memory: include_str!("../scripts/memory-x86_64.x"),
+    },
+    Isa {
+        name: "aarch64",
+        script: include_str!("../scripts/aarch64.x"),
+        memory: include_str!("../scripts/memory-aarch64.x"),
+    },
+    Isa {
+        name: "riscv64",
+        script: include_str!("../scripts/riscv64.x"),
+        memory: include_str!("../scripts/memory-riscv64.x"),
+    },
+];
+const BODY: &str = include_str!("../scripts/body.x");
+
 /// Emits the linker arguments of an image for the target that cargo is building.
+///
+/// # Panics
+/// Which stops the build with its message: when there is no script for the instruction set, or cargo's folder cannot be
+/// written.
 pub fn image() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-link-arg-bins=-Wl,--build-id=sha1");
+    let on_no_system = variable("CARGO_CFG_TARGET_OS") == "none";
+    if !on_no_system && std::env::var_os("CARGO_CFG_HAMR_BARE").is_none() {
+        argument("-Wl,--build-id=sha1");
+        return;
+    }
+    let isa = variable("CARGO_CFG_TARGET_ARCH");
+    let Some(isa) = ISAS.iter().find(|known| known.name == isa) else {
+        let known: Vec<&str> = ISAS.iter().map(|isa| isa.name).collect();
+        panic!(
+            "hamr-linker has scripts for {}, not for {isa}: docs/porting.md says what a new one needs",
+            known.join(", ")
+        );
+    };
+    let out = PathBuf::from(variable("OUT_DIR"));
+    write(&out, "hamr.x", isa.script);
+    write(&out, "hamr-body.x", BODY);
+    write(&out, "memory.x", &memory(isa));
+    println!("cargo::rustc-link-search={}", out.display());
+    argument("-Thamr.x");
+    if on_no_system {
+        // rustc calls the linker itself.
+        argument("--build-id=sha1");
+        argument("--no-dynamic-linker");
+    } else {
+        // A freestanding program on a hosted target: rustc calls the C compiler, which would add its start-up code.
+        for flag in ["-nostartfiles", "-nostdlib", "-static", "-no-pie", "-Wl,--build-id=sha1"] {
+            argument(flag);
+        }
+    }
+}
+
+/// The board's memory: the package's own file, or the usual board's.
+fn memory(isa: &Isa) -> String {
+    let own = Path::new(&variable("CARGO_MANIFEST_DIR")).join("memory.x");
+    println!("cargo::rerun-if-changed={}", own.display());
+    std::fs::read_to_string(own).unwrap_or_else(|_| isa.memory.into())
+}
+
+fn argument(text: &str) {
+    println!("cargo::rustc-link-arg-bins={text}");
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    if let Err(e) = std::fs::write(&path, text) {
+        panic!("cannot write the linker script {}: {e}", path.display());
+    }
+}
+
+/// What cargo tells every build script.
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: call this from a build script"))
 }

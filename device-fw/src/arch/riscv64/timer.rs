@@ -1,0 +1,44 @@
+//! Time, and sleeping until some has passed.
+
+#![expect(unsafe_code)]
+// UNSAFETY: control registers and `wfi` have no intrinsics.
+
+use crate::board::Register;
+use core::arch::asm;
+
+/// mie: machine timer interrupt.
+const TIMER: u64 = 1 << 7;
+
+/// The machine timer.
+pub struct Timer {
+    compare: Register<u64>,
+    hz: u64,
+}
+
+impl Timer {
+    /// A timer that interrupts when `time` reaches `compare`, `hz` steps a second.
+    pub const fn new(compare: Register<u64>, hz: u64) -> Self {
+        Self { compare, hz }
+    }
+
+    /// Steps since reset.
+    pub fn now(&self) -> u64 {
+        let now;
+        // SAFETY: reads a counter.
+        unsafe { asm!("rdtime {}", out(reg) now, options(nomem, nostack, preserves_flags)) };
+        now
+    }
+
+    /// Steps per second of [`Self::now`].
+    pub fn hz(&self) -> u64 {
+        self.hz
+    }
+
+    /// Sleeps for about so many microseconds, or less. Interrupts stay masked: a pending one ends `wfi` all the same.
+    pub fn nap(&mut self, micros: u32) {
+        self.compare.write(self.now() + u64::from(micros) * self.hz / 1_000_000);
+        // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from reset on.
+        unsafe { asm!("csrs mie, {}", "wfi", in(reg) TIMER, options(nostack)) };
+        self.compare.write(u64::MAX);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a board without an operating system brings, and what the serve loop makes of it.
+
+use super::memory;
+use crate::Board;
+use crate::arch::Naps;
+use crate::pci::{PciError, Registers};
+use core::marker::PhantomData;
+use hamr_comm::abi::window::Window;
+
+/// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
+/// must work wherever a fault happens.
+pub trait BareBoard: 'static {
+    /// Name shown to hosts, at most 24 bytes.
+    const NAME: &'static str;
+
+    /// Brings the hardware up as far as the runtime needs it and finds the window. Runs once, on the boot stack, with the
+    /// processor set up by `arch/<isa>/boot`.
+    ///
+    /// # Errors
+    /// What is missing; it is written to the console, and the image ends.
+    fn start() -> Result<Hardware, StartError>;
+
+    /// Writes text where a person can see it. Called from fault paths too, so it keeps no state and never blocks for good.
+    fn console(text: &str);
+
+    /// Ends the machine with a code that whoever started it can see, or stops for good where there is no such thing.
+    fn exit(code: u8) -> !;
+}
+
+/// What a board found.
+pub struct Hardware {
+    /// The memory shared with the host.
+    pub window: Window<()>,
+    /// The function's registers, where there is a doorbell to ring.
+    pub registers: Option<Registers>,
+    /// How to rest.
+    pub naps: Naps,
+}
+
+/// Why an image cannot start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartError {
+    /// The bus.
+    Pci(PciError),
+    /// Something that only the board knows.
+    Board(&'static str),
+}
+
+impl From<PciError> for StartError {
+    fn from(e: PciError) -> Self {
+        Self::Pci(e)
+    }
+}
+
+impl core::fmt::Display for StartError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Pci(e) => write!(f, "{e}"),
+            Self::Board(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A board that has started.
+pub(super) struct Running<B> {
+    window: Option<Window<()>>,
+    registers: Option<Registers>,
+    naps: Naps,
+    _board: PhantomData<B>,
+}
+
+impl<B> Running<B> {
+    pub(super) fn new(hardware: Hardware) -> Self {
+        let Hardware { window, registers, naps } = hardware;
+        Self { window: Some(window), registers, naps, _board: PhantomData }
+    }
+}
+
+impl<B: BareBoard> Board for Running<B> {
+    type Keep = ();
+
+    fn name(&self) -> &'static str {
+        B::NAME
+    }
+    fn memory(&self) -> u64 {
+        memory::ram()
+    }
+    fn build_id(&self) -> [u8; 20] {
+        memory::build_id()
+    }
+    fn window(&mut self) -> Option<Window<()>> {
+        self.window.take()
+    }
+    fn ring(&mut self) {
+        // The host is peer 0.
+        if let Some(registers) = &mut self.registers {
+            registers.ring(0, 0);
+        }
+    }
+    #[inline]
+    fn idle(&mut self, rounds: u32) {
+        self.naps.rest(rounds);
+    }
+}

@@ -1,0 +1,108 @@
+//! The bare-metal image: from the processor's boot code to the serve loop, and back after a fault.
+//!
+//! Two stacks: the device's state lives on the boot stack, in a frame that never ends; the serve loop and the handlers it calls
+//! run on the serve stack. A panic or a trap abandons the serve stack with all its frames, ends the call that was running,
+//! and starts the loop again. That costs a call nothing.
+
+#![expect(unsafe_code)]
+// UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device across it.
+
+mod board;
+mod console;
+pub(crate) mod fault;
+mod memory;
+
+pub use board::{BareBoard, Hardware, StartError};
+pub use memory::ram;
+
+use crate::{Device, arch};
+use core::fmt::Write;
+use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::registry::Table;
+
+/// Exit code of an image that cannot start.
+const CANNOT_START: u8 = 2;
+/// Exit code of an image whose runtime is broken.
+pub(crate) const BROKEN: u8 = 101;
+
+unsafe extern "Rust" {
+    /// Defined by `image!`: [`main`] with the board it was given.
+    #[link_name = "__hamr_main"]
+    safe fn hamr_main() -> !;
+}
+
+/// Where boot code goes.
+pub(crate) extern "C" fn entry() -> ! {
+    hamr_main()
+}
+
+/// The image's main: what `image!` calls.
+pub fn main<B: BareBoard>() -> ! {
+    console::connect::<B>();
+    let board = match B::start() {
+        Ok(hardware) => board::Running::<B>::new(hardware),
+        Err(why) => {
+            console::line(format_args!("hamr image: {why}"));
+            B::exit(CANNOT_START);
+        }
+    };
+    let mut scratch = [0; MAX_MESSAGE];
+    let Some(mut device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
+        console::line(format_args!("hamr image: the board has no window"));
+        B::exit(CANNOT_START);
+    };
+    let device = &raw mut device;
+    loop {
+        fault::arm();
+        // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns. Abandoned frames own
+        // nothing but borrows of the device, which lives in this frame.
+        unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
+        let what = fault::disarm();
+        // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
+        let device = unsafe { &mut *device };
+        if !device.is_running() {
+            // Not a handler's: the runtime is broken, and stopping is the honest report.
+            console::line(format_args!("hamr image: {}", what.text()));
+            B::exit(BROKEN);
+        }
+        device.fail_current(what.status(), what.text());
+    }
+}
+
+extern "C" fn serve<B: BareBoard>(device: *mut ()) -> ! {
+    // SAFETY: `main` passes a pointer to its device and does not touch it until this call is abandoned.
+    let device = unsafe { &mut *device.cast::<Device<'_, board::Running<B>>>() };
+    device.serve()
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    fault::panicked(info)
+}
+
+/// A formatter over bytes that drops what does not fit.
+pub(crate) struct Text<const N: usize> {
+    bytes: [u8; N],
+    used: usize,
+}
+
+impl<const N: usize> Text<N> {
+    pub(crate) const fn new() -> Self {
+        Self { bytes: [0; N], used: 0 }
+    }
+    pub(crate) fn as_str(&self) -> &str {
+        self.bytes.get(..self.used).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = N - self.used;
+        let take = text.floor_char_boundary(text.len().min(room));
+        if let (Some(to), Some(from)) = (self.bytes.get_mut(self.used..self.used + take), text.as_bytes().get(..take)) {
+            to.copy_from_slice(from);
+            self.used += take;
+        }
+        Ok(())
+    }
+}

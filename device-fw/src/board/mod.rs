@@ -1,0 +1,53 @@
+//! Boards: what the runtime needs of the hardware around the processor. QEMU's machines are boards like any other
+//! (`docs/porting.md` says how to add one outside this crate).
+
+use hamr_comm::abi::window::Window;
+
+#[cfg(any(target_os = "none", hamr_bare))]
+mod register;
+#[cfg(any(target_os = "none", hamr_bare))]
+pub use register::Register;
+
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+mod q35;
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+pub use q35::Q35 as Default;
+
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+mod virt_aarch64;
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+pub use virt_aarch64::VirtAarch64 as Default;
+
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+mod virt_riscv64;
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+pub use virt_riscv64::VirtRiscv64 as Default;
+
+/// What the serve loop asks of whatever it runs on. The hosted process is one, every [`crate::bare::BareBoard`] is another; people
+/// with a main loop of their own write theirs.
+pub trait Board {
+    /// What keeps the window mapped; `()` where nothing unmaps it.
+    type Keep: Clone;
+
+    /// Name shown to hosts, at most 24 bytes.
+    fn name(&self) -> &'static str;
+    /// Bytes of the board's memory; 0 unknown.
+    fn memory(&self) -> u64 {
+        0
+    }
+    /// Process id of a hosted image; 0 otherwise.
+    fn pid(&self) -> u32 {
+        0
+    }
+    /// The image's build id; zero when it has none.
+    fn build_id(&self) -> [u8; 20] {
+        [0; 20]
+    }
+    /// The mapped window; asked for once.
+    fn window(&mut self) -> Option<Window<Self::Keep>>;
+    /// Rings the host.
+    fn ring(&mut self) {}
+    /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.
+    fn idle(&mut self, rounds: u32);
+}
+

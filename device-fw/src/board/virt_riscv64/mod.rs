@@ -1,0 +1,46 @@
+//! QEMU's `virt` machine for riscv64, without firmware: the image runs in machine mode.
+
+#![expect(unsafe_code)]
+// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+
+mod address;
+mod uart;
+
+use super::Register;
+use crate::arch::{Naps, Timer};
+use crate::bare::{BareBoard, Hardware, StartError};
+use crate::pci::{Bus, Ecam, Ivshmem, Space};
+
+// SAFETY: sifive_test of QEMU's virt machine; a write to it ends the machine or does nothing.
+const TEST: Register<u32> = unsafe { Register::new(address::TEST) };
+// SAFETY: the timer compare register of hart 0 in the ACLINT.
+const COMPARE: Register<u64> = unsafe { Register::new(address::MTIMECMP) };
+
+/// See the module's head.
+pub struct VirtRiscv64;
+
+impl BareBoard for VirtRiscv64 {
+    const NAME: &'static str = "qemu-virt";
+
+    fn start() -> Result<Hardware, StartError> {
+        // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, accessed by nothing else.
+        let ecam = unsafe { Ecam::new(address::ECAM, 256) };
+        let bus = Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO) };
+        // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode has no translation, and what
+        // answers in them is memory or registers by what is behind them. Called here only, and `start` runs once.
+        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
+        let timer = Timer::new(COMPARE, address::TIMER_HZ);
+        Ok(Hardware { window, registers: Some(registers), naps: Naps::new(timer) })
+    }
+
+    fn console(text: &str) {
+        text.bytes().for_each(uart::put);
+    }
+
+    fn exit(code: u8) -> ! {
+        TEST.write(if code == 0 { address::PASS } else { u32::from(code) << 16 | address::FAIL });
+        loop {
+            core::hint::spin_loop();
+        }
+    }
+}

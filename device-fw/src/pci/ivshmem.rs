@@ -1,0 +1,84 @@
+//! QEMU's inter-VM shared memory function: BAR0 has four registers, BAR2 is the memory (QEMU, `specs/ivshmem-spec`;
+//! `docs/unsafe.md` "ivshmem").
+
+#![expect(unsafe_code)]
+// UNSAFETY: registers and memory of a function are addresses that the bus gave it.
+
+use super::{Bar, Bus, PciError};
+use core::ptr::NonNull;
+use hamr_comm::abi::window::Window;
+use volatile_register::{RO, RW, WO};
+
+const VENDOR: u16 = 0x1AF4;
+const DEVICE: u16 = 0x1110;
+
+/// BAR0.
+#[repr(C)]
+struct RegisterBlock {
+    interrupt_mask: RW<u32>,
+    interrupt_status: RW<u32>,
+    iv_position: RO<u32>,
+    doorbell: WO<u32>,
+}
+const _: () = assert!(core::mem::offset_of!(RegisterBlock, doorbell) == 12);
+
+/// The function's registers.
+pub struct Registers(NonNull<RegisterBlock>);
+
+// SAFETY: device memory without thread affinity; `&Registers` offers nothing.
+unsafe impl Send for Registers {}
+
+impl Registers {
+    /// This side's number among those that share the memory; 0 with `ivshmem-plain`, which has no server.
+    pub fn position(&self) -> u32 {
+        // SAFETY: BAR0 is mapped and answers (`Ivshmem::find`); the reference covers this one register for this one read.
+        unsafe { &*(&raw const (*self.0.as_ptr()).iv_position) }.read()
+    }
+
+    /// Rings vector `vector` of `peer`. Without a server, or without that peer, nothing happens.
+    pub fn ring(&mut self, peer: u16, vector: u16) {
+        // SAFETY: as in `position`.
+        let doorbell = unsafe { &*(&raw const (*self.0.as_ptr()).doorbell) };
+        // SAFETY: any value may be written; the device only signals.
+        unsafe { doorbell.write(u32::from(peer) << 16 | u32::from(vector)) };
+    }
+}
+
+/// The function, enabled.
+pub struct Ivshmem {
+    /// Its registers.
+    pub registers: Registers,
+    memory: NonNull<u8>,
+    len: usize,
+}
+
+impl Ivshmem {
+    /// Finds the function and makes its registers and memory answer.
+    ///
+    /// # Safety
+    /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for registers, and whatever
+    /// address firmware or this function gives the memory as normal, cacheable memory. Called once.
+    pub unsafe fn find(bus: &Bus) -> Result<Self, PciError> {
+        let function = bus.find(VENDOR, DEVICE)?;
+        let registers = Bar::enable(&function, 0, &bus.low, &bus.low)?;
+        let memory = Bar::enable(&function, 2, &bus.low, &bus.high)?;
+        let at = |bar: Bar, index| {
+            NonNull::new(core::ptr::with_exposed_provenance_mut(bar.address as usize))
+                .ok_or(PciError::NotMemory { bar: index })
+        };
+        Ok(Self {
+            registers: Registers(at(registers, 0)?.cast::<RegisterBlock>()),
+            memory: at(memory, 2)?,
+            len: memory.len as usize,
+        })
+    }
+
+    /// The memory as a window, and the registers.
+    pub fn into_parts(self) -> (Window<()>, Registers) {
+        // SAFETY: the memory answers for as long as the image runs (`find`), is aligned to its own size, which is a power of
+        // two of at least 4 KiB, and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so
+        // there is one window.
+        let window = unsafe { Window::new(self.memory, self.len, ()) };
+        (window, self.registers)
+    }
+}

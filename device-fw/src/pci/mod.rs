@@ -1,0 +1,75 @@
+//! PCI Express from the device's side of QEMU's bus: configuration space, base addresses, the ivshmem function whose BAR2 is
+//! the window.
+//!
+//! A real card would *be* the function; an image under QEMU finds it on its own machine's bus, as the host finds it on
+//! the host's. Nothing above this module knows the difference: a board hands out a window.
+
+mod bar;
+mod ecam;
+mod ivshmem;
+
+pub use bar::{Bar, Space};
+pub use ecam::{Ecam, Function};
+pub use ivshmem::{Ivshmem, Registers};
+
+/// Why the bus has no window for us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PciError {
+    /// No ivshmem function answered on any bus; functions that did.
+    NoDevice {
+        /// How many functions there were.
+        functions: u32,
+    },
+    /// A base address register that the function lacks, or that is no memory.
+    NotMemory {
+        /// Which.
+        bar: u8,
+    },
+    /// The board's address space has no room for a base address register.
+    NoRoom {
+        /// Which.
+        bar: u8,
+        /// Bytes it needs.
+        bytes: u64,
+    },
+}
+
+impl core::fmt::Display for PciError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NoDevice { functions } => write!(
+                f,
+                "expected an ivshmem function (1af4:1110) on the bus, found {functions} others; start QEMU with \
+                 `-device ivshmem-plain`"
+            ),
+            Self::NotMemory { bar } => write!(f, "expected memory behind BAR{bar} of ivshmem, found none"),
+            Self::NoRoom { bar, bytes } => {
+                write!(f, "BAR{bar} needs {bytes} bytes of address space, the board has no such room")
+            }
+        }
+    }
+}
+
+/// Where a board's bus is.
+pub struct Bus {
+    /// Configuration space.
+    pub ecam: Ecam,
+    /// Addresses below 4 GiB that base address registers may take.
+    pub low: Space,
+    /// Addresses above.
+    pub high: Space,
+}
+
+impl Bus {
+    /// The first function with this vendor and device number.
+    fn find(&self, vendor: u16, device: u16) -> Result<Function<'_>, PciError> {
+        let mut functions = 0;
+        for function in self.ecam.functions() {
+            if function.id() == (vendor, device) {
+                return Ok(function);
+            }
+            functions += 1;
+        }
+        Err(PciError::NoDevice { functions })
+    }
+}
