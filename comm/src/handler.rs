@@ -186,10 +186,17 @@ pub struct Entry {
     pub flags: u32,
     /// Zero: rounds the entry to what the linker lays side by side.
     pub reserved: u32,
+    /// Where the linker of a bare-metal image would sort it: the name but for registered instances and types of users, which
+    /// stand in a section's name as the source shows them. Bare metal needs no such word, its table is in this order.
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    pub order: &'static str,
 }
 
 // The linker lays entries of many crates side by side; a size that is no multiple of the alignment would leave gaps.
+#[cfg(any(target_os = "none", hamr_bare))]
 const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 56 } else { 48 });
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+const _: () = assert!(size_of::<Entry>() == 72);
 
 impl Entry {
     /// The entry of `H`. Evaluated in a static, where a failed assertion stops the build and names the handler.
@@ -216,7 +223,16 @@ impl Entry {
             run: thunk::<H>,
             flags: H::FLAGS,
             reserved: 0,
+            #[cfg(not(any(target_os = "none", hamr_bare)))]
+            order: H::NAME,
         }
+    }
+
+    /// The same entry for a table in which it sorts as `order`.
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    #[must_use]
+    pub const fn ordered(self, order: &'static str) -> Self {
+        Self { order, ..self }
     }
 
     /// Does this side hold the body?

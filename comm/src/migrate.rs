@@ -263,7 +263,14 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
         while !values.is_full() {
             let _ = values.push(T::decode(from)?);
         }
-        values.into_array().map_err(|_| Malformed)
+        if N <= MOVED_WHOLE {
+            return values.into_array().map_err(|_| Malformed);
+        }
+        let mut values = values.into_iter();
+        Ok(core::array::from_fn(|_| match values.next() {
+            Some(value) => value,
+            None => unreachable!("the vector was full"),
+        }))
     }
     fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
         for value in self {
@@ -271,6 +278,9 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
         }
     }
 }
+
+/// The compiler moves longer arrays element by element, in line: 48 KiB of code for 2048 of them. They are moved by a loop.
+const MOVED_WHOLE: usize = 1024;
 
 macro_rules! tuples {
     ($(($($t:ident $i:tt)*))*) => {$(

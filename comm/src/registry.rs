@@ -11,7 +11,7 @@
 use crate::handler::Entry;
 use hamr_shared_abi::table::{hash, hash_join};
 
-/// A table sorted by name. Index = key of module 0.
+/// A table in the order in which bare-metal linkers sort, which every side computes for itself. Index = key of module 0.
 #[derive(Clone, Copy)]
 pub struct Table {
     rows: &'static [Row],
@@ -82,7 +82,7 @@ impl Table {
     /// A table of chosen entries: for tests, and for images that show only some of their handlers.
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     pub fn of(mut entries: alloc::vec::Vec<&'static Entry>) -> Self {
-        entries.sort_by_key(|e| e.name);
+        entries.sort_by_key(|e| e.order);
         Self { rows: entries.leak() }
     }
 
@@ -122,8 +122,8 @@ impl Table {
         Ok(())
     }
 
-    /// Hash of names and signatures: equal on two sides that were built from the same handlers. A sum, because a
-    /// bare-metal table is ordered by section names, which differ from handler names for registered instances.
+    /// Hash of names and signatures: equal on two sides that were built from the same handlers. A sum, so that it can be
+    /// computed over an image file's table in whatever order that is.
     pub fn fingerprint(&self) -> u64 {
         self.iter().fold(hash(b"hamr table"), |sum, e| sum.wrapping_add(hash_join(e.id, e.signature)))
     }
@@ -153,7 +153,7 @@ macro_rules! __entry {
         const _: () = {
             #[used]
             #[unsafe(link_section = "hamr_handlers_v1")]
-            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>();
+            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>().ordered($section);
         };
     };
 }

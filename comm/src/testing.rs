@@ -30,7 +30,7 @@ impl Heap {
     /// A heap of `bytes`, all zero.
     pub fn new(bytes: usize) -> Self {
         let mut window = Window::private(bytes as u64);
-        let Ok(heap) = window.take_tail(0) else { unreachable!("offset 0 is aligned") };
+        let Ok(heap) = window.take_tail(0, window.len()) else { unreachable!("offset 0 is aligned") };
         Self { heap, next: 0, count: 0 }
     }
 

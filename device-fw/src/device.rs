@@ -26,7 +26,7 @@ pub enum Progress {
 pub struct Device<'s, B: Board> {
     board: B,
     table: Table,
-    state: State<'s, B::Keep>,
+    state: State<'s, B::Keep, B::Order>,
     idle_rounds: u32,
 }
 
@@ -34,13 +34,13 @@ pub struct Device<'s, B: Board> {
     clippy::large_enum_variant,
     reason = "one of them exists, in memory that is there anyway; no allocator to box it"
 )]
-enum State<'s, K> {
+enum State<'s, K, F> {
     Greeting {
         window: Window<K>,
         handshake: DeviceHandshake,
         scratch: &'s mut [u8],
     },
-    Serving(Poller<'s, K>),
+    Serving(Poller<'s, K, F>),
     /// Between two states; seen only if setting up a poller was abandoned.
     Lost,
 }
@@ -90,7 +90,7 @@ impl<'s, B: Board> Device<'s, B> {
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
-                    match Poller::new(window, &a.layout, self.table, a.node, a.epoch, scratch) {
+                    match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))

@@ -11,6 +11,7 @@ use hamr_comm::abi::preamble::{DEVICE_WORDS, HostState, MAGIC, SECTIONS, feature
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{INLINE_BYTES, Place, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::Requester;
@@ -86,6 +87,7 @@ struct Bare(Option<Window<Shared>>);
 
 impl Board for Bare {
     type Keep = Shared;
+    type Order = Coherent;
     fn name(&self) -> &'static str {
         "hostile"
     }

@@ -7,6 +7,7 @@ use crate::frame::{Arguments, Reply};
 use crate::handler::Entry;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
+use hamr_shared_abi::sync::Order;
 
 /// How a request wants to be answered.
 #[derive(Clone, Copy)]
@@ -80,7 +81,7 @@ impl<K: Clone> Engine<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
     #[cold]
     #[inline(never)]
-    pub(super) fn serve_long(&mut self, port: &mut Port<K>, found: Found, hdr: ReqHdr) {
+    pub(super) fn serve_long<F: Order>(&mut self, port: &mut Port<K, F>, found: Found, hdr: ReqHdr) {
         port.responder.line(found.slot).read_request(&mut self.frame.words);
         let parts = match parts(hdr, &self.frame.words) {
             Ok(parts) => parts,
@@ -104,9 +105,9 @@ impl<K: Clone> Engine<'_, K> {
     }
 
     /// Brings the arguments in and runs the handler; the status says why it did not run.
-    fn run(
+    fn run<F: Order>(
         &mut self,
-        port: &Port<K>,
+        port: &Port<K, F>,
         found: Found,
         hdr: ReqHdr,
         args: Args,
@@ -126,7 +127,7 @@ impl<K: Clone> Engine<'_, K> {
     }
 
     /// Brings long arguments into scratch memory: the one copy that is decoded (rule 5).
-    fn load(&mut self, port: &Port<K>, slot: u32, args: Args) -> Result<(), Status> {
+    fn load<F: Order>(&mut self, port: &Port<K, F>, slot: u32, args: Args) -> Result<(), Status> {
         let bad = Status::BAD_REQUEST;
         let len = match args {
             Args::Inline { start, end } => {
@@ -150,7 +151,7 @@ impl<K: Clone> Engine<'_, K> {
     }
 
     /// Moves a TICKET request to the queue.
-    fn take(&mut self, port: &mut Port<K>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
+    fn take<F: Order>(&mut self, port: &mut Port<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
         let ticket = u32::from(parts.ext.ticket);
         if port.responder.slots().side(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
@@ -176,7 +177,14 @@ impl<K: Clone> Engine<'_, K> {
 
     /// Answers in the message's own line: hot, ring, or side. A queued call lets its stream go on.
     #[cold]
-    pub(super) fn finish(&mut self, port: &mut Port<K>, found: Found, wishes: Wishes, reply: Reply, cancelled: bool) {
+    pub(super) fn finish<F: Order>(
+        &mut self,
+        port: &mut Port<K, F>,
+        found: Found,
+        wishes: Wishes,
+        reply: Reply,
+        cancelled: bool,
+    ) {
         self.current = Current::NONE;
         let hdr = self.place(port, found.slot, wishes, reply, cancelled);
         answer_inline(port.responder.line(found.slot), &self.frame.words, hdr, found.seq);
@@ -188,7 +196,14 @@ impl<K: Clone> Engine<'_, K> {
     }
 
     /// Finds the place for a result: inline, reply chunk, reply buffer, or RESULT_TOO_LONG with the length needed.
-    fn place(&mut self, port: &Port<K>, slot: u32, wishes: Wishes, reply: Reply, cancelled: bool) -> RepHdr {
+    fn place<F: Order>(
+        &mut self,
+        port: &Port<K, F>,
+        slot: u32,
+        wishes: Wishes,
+        reply: Reply,
+        cancelled: bool,
+    ) -> RepHdr {
         let fault = reply.hdr.has(RepHdr::FAULT);
         if cancelled && !fault {
             return RepHdr::inline(Status::CANCELLED, 0);
@@ -227,7 +242,7 @@ impl<K: Clone> Engine<'_, K> {
     }
 }
 
-impl<K: Clone> Poller<'_, K> {
+impl<K: Clone, F: Order> Poller<'_, K, F> {
     /// Runs the oldest queued call.
     #[cold]
     pub(super) fn run_job(&mut self) -> u32 {
@@ -246,6 +261,6 @@ impl<K: Clone> Poller<'_, K> {
     }
 }
 
-fn refuse<K>(port: &Port<K>, found: Found, status: Status) {
+fn refuse<K, F: Order>(port: &Port<K, F>, found: Found, status: Status) {
     port.responder.line(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
 }

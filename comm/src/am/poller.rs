@@ -15,6 +15,7 @@ use hamr_shared_abi::preamble::{HostState, word};
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
+use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{Heap, Queue, Window};
 
 /// Queue pairs one image serves at most, the control stream included.
@@ -76,20 +77,20 @@ impl Current {
     }
 }
 
-pub(super) struct Port<K> {
-    pub(super) responder: Responder<Queue<K>>,
+pub(super) struct Port<K, F> {
+    pub(super) responder: Responder<Queue<K, F>>,
     /// Its number, for [`Current`] and [`long::Job`].
     pub(super) queue: u32,
     /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
     pub(super) held: bool,
 }
 
-type Ports<K> = heapless::Vec<Port<K>, MAX_QUEUES>;
+type Ports<K, F> = heapless::Vec<Port<K, F>, MAX_QUEUES>;
 
-/// See the module's head.
-pub struct Poller<'s, K> {
+/// See the module's head. `F` is the kind of memory that the lines are in.
+pub struct Poller<'s, K, F = Coherent> {
     window: Window<K>,
-    pub(super) ports: Ports<K>,
+    pub(super) ports: Ports<K, F>,
     pub(super) engine: Engine<'s, K>,
     epoch: Epoch,
     rounds: u32,
@@ -113,8 +114,23 @@ pub(super) struct Engine<'s, K> {
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
-    /// Over a window whose layout was checked. `scratch` holds one long message and has [`MAX_MESSAGE`] bytes.
+    /// Over a window in coherent memory whose layout was checked. `scratch` holds one long message and has [`MAX_MESSAGE`]
+    /// bytes.
     pub fn new(
+        window: Window<K>,
+        layout: &Layout,
+        table: Table,
+        node: NodeId,
+        epoch: Epoch,
+        scratch: &'s mut [u8],
+    ) -> Result<Self, (SetupError, Window<K>, &'s mut [u8])> {
+        Self::new_ordered(window, layout, table, node, epoch, scratch)
+    }
+}
+
+impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
+    /// [`Poller::new`] over another kind of memory.
+    pub fn new_ordered(
         mut window: Window<K>,
         layout: &Layout,
         table: Table,
@@ -124,7 +140,7 @@ impl<'s, K: Clone> Poller<'s, K> {
     ) -> Result<Self, (SetupError, Window<K>, &'s mut [u8])> {
         debug_assert!(scratch.len() >= MAX_MESSAGE);
         // The heap first: what is left of the window ends where views begin, so no line or chunk can lie under one.
-        let heap = match layout.section(SectionKind::HEAP).and_then(|s| Ok(window.take_tail(s.off)?)) {
+        let heap = match layout.section(SectionKind::HEAP).and_then(|s| Ok(window.take_tail(s.off, s.len)?)) {
             Ok(heap) => heap,
             Err(e) => return Err((e.into(), window, scratch)),
         };
@@ -278,7 +294,7 @@ impl<'s, K: Clone> Poller<'s, K> {
 
 impl<K: Clone> Engine<'_, K> {
     #[inline(always)]
-    fn poll_port(&mut self, port: &mut Port<K>) -> u32 {
+    fn poll_port<F: Order>(&mut self, port: &mut Port<K, F>) -> u32 {
         let mut served = 0;
         let mut hot_first = true;
         while !port.held
@@ -293,7 +309,7 @@ impl<K: Clone> Engine<'_, K> {
     }
 
     #[inline(always)]
-    fn serve(&mut self, port: &mut Port<K>, found: Found) {
+    fn serve<F: Order>(&mut self, port: &mut Port<K, F>, found: Found) {
         let line = port.responder.line(found.slot);
         let hdr = ReqHdr(line.req_hdr());
         let one_way = hdr.has(ReqHdr::ONE_WAY);
@@ -330,12 +346,16 @@ impl<K: Clone> Engine<'_, K> {
 }
 
 /// The responding end of every queue pair, its answer words cleared.
-fn open_ports<K: Clone>(window: &Window<K>, layout: &Layout, epoch: Epoch) -> Result<Ports<K>, SetupError> {
+fn open_ports<K: Clone, F: Order>(
+    window: &Window<K>,
+    layout: &Layout,
+    epoch: Epoch,
+) -> Result<Ports<K, F>, SetupError> {
     let mut ports = Ports::new();
     for queue in 0..layout.queues() {
         // Read again from the window, so checked again.
         let descriptor = layout.queue(window, queue)?;
-        let responder = Responder::new(window.queue(&descriptor).map_err(LayoutError::from)?, epoch);
+        let responder = Responder::new(window.queue_ordered(&descriptor).map_err(LayoutError::from)?, epoch);
         responder.clear();
         ports.push(Port { responder, queue, held: false }).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
     }

@@ -2,7 +2,7 @@
 
 use super::memory;
 use crate::Board;
-use crate::arch::Naps;
+use crate::arch::{self, Naps};
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
@@ -78,6 +78,7 @@ impl<B> Running<B> {
 
 impl<B: BareBoard> Board for Running<B> {
     type Keep = ();
+    type Order = arch::Device;
 
     fn name(&self) -> &'static str {
         B::NAME

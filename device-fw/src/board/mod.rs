@@ -1,6 +1,7 @@
 //! Boards: what the runtime needs of the hardware around the processor. QEMU's machines are boards like any other
 //! (`docs/porting.md` says how to add one outside this crate).
 
+use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
 
 #[cfg(any(target_os = "none", hamr_bare))]
@@ -28,6 +29,8 @@ pub use virt_riscv64::VirtRiscv64 as Default;
 pub trait Board {
     /// What keeps the window mapped; `()` where nothing unmaps it.
     type Keep: Clone;
+    /// The fences that the window's memory needs.
+    type Order: Order;
 
     /// Name shown to hosts, at most 24 bytes.
     fn name(&self) -> &'static str;

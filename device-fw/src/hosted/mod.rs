@@ -12,6 +12,7 @@ use crate::{Board, Device};
 use control::Control;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Window;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -34,6 +35,7 @@ struct Process {
 
 impl Board for Process {
     type Keep = Arc<Mapping>;
+    type Order = Coherent;
     fn name(&self) -> &'static str {
         "linux-process"
     }

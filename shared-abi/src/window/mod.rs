@@ -64,7 +64,8 @@ impl core::error::Error for OutOfWindow {}
 pub struct Window<K> {
     base: NonNull<u8>,
     len: u64,
-    /// Bytes behind `len` that [`Self::take_tail`] took and [`Self::rejoin`] may give back.
+    /// Bytes behind `len` that [`Self::take_tail`] took and [`Self::rejoin`] may give back. Of a heap: bytes behind it that went
+    /// with it.
     taken: u64,
     keep: K,
 }
@@ -176,17 +177,18 @@ impl<K> Window<K> {
         self.write_bytes(off, value.as_bytes())
     }
 
-    /// Splits everything from `off` on away as a [`Heap`], whose views are Rust references; afterwards this window ends
-    /// at `off`, so the two cannot alias. `off` is a multiple of 64.
-    pub fn take_tail(&mut self, off: u64) -> Result<Heap<K>, OutOfWindow>
+    /// Splits `len` bytes from `off` on away as a [`Heap`], whose views are Rust references; afterwards this window ends at
+    /// `off`, so the two cannot alias. What lies behind the heap belongs to neither: a mapping may be longer than its layout.
+    /// `off` is a multiple of 64.
+    pub fn take_tail(&mut self, off: u64, len: u64) -> Result<Heap<K>, OutOfWindow>
     where
         K: Clone,
     {
-        let len = self.len.saturating_sub(off);
         let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
+        let gone = self.len - off;
         self.len = off;
-        self.taken += len;
-        Ok(Heap { region: Window { base, len, taken: 0, keep: () }, keep: self.keep.clone() })
+        self.taken += gone;
+        Ok(Heap { region: Window { base, len, taken: gone - len, keep: () }, keep: self.keep.clone() })
     }
 }
 
@@ -196,9 +198,10 @@ impl<K> Window<K> {
         // Two mappings may happen to be neighbours; only what was taken from this one is still kept mapped by it.
         let is_next =
             self.base.as_ptr().addr().checked_add(self.len as usize) == Some(heap.region.base.as_ptr().addr());
-        if is_next && heap.region.len <= self.taken {
-            self.len += heap.region.len;
-            self.taken -= heap.region.len;
+        let back = heap.region.len + heap.region.taken;
+        if is_next && back <= self.taken {
+            self.len += back;
+            self.taken -= back;
         }
     }
 }

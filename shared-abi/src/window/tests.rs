@@ -18,11 +18,11 @@ fn nothing_outside_the_region_is_reachable() {
 #[test]
 fn a_taken_tail_leaves_the_window() {
     let mut w = Window::private(256);
-    let heap = w.take_tail(128).expect("aligned");
+    let heap = w.take_tail(128, 128).expect("aligned");
     assert_eq!((w.len(), heap.len()), (128, 128));
     assert!(w.write_bytes(128, &[1]).is_err());
     assert!(heap.write_bytes(127, &[1]).is_ok());
-    let foreign = Window::private(256).take_tail(0).expect("aligned");
+    let foreign = Window::private(256).take_tail(0, 256).expect("aligned");
     w.rejoin(foreign);
     assert_eq!(w.len(), 128);
     w.rejoin(heap);
@@ -30,9 +30,21 @@ fn a_taken_tail_leaves_the_window() {
 }
 
 #[test]
+fn what_lies_behind_the_heap_is_nobodys_and_comes_back() {
+    let mut w = Window::private(512);
+    assert!(w.take_tail(128, 385).is_err());
+    let heap = w.take_tail(128, 64).expect("aligned");
+    assert_eq!((w.len(), heap.len()), (128, 64));
+    assert!(heap.write_bytes(64, &[1]).is_err());
+    assert!(w.write_bytes(128, &[1]).is_err());
+    w.rejoin(heap);
+    assert_eq!(w.len(), 512);
+}
+
+#[test]
 fn claims_are_checked_together() {
     let mut w = Window::private(4096 + 256);
-    let mut tail = w.take_tail(4096).expect("aligned");
+    let mut tail = w.take_tail(4096, 256).expect("aligned");
     let mut heap = tail.lend();
     let c = |off, bytes, writable| Claim { off, bytes, writable };
     assert!(matches!(heap.claim([c(0, 300, false)]), Err(ClaimError::Outside { which: 0, .. })));
