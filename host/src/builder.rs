@@ -2,6 +2,7 @@
 
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,44 +18,60 @@ pub struct BuildRequest {
     pub dir: PathBuf,
 }
 
-/// Builds an image and returns its path. Always with `--target`, in the release profile, with compiler flags of its own: a
-/// `RUSTFLAGS` in the environment would otherwise silently change what is built.
+/// Variables that would silently change what is built, beside `CARGO_TARGET_<TRIPLE>_RUSTFLAGS`. Cargo would not look at them,
+/// because `CARGO_ENCODED_RUSTFLAGS` is set even when there are no flags; removed, they do not reach build scripts either.
+const FOREIGN_FLAGS: [&str; 2] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
+
+/// Builds an image and returns its path. Always with `--target`, in the release profile, with compiler flags of its own.
+///
+/// Bare-metal images are built below `bare` in the workspace's target folder: that of x86_64 has the triple of Linux, since
+/// Rust's own target without a system has no hardware floats, and would take the hosted image's place.
 ///
 /// # Errors
-/// When cargo is missing, when it fails (its own messages are on standard error), or when no binary has the name.
+/// When the target is installed nowhere or cargo is missing, when cargo fails (its own messages are on standard error), or when no binary has
+/// the name.
 pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let BuildRequest { name, target, dir } = request;
     let no = |why: String| Error::NoImage { name: name.clone(), why };
     let package = package_of(name, dir)?;
-    eprintln!("hamr: building image {name} for {}", target.triple);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let compiler = compiler_for(name, &target.triple, dir)?;
+    eprintln!("hamr: building image {name} for {} ({})", target.triple, target.kind.text());
+    let cargo = if compiler == Compiler::Usual { cargo() } else { distribution::CARGO.into() };
     let mut command = Command::new(&cargo);
+    if compiler == Compiler::Distribution {
+        distribution::prepare(&mut command, &target.triple);
+    }
     command
         .current_dir(dir)
         .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
         .args(["--package", &package.package, "--bin", &package.bin, "--target", &target.triple])
-        .env("CARGO_ENCODED_RUSTFLAGS", flags(target.kind).join("\u{1f}"))
-        .env_remove("RUSTFLAGS")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
+    if compiler == Compiler::Distribution {
+        command.args(distribution::BUILD_STD);
+    }
+    if target.kind == ImageKind::BARE {
+        command.arg("--target-dir").arg(package.target_dir.join("bare"));
+    }
+    let per_target = format!("CARGO_TARGET_{}_RUSTFLAGS", target.triple.to_uppercase().replace(['-', '.'], "_"));
+    for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {
+        command.env_remove(variable);
+    }
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
-    let output = command.stdout(Stdio::piped()).output().map_err(|e| {
-        no(format!(
-            "cannot run `{}`: {e}; install Rust, or set HAMR_IMAGE to a built image",
-            Path::new(&cargo).display()
-        ))
-    })?;
+    let output = command
+        .stdout(Stdio::piped())
+        .output()
+        .map_err(|e| no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(&cargo).display())))?;
     if !output.status.success() {
         return Err(no(format!(
-            "`cargo build --release --package {} --target {}` in {} failed ({}); if the target is not installed: \
-             `rustup target add {}`",
+            "`cargo build --release --package {} --target {}` in {} failed ({}); its messages are above",
             package.package,
             target.triple,
             dir.display(),
-            output.status,
-            target.triple
+            output.status
         )));
     }
     // One JSON object a line; the binary's has "executable".
@@ -66,32 +83,110 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     path.ok_or_else(|| no(format!("cargo built package {} but no binary `{}`", package.package, package.bin)))
 }
 
-fn flags(kind: ImageKind) -> Vec<&'static str> {
-    match kind {
-        // Bare metal has no unwinder; hosted images keep it, so that a panic ends one call and not the process.
-        ImageKind::BARE => vec!["-Cpanic=abort", "--cfg=hamr_bare"],
-        _ => vec![],
+/// The compiler's flags for images of `target`. What its linker needs comes from the image's build script (`hamr-linker`).
+fn flags(target: &Target) -> Vec<&'static str> {
+    // Hosted images keep the unwinder, so that a panic ends one call and not the process.
+    if target.kind != ImageKind::BARE {
+        return vec![];
+    }
+    // Bare metal has none, and nobody who would relocate an image: it is linked to where it runs. Code models are the
+    // targets' own: each reaches what its linker script places.
+    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static"]
+}
+
+fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Who compiles.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compiler {
+    /// The one in the path.
+    Usual,
+    /// See [`distribution`].
+    Distribution,
+}
+
+/// Who has the standard library of this target, or its source? Asked of the compiler, so that one without rustup counts too.
+fn compiler_for(name: &str, triple: &str, dir: &Path) -> Result<Compiler, Error> {
+    // Every compiler has its own; asking takes time at each start of a device.
+    if triple == Target::hosted().triple {
+        return Ok(Compiler::Usual);
+    }
+    let no = |why: String| Err(Error::NoImage { name: name.into(), why });
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(&rustc);
+    command.current_dir(dir).args(["--print", "target-libdir", "--target", triple]).stdin(Stdio::null());
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(e) => return no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(&rustc).display())),
+    };
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    if files.any(|file| file.file_name().to_string_lossy().starts_with("libcore")) {
+        return Ok(Compiler::Usual);
+    }
+    if distribution::is_there() {
+        return Ok(Compiler::Distribution);
+    }
+    no(format!(
+        "expected Rust's target {triple}, it is not installed; `rustup target add {triple}` or `cargo xtask setup` installs it"
+    ))
+}
+
+/// Debian's `rustc-web`, `cargo-web`, `rust-web-src` and `lld`: a compiler with the source of its library, for machines that
+/// rustup's server cannot be reached from. It builds `core` along with the image.
+mod distribution {
+    use std::path::Path;
+    use std::process::Command;
+
+    pub(super) const CARGO: &str = "/usr/bin/cargo";
+    const RUSTC: &str = "/usr/bin/rustc";
+    const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/core/Cargo.toml";
+    const LINKER: &str = "ld.lld";
+    /// The packages of the same paths without `-web` are years older.
+    const OLDEST: (u32, u32) = (1, 95);
+    pub(super) const BUILD_STD: [&str; 2] = ["-Zbuild-std=core,alloc", "-Zbuild-std-features=compiler-builtins-mem"];
+
+    pub(super) fn is_there() -> bool {
+        let has = |program: &str| Command::new(program).arg("--version").output();
+        let said = has(RUSTC).map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let mut numbers = said.split([' ', '.']).filter_map(|word| word.parse().ok());
+        let version = numbers.next().zip(numbers.next());
+        version.is_some_and(|version| version >= OLDEST)
+            && Path::new(CARGO).is_file()
+            && Path::new(SOURCE).is_file()
+            && has(LINKER).is_ok_and(|output| output.status.success())
+    }
+
+    pub(super) fn prepare(command: &mut Command, triple: &str) {
+        // Building the library from its source is unstable; the source is the compiler's own.
+        command.env("RUSTC", RUSTC).env("RUSTC_BOOTSTRAP", "1");
+        command.env(format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace(['-', '.'], "_")), LINKER);
     }
 }
+
+const INSTALL_RUST: &str = "install Rust, or set HAMR_IMAGE to a built image";
 
 struct Binary {
     package: String,
     bin: String,
+    target_dir: PathBuf,
 }
 
 /// The package that holds the binary `name`, by the binary's or the package's name.
 fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
     let no = |why: String| Error::NoImage { name: name.into(), why };
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = Command::new(cargo())
         .current_dir(dir)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| no(format!("cannot run cargo: {e}; install Rust, or set HAMR_IMAGE to a built image")))?;
+        .map_err(|e| no(format!("cannot run cargo: {e}; {INSTALL_RUST}")))?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|_| {
         no(format!("cargo metadata failed in {}: {}", dir.display(), String::from_utf8_lossy(&output.stderr).trim()))
     })?;
+    let target_dir = PathBuf::from(metadata["target_directory"].as_str().unwrap_or("target"));
     let mut known = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let Some(package_name) = package["name"].as_str() else { continue };
@@ -99,7 +194,7 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
         let bins = targets.filter(|t| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "bin")));
         let bins: Vec<&str> = bins.filter_map(|t| t["name"].as_str()).collect();
         if let Some(bin) = bins.iter().find(|b| **b == name || (package_name == name && bins.len() == 1)) {
-            return Ok(Binary { package: package_name.into(), bin: (*bin).into() });
+            return Ok(Binary { package: package_name.into(), bin: (*bin).into(), target_dir });
         }
         known.extend(bins.iter().map(|b| (*b).to_string()));
     }

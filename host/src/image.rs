@@ -1,11 +1,13 @@
 //! Image files: finding them, and believing them only after reading what they say of themselves.
 
+mod table;
+
 use crate::Error;
 use crate::builder::{self, BuildRequest};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, ObjectSegment};
 use std::path::{Path, PathBuf};
 use zerocopy::FromBytes;
 
@@ -107,8 +109,9 @@ fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     }
 }
 
-/// An image file whose note was read.
+/// An image file that is whole and whose note was read. What else it says of itself may be read here later.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageFile {
     /// Where it is.
     pub path: PathBuf,
@@ -126,12 +129,11 @@ impl ImageFile {
     /// Reads the file's note.
     ///
     /// # Errors
-    /// When the file cannot be read, is no ELF file, is truncated, or is no image.
+    /// When the file cannot be read, is no ELF file, is big-endian or truncated, or is no image.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: path.into(), why };
         let bytes = std::fs::read(path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
-        let elf = object::File::parse(&*bytes)
-            .map_err(|e| bad(format!("expected an ELF file, got {} bytes that are none ({e})", bytes.len())))?;
+        let elf = parse(&bytes).map_err(bad)?;
         let note = elf
             .section_by_name(NOTE_SECTION)
             .and_then(|s| s.data().ok())
@@ -156,20 +158,21 @@ impl ImageFile {
     /// Says which of kind, instruction set and ABI differs.
     pub fn check(&self, target: &Target) -> Result<(), Error> {
         let bad = |why: String| Err(Error::BadImage { path: self.path.clone(), why });
+        let advice =
+            || format!("build one for {} (`hamr image NAME --device DEVICE`), or choose another device", target.triple);
         if self.kind != target.kind {
-            return bad(format!(
-                "expected a {} image for this device, got a {} one",
-                target.kind.text(),
-                self.kind.text()
-            ));
+            let (wanted, got) = (target.kind.text(), self.kind.text());
+            return bad(format!("expected a {wanted} image for this device, got a {got} one; {}", advice()));
         }
         if self.isa != target.isa {
-            return bad(format!("expected an image for {}, got one for {}", target.isa.name(), self.isa.name()));
+            let (wanted, got) = (target.isa.name(), self.isa.name());
+            return bad(format!("expected an image for {wanted}, got one for {got}; {}", advice()));
         }
         let (min, max) = self.abi;
         if AbiVersion::negotiate(min, max).is_none() {
             return bad(format!(
-                "the image speaks ABI {min} to {max}, this host {} to {}; rebuild the older one",
+                "expected an image that speaks some of ABI {} to {}, as this host, got one for {min} to {max}; rebuild \
+                 the older of the two",
                 AbiVersion::MIN,
                 AbiVersion::CURRENT
             ));
@@ -177,3 +180,29 @@ impl ImageFile {
         Ok(())
     }
 }
+
+/// Reads the file's tables and looks whether all that they name is there. The error says what is wrong.
+fn parse(bytes: &[u8]) -> Result<object::File<'_>, String> {
+    let len = bytes.len();
+    let is_elf = bytes.starts_with(&object::elf::ELFMAG);
+    if is_elf && bytes.get(object::elf::ELFMAG.len() + 1) == Some(&object::elf::ELFDATA2MSB) {
+        return Err("expected a little-endian image, as all that travels is, got a big-endian one; build it for a \
+                    little-endian target"
+            .into());
+    }
+    let elf = object::File::parse(bytes).map_err(|e| match is_elf {
+        true => format!("expected a whole ELF file, got {len} bytes of one ({e}); {TRUNCATED}"),
+        false => format!("expected an ELF file, got {len} bytes that are none ({e})"),
+    })?;
+    let segments = elf.segments().map(|s| s.file_range());
+    let sections = elf.sections().filter_map(|s| s.file_range());
+    for (start, size) in segments.chain(sections) {
+        let end = start.saturating_add(size);
+        if end > len as u64 {
+            return Err(format!("expected an ELF file of at least {end} bytes, got {len}; {TRUNCATED}"));
+        }
+    }
+    Ok(elf)
+}
+
+const TRUNCATED: &str = "it was cut short or damaged: build or copy it again";

@@ -29,8 +29,12 @@ pub mod inspect;
 mod keys;
 mod launcher;
 mod mapping;
+mod memfd;
 mod memory;
 mod node;
+mod process;
+#[cfg(feature = "qemu")]
+pub mod qemu;
 mod runtime;
 mod shm;
 mod stream;
@@ -41,10 +45,10 @@ pub use error::{BufferError, CallError, Error, FaultReport, Site, SubmitError};
 pub use image::{Image, ImageFile, Target};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
+pub use memfd::window_without_device;
 pub use memory::Buffer;
 pub use node::{DeviceInfo, Node};
 pub use runtime::{Options, Runtime};
-pub use shm::window_without_device;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use transfer::{Scope, Transfer};
 

@@ -20,7 +20,7 @@ use hamr_comm::registry::Table;
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// [`Inner::life`] of a device that is gone.
 const DEAD: u32 = 0;
@@ -51,13 +51,20 @@ pub struct Inner {
     queues: Mutex<Vec<QueueSlot>>,
     handlers: Vec<HandlerInfo>,
     /// Of its present life, or its last.
-    facts: Mutex<DeviceFacts>,
+    facts: Mutex<Facts>,
     image: Option<ImageFile>,
     differences: Differences,
     closed: AtomicBool,
     attached: Instant,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
+}
+
+/// What a device said of itself in one life, and how long it took to say it.
+#[derive(Clone, Copy)]
+struct Facts {
+    said: DeviceFacts,
+    start: Duration,
 }
 
 /// Who has a queue pair.
@@ -101,6 +108,8 @@ pub struct DeviceInfo {
     pub build_id: String,
     /// Life of the device, counted from 1.
     pub epoch: u32,
+    /// From its launch until it served, in this life.
+    pub start: Duration,
     /// The image's file, when the runtime loaded it.
     pub image: Option<std::path::PathBuf>,
 }
@@ -112,10 +121,12 @@ impl Node {
         link: Box<dyn Link>,
         image: Option<ImageFile>,
         options: Options,
+        begin: Instant,
     ) -> Result<Self, Error> {
         let epoch = Epoch::FIRST;
         let layout = plan_of(&options)?;
-        let (facts, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
+        let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
+        let facts = Facts { said, start: begin.elapsed() };
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
         let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
@@ -152,7 +163,7 @@ impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
         let Inner { name, id, link, layout, image, .. } = &*self.inner;
-        let facts = *self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Facts { said: facts, start } = *self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
         let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
         DeviceInfo {
             name: name.clone(),
@@ -169,6 +180,7 @@ impl Node {
             handlers: facts.handlers,
             build_id: id_bytes.iter().map(|b| format!("{b:02x}")).collect(),
             epoch: self.inner.life.load(Ordering::Acquire),
+            start,
             image: image.as_ref().map(|i| i.path.clone()),
         }
     }
@@ -210,7 +222,7 @@ impl Node {
     ///
     /// # Errors
     /// As for any call.
-    pub fn ping(&self) -> Result<std::time::Duration, CallError> {
+    pub fn ping(&self) -> Result<Duration, CallError> {
         let begin = Instant::now();
         let token = std::process::id().into();
         match self.inner.control_call(hamr_comm::builtin::ping::with(token))? {
@@ -328,8 +340,9 @@ impl Node {
         let epoch = last.next();
         *last = epoch;
         inner.stop("being restarted");
+        let begin = Instant::now();
         inner.link.restart().map_err(|why| Error::Launch { device: inner.name.clone(), why })?;
-        let (facts, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
+        let (said, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
         if handlers != inner.handlers {
             inner.link.stop();
             return Err(Error::Launch {
@@ -337,6 +350,7 @@ impl Node {
                 why: "it came back with other handlers; open it anew".into(),
             });
         }
+        let facts = Facts { said, start: begin.elapsed() };
         *inner.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         inner.show_open_queues(&inner.lock_queues());
         inner.life.store(epoch.0, Ordering::Release);

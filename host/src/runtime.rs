@@ -8,7 +8,7 @@ use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::link::Link;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sizes and habits of one device. The defaults suit most programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-/// Opens devices by name: `shm`, `loopback`, and whatever [`Self::register`] added.
+/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, and whatever [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
     next_node: AtomicU16,
@@ -81,6 +81,8 @@ impl Runtime {
         let mut runtime = Self { launchers: BTreeMap::new(), next_node: AtomicU16::new(1) };
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
+        #[cfg(feature = "qemu")]
+        runtime.register("qemu", crate::qemu::QemuLauncher::built_in());
         Ok(runtime)
     }
 
@@ -112,8 +114,9 @@ impl Runtime {
             Some(target) => Some(image.resolve(&target)?),
             None => None,
         };
+        let begin = Instant::now();
         let (link, id) = self.launch(launcher, spec, argument, file.as_ref(), &options)?;
-        Node::attach(spec, id, link, file, options)
+        Node::attach(spec, id, link, file, options, begin)
     }
 
     /// Attaches to a device over a link that the caller made: a fault decorator around another link, a board of one's own.
@@ -121,7 +124,7 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::open`].
     pub fn attach(&self, name: &str, link: Box<dyn Link>, options: Options) -> Result<Node, Error> {
-        Node::attach(name, self.new_id(), link, None, options)
+        Node::attach(name, self.new_id(), link, None, options, Instant::now())
     }
 
     /// What images must be made for to run on the devices of `spec`; `None` when they take none.

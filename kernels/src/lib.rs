@@ -1,10 +1,9 @@
-//! Demo, benchmark and test handlers, written once and linked into host programs and images alike.
+//! Demo and benchmark handlers, written once and linked into host programs and images alike.
 //!
 //! Who may depend on it: binaries and tests. No library of the workspace does.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod checks;
 pub mod demo;
 pub mod faults;

@@ -10,13 +10,13 @@ pub use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// The fences of one kind of memory. A window is generic over it, so the fast path has no branch on it.
+/// How a word is published and observed in one kind of memory. A window is generic over it, so the fast path has no branch on it.
 pub trait Order: Copy + Send + Sync + 'static {
-    /// Makes every earlier store of this side visible before any later one (ahead of a published word).
-    fn before_publish();
-    /// Keeps every later load of this side behind the word just observed.
-    fn after_observe();
-    /// Orders every earlier store before every later load: the sleep handshake (abi §7.4). Acquire and Release do not.
+    /// Stores the word behind every earlier access of this side, for whoever observes it over there.
+    fn publish(word: &core::sync::atomic::AtomicU32, value: u32);
+    /// Loads the word; every later access of this side comes behind it.
+    fn observe(word: &core::sync::atomic::AtomicU32) -> u32;
+    /// Orders every earlier store before every later load: the sleep handshake (abi §7.4). The other two do not.
     fn full();
 }
 
@@ -26,9 +26,13 @@ pub struct Coherent;
 
 impl Order for Coherent {
     #[inline(always)]
-    fn before_publish() {}
+    fn publish(word: &core::sync::atomic::AtomicU32, value: u32) {
+        word.store(value, core::sync::atomic::Ordering::Release);
+    }
     #[inline(always)]
-    fn after_observe() {}
+    fn observe(word: &core::sync::atomic::AtomicU32) -> u32 {
+        word.load(core::sync::atomic::Ordering::Acquire)
+    }
     #[inline(always)]
     fn full() {
         fence(Ordering::SeqCst);

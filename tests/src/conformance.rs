@@ -5,7 +5,7 @@
 //! # use std::sync::LazyLock;
 //! static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 //! fn open(options: Options) -> Node {
-//!     RUNTIME.open_with("shm", Image::find("hamr-demo").unwrap(), options).unwrap()
+//!     RUNTIME.open_with("shm", Image::find("hamr-checks").unwrap(), options).unwrap()
 //! }
 //! hamr_tests::conformance!(open);
 //! # fn main() {}
@@ -164,7 +164,7 @@ impl Random {
     }
 }
 
-/// Where the device notes the order in which calls ran (`kernels::checks::append`).
+/// Where the device notes the order in which calls ran (`tests_kernels::append`).
 pub struct Log {
     buffer: Buffer<u64>,
 }
@@ -193,7 +193,7 @@ impl Log {
     }
 }
 
-/// What handlers wait at (`kernels::checks::wait_at`). Opens when dropped, so that a failed assertion does not leave a
+/// What handlers wait at (`tests_kernels::wait_at`). Opens when dropped, so that a failed assertion does not leave a
 /// handler waiting.
 pub struct Gate<'n> {
     node: &'n Node,

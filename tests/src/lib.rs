@@ -1,4 +1,7 @@
-//! See README.md.
+//! Tests that cross crates: the conformance suite every way to open a device must pass, and handlers as users write them.
 
 pub mod conformance;
+pub mod devices;
 pub mod handlers;
+pub mod machines;
+pub mod processes;

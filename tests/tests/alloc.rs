@@ -5,7 +5,7 @@
 
 use hamr::{Image, Node, Runtime};
 use hamr_kernels::bench::{count, empty, sum_4};
-use hamr_kernels::checks::echo;
+use hamr_tests_kernels::echo;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -57,7 +57,10 @@ fn allocations(mut f: impl FnMut(u64)) -> u64 {
 }
 
 fn open() -> Node {
-    Runtime::new().expect("a runtime").open("shm", Image::find("hamr-demo").expect("a name")).expect("a device")
+    Runtime::new()
+        .expect("a runtime")
+        .open("shm", Image::find(hamr_tests::devices::IMAGE).expect("a name"))
+        .expect("a device")
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError};
 use hamr_comm::Handler;
-use hamr_kernels::checks::{append_named, echo, wait_at};
 use hamr_kernels::faults::background;
 use hamr_tests::conformance::{Gate, Log, options, refusal, until};
+use hamr_tests::processes::{has_ended, processes, windows_of};
+use hamr_tests_kernels::{append_named, echo, wait_at};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::BufRead;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_secs(1);
 
 fn image() -> PathBuf {
-    let image = Image::find("hamr-demo").expect("a name");
+    let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
     image.resolve(&hamr::Target::hosted()).expect("the demo image builds").path
 }
 
@@ -259,31 +260,10 @@ fn what_is_no_image_is_refused_before_it_is_started() {
     assert!(matches!(&error, Error::Launch { why, .. } if why.contains("denied")), "{error}");
 }
 
-fn processes() -> impl Iterator<Item = PathBuf> {
-    let all = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
-    all.filter(|e| e.file_name().to_str().is_some_and(|n| n.parse::<u32>().is_ok())).map(|e| e.path())
-}
-
-/// Every descriptor of `process` that is a window, as its path under /proc.
-fn windows_of(process: &Path) -> Vec<PathBuf> {
-    let fds = std::fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(Result::ok);
-    let is_window =
-        |fd: &PathBuf| std::fs::read_link(fd).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:hamr:"));
-    fds.map(|e| e.path()).filter(is_window).collect()
-}
-
 fn window_of(pid: u32) -> PathBuf {
     let windows = windows_of(Path::new(&format!("/proc/{pid}")));
     assert_eq!(windows.len(), 1, "{windows:?}");
     windows[0].clone()
-}
-
-/// Gone, or dead and waiting for whoever inherited it.
-fn has_ended(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Err(_) => true,
-        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])),
-    }
 }
 
 const HELPER: &str = "HAMR_TEST_HOST_TO_BE_KILLED";
@@ -381,7 +361,7 @@ fn a_second_host_is_refused() {
     for pid in [node.info().pid, std::process::id()] {
         let window = windows_of(Path::new(&format!("/proc/{pid}"))).pop().expect("both sides hold it");
         let spec = format!("shm:{}", window.display());
-        let image = Image::find("hamr-demo").expect("a name");
+        let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
         match Runtime::new().expect("a runtime").open(&spec, image) {
             Err(e @ Error::Owned { .. }) => {
                 let said = e.to_string();
@@ -392,13 +372,16 @@ fn a_second_host_is_refused() {
         }
     }
     assert_eq!(node.sync(echo::with(1u64)).expect("the first host is not disturbed"), 1);
-    let nowhere = Runtime::new().expect("a runtime").open("shm:/nowhere", Image::find("hamr-demo").expect("a name"));
+    let nowhere = Runtime::new()
+        .expect("a runtime")
+        .open("shm:/nowhere", Image::find(hamr_tests::devices::IMAGE).expect("a name"));
     assert!(matches!(nowhere, Err(Error::Os { .. })), "{nowhere:?}");
 }
 
 #[test]
 fn an_unknown_device_is_named_with_the_known_ones() {
-    let error = Runtime::new().expect("a runtime").open("shmem", Image::find("hamr-demo").expect("a name"));
+    let error =
+        Runtime::new().expect("a runtime").open("shmem", Image::find(hamr_tests::devices::IMAGE).expect("a name"));
     let said = error.expect_err("no such kind").to_string();
     assert!(said.contains("`shmem`") && said.contains("loopback") && said.contains("shm"), "{said}");
 }
@@ -410,7 +393,7 @@ fn calls_outlive_the_buffers_they_name_only_until_the_end() {
     let gate = Gate::new(&node);
     let data = node.buffer(&[1u64; 8]).expect("room");
     let old = data.ptr();
-    let call = stream.offload(hamr_kernels::checks::increment_after::with(gate.ptr(), old)).expect("sent");
+    let call = stream.offload(hamr_tests_kernels::increment_after::with(gate.ptr(), old)).expect("sent");
     gate.wait_for(1);
     drop(data);
     assert_eq!(node.live_buffers(), 2);

@@ -9,10 +9,10 @@ use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Handler, builtin, offload};
 use hamr_kernels::bench::{empty, sum_4};
-use hamr_kernels::checks::{append, append_named, echo};
 use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::{background, echo_many, make_many};
 use hamr_tests::conformance::{Log, Random, options, refusal};
+use hamr_tests_kernels::{append, append_named, echo};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn runtime() -> &'static Runtime {
 }
 
 fn open(options: Options) -> Node {
-    let image = Image::find("hamr-demo").expect("a name");
+    let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
     runtime().open_with("loopback", image, options).expect("a loopback device")
 }
 

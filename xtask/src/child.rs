@@ -56,31 +56,45 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<String, 
     receiver.recv_timeout(DRAIN).map_err(|_| Error::Failed(format!("{}: output stayed open", name(command))))
 }
 
-/// Like [`run`], passes the child's standard error on, and returns its last line that `keep` accepts.
+/// What a program says of its version, without the patch level; `None` when it cannot be run or says none.
+pub(crate) fn version(program: &str) -> Option<(u32, u32)> {
+    let said = capture(Command::new(program).arg("--version"), Duration::from_secs(20)).ok()?;
+    parse_version(said.lines().next()?)
+}
+
+/// The first word that is a version: `QEMU emulator version 7.2.22 (Debian…)`, `rustc 1.96.0 (…)`.
+pub(crate) fn parse_version(line: &str) -> Option<(u32, u32)> {
+    line.split_whitespace().find_map(|word| {
+        let mut numbers = word.split(|c: char| !c.is_ascii_digit());
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    })
+}
+
+/// Like [`run`], passes the child's standard error on, and returns its lines that `keep` accepts.
 pub(crate) fn run_keeping(
     command: &mut Command,
     limit: Duration,
     keep: fn(&str) -> bool,
-) -> (Result<(), Error>, Option<String>) {
+) -> (Result<(), Error>, Vec<String>) {
     let mut child = match spawn(command.stderr(Stdio::piped())) {
         Ok(child) => child,
-        Err(error) => return (Err(error), None),
+        Err(error) => return (Err(error), Vec::new()),
     };
     let (sender, receiver) = mpsc::channel();
     if let Some(pipe) = child.stderr.take() {
         std::thread::spawn(move || {
-            let mut kept = None;
+            let mut kept = Vec::new();
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
                 eprintln!("{line}");
                 if keep(&line) {
-                    kept = Some(line.trim().to_owned());
+                    kept.push(line);
                 }
             }
             let _ = sender.send(kept);
         });
     }
     let result = wait(child, command, limit).and_then(|status| judge(command, status));
-    (result, receiver.recv_timeout(DRAIN).ok().flatten())
+    (result, receiver.recv_timeout(DRAIN).unwrap_or_default())
 }
 
 fn spawn(command: &mut Command) -> Result<Child, Error> {
@@ -205,10 +219,21 @@ mod tests {
     }
 
     #[test]
-    fn the_last_kept_line_of_stderr_is_returned() {
+    fn the_kept_lines_of_stderr_are_returned() {
         let mut command = shell("echo 'Summary 1' >&2; echo other >&2; echo 'Summary 2' >&2");
         let (result, kept) = run_keeping(&mut command, Duration::from_secs(10), |line| line.contains("Summary"));
         assert!(result.is_ok());
-        assert_eq!(kept.as_deref(), Some("Summary 2"));
+        assert_eq!(kept, ["Summary 1", "Summary 2"]);
+    }
+
+    #[test]
+    fn versions_are_read_and_ordered() {
+        assert_eq!(parse_version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
+        assert_eq!(parse_version("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)"), Some((1, 96)));
+        assert!(parse_version("QEMU emulator version 10.0") > Some((7, 0)));
+        for other in ["", "QEMU emulator version ", "version x.y", "version 7"] {
+            assert_eq!(parse_version(other), None, "{other}");
+        }
+        assert_eq!(version("no-such-program"), None);
     }
 }

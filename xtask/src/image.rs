@@ -1,9 +1,20 @@
 //! `cargo xtask image`: builds a device image and prints its path. There is one function that builds images, behind
 //! `hamr image`; this task calls the program, so that no second recipe can drift from the first.
 
+use crate::machines::MACHINES;
+use crate::test::Outcome;
 use crate::{Error, child};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+
+/// An image and the program that builds it, from nothing.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// What users start with, and the limit of sizes is for.
+pub(crate) const DEMO: &str = "hamr-demo";
+/// What the conformance suite runs on.
+const CHECKS: &str = "hamr-checks";
 
 /// Checks the arguments and builds.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
@@ -13,7 +24,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
         match argument.as_str() {
             "--device" if rest.next().is_some() => {}
             "--device" => {
-                return Err(Error::Usage("`--device` expects a device, such as shm".into()));
+                return Err(Error::Usage("`--device` expects a device, such as shm or qemu:riscv64".into()));
             }
             flag if flag.starts_with('-') && !flag.starts_with("--device=") => {
                 return Err(Error::unknown(flag, "[NAME] [--device DEVICE]"));
@@ -23,13 +34,46 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
             _ => named = true,
         }
     }
-    child::run(&mut command(arguments), Duration::from_secs(900))
+    child::run(command().args(arguments), LIMIT)
 }
 
-/// `hamr image` with these arguments. Its standard output is the path, one line.
-pub(crate) fn command(arguments: &[String]) -> Command {
+/// Builds an image for a device and returns its path.
+pub(crate) fn build(name: &str, device: &str) -> Result<PathBuf, Error> {
+    let output = child::capture(command().args([name, "--device", device]), LIMIT)?;
+    Ok(output.trim().into())
+}
+
+/// Step `image`: what the tests load, built before they run. A test that finds its image stale builds it itself, under
+/// a time limit that is meant for the test.
+pub(crate) fn step() -> Outcome {
+    let mut devices = vec!["shm".to_owned()];
+    let mut missing = None;
+    for machine in &MACHINES {
+        match machine.can_build() {
+            Ok(()) => devices.push(machine.device()),
+            Err(outcome) => missing = Some(outcome),
+        }
+    }
+    let mut failed = Vec::new();
+    for device in &devices {
+        for name in [DEMO, CHECKS] {
+            if let Err(error) = build(name, device) {
+                println!("{error}");
+                failed.push(format!("{name} for {device}"));
+            }
+        }
+    }
+    match (failed.is_empty(), missing) {
+        (false, _) => Outcome::Failed(format!("cannot be built: {}", failed.join(", "))),
+        (true, Some(outcome)) => outcome,
+        (true, None) => Outcome::Passed(format!("{DEMO} and {CHECKS} for {}", devices.join(", "))),
+    }
+}
+
+/// `hamr image`. Its standard output is the path, one line.
+fn command() -> Command {
     let mut command = child::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "image"]).args(arguments);
+    command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "image"]);
     command
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
 //! fails there fails here.
 //!
-//! May use: std, `serde_json`, and programs of the toolchain as children. Used by: nobody.
+//! May use: std, `serde_json`, `object`, and programs of the toolchain as children. Used by: nobody.
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 
@@ -10,10 +10,13 @@ mod bless;
 mod child;
 mod image;
 mod instructions;
+mod machines;
 mod metadata;
 mod process;
 mod setup;
+mod size;
 mod test;
+mod toolchain;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -53,7 +56,12 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "setup", about: "install what the tests need, or name the command that does", run: setup::task },
     Task { name: "test", about: "everything CI checks; --list names the steps, --only a,b runs some", run: test::task },
-    Task { name: "image", about: "build a device image and print its path: [NAME] [--device shm]", run: image::task },
+    Task {
+        name: "image",
+        about: "build a device image and print its path: [NAME] [--device DEVICE]",
+        run: image::task,
+    },
+    Task { name: "size", about: "how large the bare-metal images are, hold their limit: [--json]", run: size::task },
     Task { name: "bench", about: "build and run `hamr bench` in release: [ARGS...]", run: bench::task },
     Task {
         name: "instructions",

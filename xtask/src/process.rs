@@ -4,7 +4,9 @@
 //! matter. Every child therefore carries a mark in its environment, which its own children inherit.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -66,6 +68,16 @@ impl Process {
     /// Whether its program lies inside `folder`.
     pub(crate) fn runs_from(self, folder: &Path) -> bool {
         self.program().is_some_and(|program| program.starts_with(folder))
+    }
+
+    /// Whether it is a QEMU that was given a file inside `folder`, such as an image to boot. QEMU itself runs from
+    /// elsewhere, and a test that cleared its child's environment took the mark off what the child starts.
+    pub(crate) fn emulates_from(self, folder: &Path) -> bool {
+        let bytes = fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
+        let mut words = bytes.split(|&b| b == 0).map(|word| Path::new(OsStr::from_bytes(word)));
+        let program = words.next().and_then(Path::file_name);
+        program.is_some_and(|name| name.as_bytes().starts_with(b"qemu-system-"))
+            && words.any(|word| word.starts_with(folder))
     }
 }
 

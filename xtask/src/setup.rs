@@ -1,19 +1,20 @@
 //! `cargo xtask setup`: what the tests need beyond cargo itself. Present things cost one look each; a missing one is
 //! installed where that needs nobody's permission, and otherwise named with the command to type.
 
+use crate::machines::{MACHINES, MINIMUM, Machine};
+use crate::toolchain::{self, Compiler, TARGETS};
 use crate::{Error, child, in_ci, no_arguments};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The targets on which the device's crates must compile: one per ISA family that a device image is built for, and
-/// one without 64-bit pointers or atomics, which nothing emulates but every shared crate must allow.
-pub(crate) const TARGETS: &[&str] = &["aarch64-unknown-none", "riscv64gc-unknown-none-elf", "thumbv7em-none-eabihf"];
-
 /// A download or a build of a tool.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Prints one line per need.
+/// Comes before the first package: a fresh container has no lists of them.
+const UPDATE: &str = "apt-get update";
+
+/// Prints one line per need that is not met, and what state that leaves.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     run().map(|note| println!("{note}"))
@@ -22,87 +23,109 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
 /// Installs what is missing. Returns what to say about it; an error, in CI, when something is still missing.
 pub(crate) fn run() -> Result<String, Error> {
     let mut missing = Vec::new();
+    let mut is_updated = false;
     for need in needs() {
-        if (need.is_there)(need.name) {
-            continue;
+        for way in &need.ways {
+            if (need.is_there)() {
+                break;
+            }
+            if !is_allowed(way) {
+                continue;
+            }
+            println!("{} is missing, trying: {way}", need.name);
+            if is_apt(way) && !is_updated {
+                is_updated = true;
+                attempt(UPDATE);
+            }
+            attempt(way);
         }
-        if need.is_allowed {
-            println!("{} is missing, trying: {}", need.name, need.install.join(" && "));
-            attempt(&need);
-        }
-        if !(need.is_there)(need.name) {
-            println!("skipped: {} (install with: {})", need.name, need.install.join(" && "));
+        if !(need.is_there)() {
+            println!("skipped: {} (install with: {})", need.name, need.to_type());
             missing.push(need.name);
         }
     }
     match (missing.is_empty(), in_ci()) {
-        (true, _) => Ok("everything that the tests need is installed".into()),
+        (true, _) => Ok(format!("everything that the tests need is installed{}", built_here())),
         (false, true) => Err(Error::Failed(format!("missing: {}", missing.join(", ")))),
-        (false, false) => Ok(format!("tests that need {} will be skipped", missing.join(", "))),
+        (false, false) => Ok(format!("tests that need {} will be skipped{}", missing.join(", "), built_here())),
     }
 }
 
-/// Whether code can be compiled for this target. Asks the compiler, so that a toolchain without rustup counts too.
-pub(crate) fn has_target(target: &str) -> bool {
-    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
-    output.is_ok_and(|output| std::path::Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+/// Names the targets that rustup did not bring: their builds take longer, and clippy does not see them.
+fn built_here() -> String {
+    let targets: Vec<&str> =
+        TARGETS.iter().copied().filter(|&target| Compiler::of(target) == Some(Compiler::System)).collect();
+    match targets.is_empty() {
+        true => String::new(),
+        false => format!("; rustup did not bring {}, /usr/bin/cargo builds their library", targets.join(", ")),
+    }
 }
 
 struct Need {
-    name: &'static str,
-    is_there: fn(&str) -> bool,
-    install: Vec<String>,
-    /// Whether the commands may be run unasked: system packages only by root.
-    is_allowed: bool,
+    name: String,
+    is_there: Box<dyn Fn() -> bool>,
+    /// Commands, each of which should do; the best first.
+    ways: Vec<String>,
+}
+
+impl Need {
+    fn new(name: impl Into<String>, is_there: impl Fn() -> bool + 'static, ways: &[String]) -> Self {
+        Self { name: name.into(), is_there: Box::new(is_there), ways: ways.to_vec() }
+    }
+
+    /// What a person types to get it.
+    fn to_type(&self) -> String {
+        let ways = self.ways.iter().map(|way| if is_apt(way) { format!("{UPDATE} && {way}") } else { way.clone() });
+        ways.collect::<Vec<_>>().join(", or: ")
+    }
 }
 
 fn needs() -> Vec<Need> {
-    let with_rustup = child::is_installed("rustup");
-    let with_apt = child::is_installed("apt-get");
-    let mut needs: Vec<Need> = TARGETS
-        .iter()
-        .map(|&name| Need {
-            name,
-            is_there: has_target,
-            install: vec![format!("rustup target add {name}")],
-            is_allowed: with_rustup,
-        })
-        .collect();
-    // A rustup proxy exists without the component behind it: only running it tells.
-    let component = |name, is_there| Need {
-        name,
-        is_there,
-        install: vec![format!("rustup component add {name}")],
-        is_allowed: with_rustup,
+    let target = |&name| {
+        let ways = [toolchain::install(name), apt(toolchain::PACKAGES)];
+        Need::new(name, move || Compiler::of(name).is_some(), &ways)
     };
-    needs.push(component("clippy", |_| cargo_has("clippy")));
-    needs.push(component("rustfmt", |_| cargo_has("fmt")));
-    needs.push(Need {
-        name: "cargo-nextest",
-        is_there: child::is_installed,
-        install: vec!["cargo install cargo-nextest --locked".into()],
-        is_allowed: true,
-    });
-    needs.push(Need {
-        name: "valgrind",
-        is_there: child::is_installed,
-        install: vec!["apt-get update".into(), "apt-get install -y valgrind".into()],
-        is_allowed: with_apt && is_root(),
-    });
+    let component = |name, subcommand| {
+        // A rustup proxy exists without the component behind it: only running it tells.
+        Need::new(name, move || cargo_has(subcommand), &[format!("rustup component add {name}")])
+    };
+    let qemu = |machine: &'static Machine| {
+        let name = format!("{} {}.{} or newer", machine.program, MINIMUM.0, MINIMUM.1);
+        Need::new(name, || machine.has_qemu(), &[apt(machine.package)])
+    };
+    let program = |name, way: String| Need::new(name, move || child::is_installed(name), &[way]);
+    let mut needs: Vec<Need> = TARGETS.iter().map(target).collect();
+    needs.push(component("clippy", "clippy"));
+    needs.push(component("rustfmt", "fmt"));
+    needs.push(program("cargo-nextest", "cargo install cargo-nextest --locked".into()));
+    needs.push(program("valgrind", apt("valgrind")));
+    needs.extend(MACHINES.iter().map(qemu));
     needs
 }
 
-/// Runs the commands up to the first that fails; whether that helped is looked up afterwards.
-fn attempt(need: &Need) {
-    for line in &need.install {
-        let mut words = line.split(' ');
-        let Some(program) = words.next() else { return };
-        let mut command = if program == "cargo" { child::cargo() } else { Command::new(program) };
-        command.args(words).env("DEBIAN_FRONTEND", "noninteractive");
-        if let Err(error) = child::run(&mut command, LIMIT) {
-            println!("{error}");
-            return;
-        }
+/// Installs packages, and takes none away: Debian's compiler and its rustup exclude each other.
+fn apt(packages: &str) -> String {
+    format!("apt-get install -y --no-install-recommends --no-remove {packages}")
+}
+
+fn is_apt(way: &str) -> bool {
+    way.starts_with("apt-get ")
+}
+
+/// Whether a command may be run unasked: system packages only by root.
+fn is_allowed(way: &str) -> bool {
+    let program = way.split(' ').next().unwrap_or_default();
+    child::is_installed(program) && (!is_apt(way) || is_root())
+}
+
+/// Whether that helped is looked up afterwards.
+fn attempt(line: &str) {
+    let mut words = line.split(' ');
+    let program = words.next().unwrap_or_default();
+    let mut command = if program == "cargo" { child::cargo() } else { Command::new(program) };
+    command.args(words).env("DEBIAN_FRONTEND", "noninteractive");
+    if let Err(error) = child::run(&mut command, LIMIT) {
+        println!("{error}");
     }
 }
 
@@ -113,4 +136,27 @@ fn cargo_has(subcommand: &str) -> bool {
 
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_need_has_a_way_and_a_command_to_type() {
+        for need in needs() {
+            assert!(!need.ways.is_empty(), "{}", need.name);
+        }
+        let need = Need::new("thing", || false, &["rustup target add thing".into(), apt("a b")]);
+        assert_eq!(
+            need.to_type(),
+            "rustup target add thing, or: apt-get update && \
+             apt-get install -y --no-install-recommends --no-remove a b"
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_not_tried() {
+        assert!(!is_allowed("no-such-program install thing"));
+    }
 }

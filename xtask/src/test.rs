@@ -7,11 +7,12 @@ mod arrows;
 mod cargo;
 mod leftovers;
 mod licences;
+mod nextest;
 mod source;
 mod unsafety;
 
 use crate::metadata::Metadata;
-use crate::{Error, in_ci, instructions, setup};
+use crate::{Error, image, in_ci, instructions, setup, size};
 use leftovers::Before;
 use std::time::{Duration, Instant};
 
@@ -79,10 +80,11 @@ const STEPS: &[Step] = &[
     check("licences", "dependencies are under permissive licences", |m| Outcome::noted(licences::check(m))),
     check("unsafe", "only where docs/unsafe.md says, each with its proof", |_| Outcome::noted(unsafety::check())),
     check("clippy", "no warning in any target of the workspace", cargo::clippy),
-    check("no-std", "the device's crates build for bare metal", cargo::no_std),
+    check("no-std", "the device's crates build for bare metal, without a warning", cargo::no_std),
     check("features", "each cargo feature builds alone", cargo::features),
-    check("image", "the demo image that tests load builds", cargo::image),
-    suite("tests", "unit, integration and conformance tests", cargo::tests),
+    check("image", "the images that tests load build, hosted and for each machine", |_| image::step()),
+    check("size", "code and constants of each bare-metal image stay within their limit", |_| size::step()),
+    suite("tests", "unit, integration and conformance tests", |_| nextest::step()),
     suite("doctests", "the examples in the documentation", cargo::doctests),
     suite("loom", "the model checker's tests of memory order", cargo::loom),
     check("docs", "the documentation builds without a warning", cargo::docs),

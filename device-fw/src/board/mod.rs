@@ -10,6 +10,8 @@ mod register;
 pub use register::Register;
 
 #[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+pub mod pc;
+#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 mod q35;
 #[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 pub use q35::Q35 as Default;
@@ -53,4 +55,3 @@ pub trait Board {
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.
     fn idle(&mut self, rounds: u32);
 }
-

@@ -29,18 +29,21 @@ pub struct Registers(NonNull<RegisterBlock>);
 unsafe impl Send for Registers {}
 
 impl Registers {
+    fn block(&self) -> &RegisterBlock {
+        // SAFETY: BAR0 is mapped and answers for as long as the image runs (`Ivshmem::find`), and every register is a cell.
+        unsafe { self.0.as_ref() }
+    }
+
     /// This side's number among those that share the memory; 0 with `ivshmem-plain`, which has no server.
     pub fn position(&self) -> u32 {
-        // SAFETY: BAR0 is mapped and answers (`Ivshmem::find`); the reference covers this one register for this one read.
-        unsafe { &*(&raw const (*self.0.as_ptr()).iv_position) }.read()
+        self.block().iv_position.read()
     }
 
     /// Rings vector `vector` of `peer`. Without a server, or without that peer, nothing happens.
     pub fn ring(&mut self, peer: u16, vector: u16) {
-        // SAFETY: as in `position`.
-        let doorbell = unsafe { &*(&raw const (*self.0.as_ptr()).doorbell) };
+        let value = u32::from(peer) << 16 | u32::from(vector);
         // SAFETY: any value may be written; the device only signals.
-        unsafe { doorbell.write(u32::from(peer) << 16 | u32::from(vector)) };
+        unsafe { self.block().doorbell.write(value) };
     }
 }
 

@@ -115,7 +115,7 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["dot", &a]), &["B.npy", "--help"]);
     refused(&hamr(&["dto", &a, &b]), &["'dto'", "--help"]);
     refused(&hamr(&["devices", "--jsno"]), &["--jsno"]);
-    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, shm"]);
+    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, qemu, shm"]);
     refused(&hamr(&["devices", "--image", &a]), &[&a, "ELF"]);
     refused(&hamr(&["devices", "--image", "/nonexistent/image"]), &["/nonexistent/image"]);
     let own = env!("CARGO_BIN_EXE_hamr");
@@ -170,6 +170,75 @@ fn devices_handlers_and_image_say_what_there_is() {
     let path = hamr(&["image"]);
     assert_eq!(path.stdout.lines().count(), 1, "{path:?}");
     assert_eq!(Path::new(path.stdout.trim_end()), image());
+}
+
+#[test]
+fn several_devices_are_started_at_once() {
+    let list = json(&hamr(&["devices", "shm", "loopback", "shm", "--json"]));
+    let names: Vec<&Value> = list.as_array().expect("a list").iter().map(|d| &d["name"]).collect();
+    assert_eq!(names, ["shm", "loopback", "shm"]);
+    assert!(
+        list.as_array().is_some_and(|l| l.iter().all(|d| d["start_ms"].as_f64().is_some_and(|t| t > 0.0))),
+        "{list}"
+    );
+    let table = hamr(&["devices", "loopback", "shm"]);
+    assert_eq!(table.stdout.lines().count(), 3, "{table:?}");
+    assert!(table.stdout.lines().all(|line| line.contains("BUILD ID") || line.contains("x86_64")), "{table:?}");
+    table.left_nothing();
+    refused(&hamr(&["devices", "shm", "toaster"]), &["toaster", "shm"]);
+    refused(&hamr(&["devices", "shm", "--device", "loopback"]), &["--device loopback", "got both"]);
+    refused(&hamr(&["devices", "shm", "shm:/nonexistent/window"]), &["/nonexistent/window"]);
+}
+
+#[test]
+fn an_image_is_loaded_into_the_device_it_is_made_for() {
+    let path = image().display().to_string();
+    let loaded = json(&hamr(&["load", &path, "--json"]));
+    assert_eq!((&loaded["name"], &loaded["image"]), (&"shm".into(), &path.as_str().into()));
+    assert!(["ping_ns", "start_ms"].iter().all(|key| loaded[key].as_f64().is_some_and(|t| t > 0.0)), "{loaded}");
+    let text = hamr(&["load", &path]);
+    assert!(text.stdout.starts_with("DEVICE shm\n") && text.stdout.contains("\n  ping "), "{text:?}");
+    text.left_nothing();
+    refused(&hamr(&["load", &path, "--device", "qemu:riscv64"]), &[&path, "a bare-metal image", "a hosted one"]);
+    refused(&hamr(&["load", &path, "--device", "loopback"]), &["loopback", "no image"]);
+    refused(&hamr(&["load", &path, "--image", "other"]), &["one image", "other"]);
+    refused(&hamr(&["load", "/bin/true"]), &["/bin/true", "hamr_device_fw::image!()"]);
+    refused(&hamr(&["load", "/nonexistent/image"]), &["/nonexistent/image"]);
+    refused(&hamr(&["load"]), &["NAME|PATH", "--help"]);
+}
+
+#[test]
+fn flags_of_the_environment_do_not_reach_an_image() {
+    // The compiler would refuse this flag.
+    let flag = "-Cno-such-option=1";
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
+        .args(["image"])
+        .env("RUSTFLAGS", flag)
+        .env("CARGO_ENCODED_RUSTFLAGS", flag)
+        .env("CARGO_BUILD_RUSTFLAGS", flag)
+        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flag)
+        .output()
+        .expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(Path::new(String::from_utf8_lossy(&output.stdout).trim_end()), image());
+}
+
+#[test]
+fn a_target_that_is_not_installed_is_one_clear_line() {
+    // A compiler that has nothing installed.
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let rustc = dir.path().join("rustc");
+    std::fs::write(&rustc, "#!/bin/sh\necho /nonexistent/lib\n").expect("room for a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&rustc, mode).expect("just written");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
+        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
+        .env("RUSTC", &rustc)
+        .output()
+        .expect("the binary runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("rustup target add aarch64-unknown-none") && said.contains("cargo xtask setup"), "{said}");
 }
 
 #[test]

@@ -1,12 +1,71 @@
-//! `hamr devices`: what kinds there are, what the chosen one is, and what runs on this machine.
+//! `hamr devices`: what kinds there are, what the chosen one is, and what runs on this machine; or several devices at once.
 
-use super::{Cli, Failure, bytes, one_line};
+use super::{Cli, Failure, bytes, duration, one_line};
 use crate::inspect::{Found, windows};
-use crate::{DeviceInfo, Options};
+use crate::{DeviceInfo, Error, Node, Options};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
+#[derive(clap::Args, Debug, Default)]
+pub(super) struct Args {
+    /// Devices to start, all at the same time: `kind` or `kind:argument` each
+    #[arg(value_name = "SPEC")]
+    specs: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    match args.specs.is_empty() {
+        true => overview(cli),
+        false => side_by_side(&args.specs, cli),
+    }
+}
+
+/// Starts all devices at once, and says what each is. One that fails ends the others, too.
+fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
+    if cli.is_device_chosen {
+        let (device, specs) = (&cli.global.device, specs.join(" "));
+        return Err(Failure::new(format!(
+            "expected `--device {device}` or the devices {specs}, got both; add {device} to the list"
+        )));
+    }
+    // All names before any image is built.
+    for spec in specs {
+        cli.runtime.target(spec)?;
+    }
+    let image = cli.image()?;
+    let nodes: Vec<Result<Node, Error>> = std::thread::scope(|scope| {
+        let (runtime, image) = (&cli.runtime, &image);
+        let open = |spec: &'_ String| runtime.open(spec, image.clone());
+        let starting: Vec<_> = specs.iter().map(|spec| scope.spawn(move || open(spec))).collect();
+        let panicked = |_| Err(Error::Call("a thread that started a device panicked".into()));
+        starting.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+    let failures: Vec<String> = nodes.iter().filter_map(|node| Some(node.as_ref().err()?.to_string())).collect();
+    if !failures.is_empty() {
+        return Err(Failure::new(failures.join("; ")));
+    }
+    let nodes: Vec<Node> = nodes.into_iter().flatten().collect();
+    for node in &nodes {
+        cli.warn(node);
+    }
+    let infos: Vec<DeviceInfo> = nodes.iter().map(Node::info).collect();
+    if cli.global.json {
+        return cli.print_json(&infos.iter().map(to_json).collect());
+    }
+    let mut text = row(["DEVICE", "NODE", "ISA", "BOARD", "MEMORY", "HANDLERS", "START", "BUILD ID"].map(String::from));
+    for d in &infos {
+        let (name, board, start) = (one_line(&d.name), one_line(&d.board), duration(d.start));
+        let (node, handlers) = (d.node.to_string(), d.handlers.to_string());
+        text += &row([name, node, d.isa.into(), board, known(d.memory), handlers, start, build_id(d)]);
+    }
+    cli.print(&text)
+}
+
+fn row([name, node, isa, board, memory, handlers, start, build_id]: [String; 8]) -> String {
+    format!("{name:<14} {node:>4}  {isa:<9} {board:<16} {memory:>10} {handlers:>9} {start:>10}  {build_id}\n")
+}
+
+fn overview(cli: &Cli) -> Result<(), Failure> {
     let kinds: Vec<(String, String)> = cli.runtime.kinds().map(|(name, text)| (name.to_owned(), text)).collect();
     let node = cli.open_quietly(Options::default())?;
     let (info, warnings, found) = (node.info(), node.warnings(), windows());
@@ -36,8 +95,7 @@ pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
 }
 
 /// A device as name and value, for people.
-fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
-    let known = |n: u64| if n == 0 { "unknown".into() } else { bytes(n) };
+pub(super) fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("node", format!("{}, epoch {}", d.node, d.epoch)),
         ("link", format!("{}, ABI {}", d.link, d.abi)),
@@ -48,7 +106,8 @@ fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
         ("window", format!("{}, of which heap {}", bytes(d.window), bytes(d.heap))),
         ("features", d.features.join(" ")),
         ("handlers", d.handlers.to_string()),
-        ("build id", if d.build_id.is_empty() { "none".into() } else { d.build_id.clone() }),
+        ("build id", build_id(d)),
+        ("start", format!("{} until it served", duration(d.start))),
     ];
     if let Some(image) = &d.image {
         rows.push(("image", image.display().to_string()));
@@ -56,7 +115,15 @@ fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn to_json(d: &DeviceInfo) -> Value {
+fn known(memory: u64) -> String {
+    if memory == 0 { "unknown".into() } else { bytes(memory) }
+}
+
+fn build_id(d: &DeviceInfo) -> String {
+    if d.build_id.is_empty() { "none".into() } else { d.build_id.clone() }
+}
+
+pub(super) fn to_json(d: &DeviceInfo) -> Value {
     json!({
         "name": d.name,
         "node": d.node,
@@ -72,6 +139,7 @@ fn to_json(d: &DeviceInfo) -> Value {
         "handlers": d.handlers,
         "build_id": d.build_id,
         "epoch": d.epoch,
+        "start_ms": d.start.as_micros() as f64 / 1e3,
         "image": d.image.as_ref().map(|path| path.display().to_string()),
     })
 }

@@ -12,12 +12,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let name = args.name.as_deref().or(cli.global.image.as_deref()).unwrap_or(cli.tool.image);
-    let device = &cli.global.device;
-    let target = cli.runtime.target(device)?.ok_or_else(|| {
-        Failure::new(format!(
-            "device {device} takes no image: expected a kind of device that is loaded with one, such as shm"
-        ))
-    })?;
+    let target = cli.target_of(&cli.global.device)?;
     let here = std::env::current_exe()?;
     let dir = workspace_with(name, &here)?.ok_or_else(|| {
         Failure::new(format!(

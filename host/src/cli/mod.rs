@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! `devices`, `handlers`, `inspect` and `image` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
+//! `devices`, `load`, `handlers`, `inspect` and `image` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
 //! program without commands of its own passes [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
@@ -40,13 +40,14 @@ mod format;
 mod handlers;
 mod image;
 mod inspect;
+mod load;
 mod progress;
 
 pub use failure::Failure;
 pub use format::{bytes, duration, one_line};
 pub use progress::Progress;
 
-use crate::{Error, Image, Node, Options, Runtime};
+use crate::{Error, Image, Node, Options, Runtime, Target};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::Write;
@@ -80,7 +81,7 @@ pub trait Commands: Subcommand {
     /// # Errors
     /// As [`Self::run`].
     fn welcome(cli: &Cli) -> Result<(), Failure> {
-        devices::run(cli)
+        devices::run(&devices::Args::default(), cli)
     }
 }
 
@@ -142,8 +143,10 @@ struct Line<C: Subcommand> {
 enum Command<C: Subcommand> {
     #[command(flatten)]
     Own(C),
-    /// Show the kinds of devices, the chosen device, and every live window of this machine
-    Devices,
+    /// Show the kinds of devices, the chosen device, and every live window of this machine; or start all devices named
+    Devices(devices::Args),
+    /// Load an image into a device, call it once, and say what it is
+    Load(load::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
     /// Show what a live window holds, without touching it
@@ -156,6 +159,8 @@ enum Command<C: Subcommand> {
 pub struct Cli {
     tool: Tool,
     runtime: Runtime,
+    /// Was `--device` typed?
+    is_device_chosen: bool,
     /// Options given.
     pub global: Global,
 }
@@ -171,18 +176,22 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 
 fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
     let command = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
-    let parsed = command.try_get_matches_from(arguments).and_then(|matches| Line::<C>::from_arg_matches(&matches));
-    let line = match parsed {
-        Ok(line) => line,
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
+        let is_typed = matches.value_source("device") == Some(clap::parser::ValueSource::CommandLine);
+        Ok((Line::<C>::from_arg_matches(&matches)?, is_typed))
+    });
+    let (line, is_device_chosen) = match parsed {
+        Ok(parsed) => parsed,
         Err(e) if !e.use_stderr() => return print(&e.render().to_string()),
         Err(e) => return Err(Failure::usage(&e.render().to_string(), tool.name)),
     };
     let runtime = (tool.runtime)()?;
-    let cli = Cli { tool, runtime, global: line.global };
+    let cli = Cli { tool, runtime, is_device_chosen, global: line.global };
     match line.command {
         None => C::welcome(&cli),
         Some(Command::Own(command)) => command.run(&cli),
-        Some(Command::Devices) => devices::run(&cli),
+        Some(Command::Devices(args)) => devices::run(&args, &cli),
+        Some(Command::Load(args)) => load::run(&args, &cli),
         Some(Command::Handlers) => handlers::run(&cli),
         Some(Command::Inspect(args)) => inspect::run(&args, &cli),
         Some(Command::Image(args)) => image::run(&args, &cli),
@@ -204,6 +213,12 @@ impl Cli {
     /// As [`Runtime::open_with`].
     pub fn open_with(&self, options: Options) -> Result<Node, Failure> {
         let node = self.open_quietly(options)?;
+        self.warn(&node);
+        Ok(node)
+    }
+
+    /// Says on standard error what host and image do not agree on.
+    fn warn(&self, node: &Node) {
         let warnings = node.warnings();
         // An image of somebody else's has none of our handlers; that is one fact and not forty lines.
         let shown = if warnings.len() > 4 { 3 } else { warnings.len() };
@@ -214,7 +229,6 @@ impl Cli {
             let (name, more) = (self.tool.name, warnings.len() - shown);
             eprintln!("{name}: warning: and {more} handlers more; `{name} handlers` lists them");
         }
-        Ok(node)
     }
 
     fn open_quietly(&self, options: Options) -> Result<Node, Failure> {
@@ -232,6 +246,15 @@ impl Cli {
         Ok(())
     }
 
+    /// What images for `device` must be made for.
+    fn target_of(&self, device: &str) -> Result<Target, Failure> {
+        self.runtime.target(device)?.ok_or_else(|| {
+            Failure::new(format!(
+                "device {device} takes no image: expected a kind of device that is loaded with one, such as shm"
+            ))
+        })
+    }
+
     /// The image to load: a typed name or file beats `HAMR_IMAGE`, which beats the tool's own image.
     ///
     /// # Errors
@@ -239,8 +262,10 @@ impl Cli {
     pub fn image(&self) -> Result<Image, Failure> {
         match &self.global.image {
             None => Ok(Image::find(self.tool.image)?),
-            Some(text) if text.contains('/') || Path::new(text).is_file() => Ok(Image::file(text)?),
-            Some(name) => Ok(Image::named(name)),
+            Some(text) => match file_in(text) {
+                Some(path) => Ok(Image::file(path)?),
+                None => Ok(Image::named(text)),
+            },
         }
     }
 
@@ -269,6 +294,12 @@ impl Cli {
     pub fn print_json(&self, value: &serde_json::Value) -> Result<(), Failure> {
         print(&format!("{value}\n"))
     }
+}
+
+/// The file that a typed word means; `None` when it is a name.
+fn file_in(text: &str) -> Option<&Path> {
+    let path = Path::new(text);
+    (text.contains('/') || path.is_file()).then_some(path)
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -306,6 +337,6 @@ mod tests {
     #[test]
     fn an_unknown_device_is_named_with_the_known_ones() {
         let line = failure(&["handlers", "--device", "toaster"]);
-        assert!(line.contains("toaster") && line.contains("loopback, shm"), "{line}");
+        assert!(["`toaster`", "loopback, ", "shm"].iter().all(|word| line.contains(word)), "{line}");
     }
 }

@@ -1,7 +1,7 @@
 //! Finding live windows: every descriptor of every visible process that is a link to `/memfd:hamr:…`.
 
 use super::Dump;
-use crate::shm::MEMFD_PREFIX;
+use crate::memfd::MEMFD_PREFIX;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;

@@ -197,9 +197,7 @@ impl<'q, F: Order> Line<'q, F> {
     /// Request word (Acquire). R1: pairs with P1 in [`Self::publish_request`].
     #[inline(always)]
     pub fn req_seq(self) -> u32 {
-        let seq = Self::word(self.req, REQ_SEQ).load(Ordering::Acquire);
-        F::after_observe();
-        seq
+        F::observe(Self::word(self.req, REQ_SEQ))
     }
 
     /// Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes afterwards.
@@ -211,9 +209,7 @@ impl<'q, F: Order> Line<'q, F> {
     /// Reply word (Acquire). R2: pairs with P2 in [`Self::publish_reply`].
     #[inline(always)]
     pub fn rep_seq(self) -> u32 {
-        let seq = Self::word(self.rep, REP_SEQ).load(Ordering::Acquire);
-        F::after_observe();
-        seq
+        F::observe(Self::word(self.rep, REP_SEQ))
     }
 
     /// Reply header (relaxed): valid once R2 saw the expected word.
@@ -226,16 +222,14 @@ impl<'q, F: Order> Line<'q, F> {
     #[inline(always)]
     pub fn publish_request(self, hdr: u32, seq: u32) {
         Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
-        F::before_publish();
-        Self::word(self.req, REQ_SEQ).store(seq, Ordering::Release);
+        F::publish(Self::word(self.req, REQ_SEQ), seq);
     }
 
     /// P2: header, then the reply word (Release), which hands the payload back. Pairs with R2.
     #[inline(always)]
     pub fn publish_reply(self, hdr: u32, seq: u32) {
         Self::word(self.rep, REP_HDR).store(hdr, Ordering::Relaxed);
-        F::before_publish();
-        Self::word(self.rep, REP_SEQ).store(seq, Ordering::Release);
+        F::publish(Self::word(self.rep, REP_SEQ), seq);
     }
 
     /// The request's header as a word, for a handler that asks whether it was cancelled.

@@ -4,8 +4,8 @@ use super::{Gate, Log, Open, driven, options, refusal};
 use hamr::{BufferError, Error, Node, Options, SubmitError};
 use hamr_comm::BufferPtr;
 use hamr_kernels::bench::empty;
-use hamr_kernels::checks::{append, append_named, increment_after, wait_at};
 use hamr_kernels::demo::{axpy, dot_f64, fill};
+use hamr_tests_kernels::{append, append_named, increment_after, wait_at};
 
 fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
     match outcome {

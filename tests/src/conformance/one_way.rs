@@ -3,8 +3,8 @@
 use super::{Log, Open, options};
 use hamr::Options;
 use hamr_kernels::bench::{count, empty};
-use hamr_kernels::checks::{append, append_long, append_named, append_queued};
 use hamr_kernels::faults::{divide, panics};
+use hamr_tests_kernels::{append, append_long, append_named, append_queued};
 
 /// The device counts what arrives; a flush waits for all of it.
 pub fn sent_calls_run(open: Open) {

@@ -3,8 +3,8 @@
 use super::{Gate, Log, Open, Random, driven, options, refusal, until};
 use hamr::{Node, Options, Pending, Stream, SubmitError};
 use hamr_kernels::bench::{empty, sum_4};
-use hamr_kernels::checks::{append, append_long, append_named, append_queued, append_whenever, echo, wait_queued_at};
 use hamr_kernels::faults::background;
+use hamr_tests_kernels::{append, append_long, append_named, append_queued, append_whenever, echo, wait_queued_at};
 use std::time::Duration;
 
 /// A call that is waited for runs after everything that was submitted before it.

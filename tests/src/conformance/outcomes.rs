@@ -7,9 +7,9 @@ use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::{empty, sum_4};
-use hamr_kernels::checks::{alias, append, append_named, append_queued, refuse_at_length};
 use hamr_kernels::demo::node_of_device;
 use hamr_kernels::faults::{DivideError, bump, divide, panics, panics_queued};
+use hamr_tests_kernels::{alias, append, append_named, append_queued, refuse_at_length};
 
 fn fault<E: std::fmt::Debug>(error: CallError<E>) -> FaultReport {
     match error {

@@ -2,8 +2,8 @@
 
 use super::{Gate, Log, Open, is_loopback, options, refusal};
 use hamr::{CallError, Error, Node, SubmitError};
-use hamr_kernels::checks::{append, append_named, echo, wait_at};
 use hamr_kernels::faults::background;
+use hamr_tests_kernels::{append, append_named, echo, wait_at};
 
 fn ended<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) {
     match outcome {

@@ -3,8 +3,8 @@
 use super::{Gate, Log, Open, driven, options, until};
 use hamr::{Error, Options, SharedStream};
 use hamr_kernels::bench::sum_4;
-use hamr_kernels::checks::{append, append_named, echo, wait_at};
 use hamr_kernels::faults::{background, echo_many};
+use hamr_tests_kernels::{append, append_named, echo, wait_at};
 
 /// Four threads, one stream: every result goes to the thread that asked.
 pub fn shared_by_threads(open: Open) {

@@ -4,8 +4,8 @@ use super::{Open, options};
 use hamr::{CallError, CallOptions, Node, SubmitError};
 use hamr_comm::{Handler, Migratable};
 use hamr_kernels::bench::{empty, sum_4, sum_6};
-use hamr_kernels::checks::{Everything, Shape, echo, letters};
 use hamr_kernels::faults::{echo_many, make_many};
+use hamr_tests_kernels::{Everything, Shape, echo, letters};
 use std::fmt::Debug;
 
 /// Calls `echo` on each kind of stream and both ways of waiting; twice, so that reused slots are covered.

@@ -13,7 +13,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-kernels", &["hamr-comm"]),
     ("hamr-device-fw", &["hamr-comm"]),
     ("hamr-device-fw-demo", &["hamr-device-fw", "hamr-kernels", "hamr-linker"]),
-    ("hamr", &["hamr-comm"]),
+    ("hamr-qemu", &["hamr-shared-abi"]),
+    ("hamr", &["hamr-comm", "hamr-qemu"]),
     ("hamr-cli", &["hamr", "hamr-kernels"]),
     ("xtask", &["hamr"]),
 ];

@@ -2,7 +2,8 @@
 
 use super::Outcome;
 use crate::metadata::Metadata;
-use crate::{child, root, setup};
+use crate::toolchain::{self, Compiler, TARGETS, X86_64};
+use crate::{child, root};
 use std::time::Duration;
 
 /// A build of everything from nothing, on two cores.
@@ -23,24 +24,35 @@ pub(crate) fn clippy(_: &Metadata) -> Outcome {
     plain(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], BUILD)
 }
 
-/// Step `no-std`.
-pub(crate) fn no_std(_: &Metadata) -> Outcome {
-    let (there, missing): (Vec<&str>, Vec<&str>) =
-        setup::TARGETS.iter().copied().partition(|&target| setup::has_target(target));
-    for target in &there {
-        let mut command = child::cargo();
-        command.arg("check").args(["--target", target]);
+/// Step `no-std`: by clippy, because nothing else compiles what is only for bare metal. On x86_64 that is a build for
+/// the host's own target, which a `cfg` makes freestanding.
+pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
+    let mut done = Vec::new();
+    let mut missing = None;
+    for &target in TARGETS.iter().chain(&[X86_64]) {
+        let Some(compiler) = Compiler::of(target) else {
+            missing = Some(Outcome::missing(target, &toolchain::install(target)));
+            continue;
+        };
+        // Clippy is a component of rustup's compiler only.
+        let lints = compiler == Compiler::Usual;
+        let mut command = compiler.cargo(if lints { "clippy" } else { "check" }, target);
         for package in DEVICE_SIDE {
             command.args(["--package", package]);
+        }
+        if target == X86_64 {
+            command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=hamr_bare\u{1f}-Cpanic=abort");
+            command.env("CARGO_TARGET_DIR", metadata.target.join("bare"));
+        }
+        if lints {
+            command.args(["--", "-D", "warnings"]);
         }
         if let Err(error) = child::run(&mut command, BUILD) {
             return Outcome::Failed(error.to_string());
         }
+        done.push(target);
     }
-    match missing.first() {
-        None => Outcome::Passed(there.join(", ")),
-        Some(target) => Outcome::missing(target, &format!("rustup target add {target}")),
-    }
+    missing.unwrap_or_else(|| Outcome::Passed(done.join(", ")))
 }
 
 /// Step `features`: each feature of each package alone, and each package with none. Cargo builds a workspace with the
@@ -62,29 +74,6 @@ pub(crate) fn features(metadata: &Metadata) -> Outcome {
         }
     }
     Outcome::Passed(format!("{count} builds"))
-}
-
-/// Step `image`: what the tests load, built before they run. A test that finds its image stale builds it itself, under
-/// a time limit that is meant for the test.
-pub(crate) fn image(_: &Metadata) -> Outcome {
-    match child::capture(&mut crate::image::command(&[]), BUILD) {
-        Ok(path) => Outcome::Passed(path.trim().rsplit('/').next().unwrap_or_default().to_owned()),
-        Err(error) => Outcome::Failed(error.to_string()),
-    }
-}
-
-/// Step `tests`. The runner's last line is repeated in the table.
-pub(crate) fn tests(_: &Metadata) -> Outcome {
-    if !child::is_installed("cargo-nextest") {
-        return Outcome::missing("cargo-nextest", "cargo install cargo-nextest --locked");
-    }
-    let mut command = child::cargo();
-    command.args(["nextest", "run", "--workspace"]);
-    let (result, summary) = child::run_keeping(&mut command, SUITE, |line| line.contains("Summary ["));
-    match result {
-        Ok(()) => Outcome::Passed(summary.unwrap_or_default()),
-        Err(error) => Outcome::Failed(summary.unwrap_or_else(|| error.to_string())),
-    }
 }
 
 /// Step `doctests`, which nextest does not run.

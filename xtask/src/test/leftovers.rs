@@ -41,7 +41,11 @@ impl Before {
         let is_new = |process: &Process| !self.seen.processes.iter().any(|old| old.is(*process));
         let below: HashSet<u32> = process::below(std::process::id()).iter().map(|process| process.id).collect();
         let is_ours = |process: &Process| {
-            is_new(process) && (below.contains(&process.id) || process.is_marked() || process.runs_from(&self.target))
+            is_new(process)
+                && (below.contains(&process.id)
+                    || process.is_marked()
+                    || process.runs_from(&self.target)
+                    || process.emulates_from(&self.target))
         };
         let processes = now.processes.iter().filter(|process| is_ours(process));
         let mut left: Vec<String> =
@@ -107,7 +111,7 @@ fn held_by(holder: Process) -> Vec<Held> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     fn left_by(target: &Path, work: impl FnOnce()) -> Vec<String> {
         let before = Before::look(target);
@@ -125,7 +129,7 @@ mod tests {
             let mut shell = Command::new("sh");
             shell.args(["-c", script]).env(process::MARK, process::mark());
             // The orphan inherits the pipe; only the first line is ours to wait for.
-            let mut child = shell.stdout(std::process::Stdio::piped()).spawn().expect("a shell");
+            let mut child = shell.stdout(Stdio::piped()).spawn().expect("a shell");
             let mut pipe = std::io::BufReader::new(child.stdout.take().expect("piped"));
             std::io::BufRead::read_line(&mut pipe, &mut orphan).expect("the id");
             child.wait().expect("our own child");
@@ -136,6 +140,31 @@ mod tests {
         process::signal("KILL", orphan);
         fs::remove_file(&entry).expect("it is ours");
         assert!(process && shared, "{left:?}");
+    }
+
+    #[test]
+    fn a_machine_with_our_image_is_named_even_without_the_mark() {
+        let folder = std::env::temp_dir().join(format!("hamr-xtask-test-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a temporary folder");
+        let target = Path::new("/nowhere/target");
+        let image = target.join("bare/riscv64gc-unknown-none-elf/release/hamr-demo");
+        // A shell under QEMU's name, which waits for a writer that never comes.
+        let script = r#"cd "$1" && mkfifo pipe && ln -s /bin/sh qemu-system-test || exit 1
+            env -i ./qemu-system-test -c "read x < $1/pipe" sh -kernel "$2" > /dev/null 2>&1 & echo $!"#;
+        let before = Before::look(target);
+        let output = Command::new("sh").args(["-c", script, "sh"]).arg(&folder).arg(&image).output().expect("a shell");
+        let orphan = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let is_named = || before.compare(&Seen::now()).iter().any(|l| l.starts_with(&format!("process {orphan}: ")));
+        // Until its exec, it is a shell that nothing tells from others.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut named = is_named();
+        while !named && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+            named = is_named();
+        }
+        process::signal("KILL", &orphan);
+        fs::remove_dir_all(&folder).expect("it is ours");
+        assert!(named, "process {orphan}");
     }
 
     #[test]

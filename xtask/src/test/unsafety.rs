@@ -104,6 +104,9 @@ fn uses(text: &str) -> Vec<Use> {
         // `r#unsafe` is a name.
         !before.is_some_and(|c| is_word(c) || c == '#') && !after.is_some_and(is_word)
     };
+    // Assembly outside of every function needs no keyword, and no block to hang a proof on.
+    let assembly = code.match_indices("global_asm!").map(|(at, _)| at);
+    let assembly = assembly.map(|at| Use { line: code[..at].matches('\n').count() + 1, lacks_proof: false });
     code.match_indices("unsafe")
         .filter(is_use)
         .map(|(at, word)| {
@@ -112,6 +115,7 @@ fn uses(text: &str) -> Vec<Use> {
             let needs_proof = next.starts_with('{') || next.starts_with("impl");
             Use { line: index + 1, lacks_proof: needs_proof && !has_proof(&lines, index) }
         })
+        .chain(assembly)
         .collect()
 }
 
@@ -164,6 +168,14 @@ mod tests {
         let (uses, faults) = audit(&[source], "");
         assert_eq!(uses, 1);
         assert!(faults[0].starts_with("d.rs:3: "), "{faults:?}");
+    }
+
+    #[test]
+    fn assembly_outside_of_functions_counts() {
+        let source = ("d.rs".to_owned(), "use core::arch::global_asm;\nglobal_asm!(\"nop\");\n".to_owned());
+        let (uses, faults) = audit(&[source], "");
+        assert_eq!(uses, 1);
+        assert!(faults[0].starts_with("d.rs:2: "), "{faults:?}");
     }
 
     #[test]

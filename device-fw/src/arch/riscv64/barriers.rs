@@ -4,6 +4,7 @@
 // UNSAFETY: `fence` has no intrinsic.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::abi::sync::Order;
 
 /// Memory of a PCI function: accesses may count as input and output, which Release and Acquire do not order.
@@ -12,14 +13,17 @@ pub struct Device;
 
 impl Order for Device {
     #[inline(always)]
-    fn before_publish() {
+    fn publish(word: &AtomicU32, value: u32) {
         // SAFETY: orders accesses, changes nothing.
-        unsafe { asm!("fence ow, ow", options(nostack, preserves_flags)) };
+        unsafe { asm!("fence iorw, ow", options(nostack, preserves_flags)) };
+        word.store(value, Ordering::Relaxed);
     }
     #[inline(always)]
-    fn after_observe() {
+    fn observe(word: &AtomicU32) -> u32 {
+        let value = word.load(Ordering::Relaxed);
         // SAFETY: as above.
         unsafe { asm!("fence ir, iorw", options(nostack, preserves_flags)) };
+        value
     }
     #[inline(always)]
     fn full() {

@@ -27,12 +27,16 @@ const PER_SAMPLE: u32 = 100;
 const SAMPLES: u32 = 20;
 /// Repetitions of a launch: each on other lines.
 const REPETITIONS: usize = 32;
+/// What other devices are compared with.
+const SHM: &str = "shm";
 const GAPS: [u32; 3] = [0, 50, 500];
 /// Every name there is, in the order of the table.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
+    "start",
     "floor_one_line",
     "floor_two_lines",
     "call_empty",
+    "call_empty_vs_shm",
     "call_32b",
     "call_48b",
     "call_async",
@@ -77,8 +81,20 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, j
                 eprintln!("hamr: bench: launch {} of {}", launch + 1, args.launches.max(1));
             }
             let options = Options { streams: 72, heap: 64 << 20, cpu: cpus.device, ..Options::default() };
-            let node = runtime.open_with(device, image.clone(), options)?;
-            measure_calls(&node, &mut table, &wanted)?;
+            let node = runtime.open_with(device, image.clone(), options.clone())?;
+            let start = node.info().start.as_nanos() as f64;
+            table.add(key("start", None, None, Unit::Ns), &[start], None);
+            if needs_a_device(&wanted) {
+                measure_calls(&node, &mut table, &wanted)?;
+            }
+            if device != SHM && wanted("call_empty_vs_shm") {
+                // Beside it, on the same processors, so that a slow spell of the machine hits both.
+                match runtime.open_with(SHM, image.clone(), options) {
+                    Ok(shm) => compare(&node, &shm, &mut table)?,
+                    // An image given as a file is made for one kind of device.
+                    Err(e) => eprintln!("hamr: bench: call_empty_vs_shm skipped: {e}"),
+                }
+            }
             measure_transfers(&node, &mut table, &wanted)?;
         }
     }
@@ -117,6 +133,29 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
         )?,
         Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
         Err(why) => eprintln!("hamr: {name} skipped: {why}"),
+    }
+    Ok(())
+}
+
+/// Rows that [`measure_calls`] makes.
+fn needs_a_device(wanted: &impl Fn(&str) -> bool) -> bool {
+    NAMES.iter().any(|name| {
+        !["start", "call_empty_vs_shm", "put_8b", "get_8b", "put", "get", "put_notify"].contains(name) && wanted(name)
+    })
+}
+
+/// Empty calls of a device and of shared memory in turns.
+fn compare(node: &Node, shm: &Node, table: &mut Table) -> Result<(), BoxError> {
+    let gap = Gap::new(0);
+    for _ in 0..REPETITIONS {
+        let on = |node: &Node| -> Result<Vec<f64>, BoxError> {
+            let stream = node.stream()?;
+            // The device has been idle and may be asleep.
+            call_empty(&stream, SAMPLES, gap)?;
+            call_empty(&stream, SAMPLES, gap)
+        };
+        let beside = on(shm)?;
+        table.add(key("call_empty_vs_shm", None, Some(0), Unit::Ns), &on(node)?, Some(&beside));
     }
     Ok(())
 }

@@ -1,7 +1,14 @@
 //! What the conformance suite calls (`tests/src/conformance.rs`): every kind of value there and back, calls that record
-//! the order in which they ran, calls that last as long as the host likes.
+//! the order in which they ran, calls that last as long as the host likes. In a package of its own, so that the demo image is
+//! not made larger by what only tests call.
+//!
+//! Who may depend on it: tests and their images.
+#![no_std]
+#![forbid(unsafe_code)]
 
 use hamr_comm::abi::buffer::WireBuffer;
+use hamr_comm::abi::sync::{Ordering, fence};
+use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Context, Fault, Migratable, offload};
 use heapless::{String, Vec};
 
@@ -153,4 +160,40 @@ pub fn increment_after(cx: &mut Context, gate: BufferPtr<u32>, data: BufferPtr<u
     let data = cx.view_mut(data)?;
     data.iter_mut().for_each(|v| *v += 1);
     Ok(data.iter().fold(0, |sum, v| sum.wrapping_add(*v)))
+}
+
+/// Cells of [`compete`], each on a line of its own.
+pub const CELLS: usize = 64;
+const LINE: usize = 16;
+const TURN: usize = 2 * LINE;
+const COUNTER: usize = 3 * LINE;
+
+/// Adds 1 to a counter `rounds` times, each under Peterson's lock (Peterson, "Myths about the mutual exclusion problem", 1981),
+/// against a competitor who does the same as the other of 0 and 1. The lock is loads, stores and two full fences: with one
+/// fence dropped or one store delayed, both are inside at once and counts are lost. `None` when the cells are too few.
+pub fn compete(cells: Words<'_>, me: u32, rounds: u32) -> Option<()> {
+    let other = 1 - me.min(1);
+    let (mine, theirs) = (cells.get(me.min(1) as usize * LINE)?, cells.get(other as usize * LINE)?);
+    let (turn, counter) = (cells.get(TURN)?, cells.get(COUNTER)?);
+    for _ in 0..rounds {
+        mine.store(1);
+        turn.publish(other);
+        fence(Ordering::SeqCst);
+        while theirs.observe() == 1 && turn.observe() == other {}
+        fence(Ordering::SeqCst);
+        counter.store(counter.load().wrapping_add(1));
+        mine.publish(0);
+    }
+    Some(())
+}
+
+/// The counter of [`compete`].
+pub fn competed(cells: Words<'_>) -> Option<u32> {
+    cells.get(COUNTER).map(|counter| counter.observe())
+}
+
+/// [`compete`] from the device's side, as competitor 1.
+#[offload]
+pub fn peterson(cx: &mut Context, cells: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
+    compete(cx.words(cells)?, 1, rounds).ok_or(Fault::msg("expected 64 cells"))
 }

@@ -1,0 +1,8 @@
+//! aarch64, at exception level 1.
+
+pub(super) mod barriers;
+mod boot;
+pub(super) mod stack;
+mod tables;
+pub(super) mod timer;
+mod traps;

@@ -1,0 +1,80 @@
+//! The serve loop's own stack, and leaving it for good (`docs/unsafe.md` "abandoning").
+
+#![expect(unsafe_code)]
+// UNSAFETY: switching stacks has no words in Rust.
+
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+
+/// Stack pointer of [`run`]'s frame while it is out; read by [`abandon`].
+#[repr(transparent)]
+struct Anchor(UnsafeCell<usize>);
+
+// SAFETY: one processor, and only the assembly below touches it.
+unsafe impl Sync for Anchor {}
+
+static ANCHOR: Anchor = Anchor(UnsafeCell::new(0));
+
+/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
+///
+/// # Safety
+/// `top` ends a stack that nothing else uses, aligned to 16. `f` never returns. Whatever `f`'s frames own when they are
+/// abandoned is leaked, never dropped; the caller treats what `arg` points to as touched at any point of `f`.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !, arg: *mut ()) {
+    naked_asm!(
+        "sub sp, sp, #176",
+        "stp x19, x20, [sp]",
+        "stp x21, x22, [sp, #16]",
+        "stp x23, x24, [sp, #32]",
+        "stp x25, x26, [sp, #48]",
+        "stp x27, x28, [sp, #64]",
+        "stp x29, x30, [sp, #80]",
+        "stp d8, d9, [sp, #96]",
+        "stp d10, d11, [sp, #112]",
+        "stp d12, d13, [sp, #128]",
+        "stp d14, d15, [sp, #144]",
+        "mrs x9, fpcr",
+        "str x9, [sp, #160]",
+        "adrp x9, {anchor}",
+        "mov x10, sp",
+        "str x10, [x9, :lo12:{anchor}]",
+        "mov sp, x0",
+        "mov x9, x1",
+        "mov x0, x2",
+        "mov x29, xzr",
+        "mov x30, xzr",
+        "br x9",
+        anchor = sym ANCHOR,
+    )
+}
+
+/// Leaves the stack that [`run`] switched to: that call returns.
+///
+/// # Safety
+/// Inside `run`, on its stack or in a trap taken from it; the abandoned frames hold nothing whose leak is unsound.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn abandon() -> ! {
+    naked_asm!(
+        // A trap runs on SP_EL1, everything else on SP_EL0. Interrupts are masked in both.
+        "msr spsel, #0",
+        "adrp x9, {anchor}",
+        "ldr x9, [x9, :lo12:{anchor}]",
+        "mov sp, x9",
+        "ldp x19, x20, [sp]",
+        "ldp x21, x22, [sp, #16]",
+        "ldp x23, x24, [sp, #32]",
+        "ldp x25, x26, [sp, #48]",
+        "ldp x27, x28, [sp, #64]",
+        "ldp x29, x30, [sp, #80]",
+        "ldp d8, d9, [sp, #96]",
+        "ldp d10, d11, [sp, #112]",
+        "ldp d12, d13, [sp, #128]",
+        "ldp d14, d15, [sp, #144]",
+        "ldr x9, [sp, #160]",
+        "msr fpcr, x9",
+        "add sp, sp, #176",
+        "ret",
+        anchor = sym ANCHOR,
+    )
+}

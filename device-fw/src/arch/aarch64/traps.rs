@@ -1,0 +1,127 @@
+//! Traps: every one of them ends the handler that caused it.
+
+#![expect(unsafe_code)]
+// UNSAFETY: the entry runs on no stack of Rust's.
+
+use crate::bare::fault::{self, Trap};
+use core::arch::{asm, global_asm, naked_asm};
+
+/// Registers of the interrupted code, as the vectors lay them down: x0 to x30 and the stack pointer.
+#[repr(C)]
+struct Registers {
+    x: [u64; 31],
+    stack: u64,
+}
+const _: () = assert!(size_of::<Registers>() == 256);
+
+/// Why a vector was taken; the same four times, for each of the states that an exception can come from.
+const SYNCHRONOUS: u32 = 0;
+const SYSTEM_ERROR: u32 = 3;
+
+// Where VBAR_EL1 points: sixteen entries of 128 bytes, in a multiple of 2 KiB. The processor has switched to SP_EL1; it
+// is set to the trap stack's top every time, since no trap returns and the trap stack may be what the last one broke.
+global_asm!(
+    r#"
+    .section .text.__hamr_vectors, "ax"
+    .balign 0x800
+    .globl __hamr_vectors
+__hamr_vectors:
+    .rept 4
+    .set hamr_kind, 0
+    .rept 4
+    .balign 0x80
+    msr tpidr_el1, x0
+    adrp x0, __hamr_trap_stack_top
+    add x0, x0, :lo12:__hamr_trap_stack_top
+    mov sp, x0
+    sub sp, sp, #256
+    mrs x0, tpidr_el1
+    stp x0, x1, [sp]
+    mov x1, #hamr_kind
+    b {save}
+    .set hamr_kind, hamr_kind + 1
+    .endr
+    .endr
+    .balign 0x80
+"#,
+    save = sym save,
+);
+
+/// The rest of every entry; x1 says which kind it was.
+#[unsafe(naked)]
+unsafe extern "C" fn save() -> ! {
+    naked_asm!(
+        "stp x2, x3, [sp, #16]",
+        "stp x4, x5, [sp, #32]",
+        "stp x6, x7, [sp, #48]",
+        "stp x8, x9, [sp, #64]",
+        "stp x10, x11, [sp, #80]",
+        "stp x12, x13, [sp, #96]",
+        "stp x14, x15, [sp, #112]",
+        "stp x16, x17, [sp, #128]",
+        "stp x18, x19, [sp, #144]",
+        "stp x20, x21, [sp, #160]",
+        "stp x22, x23, [sp, #176]",
+        "stp x24, x25, [sp, #192]",
+        "stp x26, x27, [sp, #208]",
+        "stp x28, x29, [sp, #224]",
+        // The interrupted stack pointer, unless this is a trap within a trap.
+        "mrs x0, sp_el0",
+        "stp x30, x0, [sp, #240]",
+        "mov x0, sp",
+        "mov x29, xzr",
+        "mov x30, xzr",
+        "b {trap}",
+        trap = sym trap,
+    )
+}
+
+extern "C" fn trap(registers: &Registers, kind: u32) -> ! {
+    let (syndrome, pc, address): (u64, u64, u64);
+    // SAFETY: reads three system registers.
+    unsafe {
+        asm!("mrs {}, esr_el1", "mrs {}, elr_el1", "mrs {}, far_el1",
+            out(reg) syndrome, out(reg) pc, out(reg) address, options(nomem, nostack, preserves_flags))
+    };
+    let class = (syndrome >> 26 & 0x3F) as u32;
+    let (name, cause) = match kind {
+        SYNCHRONOUS => (name(class, syndrome), class),
+        SYSTEM_ERROR => ("system error", class),
+        _ => ("interrupt nobody asked for", 0),
+    };
+    // Others leave the register as it was.
+    let has_address = kind == SYNCHRONOUS && matches!(class, 0x20..=0x22 | 0x24 | 0x25 | 0x34 | 0x35);
+    let address = if has_address { address } else { 0 };
+    fault::trapped(Trap { name, cause, pc, address, stack: registers.stack })
+}
+
+/// Names of the exception classes that ESR_EL1.EC can have here.
+fn name(class: u32, syndrome: u64) -> &'static str {
+    let is_write = syndrome & 1 << 6 != 0;
+    // DFSC or IFSC without the level of the table.
+    let status = syndrome >> 2 & 0xF;
+    match (class, status) {
+        (0x00, _) => "undefined instruction",
+        (0x07 | 0x19 | 0x1D, _) => "trapped vector instruction",
+        (0x0D, _) => "branch target exception",
+        (0x0E, _) => "illegal execution state",
+        (0x15..=0x17, _) => "environment call",
+        (0x18, _) => "trapped system register",
+        (0x20 | 0x21, 1) => "instruction page fault",
+        (0x20 | 0x21, 3) => "instruction permission fault",
+        (0x20 | 0x21, _) => "instruction access fault",
+        (0x22, _) => "instruction address misaligned",
+        (0x24 | 0x25, 1) if is_write => "store page fault",
+        (0x24 | 0x25, 1) => "load page fault",
+        (0x24 | 0x25, 3) if is_write => "store permission fault",
+        (0x24 | 0x25, 3) => "load permission fault",
+        (0x24 | 0x25, 8) => "data address misaligned",
+        (0x24 | 0x25, _) if is_write => "store access fault",
+        (0x24 | 0x25, _) => "load access fault",
+        (0x26, _) => "stack pointer misaligned",
+        (0x2C, _) => "floating point exception",
+        (0x30..=0x35, _) => "debug exception",
+        (0x3C, _) => "breakpoint",
+        _ => "unknown trap",
+    }
+}

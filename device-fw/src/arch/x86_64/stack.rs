@@ -1,0 +1,68 @@
+//! The serve loop's own stack, and leaving it for good (`docs/unsafe.md` "abandoning").
+
+#![expect(unsafe_code)]
+// UNSAFETY: switching stacks has no words in Rust.
+
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+
+/// Stack pointer of [`run`]'s frame while it is out; read by [`abandon`].
+#[repr(transparent)]
+struct Anchor(UnsafeCell<usize>);
+
+// SAFETY: one processor, and only the assembly below touches it.
+unsafe impl Sync for Anchor {}
+
+static ANCHOR: Anchor = Anchor(UnsafeCell::new(0));
+
+/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
+///
+/// # Safety
+/// `top` ends a stack that nothing else uses, aligned to 16. `f` never returns. Whatever `f`'s frames own when they are
+/// abandoned is leaked, never dropped; the caller treats what `arg` points to as touched at any point of `f`.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !, arg: *mut ()) {
+    naked_asm!(
+        "push rbx",
+        "push rbp",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rip + {anchor}], rsp",
+        "mov rsp, rdi",
+        "mov rdi, rdx",
+        // Ends chains of frames.
+        "xor ebp, ebp",
+        "push 0",
+        "jmp rsi",
+        anchor = sym ANCHOR,
+    )
+}
+
+/// Leaves the stack that [`run`] switched to: that call returns.
+///
+/// # Safety
+/// Inside `run`, on its stack or in a trap taken from it; the abandoned frames hold nothing whose leak is unsound.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn abandon() -> ! {
+    naked_asm!(
+        "mov rsp, [rip + {anchor}]",
+        // What a handler left in the x87 registers would count as a full register stack.
+        "fninit",
+        "fldcw [rsp + 4]",
+        "ldmxcsr [rsp]",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbp",
+        "pop rbx",
+        "ret",
+        anchor = sym ANCHOR,
+    )
+}

@@ -1,0 +1,108 @@
+//! Time, and sleeping until some has passed: the time stamp counter, and the local APIC's timer (Intel SDM volume 3, chapters
+//! 11 and 18).
+
+#![expect(unsafe_code)]
+// UNSAFETY: registers at addresses that the architecture names, a counter, and `hlt`.
+
+use super::traps::{SPURIOUS_VECTOR, TIMER_VECTOR};
+use crate::board::Register;
+use core::arch::asm;
+
+/// The local APIC of whichever processor asks.
+const APIC: usize = 0xFEE0_0000;
+/// Where a handled interrupt is acknowledged.
+pub(super) const END_OF_INTERRUPT: usize = APIC + 0xB0;
+// SAFETY: the spurious interrupt vector, which also switches the APIC on.
+const SPURIOUS: Register<u32> = unsafe { Register::new(APIC + 0xF0) };
+// SAFETY: the timer's entry of the vector table.
+const LVT_TIMER: Register<u32> = unsafe { Register::new(APIC + 0x320) };
+// SAFETY: the entry of the pin that the old interrupt controllers are wired to.
+const LVT_LINT0: Register<u32> = unsafe { Register::new(APIC + 0x350) };
+// SAFETY: the count to start from; writing starts the timer.
+const INITIAL: Register<u32> = unsafe { Register::new(APIC + 0x380) };
+// SAFETY: the count now.
+const CURRENT: Register<u32> = unsafe { Register::new(APIC + 0x390) };
+// SAFETY: by what the timer's clock is divided.
+const DIVIDE: Register<u32> = unsafe { Register::new(APIC + 0x3E0) };
+
+/// SPURIOUS: the APIC is on.
+const ON: u32 = 1 << 8;
+/// Vector table: no interrupt.
+const MASKED: u32 = 1 << 16;
+/// DIVIDE: by 1.
+const BY_ONE: u32 = 0b1011;
+
+/// Calibration takes this part of a second: one in 200, 5 ms.
+const SHARE: u64 = 200;
+/// Looks at a clock before it is said to stand still.
+const PATIENCE: u32 = 10_000_000;
+/// Tries at reading two clocks at once.
+const TRIES: u32 = 4;
+
+/// The time stamp counter and the local APIC's timer.
+pub struct Timer {
+    hz: u64,
+    /// Steps per second of the APIC's timer.
+    apic_hz: u64,
+}
+
+impl Timer {
+    /// Measures both against `clock`, which makes `hz` steps a second: neither says reliably how fast it is. `None` when that
+    /// clock stands still. Takes 5 ms.
+    pub fn new(clock: impl Fn() -> u64, hz: u64) -> Option<Self> {
+        SPURIOUS.write(ON | u32::from(SPURIOUS_VECTOR));
+        LVT_LINT0.write(MASKED);
+        LVT_TIMER.write(MASKED);
+        DIVIDE.write(BY_ONE);
+        let (clock_begin, begin) = both(&clock);
+        INITIAL.write(u32::MAX);
+        let enough = hz / SHARE;
+        (0..PATIENCE).find(|_| clock().wrapping_sub(clock_begin) >= enough)?;
+        let apic = u64::from(u32::MAX - CURRENT.read());
+        let (clock_end, end) = both(&clock);
+        INITIAL.write(0);
+        // One-shot: mode bits are zero.
+        LVT_TIMER.write(u32::from(TIMER_VECTOR));
+        let per_second = |steps: u64| steps.checked_mul(hz)?.checked_div(clock_end.wrapping_sub(clock_begin));
+        Some(Self { hz: per_second(end.wrapping_sub(begin))?, apic_hz: per_second(apic)? })
+    }
+
+    /// Steps since reset.
+    pub fn now(&self) -> u64 {
+        now()
+    }
+
+    /// Steps per second of [`Self::now`].
+    pub fn hz(&self) -> u64 {
+        self.hz
+    }
+
+    /// Sleeps for about so many microseconds, or less.
+    pub fn nap(&mut self, micros: u32) {
+        let steps = u64::from(micros) * self.apic_hz / 1_000_000;
+        INITIAL.write(u32::try_from(steps).unwrap_or(u32::MAX).max(1));
+        // SAFETY: the one interrupt that can come has its own entry and its own stack. `sti` lets none in before `hlt` has
+        // begun, so one that is pending already ends `hlt` and cannot slip by.
+        unsafe { asm!("sti", "hlt", "cli", options(nostack, preserves_flags)) };
+    }
+}
+
+fn now() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// A clock and the counter at one moment: the tightest of some tries, since an emulator may be stopped in between.
+fn both(clock: &impl Fn() -> u64) -> (u64, u64) {
+    let mut best = (u64::MAX, 0, 0);
+    for _ in 0..TRIES {
+        let before = now();
+        let at = clock();
+        let after = now();
+        let width = after.wrapping_sub(before);
+        if width < best.0 {
+            best = (width, at, before.wrapping_add(width / 2));
+        }
+    }
+    (best.1, best.2)
+}

@@ -1,0 +1,207 @@
+//! Traps: every exception ends the handler that caused it; the timer's interrupt only ends a nap.
+
+#![expect(unsafe_code)]
+// UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no intrinsics.
+
+use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
+use super::timer::END_OF_INTERRUPT;
+use crate::bare::fault::{self, Trap};
+use core::arch::{asm, global_asm, naked_asm};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Exceptions of the processor: the first vectors.
+const EXCEPTIONS: usize = 32;
+/// Vectors of the timer and of interrupts that vanished before they were delivered (its low 4 bits must be set).
+pub(super) const TIMER_VECTOR: u8 = 0x20;
+pub(super) const SPURIOUS_VECTOR: u8 = 0x2F;
+const VECTORS: usize = 0x30;
+const PAGE_FAULT: u64 = 14;
+
+/// Present, interrupt gate: interrupts are off behind it.
+const GATE: u64 = 0x8E;
+
+/// What an exception leaves on the trap stack: what [`exception`] pushed, then what the processor did. Debuggers find the
+/// interrupted code's registers here.
+#[repr(C)]
+struct Frame {
+    vectors: [u8; 512],
+    general: [u64; 15],
+    vector: u64,
+    error: u64,
+    pc: u64,
+    code: u64,
+    flags: u64,
+    stack: u64,
+    data: u64,
+}
+// The processor starts at a multiple of 16; FXSAVE and calls need one.
+const _: () = assert!(size_of::<Frame>().is_multiple_of(16));
+
+/// The interrupt descriptor table, one gate in two words.
+static TABLE: [[AtomicU64; 2]; VECTORS] = [const { [const { AtomicU64::new(0) }; 2] }; VECTORS];
+
+unsafe extern "C" {
+    /// One entry of 16 bytes for each exception.
+    static __hamr_exceptions: [[u8; 16]; EXCEPTIONS];
+}
+
+// 0x60227D00: the exceptions with an error code. The others push one too, so that all frames look alike.
+global_asm!(
+    r#"
+    .section .text.hamr.exceptions, "ax"
+    .balign 16
+    .globl __hamr_exceptions
+__hamr_exceptions:
+    .set hamr_vector, 0
+    .rept 32
+    .balign 16
+    .ifeq (0x60227D00 >> hamr_vector) & 1
+    push $0
+    .endif
+    push $hamr_vector
+    jmp {exception}
+    .set hamr_vector, hamr_vector + 1
+    .endr
+"#,
+    exception = sym exception,
+    options(att_syntax)
+);
+
+/// Where all exceptions meet, on the trap stack, which they never leave by returning.
+#[unsafe(naked)]
+unsafe extern "C" fn exception() -> ! {
+    naked_asm!(
+        "push rax",
+        "push rbx",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
+        "push rbp",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 512",
+        "fxsave64 [rsp]",
+        "cld",
+        "mov rdi, rsp",
+        // The processor holds further NMIs back until IRETQ. As nobody will return, return to here.
+        "mov eax, ss",
+        "push rax",
+        "push rdi",
+        "pushfq",
+        "mov eax, cs",
+        "push rax",
+        "lea rax, [rip + 2f]",
+        "push rax",
+        "iretq",
+        "2:",
+        "xor ebp, ebp",
+        "push 0",
+        "jmp {trap}",
+        trap = sym trap,
+    )
+}
+
+/// The timer: its interrupt did its work by ending `hlt`.
+#[unsafe(naked)]
+unsafe extern "C" fn timer() -> ! {
+    naked_asm!(
+        "push rax",
+        "mov eax, {end}",
+        "mov dword ptr [rax], 0",
+        "pop rax",
+        "iretq",
+        end = const END_OF_INTERRUPT,
+    )
+}
+
+/// A spurious interrupt: is not acknowledged.
+#[unsafe(naked)]
+unsafe extern "C" fn spurious() -> ! {
+    naked_asm!("iretq")
+}
+
+/// Makes the processor use the table.
+pub(super) fn load() {
+    let exceptions = (&raw const __hamr_exceptions).addr();
+    for (vector, gate) in TABLE.iter().enumerate().take(EXCEPTIONS) {
+        set(gate, exceptions + 16 * vector, TRAP_STACK);
+    }
+    let interrupts: [(u8, unsafe extern "C" fn() -> !); 2] = [(TIMER_VECTOR, timer), (SPURIOUS_VECTOR, spurious)];
+    for (vector, entry) in interrupts {
+        if let Some(gate) = TABLE.get(usize::from(vector)) {
+            set(gate, entry as usize, TIMER_STACK);
+        }
+    }
+    /// What LIDT reads.
+    #[repr(C, packed)]
+    struct Pointer {
+        limit: u16,
+        base: usize,
+    }
+    let pointer = Pointer { limit: size_of_val(&TABLE) as u16 - 1, base: (&raw const TABLE).addr() };
+    // SAFETY: the table is static and each of its gates leads to an entry above; without `nomem` they are stored by now.
+    unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(readonly, nostack, preserves_flags)) };
+}
+
+fn set([low, high]: &[AtomicU64; 2], entry: usize, stack: u64) {
+    let entry = entry as u64;
+    let word = entry & 0xFFFF | u64::from(CODE) << 16 | stack << 32 | GATE << 40 | (entry >> 16 & 0xFFFF) << 48;
+    low.store(word, Ordering::Relaxed);
+    high.store(entry >> 32, Ordering::Relaxed);
+}
+
+extern "C" fn trap(frame: &Frame) -> ! {
+    let &Frame { vector, error, pc, stack, .. } = frame;
+    // Of a page fault the error code is in the name. Elsewhere it is a selector: what the processor could not use.
+    let address = if vector == PAGE_FAULT { fault_address() } else { error };
+    fault::trapped(Trap { name: name(vector, error), cause: vector as u32, pc, address, stack })
+}
+
+fn fault_address() -> u64 {
+    let address;
+    // SAFETY: reads a control register.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags)) };
+    address
+}
+
+/// Names of the Intel SDM, volume 3, table 6-1, and of AMD's manual where that has more.
+fn name(vector: u64, error: u64) -> &'static str {
+    match vector {
+        0 => "divide error",
+        1 => "debug exception",
+        2 => "non-maskable interrupt",
+        3 => "breakpoint",
+        4 => "overflow",
+        5 => "bound range exceeded",
+        6 => "invalid opcode",
+        7 => "device not available",
+        8 => "double fault",
+        9 => "coprocessor segment overrun",
+        10 => "invalid task state segment",
+        11 => "segment not present",
+        12 => "stack segment fault",
+        13 => "general protection fault",
+        // Bits of the error code: present, write, user, reserved, fetch.
+        PAGE_FAULT if error & 1 << 3 != 0 => "page fault, broken page table",
+        PAGE_FAULT if error & 1 << 4 != 0 => "instruction page fault",
+        PAGE_FAULT if error & 1 << 1 != 0 => "store page fault",
+        PAGE_FAULT => "load page fault",
+        16 => "x87 floating-point error",
+        17 => "alignment check",
+        18 => "machine check",
+        19 => "SIMD floating-point exception",
+        20 => "virtualization exception",
+        21 => "control protection exception",
+        28 => "hypervisor injection exception",
+        29 => "VMM communication exception",
+        30 => "security exception",
+        _ => "unknown trap",
+    }
+}

@@ -1,0 +1,72 @@
+//! QEMU's `q35`: a PC whose firmware has numbered the bus and placed every base address register, entered by PVH.
+
+#![expect(unsafe_code)]
+// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+
+mod address;
+mod port;
+mod uart;
+
+use super::Register;
+use crate::arch::{Naps, Timer};
+use crate::bare::{BareBoard, Hardware, StartError};
+use crate::pci::{Bus, Ecam, Ivshmem, Space};
+use port::Port;
+
+// SAFETY: isa-debug-exit; a write to it ends the machine, and does nothing where it is not there.
+const DEBUG_EXIT: Port = unsafe { Port::new(address::DEBUG_EXIT) };
+// SAFETY: read-only: what the event timer is.
+const HPET_CAPABILITIES: Register<u64> = unsafe { Register::new(address::HPET_CAPABILITIES) };
+// SAFETY: its switch. Its comparators stay off, so it interrupts nobody.
+const HPET_CONFIGURATION: Register<u64> = unsafe { Register::new(address::HPET_CONFIGURATION) };
+// SAFETY: its counter.
+const HPET_COUNTER: Register<u64> = unsafe { Register::new(address::HPET_COUNTER) };
+
+/// HPET_CONFIGURATION: the counter runs.
+const RUNS: u64 = 1;
+const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
+/// Femtoseconds of a step at most (IA-PC HPET specification 1.0a, section 2.3.4).
+const LONGEST_STEP: u64 = 100_000_000;
+
+/// See the module's head.
+pub struct Q35;
+
+impl BareBoard for Q35 {
+    const NAME: &'static str = "qemu-q35";
+
+    fn start() -> Result<Hardware, StartError> {
+        for mask in address::PIC_MASKS {
+            // SAFETY: masks the old interrupt controllers, which the image does not use.
+            unsafe { Port::new(mask) }.write(0xFF);
+        }
+        // SAFETY: where SeaBIOS puts the ECAM of q35: 256 buses of 1 MiB, accessed by nothing else.
+        let ecam = unsafe { Ecam::new(address::ECAM, 256) };
+        // Firmware places base address registers. One without an address found no room; giving it one that may be somebody
+        // else's would not help, so there are none to give.
+        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0) };
+        // SAFETY: firmware gives away addresses outside of RAM below the processor's limit; page tables map the first 512 GiB,
+        // and caching there is as firmware set it. Called here only, and `start` runs once.
+        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
+        let naps =
+            Naps::new(timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?);
+        Ok(Hardware { window, registers: Some(registers), naps })
+    }
+
+    fn console(text: &str) {
+        text.bytes().for_each(uart::put);
+    }
+
+    /// QEMU ends with `2 * code + 1`: whoever started it halves that.
+    fn exit(code: u8) -> ! {
+        DEBUG_EXIT.write(code);
+        port::stop()
+    }
+}
+
+/// The processor's timers, measured by the machine's.
+fn timer() -> Option<Timer> {
+    let step = HPET_CAPABILITIES.read() >> 32;
+    let hz = (1..=LONGEST_STEP).contains(&step).then(|| FEMTOSECONDS / step)?;
+    HPET_CONFIGURATION.write(RUNS);
+    Timer::new(|| HPET_COUNTER.read(), hz)
+}

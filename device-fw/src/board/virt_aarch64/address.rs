@@ -1,0 +1,20 @@
+//! Addresses of QEMU's `virt` machine for aarch64 (QEMU 7.2, `hw/arm/virt.c`), with a GICv2 and `highmem` on.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+
+/// GICv2: the distributor, and this processor's interface to it.
+pub(super) const GICD: usize = 0x0800_0000;
+pub(super) const GICC: usize = 0x0801_0000;
+/// The virtual timer's interrupt, private to each processor.
+pub(super) const TIMER_INTERRUPT: u32 = 27;
+/// PL011.
+pub(super) const UART: usize = 0x0900_0000;
+/// 256 MiB of configuration space.
+pub(super) const ECAM: NonNull<u32> = match NonNull::new(0x40_1000_0000 as *mut u32) {
+    Some(base) => base,
+    None => panic!("not zero"),
+};
+/// Where base address registers may point. `memory-aarch64.x` names the upper range too: it is mapped as cached memory.
+pub(super) const LOW_MMIO: Range<u64> = 0x1000_0000..0x3EFF_0000;
+pub(super) const HIGH_MMIO: Range<u64> = 0x80_0000_0000..0x100_0000_0000;

@@ -1,0 +1,42 @@
+//! QEMU's `virt` machine for aarch64, without firmware: the image runs at exception level 1.
+
+#![expect(unsafe_code)]
+// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+
+mod address;
+mod gic;
+mod power;
+mod uart;
+
+use crate::arch::{Naps, Timer};
+use crate::bare::{BareBoard, Hardware, StartError};
+use crate::pci::{Bus, Ecam, Ivshmem, Space};
+
+/// See the module's head.
+pub struct VirtAarch64;
+
+impl BareBoard for VirtAarch64 {
+    const NAME: &'static str = "qemu-virt";
+
+    fn start() -> Result<Hardware, StartError> {
+        uart::turn_on();
+        gic::forward(address::TIMER_INTERRUPT);
+        // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, mapped as device memory, accessed by nothing
+        // else.
+        let ecam = unsafe { Ecam::new(address::ECAM, 256) };
+        let bus = Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO) };
+        // SAFETY: both spaces are the machine's windows for memory of PCI functions. `arch/aarch64/tables` maps the low
+        // one, where registers go, as device memory and the high one, where the 64-bit BAR of the memory goes and
+        // always has room (512 GiB), as normal memory. Called here only, and `start` runs once.
+        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
+        Ok(Hardware { window, registers: Some(registers), naps: Naps::new(Timer::of_this_processor()) })
+    }
+
+    fn console(text: &str) {
+        text.bytes().for_each(uart::put);
+    }
+
+    fn exit(code: u8) -> ! {
+        power::off(code)
+    }
+}

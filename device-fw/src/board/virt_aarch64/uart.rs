@@ -1,0 +1,32 @@
+//! The PL011, transmitting only.
+
+#![expect(unsafe_code)]
+// UNSAFETY: see `board::register`.
+
+use super::address::UART;
+use crate::board::Register;
+
+/// Looks at a transmitter that stays full before the byte is dropped: a console may not stop an image.
+const PATIENCE: u32 = 100_000;
+/// UARTFR: the transmit FIFO is full.
+const FULL: u32 = 1 << 5;
+/// UARTCR: on, and transmitting.
+const TRANSMIT: u32 = 1 << 0 | 1 << 8;
+
+// SAFETY: the data register of QEMU's UART; the upper bytes are ignored.
+const DATA: Register<u32> = unsafe { Register::new(UART) };
+// SAFETY: its flag register.
+const FLAGS: Register<u32> = unsafe { Register::new(UART + 0x18) };
+// SAFETY: its control register.
+const CONTROL: Register<u32> = unsafe { Register::new(UART + 0x30) };
+
+/// Firmware would have done it; QEMU 7.2 transmits without, later ones complain.
+pub(super) fn turn_on() {
+    CONTROL.write(TRANSMIT);
+}
+
+pub(super) fn put(byte: u8) {
+    if (0..PATIENCE).any(|_| FLAGS.read() & FULL == 0) {
+        DATA.write(u32::from(byte));
+    }
+}

@@ -1,0 +1,141 @@
+//! The handler table as it stands in an image file: what a host can know of an image before anybody loads it (abi §10).
+
+use super::ImageFile;
+use crate::{Error, HandlerInfo};
+use hamr_comm::abi::image::ImageKind;
+use hamr_comm::abi::table::{hash, hash_join};
+use object::{Object, ObjectSection, ObjectSegment, RelocationTarget, SegmentFlags};
+use std::collections::HashMap;
+
+/// Sections of the table.
+const BARE: &str = ".hamr.handlers";
+const HOSTED: &str = "hamr_handlers_v1";
+
+/// An entry of `hamr_comm::Entry` on a 64-bit target, in words; hosted images have the last two.
+struct Row {
+    name: (u64, u64),
+    id: u64,
+    signature: u64,
+    body: u64,
+    flags: u32,
+    order: (u64, u64),
+}
+const BARE_WORDS: usize = 7;
+const HOSTED_WORDS: usize = 9;
+const _: () = assert!(size_of::<hamr_comm::Entry>() == HOSTED_WORDS * 8);
+
+impl ImageFile {
+    /// The handlers in the file, in the order of their keys.
+    ///
+    /// # Errors
+    /// When the file cannot be read any more or its table is none.
+    pub fn handlers(&self) -> Result<Vec<HandlerInfo>, Error> {
+        self.with_elf(|elf| {
+            let memory = Memory::of(elf);
+            let mut rows = self.rows(elf, &memory)?;
+            if self.kind != ImageKind::BARE {
+                // Sorted at start-up there, by the linker here.
+                let order = |row: &Row| memory.text(row.order).unwrap_or_default();
+                rows.sort_by_cached_key(order);
+            }
+            let handler = |(key, row): (usize, Row)| {
+                let name = memory.text(row.name).ok_or_else(|| format!("handler {key} without a name"))?;
+                let Row { id, signature, body, flags, .. } = row;
+                Ok(HandlerInfo { name, key: key as u16, id, signature, body, flags })
+            };
+            rows.into_iter().enumerate().map(handler).collect()
+        })
+    }
+
+    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint.
+    ///
+    /// # Errors
+    /// As [`Self::handlers`].
+    pub fn fingerprint(&self) -> Result<u64, Error> {
+        self.with_elf(|elf| {
+            let rows = self.rows(elf, &Memory::of(elf))?;
+            Ok(rows.iter().fold(hash(b"hamr table"), |sum, r| sum.wrapping_add(hash_join(r.id, r.signature))))
+        })
+    }
+
+    /// Does the table stand where the image cannot write?
+    ///
+    /// # Errors
+    /// As [`Self::handlers`].
+    pub fn handlers_are_read_only(&self) -> Result<bool, Error> {
+        self.with_elf(|elf| {
+            let table = self.section(elf)?;
+            let holds = |s: &object::Segment<'_, '_>| (s.address()..s.address() + s.size()).contains(&table.address());
+            let segment = elf.segments().find(holds).ok_or("a table that is not loaded")?;
+            Ok(matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_W == 0))
+        })
+    }
+
+    fn with_elf<T>(&self, read: impl FnOnce(&object::File<'_>) -> Result<T, String>) -> Result<T, Error> {
+        let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
+        let bytes = std::fs::read(&self.path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
+        let elf = super::parse(&bytes).map_err(bad)?;
+        read(&elf).map_err(|what| bad(format!("expected an image with a handler table, got {what}")))
+    }
+
+    fn section<'d, 'f>(&self, elf: &'f object::File<'d>) -> Result<object::Section<'d, 'f>, String> {
+        let name = if self.kind == ImageKind::BARE { BARE } else { HOSTED };
+        elf.section_by_name(name).ok_or_else(|| format!("a file without section {name}"))
+    }
+
+    fn rows(&self, elf: &object::File<'_>, memory: &Memory<'_>) -> Result<Vec<Row>, String> {
+        let words = if self.kind == ImageKind::BARE { BARE_WORDS } else { HOSTED_WORDS };
+        let section = self.section(elf)?;
+        let bytes = words as u64 * 8;
+        if !elf.is_64() || !section.size().is_multiple_of(bytes) {
+            return Err(format!("{} bytes of table, which are no entries of {bytes}", section.size()));
+        }
+        let row = |at: u64| {
+            let word = |i: u64| memory.word(at + i * 8).ok_or("a table outside of the file");
+            let order = if words == HOSTED_WORDS { (word(7)?, word(8)?) } else { (0, 0) };
+            Ok(Row {
+                name: (word(0)?, word(1)?),
+                id: word(2)?,
+                signature: word(3)?,
+                body: word(4)?,
+                flags: word(6)? as u32,
+                order,
+            })
+        };
+        (section.address()..section.address() + section.size()).step_by(bytes as usize).map(row).collect()
+    }
+}
+
+/// What the image finds in memory when it starts.
+struct Memory<'d> {
+    segments: Vec<(u64, &'d [u8])>,
+    /// Words that the dynamic linker fills in, of an image that may be loaded anywhere.
+    filled: HashMap<u64, u64>,
+}
+
+impl<'d> Memory<'d> {
+    fn of(elf: &object::File<'d>) -> Self {
+        let segments = elf.segments().filter_map(|s| Some((s.address(), s.data().ok()?))).collect();
+        let relative = |(at, r): (u64, object::Relocation)| {
+            (r.target() == RelocationTarget::Absolute).then_some((at, r.addend() as u64))
+        };
+        let filled = elf.dynamic_relocations().into_iter().flatten().filter_map(relative).collect();
+        Self { segments, filled }
+    }
+
+    fn bytes(&self, at: u64, len: u64) -> Option<&'d [u8]> {
+        self.segments.iter().find_map(|(start, data)| {
+            let from = usize::try_from(at.checked_sub(*start)?).ok()?;
+            data.get(from..from.checked_add(usize::try_from(len).ok()?)?)
+        })
+    }
+
+    fn word(&self, at: u64) -> Option<u64> {
+        let stored = || self.bytes(at, 8)?.try_into().ok().map(u64::from_le_bytes);
+        self.filled.get(&at).copied().or_else(stored)
+    }
+
+    fn text(&self, (at, len): (u64, u64)) -> Option<String> {
+        String::from_utf8(self.bytes(at, len)?.to_vec()).ok()
+    }
+}

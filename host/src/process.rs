@@ -1,0 +1,150 @@
+//! Devices whose processor is a process of this machine: an image itself, or an emulator that runs one.
+
+use crate::Error;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::link::{Capabilities, Link, Peer};
+use rustix::fd::OwnedFd;
+use rustix::process::Pid;
+use std::process::{Child, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// One life of such a device.
+pub(crate) struct Process {
+    child: Child,
+    pidfd: OwnedFd,
+    how: Option<String>,
+    /// What this kind of device adds to how its process ended.
+    epilogue: Box<dyn Fn(ExitStatus) -> String + Send>,
+    /// Whatever must live as long as the process.
+    _kept: Box<dyn Send>,
+}
+
+impl Process {
+    /// Takes over a child. One that cannot be watched is ended.
+    pub(crate) fn watch(
+        mut child: Child,
+        kept: impl Send + 'static,
+        epilogue: impl Fn(ExitStatus) -> String + Send + 'static,
+    ) -> Result<Self, Error> {
+        match rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Self { child, pidfd, how: None, epilogue: Box::new(epilogue), _kept: Box::new(kept) }),
+            Err(e) => {
+                // Errors mean that it has ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Error::os("watching the device's process")(e))
+            }
+        }
+    }
+
+    #[cfg(feature = "qemu")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn has_exited(&self) -> bool {
+        let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+    }
+
+    /// Waits for the end and says how it was.
+    fn reap(&mut self) -> String {
+        let Self { child, how, epilogue, .. } = self;
+        how.get_or_insert_with(|| match child.wait() {
+            Ok(status) => format!("its process {} ended with {status}{}", child.id(), epilogue(status)),
+            Err(e) => format!("its process {} ended ({e})", child.id()),
+        })
+        .clone()
+    }
+
+    fn end(&mut self) {
+        if !self.has_exited() {
+            // An error means that it has ended by itself.
+            let _ = self.child.kill();
+        }
+        self.reap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Runs a device's dispatcher on one processor. `thread` is a process or one thread of it.
+pub(crate) fn pin(thread: Pid, cpu: usize) -> Result<(), Error> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    let what = || format!("pinning the device to processor {cpu}");
+    rustix::thread::sched_setaffinity(Some(thread), &set).map_err(Error::os(what()))
+}
+
+/// The link to such a device.
+pub(crate) struct ProcessLink {
+    kind: &'static str,
+    capabilities: Capabilities,
+    window: Window<Shared>,
+    process: Mutex<Process>,
+    start: Box<dyn Fn() -> Result<Process, Error> + Send + Sync>,
+}
+
+impl ProcessLink {
+    /// Starts the device for the first time. `start` starts one life of it over the window's memory, which it owns.
+    pub(crate) fn start(
+        kind: &'static str,
+        device: &str,
+        capabilities: Capabilities,
+        window: Window<Shared>,
+        start: impl Fn() -> Result<Process, Error> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let process = start().map_err(|e| match e {
+            Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
+            other => other,
+        })?;
+        Ok(Self { kind, capabilities, window, process: Mutex::new(process), start: Box::new(start) })
+    }
+
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link for ProcessLink {
+    fn kind(&self) -> &str {
+        self.kind
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+    fn window(&self) -> &Window<Shared> {
+        &self.window
+    }
+    fn ring(&self) {}
+    fn wait(&self, max_us: u32) {
+        if max_us == 0 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(Duration::from_micros(max_us.into()));
+        }
+    }
+    fn peer(&self) -> Peer {
+        let mut process = self.process();
+        if process.has_exited() { Peer::Gone(process.reap()) } else { Peer::Alive }
+    }
+    fn stop(&self) {
+        self.process().end();
+    }
+    fn restart(&self) -> Result<(), String> {
+        let mut process = self.process();
+        if !process.has_exited() {
+            return Err("its process has not ended".into());
+        }
+        // Reaped first: two lives over one window are never there at once, not even for a moment.
+        process.reap();
+        *process = (self.start)().map_err(|e| e.to_string())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! Bare-metal images in QEMU: the window is the memory of a PCI card that both sides map.
+//!
+//! `qemu:x86_64`, `qemu:aarch64` and `qemu:riscv64` are there in every runtime. A machine of one's own is a row and a name:
+//!
+//! ```
+//! use hamr::qemu::{Machine, QemuLauncher};
+//! # fn main() -> Result<(), hamr::Error> {
+//! let mut runtime = hamr::Runtime::new()?;
+//! let row = Machine { name: "microvm", machine: "microvm,pcie=on", ..Machine::X86_64 };
+//! runtime.register("microvm", QemuLauncher::machine(row));
+//! assert_eq!(runtime.target("microvm")?.map(|t| t.isa), Some(row.isa));
+//! # Ok(()) }
+//! ```
+
+use crate::launcher::{LaunchRequest, Launcher};
+use crate::mapping::map_window;
+use crate::memfd::make_window;
+use crate::process::{Process, ProcessLink, pin};
+use crate::{Error, Target};
+use hamr_comm::abi::image::ImageKind;
+use hamr_comm::link::{Capabilities, Link};
+pub use hamr_qemu::{Exit, Machine};
+use hamr_qemu::{Run, Started};
+use rustix::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    host_maps_device: true,
+    device_reaches_host: false,
+    // One cache: the card's memory is this machine's.
+    coherent: true,
+    line_read_atomic: false,
+    doorbell: false,
+};
+
+/// How long QEMU may take to make the thread that is to be pinned.
+const VCPU_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts bare-metal images in QEMU.
+#[derive(Clone, Debug)]
+pub struct QemuLauncher {
+    machines: Machines,
+}
+
+#[derive(Clone, Debug)]
+enum Machines {
+    /// The spec names one of these.
+    Named(&'static [Machine]),
+    /// The spec has no argument.
+    One(Machine),
+}
+
+impl QemuLauncher {
+    /// The built-in machines; the device spec names one: `qemu:riscv64`.
+    pub(crate) fn built_in() -> Self {
+        Self { machines: Machines::Named(&Machine::ALL) }
+    }
+
+    /// One machine, for a runtime to register under a name of its own.
+    pub fn machine(machine: Machine) -> Self {
+        Self { machines: Machines::One(machine) }
+    }
+
+    fn find(&self, argument: &str) -> Result<&Machine, Error> {
+        match &self.machines {
+            Machines::One(machine) if argument.is_empty() => Ok(machine),
+            Machines::One(machine) => Err(Error::UnknownDevice {
+                name: format!("{}:{argument}", machine.name),
+                known: format!("{}, which takes no argument", machine.name),
+            }),
+            Machines::Named(machines) => {
+                machines.iter().find(|m| m.name == argument).ok_or_else(|| Error::UnknownDevice {
+                    name: if argument.is_empty() { "qemu".into() } else { format!("qemu:{argument}") },
+                    known: machines.iter().map(|m| format!("qemu:{}", m.name)).collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+    }
+}
+
+impl Launcher for QemuLauncher {
+    fn describe(&self) -> String {
+        match &self.machines {
+            Machines::One(machine) => format!("a bare-metal image in {} -M {}", machine.program, machine.machine),
+            Machines::Named(machines) => {
+                let names: Vec<&str> = machines.iter().map(|m| m.name).collect();
+                format!("a bare-metal image in a machine of its own: qemu:NAME, NAME one of {}", names.join(", "))
+            }
+        }
+    }
+
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        let machine = self.find(argument)?;
+        Ok(Some(Target { triple: machine.triple.into(), kind: ImageKind::BARE, isa: machine.isa }))
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let &LaunchRequest { device, argument, image, window_len, cpu } = request;
+        let machine = *self.find(argument)?;
+        let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
+        let image = image.ok_or_else(none)?.path.clone();
+        // What a card's memory must be. Nobody touches what lies behind the window, so it takes no room.
+        let card = window_len
+            .checked_next_power_of_two()
+            .ok_or_else(|| Error::Plan(format!("{window_len} bytes exceed any card's memory")))?;
+        let memfd = make_window(device, card)?;
+        let window = map_window(&memfd, window_len, true)?;
+        let name = device.to_owned();
+        let start = move || {
+            let run = Run { device: &name, image: &image, memory_len: card };
+            start(&machine, &run, &memfd, cpu)
+        };
+        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, start)?))
+    }
+}
+
+fn start(machine: &Machine, run: &Run<'_>, memfd: &OwnedFd, cpu: Option<usize>) -> Result<Process, Error> {
+    let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
+    let Started { child, console } = hamr_qemu::start(machine, run, memfd).map_err(fail)?;
+    let exit = machine.exit;
+    let process = Process::watch(child, (), move |status| {
+        // QEMU has codes of its own for what it cannot do; then it also says so.
+        let code = status.code().and_then(|status| exit.code(status)).map(|code| format!(" (the image's code {code})"));
+        format!("{}{}", code.unwrap_or_default(), console.last_words())
+    })?;
+    if let Some(cpu) = cpu {
+        pin_vcpu(&process, cpu)?;
+    }
+    Ok(process)
+}
+
+/// A machine that has ended is not an error here: the handshake says how it ended.
+fn pin_vcpu(process: &Process, cpu: usize) -> Result<(), Error> {
+    let begin = Instant::now();
+    while !process.has_exited() {
+        if let Some(thread) = hamr_qemu::vcpu_thread(process.id()) {
+            return pin(thread, cpu);
+        }
+        if begin.elapsed() > VCPU_PATIENCE {
+            let what = format!("pinning the device to processor {cpu}: looking for its thread `CPU 0/TCG`");
+            return Err(Error::Os { what, source: std::io::ErrorKind::TimedOut.into() });
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_or_missing_machine_is_answered_with_those_there_are() {
+        for argument in ["", "sparc", "x86_64 "] {
+            let said = QemuLauncher::built_in().target(argument).expect_err("no such machine").to_string();
+            assert!(said.contains("`qemu") && said.contains("qemu:x86_64, qemu:aarch64, qemu:riscv64"), "{said}");
+        }
+        let own = QemuLauncher::machine(Machine { name: "mine", ..Machine::RISCV64 });
+        assert!(own.target("").is_ok_and(|t| t.is_some()));
+        let said = own.target("more").expect_err("no argument").to_string();
+        assert!(said.contains("`mine:more`") && said.contains("no argument"), "{said}");
+    }
+}

@@ -1,0 +1,29 @@
+//! What happens between fork and exec of a machine (`docs/unsafe.md` "before exec").
+
+#![expect(unsafe_code)]
+// UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal handler may use; `pre_exec`
+// is unsafe because the compiler cannot see that.
+
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The child of `command` will keep `memory` open and will be killed when the *thread* that spawns it ends.
+pub(crate) fn tie(command: &mut Command, memory: OwnedFd) {
+    let host = getpid();
+    // SAFETY: the closure runs after fork, where no memory may be allocated and no lock taken, since another thread may have
+    // held one: `before_exec` makes three system calls and allocates nothing; an error travels as its number.
+    unsafe { command.pre_exec(move || Ok(before_exec(host, &memory)?)) };
+}
+
+fn before_exec(host: Pid, memory: &OwnedFd) -> Result<(), Errno> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The host may have died before that call, and then no signal comes: whoever inherited this process is another one.
+    if getppid() != Some(host) {
+        return Err(Errno::SRCH);
+    }
+    // Cleared here and not in the host, where a child that another thread starts meanwhile would inherit it as well.
+    fcntl_setfd(memory, FdFlags::empty())
+}

@@ -1,0 +1,22 @@
+//! The machines that stand in for the PCIe device: QEMU with a device image, and the window as the memory of a PCI card.
+//!
+//! - [`Machine`]: one table row per machine, and the one function that makes a command line of it.
+//! - [`start`]: runs a machine over a window, under a keeper that ends it when this process ends.
+//! - [`Console`]: what the image writes to its serial port, and what QEMU says.
+//!
+//! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on it: `hamr` (feature `qemu`),
+//! and tests. It depends on `hamr-shared-abi` for the names of instruction sets.
+
+mod console;
+mod error;
+mod inherit;
+mod keeper;
+mod machine;
+mod start;
+mod version;
+
+pub use console::{Console, Source};
+pub use error::Error;
+pub use machine::{Exit, Machine, Run};
+pub use start::{Started, start, vcpu_thread};
+pub use version::{MINIMUM, Version};

@@ -1,0 +1,261 @@
+//! The machines, a row each, and the one function that makes a command line.
+
+use crate::Error;
+use hamr_shared_abi::ids::Isa;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// A kind of machine: one row. The fields are public, so that a further board is a row of its own:
+///
+/// ```
+/// use hamr_qemu::Machine;
+/// let small = Machine { name: "microvm", machine: "microvm,pcie=on", ..Machine::X86_64 };
+/// assert_eq!(small.program, "qemu-system-x86_64");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// What devices call it: `qemu:NAME`.
+    pub name: &'static str,
+    /// Instruction set of its processors.
+    pub isa: Isa,
+    /// Rust's target triple of its bare-metal images.
+    pub triple: &'static str,
+    /// The program, looked for in `PATH`.
+    pub program: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// What follows `-M`.
+    pub machine: &'static str,
+    /// What follows `-cpu`; empty for the machine's own.
+    pub cpu: &'static str,
+    /// Further arguments.
+    pub args: &'static [&'static str],
+    /// Number of processors that run at the start.
+    pub cpus: u32,
+    /// Main memory in MiB. The window is not in it: it is the memory of a PCI card.
+    pub memory: u32,
+    /// How an image ends the machine with a code.
+    pub exit: Exit,
+}
+
+/// How the status of QEMU carries what an image ended with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// As it is: semihosting, or the test device of RISC-V machines.
+    Same,
+    /// `isa-debug-exit`: a code becomes `2 * code + 1`. Status 1 is also what QEMU ends with when it cannot start.
+    DebugExit,
+}
+
+impl Exit {
+    /// What the image ended with, when a status says that.
+    pub fn code(self, status: i32) -> Option<i32> {
+        match self {
+            Self::Same => Some(status),
+            Self::DebugExit => (status > 1 && status % 2 == 1).then_some(status / 2),
+        }
+    }
+}
+
+/// One run of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// What to call the device in messages.
+    pub device: &'a str,
+    /// The image's file.
+    pub image: &'a Path,
+    /// Bytes of the card's memory: a power of two.
+    pub memory_len: u64,
+}
+
+impl Machine {
+    /// A PC, entered by PVH.
+    pub const X86_64: Self = Self {
+        name: "x86_64",
+        isa: Isa::X86_64,
+        triple: "x86_64-unknown-linux-gnu",
+        program: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        machine: "q35",
+        cpu: "max",
+        args: &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
+        cpus: 1,
+        memory: 64,
+        exit: Exit::DebugExit,
+    };
+    /// Arm's `virt`, entered at EL1. GICv2, because its message window needs no tables in memory.
+    pub const AARCH64: Self = Self {
+        name: "aarch64",
+        isa: Isa::AARCH64,
+        triple: "aarch64-unknown-none",
+        program: "qemu-system-aarch64",
+        package: "qemu-system-arm",
+        machine: "virt,gic-version=2",
+        cpu: "max",
+        args: &["-semihosting-config", "enable=on,target=native"],
+        cpus: 1,
+        memory: 64,
+        exit: Exit::Same,
+    };
+    /// RISC-V's `virt`, entered in machine mode: without firmware, which would lie where images are linked to.
+    pub const RISCV64: Self = Self {
+        name: "riscv64",
+        isa: Isa::RISCV64,
+        triple: "riscv64gc-unknown-none-elf",
+        program: "qemu-system-riscv64",
+        package: "qemu-system-misc",
+        machine: "virt",
+        cpu: "",
+        args: &["-bios", "none"],
+        cpus: 1,
+        memory: 64,
+        exit: Exit::Same,
+    };
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::X86_64, Self::AARCH64, Self::RISCV64];
+
+    /// The arguments of the program. Every machine that is started gets its command line here.
+    ///
+    /// `memory` is the number of the descriptor that holds the card's memory.
+    ///
+    /// # Errors
+    /// When the row says what only this function may say, or the memory's size is none that a card can have.
+    pub fn arguments(&self, run: &Run<'_>, memory: i32) -> Result<Vec<OsString>, Error> {
+        self.check()?;
+        let Run { device, image, memory_len } = *run;
+        if !memory_len.is_power_of_two() || memory_len < 4096 {
+            return Err(Error::Memory(memory_len));
+        }
+        let mut all: Vec<OsString> = Vec::new();
+        let mut say = |words: &[&str]| all.extend(words.iter().map(OsString::from));
+        // Commas part the fields of an option; a doubled one stands for itself.
+        say(&["-name", &format!("guest={},debug-threads=on", device.replace(',', ",,"))]);
+        say(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"]);
+        // A machine that can never have a second processor is translated without fences and without atomic instructions,
+        // as seen by other processes over the same memory; so is one with `-icount` or `thread=single`. Hence two
+        // processors at most, of which one runs. KVM is never chosen: what it does with ring-0 code differs by host.
+        say(&["-accel", "tcg,thread=multi", "-smp", &format!("{},maxcpus={}", self.cpus, self.cpus.max(2))]);
+        say(&["-M", self.machine, "-m", &self.memory.to_string()]);
+        if !self.cpu.is_empty() {
+            say(&["-cpu", self.cpu]);
+        }
+        say(self.args);
+        let memory = format!("memory-backend-file,id=hamr,mem-path=/proc/self/fd/{memory},size={memory_len},share=on");
+        say(&["-object", &memory, "-device", "ivshmem-plain,memdev=hamr"]);
+        // Not `-serial stdio`: that would read standard input.
+        say(&["-chardev", "file,id=console,path=/proc/self/fd/1", "-serial", "chardev:console", "-kernel"]);
+        all.push(image.into());
+        Ok(all)
+    }
+
+    /// Refuses a row that would undo what [`Self::arguments`] says about processors, or that could outlive this process.
+    fn check(&self) -> Result<(), Error> {
+        let no = |argument: &str, why| Err(Error::Forbidden { machine: self.name, argument: argument.to_owned(), why });
+        const ATOMIC: &str =
+            "shared memory needs `-accel tcg,thread=multi` and `-smp` with two processors at most or more";
+        const TIED: &str = "it would take the machine away from the process that started it";
+        for word in [self.machine, self.cpu].iter().chain(self.args) {
+            // QEMU takes options with one dash and with two.
+            let option = word.strip_prefix('-').map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+            match option {
+                Some("accel" | "smp" | "enable-kvm" | "icount" | "readconfig") => return no(word, ATOMIC),
+                Some("daemonize" | "runas") => return no(word, TIED),
+                _ => {}
+            }
+            let sets = |key: &str| word.split(',').any(|field| field.trim_start().starts_with(key));
+            if sets("accel=") || sets("smp.") {
+                return no(word, ATOMIC);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROVM: Machine = Machine {
+        name: "microvm",
+        machine: "microvm,pcie=on",
+        args: &["-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-d", "guest_errors"],
+        cpus: 4,
+        ..Machine::X86_64
+    };
+
+    fn words(machine: &Machine) -> Vec<String> {
+        let run = Run { device: "qemu:here,there", image: Path::new("/some/image"), memory_len: 1 << 27 };
+        let words = machine.arguments(&run, 17).expect("a good row");
+        words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect()
+    }
+
+    #[test]
+    fn every_row_keeps_atomics_and_has_the_window() {
+        for machine in Machine::ALL.iter().chain([&MICROVM]) {
+            let words = words(machine);
+            let follows = |option: &str| -> Vec<&str> {
+                let at = words.windows(2).filter(|pair| pair[0] == option);
+                at.map(|pair| pair[1].as_str()).collect()
+            };
+            assert_eq!(follows("-accel"), ["tcg,thread=multi"], "{words:?}");
+            assert_eq!(follows("-smp"), [if machine.cpus == 4 { "4,maxcpus=4" } else { "1,maxcpus=2" }]);
+            assert_eq!(follows("-M"), [machine.machine]);
+            assert_eq!(follows("-m"), ["64"]);
+            assert_eq!(follows("-name"), ["guest=qemu:here,,there,debug-threads=on"]);
+            assert_eq!(follows("-monitor"), ["none"]);
+            assert_eq!(follows("-display"), ["none"]);
+            for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+                assert!(words.iter().any(|w| w == flag), "{flag} in {words:?}");
+            }
+            let object = "memory-backend-file,id=hamr,mem-path=/proc/self/fd/17,size=134217728,share=on";
+            assert_eq!(follows("-object"), [object]);
+            assert!(follows("-device").contains(&"ivshmem-plain,memdev=hamr"));
+            assert_eq!(follows("-kernel"), ["/some/image"]);
+            assert!(
+                !words.iter().any(|w| w.contains("kvm") || w.contains("icount") || w.contains("stdio")),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_may_not_say_how_processors_are_run() {
+        let rows: [&'static [&'static str]; 11] = [
+            &["-accel", "kvm"],
+            &["--accel", "tcg"],
+            &["-smp", "1"],
+            &["-enable-kvm"],
+            &["--enable-kvm"],
+            &["-icount", "shift=0"],
+            &["-machine", "accel=kvm:tcg"],
+            &["-M", "virt,accel=kvm"],
+            &["-M", "smp.maxcpus=1"],
+            &["-daemonize"],
+            &["-readconfig", "file"],
+        ];
+        let run = Run { device: "d", image: Path::new("i"), memory_len: 4096 };
+        for args in rows {
+            match (Machine { args, ..MICROVM }).arguments(&run, 3) {
+                Err(e @ Error::Forbidden { .. }) => assert!(e.to_string().contains("machine microvm: `"), "{e}"),
+                other => panic!("{args:?}: {other:?}"),
+            }
+        }
+        let error = (Machine { machine: "q35,accel=kvm", ..MICROVM }).arguments(&run, 3);
+        assert!(matches!(error, Err(Error::Forbidden { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn a_cards_memory_is_a_power_of_two() {
+        for memory_len in [0, 1, 2048, 4097, 3 << 20] {
+            let run = Run { device: "d", image: Path::new("i"), memory_len };
+            assert!(matches!(MICROVM.arguments(&run, 3), Err(Error::Memory(n)) if n == memory_len));
+        }
+    }
+
+    #[test]
+    fn statuses_carry_codes() {
+        assert_eq!((Exit::Same.code(0), Exit::Same.code(7)), (Some(0), Some(7)));
+        assert_eq!((Exit::DebugExit.code(15), Exit::DebugExit.code(3)), (Some(7), Some(1)));
+        assert_eq!((Exit::DebugExit.code(0), Exit::DebugExit.code(1)), (None, None));
+    }
+}

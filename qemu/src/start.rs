@@ -1,0 +1,57 @@
+//! Starting a machine.
+
+use crate::console::{Console, Source};
+use crate::{Error, Machine, Run, inherit, keeper, version};
+use rustix::fd::{AsFd, AsRawFd};
+use rustix::process::Pid;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A machine that runs. The caller ends it: dropping the child neither kills nor waits for it.
+#[derive(Debug)]
+pub struct Started {
+    /// QEMU's process. It is killed when this process ends, however that happens.
+    pub child: Child,
+    /// What it says.
+    pub console: Console,
+}
+
+/// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device). The memory should be sealed
+/// against shrinking, as any file that is mapped by two processes.
+///
+/// # Errors
+/// When QEMU is absent or too old, the row may not be used, or the process cannot be made. What QEMU itself finds wrong is
+/// said by its end and its [`Console`].
+pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd) -> Result<Started, Error> {
+    // A copy of its own for the child: whether a descriptor survives exec is a fact of the number.
+    let memory = memory.as_fd().try_clone_to_owned().map_err(Error::os("copying the window's descriptor"))?;
+    let arguments = machine.arguments(run, memory.as_raw_fd())?;
+    version::check(machine)?;
+    let mut command = Command::new(machine.program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    tracing::debug!(?command, "starting a machine");
+    inherit::tie(&mut command, memory);
+    let mut child = keeper::spawn(command).map_err(Error::os(format!("starting `{}`", machine.program)))?;
+    let console = Console::new();
+    let heard = [
+        child.stdout.take().map(|pipe| console.listen(run.device, Source::Image, pipe)),
+        child.stderr.take().map(|pipe| console.listen(run.device, Source::Qemu, pipe)),
+    ];
+    match heard.into_iter().flatten().collect::<Result<(), _>>() {
+        Ok(()) => Ok(Started { child, console }),
+        Err(e) => {
+            // Errors mean that it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(Error::os("starting a thread for the console")(e))
+        }
+    }
+}
+
+/// The thread that runs the machine's first processor, for pinning. It appears a moment after QEMU's start.
+pub fn vcpu_thread(process: u32) -> Option<Pid> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let is_vcpu = |task: &PathBuf| std::fs::read(task.join("comm")).is_ok_and(|name| name == b"CPU 0/TCG\n");
+    let task = tasks.flatten().map(|entry| entry.path()).find(is_vcpu)?;
+    Pid::from_raw(task.file_name()?.to_str()?.parse().ok()?)
+}

@@ -1,0 +1,8 @@
+//! The image that the conformance suite runs on: the handlers of `hamr-kernels` and of `tests/kernels`.
+#![no_std]
+#![no_main]
+
+use hamr_kernels as _;
+use hamr_tests_kernels as _;
+
+hamr_device_fw::image!();

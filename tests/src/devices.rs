@@ -1,0 +1,45 @@
+//! Opening devices for tests: the image with the handlers of tests, found once a process, on any kind of device.
+
+use hamr::{Image, Node, Options, Runtime};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// The image of `tests/image`: every handler of `hamr-kernels`.
+pub const IMAGE: &str = "hamr-checks";
+
+/// How long a machine may take to start on a loaded one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One runtime for the process.
+///
+/// # Panics
+/// When there is none.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
+}
+
+/// The image for the devices of `spec`. Found once: each search asks cargo whether it is fresh.
+///
+/// # Panics
+/// When it does not build.
+pub fn image(spec: &str) -> Image {
+    static IMAGES: Mutex<BTreeMap<String, Image>> = Mutex::new(BTreeMap::new());
+    let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = images.entry(spec.into()).or_insert_with(|| {
+        let target = runtime().target(spec).expect("a known device").expect("it takes an image");
+        let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
+        Image::file(file.path).expect("an image")
+    });
+    found.clone()
+}
+
+/// A device with it.
+///
+/// # Panics
+/// When it does not open.
+pub fn open(spec: &str, options: Options) -> Node {
+    let options = Options { start_deadline: PATIENCE, ..options };
+    runtime().open_with(spec, image(spec), options).expect("a device")
+}

@@ -1,0 +1,243 @@
+//! What only a machine of its own can show: its instruction set, atomics and fences against another program, an image that
+//! outlives garbage. One macro call per machine:
+//!
+//! ```no_run
+//! hamr_tests::machine!(hamr::qemu::Machine::RISCV64);
+//! # fn main() {}
+//! ```
+
+use crate::conformance::Random;
+use crate::devices;
+use hamr::qemu::{Machine, QemuLauncher};
+use hamr::{LaunchRequest, Launcher, Options};
+use hamr_comm::Handler;
+use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{HostState, MAGIC, PREAMBLE_BYTES, feature, word};
+use hamr_comm::abi::slot::{RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::am::Requester;
+use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::link::{Link, Peer};
+use hamr_comm::registry::Table;
+use std::time::{Duration, Instant};
+
+/// One test per case, on one machine with the image of `tests/image`.
+#[macro_export]
+macro_rules! machine {
+    ($machine:expr) => {
+        mod machine {
+            use super::*;
+            $crate::__machine! { $machine;
+                its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
+                garbage_in_every_line, faults_are_contained
+            }
+        }
+    };
+}
+
+/// Behind [`machine!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __machine {
+    ($machine:expr; $($case:ident),*) => {$(
+        #[test]
+        fn $case() {
+            $crate::machines::$case(&$machine);
+        }
+    )*};
+}
+
+fn spec(machine: &Machine) -> String {
+    format!("qemu:{}", machine.name)
+}
+
+/// The image file holds the handler table: read-only, in the linker's order, with the keys that this program has.
+pub fn its_table_is_in_the_file(machine: &Machine) {
+    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+    let file = devices::image(&spec(machine)).resolve(&target).expect("an image");
+    let node = devices::open(&spec(machine), Options::default());
+    let table = file.handlers().expect("the table is in the file");
+    let names: Vec<&str> = table.iter().map(|h| &*h.name).collect();
+    // A test program holds more handlers than the image; those that both hold stand in one order, so have one order of keys.
+    let ours = Table::of_this_image();
+    let shared: Vec<&str> = ours.iter().map(|e| e.name).filter(|name| names.contains(name)).collect();
+    assert_eq!(shared, names, "host and file agree on the order");
+    let shown: Vec<&str> = node.handlers().iter().map(|h| &*h.name).collect();
+    assert_eq!(shown, names, "the running image shows the same");
+    for h in &table {
+        let entry = ours.iter().find(|e| e.name == h.name).expect("in both");
+        assert_eq!((entry.id, entry.signature), (h.id, h.signature), "{}", h.name);
+    }
+    assert!(file.handlers_are_read_only().expect("an image"), "nothing may write the table");
+}
+
+/// Peterson's lock between this program and the machine: needs both sides' stores, loads and full fences to mean what they say.
+/// An emulator that knows of one processor only drops the fences, and loses counts.
+pub fn a_lock_without_atomics(machine: &Machine) {
+    use hamr_tests_kernels::{CELLS, compete, competed, peterson};
+    const ROUNDS: u32 = 1_000_000;
+    let node = devices::open(&spec(machine), Options::default());
+    let cells = node.buffer(&[0u32; CELLS]).expect("room");
+    let words = node.words(cells.ptr()).expect("the cells");
+    let there = node.offload(peterson::with(cells.ptr(), ROUNDS)).expect("sent");
+    // Both at once, or the lock is never contended.
+    compete(words, 0, ROUNDS).expect("enough cells");
+    there.get().expect("the device counted too");
+    assert_eq!(competed(words), Some(2 * ROUNDS), "both were inside at once");
+}
+
+/// Floating point of the machine is the host's, bit for bit, and every device says what it is.
+pub fn the_same_bits(machine: &Machine) {
+    use hamr_kernels::demo::{dot_f64, isa};
+    let node = devices::open(&spec(machine), Options::default());
+    let mut random = Random(7);
+    let mut numbers = || -> Vec<f64> { (0..10_007).map(|_| random.number() as i64 as f64 * 1e-17).collect() };
+    let (x, y) = (numbers(), numbers());
+    let here = x.iter().zip(&y).fold(0.0f64, |sum, (a, b)| sum + a * b);
+    let (x, y) = (node.buffer(&x).expect("room"), node.buffer(&y).expect("room"));
+    let there = node.sync(dot_f64::with(x.ptr(), y.ptr())).expect("computes");
+    assert_eq!(there.to_bits(), here.to_bits(), "{there} and {here}");
+    assert_eq!(node.sync(isa::with()).expect("answers"), machine.isa.0);
+    assert_eq!(node.info().isa, machine.isa.name());
+}
+
+/// What a handler does wrong ends its own call; the image serves the next one, many times over.
+pub fn faults_are_contained(machine: &Machine) {
+    use hamr_kernels::faults::{divide, panics};
+    let node = devices::open(&spec(machine), Options::default());
+    for n in 0..1000 {
+        let error = node.sync(panics::with(n)).expect_err("panics").to_string();
+        assert!(error.contains(&format!("asked to panic with {n}")) && error.contains("faults.rs:"), "{error}");
+        assert_eq!(node.sync(divide::with(84, 2)).expect("the next call works"), 42);
+    }
+}
+
+/// An image that waits for a host reads preambles of every kind of garbage, and then serves a good one.
+pub fn garbage_in_the_preamble(machine: &Machine) {
+    let rig = Rig::start(machine);
+    let mut random = Random(11);
+    for round in 0..2000u64 {
+        // In good order first, so that one wrong word is not hidden behind others.
+        let epoch = Epoch(0x0100_0000 + round as u32);
+        HostHandshake::offer(rig.window(), &rig.offer, epoch).expect("long enough");
+        for _ in 0..=random.below(3) {
+            let at = random.below(PREAMBLE_BYTES / 4) * 4;
+            let value = match random.below(3) {
+                0 => random.number() as u32,
+                1 => 1 << random.below(32),
+                _ => 0,
+            };
+            rig.say(at, value);
+        }
+        rig.say(word::HOST_STATE, HostState::OFFERED.0);
+        rig.say(0, if random.below(8) == 0 { random.number() as u32 } else { MAGIC });
+        std::thread::sleep(Duration::from_micros(random.below(200)));
+        assert_eq!(rig.link.peer(), Peer::Alive, "round {round}");
+    }
+    let (_, stream) = rig.serve(Epoch(0x0200_0000));
+    rig.expect_ping(stream);
+}
+
+/// Requests with random headers and arguments, published as good ones are: each is answered, and the image goes on.
+pub fn garbage_in_every_line(machine: &Machine) {
+    let rig = Rig::start(machine);
+    let (layout, mut stream) = rig.serve(Epoch(3));
+    let mut random = Random(13);
+    let handlers = layout.queues();
+    for round in 0..20_000u32 {
+        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | bad_key(&mut random));
+        let words: [u64; 6] = core::array::from_fn(|_| random.number() >> random.below(64));
+        stream.submit_hot(hdr, &words);
+        let answer = rig.wait(|| stream.hot_answer()).unwrap_or_else(|| panic!("round {round}: no answer to {hdr:?}"));
+        assert_ne!(answer.status().name(), "UNKNOWN", "{answer:?} to {hdr:?}");
+        stream.release_hot();
+        assert_eq!(handlers, layout.queues());
+    }
+    rig.expect_ping(stream);
+}
+
+/// Bits of the key in a request's header.
+const KEY: u32 = 0xFFFF;
+/// Where the built-in handlers sort: before everybody's.
+const PING: HandlerKey = HandlerKey::of_index(0);
+
+/// The key of ping, or of no handler: any other could be one that runs for as long as its arguments say.
+fn bad_key(random: &mut Random) -> u32 {
+    if random.below(2) == 0 { u32::from(PING.0) } else { 0x200 + random.below(0xFD00) as u32 }
+}
+
+/// A machine with its image and without the host library: what a host of somebody else's would see.
+struct Rig {
+    link: Box<dyn Link>,
+    offer: Offer,
+}
+
+impl Rig {
+    fn start(machine: &Machine) -> Self {
+        let plan = Plan { heap: 1 << 20, ..Plan::default() };
+        let layout = Layout::plan(&plan).expect("allowed");
+        let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+        let image = devices::image(&spec(machine)).resolve(&target).expect("an image");
+        let request = LaunchRequest {
+            device: "garbage",
+            argument: "",
+            image: Some(&image),
+            window_len: layout.window_len(),
+            cpu: None,
+        };
+        let link = QemuLauncher::machine(*machine).launch(&request).expect("starts");
+        let features = feature::TICKETS | feature::DEADLINES;
+        Self { link, offer: Offer { plan, node: NodeId(1), features, required: 0, fingerprint: 0, pid: 0 } }
+    }
+
+    fn window(&self) -> &Window<Shared> {
+        self.link.window()
+    }
+
+    fn say(&self, off: u64, value: u32) {
+        self.window().word(off).expect("in the preamble").publish(value);
+    }
+
+    /// Waits until the machine has done something, a minute at most.
+    fn wait<T>(&self, mut what: impl FnMut() -> Option<T>) -> Option<T> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(60) {
+            if let Some(found) = what() {
+                return Some(found);
+            }
+            assert_eq!(self.link.peer(), Peer::Alive);
+            std::thread::yield_now();
+        }
+        None
+    }
+
+    /// A handshake in good order.
+    fn serve(&self, epoch: Epoch) -> (Layout, Requester<Queue<Shared>>) {
+        let (hand, layout) = HostHandshake::offer(self.window(), &self.offer, epoch).expect("long enough");
+        let serving = self.wait(|| match hand.step(self.window()) {
+            Answer::Accepted(_) => {
+                hand.ready(self.window());
+                None
+            }
+            Answer::Serving => Some(()),
+            Answer::Waiting => None,
+            other => panic!("{other:?}"),
+        });
+        serving.expect("the image serves");
+        self.say(word::OPEN_QUEUES, layout.queues());
+        let descriptor = layout.queue(self.window(), 1).expect("own descriptor");
+        (layout, Requester::new(self.window().queue(&descriptor).expect("own queue"), epoch))
+    }
+
+    fn expect_ping(&self, mut stream: Requester<Queue<Shared>>) {
+        assert_eq!(Table::of_this_image().get(0).map(|e| e.name), Some(hamr_comm::builtin::ping::NAME));
+        stream.submit_hot(ReqHdr::inline(PING, 8), &[0x1234_5678_9ABC_DEF0]);
+        let answer: RepHdr = self.wait(|| stream.hot_answer()).expect("answers a good request");
+        assert_eq!((answer.status(), answer.len()), (Status::OK, 8));
+        let mut words = [0];
+        stream.slots().hot().read_reply(&mut words);
+        assert_eq!(words, [0x1234_5678_9ABC_DEF0]);
+    }
+}

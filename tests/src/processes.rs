@@ -1,0 +1,36 @@
+//! Looking at other processes, for tests of what is left behind.
+
+use std::path::{Path, PathBuf};
+
+/// Every process of this machine, as its folder in /proc.
+pub fn processes() -> impl Iterator<Item = PathBuf> {
+    let all = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    all.filter(|e| e.file_name().to_str().is_some_and(|n| n.parse::<u32>().is_ok())).map(|e| e.path())
+}
+
+/// Every descriptor of `process` that is a window, as its path under /proc.
+pub fn windows_of(process: &Path) -> Vec<PathBuf> {
+    let fds = std::fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(Result::ok);
+    let is_window =
+        |fd: &PathBuf| std::fs::read_link(fd).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:hamr:"));
+    fds.map(|e| e.path()).filter(is_window).collect()
+}
+
+/// Gone, or dead and waiting for whoever inherited it.
+pub fn has_ended(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => true,
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])),
+    }
+}
+
+/// The processes that `parent` started and that have not ended.
+pub fn children(parent: u32) -> Vec<u32> {
+    let id = |process: &PathBuf| process.file_name()?.to_str()?.parse().ok();
+    let is_child = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.nth(1) == Some(&parent.to_string())
+    };
+    processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
+}

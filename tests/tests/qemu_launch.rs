@@ -1,0 +1,325 @@
+//! Starting QEMU, and how that fails: the program, the image, the host. What a device does once it serves is in the
+//! conformance suite (`qemu_riscv64.rs` and so on).
+
+use hamr::qemu::{Machine, QemuLauncher};
+use hamr::{CallError, Error, Image, Node, Options, Runtime};
+use hamr_tests::conformance::{Gate, options, until};
+use hamr_tests::devices::{image, open, runtime};
+use hamr_tests::processes::{children, has_ended, windows_of};
+use hamr_tests_kernels::{echo, wait_at};
+use std::io::BufRead;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const DEVICE: &str = "qemu:riscv64";
+const SOON: Duration = Duration::from_secs(1);
+
+fn image_for(spec: &str) -> PathBuf {
+    let target = runtime().target(spec).expect("a known device").expect("it takes an image");
+    image(spec).resolve(&target).expect("the image").path
+}
+
+/// The QEMU processes of this one.
+fn machines() -> Vec<u32> {
+    let is_qemu =
+        |pid: &u32| std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with(b"qemu-system"));
+    children(std::process::id()).into_iter().filter(is_qemu).collect()
+}
+
+fn the_machine() -> u32 {
+    let machines = machines();
+    assert_eq!(machines.len(), 1, "{machines:?}");
+    machines[0]
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("not zero");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is our child");
+}
+
+const ATTEMPT: &str = "HAMR_TEST_IMAGE_TO_TRY";
+
+/// Opens a device in a process of its own, because tests may not change their own PATH.
+#[test]
+#[ignore = "a helper process of other tests"]
+fn attempt() {
+    let Some(image) = std::env::var_os(ATTEMPT) else { return };
+    let options = Options { start_deadline: Duration::from_secs(2), ..options() };
+    let runtime = Runtime::new().expect("a runtime");
+    match runtime.open_with(DEVICE, Image::file(image).expect("an image"), options) {
+        Ok(node) => println!("\nsaid: {:?}", node.info()),
+        Err(e) => println!("\nsaid: {e}"),
+    }
+    // A zombie would be one here.
+    println!("left: {:?}", children(std::process::id()));
+}
+
+/// What opening the device says when PATH is `path`.
+fn said_with(path: &Path) -> String {
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "attempt", "--ignored", "--nocapture"])
+        .env(ATTEMPT, image_for(DEVICE))
+        .env("PATH", path)
+        .stderr(Stdio::null())
+        .output()
+        .expect("starts this test again");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = |start: &str| text.lines().find_map(|l| l.strip_prefix(start)).map(str::to_owned);
+    assert_eq!(line("left: ").as_deref(), Some("[]"), "{text}");
+    line("said: ").unwrap_or_else(|| panic!("the helper failed: {text}"))
+}
+
+/// A folder with a program that takes QEMU's place.
+fn with_fake(script: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("qemu-system-riscv64");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("writes a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("makes it executable");
+    dir
+}
+
+fn contains_all(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` in: {text}");
+    }
+}
+
+#[test]
+fn an_absent_program_is_named_with_its_package() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let said = said_with(dir.path());
+    contains_all(&said, &[DEVICE, "`qemu-system-riscv64`", "found none", "apt-get install qemu-system-misc"]);
+}
+
+#[test]
+fn an_old_program_is_refused_with_both_versions() {
+    let dir = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
+    contains_all(&said_with(dir.path()), &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2"]);
+    let dir = with_fake("echo 'a toaster'");
+    contains_all(&said_with(dir.path()), &["QEMU emulator version", "`a toaster`"]);
+}
+
+#[test]
+fn a_machine_that_ends_at_once_is_reported_with_its_end() {
+    let dir = with_fake(
+        "[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\n\
+         echo hello from the image\necho first >&2\necho 'no such machine' >&2\nexit 3",
+    );
+    let said = said_with(dir.path());
+    contains_all(&said, &[DEVICE, "while starting", "exit status: 3", "`no such machine`", "`hello from the image`"]);
+}
+
+#[test]
+fn a_machine_that_says_nothing_is_given_up_and_ended() {
+    let dir = with_fake("[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\nexec /bin/sleep 60");
+    contains_all(&said_with(dir.path()), &[DEVICE, "did not answer within 2s while starting"]);
+}
+
+#[test]
+fn qemu_finds_the_row_wrong() {
+    let mut runtime = Runtime::new().expect("a runtime");
+    let none = Machine { name: "none", machine: "no-such-machine", ..Machine::RISCV64 };
+    runtime.register("none", QemuLauncher::machine(none));
+    match runtime.open("none", image(DEVICE)) {
+        Err(Error::Lost { device, stage: "starting", why }) => {
+            assert_eq!(device, "none");
+            contains_all(&why, &["exit status: 1", "QEMU said `", "-machine help"]);
+        }
+        other => panic!("expected a machine lost while starting, got {other:?}"),
+    }
+    let accelerated = Machine { args: &["-bios", "none", "-accel", "kvm"], ..Machine::RISCV64 };
+    runtime.register("accelerated", QemuLauncher::machine(accelerated));
+    match runtime.open("accelerated", image(DEVICE)) {
+        Err(Error::Launch { why, .. }) => contains_all(&why, &["riscv64", "`-accel`", "thread=multi"]),
+        other => panic!("expected a refused row, got {other:?}"),
+    }
+    assert!(machines().is_empty());
+}
+
+/// A copy of the image with some bytes changed.
+fn altered(dir: &Path, spec: &str, alter: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
+    let mut bytes = std::fs::read(image_for(spec)).expect("the image");
+    alter(&mut bytes);
+    let path = dir.join("altered");
+    std::fs::write(&path, bytes).expect("writes a copy");
+    path
+}
+
+fn refused(spec: &str, path: &Path, parts: &[&str]) {
+    match Image::file(path).and_then(|image| runtime().open_with(spec, image, options())) {
+        Err(e @ Error::BadImage { .. }) => {
+            contains_all(&e.to_string(), parts);
+            contains_all(&e.to_string(), &[path.to_str().expect("UTF-8"), "expected", "got"]);
+        }
+        other => panic!("expected a bad image, got {other:?}"),
+    }
+}
+
+#[test]
+fn images_for_something_else_are_refused() {
+    refused("qemu:x86_64", &image_for(DEVICE), &["for x86_64", "for riscv64", "hamr image"]);
+    refused(DEVICE, &image_for("shm"), &["a bare-metal image", "a hosted one", "riscv64gc-unknown-none-elf"]);
+    refused("shm", &image_for(DEVICE), &["a hosted image", "a bare-metal one"]);
+}
+
+#[test]
+fn damaged_images_are_refused() {
+    use object::{Object, ObjectSection};
+    let dir = tempfile::tempdir().expect("a folder");
+    let damaged = |alter: &dyn Fn(&mut Vec<u8>)| altered(dir.path(), DEVICE, alter);
+    for len in [20, 1000, 20_000] {
+        let path = damaged(&|bytes| bytes.truncate(len));
+        refused(DEVICE, &path, &["a whole ELF file", &format!("{len} bytes"), "cut short"]);
+    }
+    let path = damaged(&|bytes| bytes.truncate(bytes.len() - 1));
+    refused(DEVICE, &path, &["cut short"]);
+    // EI_DATA.
+    refused(DEVICE, &damaged(&|bytes| bytes[5] = 2), &["little-endian", "big-endian"]);
+    // p_filesz of a segment that is loaded: its tables are whole, its contents are not.
+    let path = damaged(&|bytes| {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let headers = (0..word(56) as u16).map(|n| word(32) as usize + 56 * usize::from(n));
+        let load = headers.into_iter().find(|&at| word(at) as u32 == 1).expect("a segment that is loaded");
+        bytes[load + 32..load + 40].copy_from_slice(&(1u64 << 30).to_le_bytes());
+    });
+    refused(DEVICE, &path, &["an ELF file of at least 10737", "cut short"]);
+    // abi_min and abi_max.
+    let path = damaged(&|bytes| {
+        let elf = object::File::parse(&**bytes).expect("an ELF file");
+        let note = elf.section_by_name(".note.hamr").and_then(|s| s.file_range()).expect("a note").0 as usize;
+        bytes[note + 20..note + 28].fill(0x09);
+    });
+    refused(DEVICE, &path, &["ABI", "rebuild"]);
+}
+
+#[test]
+fn a_wrong_machine_is_answered_with_those_there_are() {
+    for spec in ["qemu", "qemu:", "qemu:sparc"] {
+        let error = runtime().open(spec, Image::find("hamr-demo").expect("a name")).expect_err("no such machine");
+        contains_all(&error.to_string(), &["`qemu", "qemu:x86_64, qemu:aarch64, qemu:riscv64"]);
+    }
+}
+
+fn works(node: &Node) {
+    for n in 0..50u64 {
+        assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
+    }
+}
+
+#[test]
+fn a_killed_machine_is_named_and_started_anew() {
+    let node = open(DEVICE, options());
+    assert_eq!((node.info().link.as_str(), node.info().isa, node.info().pid), ("qemu", "riscv64", 0));
+    assert!(node.info().start > Duration::ZERO);
+    works(&node);
+    let (gate, first) = (Gate::new(&node), the_machine());
+    let (outcome, took) = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| (node.sync(wait_at::with(gate.ptr(), 1)), Instant::now()));
+        gate.wait_for(1);
+        let begin = Instant::now();
+        kill(first);
+        let (outcome, end) = caller.join().expect("returns");
+        (outcome, end - begin)
+    });
+    assert!(took < SOON, "{took:?}");
+    match outcome {
+        Err(e @ CallError::DeviceLost(..)) => contains_all(&e.to_string(), &[DEVICE, "wait_at", "signal: 9"]),
+        other => panic!("expected a lost device, got {other:?}"),
+    }
+    node.restart().expect("starts again");
+    assert_eq!(node.info().epoch, 2);
+    works(&node);
+    let second = the_machine();
+    assert!(second != first);
+    drop(gate);
+    drop(node);
+    assert!(has_ended(second) && machines().is_empty());
+}
+
+#[test]
+fn the_thread_that_opened_a_device_may_end() {
+    let node = std::thread::spawn(|| open(DEVICE, options())).join().expect("opens");
+    // The kernel kills a machine with the thread that forked it; that one must be another.
+    works(&node);
+    node.restart().expect("starts again");
+    works(&node);
+    let node = std::thread::spawn(move || {
+        node.restart().expect("starts again");
+        node
+    });
+    let node = node.join().expect("restarts");
+    works(&node);
+    assert!(node.is_alive());
+}
+
+#[test]
+fn several_at_once() {
+    let nodes: Vec<Node> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| open(DEVICE, options()))).collect();
+        threads.into_iter().map(|t| t.join().expect("opens")).collect()
+    });
+    assert_eq!(machines().len(), 3);
+    nodes.iter().for_each(works);
+    drop(nodes);
+    assert!(machines().is_empty());
+}
+
+#[test]
+fn its_processor_can_be_pinned() {
+    let cpus = rustix::thread::sched_getaffinity(None).expect("this thread's processors");
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| cpus.is_set(cpu)).expect("one at least");
+    let node = open(DEVICE, Options { cpu: Some(last), ..options() });
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", the_machine())).expect("its threads").flatten();
+    let vcpu = tasks.map(|t| t.path()).find(|t| std::fs::read(t.join("comm")).is_ok_and(|n| n.starts_with(b"CPU 0/")));
+    let status = std::fs::read_to_string(vcpu.expect("a processor").join("status")).expect("its status");
+    let allowed = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).map(str::trim);
+    assert_eq!(allowed, Some(last.to_string().as_str()));
+    works(&node);
+    let error = runtime()
+        .open_with(DEVICE, image(DEVICE), Options { cpu: Some(1000), ..options() })
+        .expect_err("no such processor");
+    contains_all(&error.to_string(), &[DEVICE, "processor 1000"]);
+}
+
+const HELPER: &str = "HAMR_TEST_HOST_TO_BE_KILLED";
+
+/// The host that [`a_killed_host_leaves_no_machine`] kills.
+#[test]
+#[ignore = "a helper process of another test"]
+fn host_to_be_killed() {
+    if std::env::var_os(HELPER).is_none() {
+        return;
+    }
+    let node = open(DEVICE, options());
+    let gate = Gate::new(&node);
+    let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+    gate.wait_for(1);
+    println!("\nmachine {}", the_machine());
+    // Until it is killed; should nobody do it, the test runner would wait for this one.
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_killed_host_leaves_no_machine() {
+    let mut host = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "host_to_be_killed", "--ignored", "--nocapture"])
+        .env(HELPER, "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts this test again");
+    let lines = std::io::BufReader::new(host.stdout.take().expect("piped")).lines();
+    let machine = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("machine ").and_then(|pid| pid.parse().ok()));
+    let machine: u32 = machine.expect("the helper says its machine's process");
+    assert!(!has_ended(machine));
+    let window = windows_of(Path::new(&format!("/proc/{machine}"))).pop().expect("the machine holds it");
+    host.kill().expect("our child");
+    let begin = Instant::now();
+    host.wait().expect("our child");
+    // The device is inside a handler that would wait for ever.
+    until("the machine has ended", || has_ended(machine));
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    assert!(!window.exists());
+}

@@ -1,0 +1,39 @@
+//! The conformance suite on a board that neither runtime nor host library knows: the image of `tests/microvm`, in a machine that
+//! is a row of this file. `docs/porting.md` tells how such a board is made.
+
+use hamr::qemu::{Machine, QemuLauncher};
+use hamr::{Image, Node, Options, Runtime};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+const IMAGE: &str = "hamr-microvm";
+
+/// Half of the usual memory: the image's own `memory.x` asks for no more.
+const MICROVM: Machine = Machine { name: "microvm", machine: "microvm,pcie=on", memory: 32, ..Machine::X86_64 };
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut runtime = Runtime::new().expect("a runtime");
+    runtime.register(MICROVM.name, QemuLauncher::machine(MICROVM));
+    runtime
+});
+
+/// Found once: each search asks cargo whether it is fresh.
+static FILE: LazyLock<Image> = LazyLock::new(|| {
+    let target = RUNTIME.target(MICROVM.name).expect("a known device").expect("it takes an image");
+    let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
+    Image::file(file.path).expect("an image")
+});
+
+fn open(options: Options) -> Node {
+    let options = Options { start_deadline: Duration::from_secs(60), ..options };
+    RUNTIME.open_with(MICROVM.name, FILE.clone(), options).expect("a device")
+}
+
+hamr_tests::conformance!(open);
+
+#[test]
+fn it_says_which_board_it_is() {
+    let node = open(hamr_tests::conformance::options());
+    let info = node.info();
+    assert_eq!((info.board.as_str(), info.isa, info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));
+}

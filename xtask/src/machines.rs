@@ -1,0 +1,82 @@
+//! The machines that bare-metal images run on here: what builds for them, and which QEMU they need.
+//!
+//! The names repeat the table of `hamr-qemu`, which a test below compares. Using it directly would make everything that this
+//! program checks wait for what it depends on.
+
+use crate::child;
+use crate::test::Outcome;
+use crate::toolchain::{self, Compiler};
+
+/// The oldest QEMU that knows every argument it is started with.
+pub(crate) const MINIMUM: (u32, u32) = (7, 0);
+
+/// One instruction set.
+pub(crate) struct Machine {
+    /// What devices call it: `qemu:NAME`.
+    pub(crate) name: &'static str,
+    /// What its images are compiled for.
+    pub(crate) triple: &'static str,
+    /// QEMU's program for it.
+    pub(crate) program: &'static str,
+    /// The Debian package that has the program.
+    pub(crate) package: &'static str,
+}
+
+/// Every machine that tests use.
+pub(crate) const MACHINES: [Machine; 3] = [
+    Machine { name: "x86_64", triple: toolchain::X86_64, program: "qemu-system-x86_64", package: "qemu-system-x86" },
+    Machine {
+        name: "aarch64",
+        triple: "aarch64-unknown-none",
+        program: "qemu-system-aarch64",
+        package: "qemu-system-arm",
+    },
+    Machine {
+        name: "riscv64",
+        triple: "riscv64gc-unknown-none-elf",
+        program: "qemu-system-riscv64",
+        package: "qemu-system-misc",
+    },
+];
+
+impl Machine {
+    /// The device that is this machine.
+    pub(crate) fn device(&self) -> String {
+        format!("qemu:{}", self.name)
+    }
+
+    /// Whether its QEMU is installed and new enough.
+    pub(crate) fn has_qemu(&self) -> bool {
+        child::version(self.program).is_some_and(|found| found >= MINIMUM)
+    }
+
+    /// Whether its images can be compiled; the outcome of what needs one, if not.
+    pub(crate) fn can_build(&self) -> Result<(), Outcome> {
+        match Compiler::of(self.triple) {
+            Some(_) => Ok(()),
+            None => Err(Outcome::missing(self.triple, &toolchain::install(self.triple))),
+        }
+    }
+
+    /// Whether its images can be compiled and run.
+    pub(crate) fn can_run(&self) -> Result<(), Outcome> {
+        self.can_build()?;
+        match self.has_qemu() {
+            true => Ok(()),
+            false => Err(Outcome::missing(self.program, &format!("apt-get install {}", self.package))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_the_one_that_starts_qemu() {
+        let ours = MACHINES.map(|machine| [machine.name, machine.triple, machine.program, machine.package]);
+        let theirs = hamr_qemu::Machine::ALL.map(|row| [row.name, row.triple, row.program, row.package]);
+        assert_eq!(ours, theirs);
+        assert_eq!(MINIMUM, (hamr_qemu::MINIMUM.major, hamr_qemu::MINIMUM.minor));
+    }
+}

@@ -1,0 +1,113 @@
+//! Step `tests`: runs nextest, and says in one line where it failed. A device's tests are a binary per machine, so the
+//! binary's name tells which machine is broken.
+
+use super::Outcome;
+use crate::machines::MACHINES;
+use crate::{child, in_ci};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// All tests with their build.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// Binaries whose tests start QEMU.
+const WITH_QEMU: &str = "/qemu|microvm|mixed/";
+
+/// Runs every test of the workspace.
+pub(crate) fn step() -> Outcome {
+    if !child::is_installed("cargo-nextest") {
+        return Outcome::missing("cargo-nextest", "cargo install cargo-nextest --locked");
+    }
+    let mut command = child::cargo();
+    command.args(["nextest", "run", "--workspace", "--color", "never"]);
+    // All or none: which machine a test starts is known to the test only. In CI they run, and say what they miss.
+    let missing = MACHINES.iter().find_map(|machine| machine.can_run().err());
+    if missing.is_some() && !in_ci() {
+        command.args(["-E", &format!("not binary({WITH_QEMU})")]);
+    }
+    let (result, lines) = child::run_keeping(&mut command, LIMIT, |line| is_summary(line) || failed_in(line).is_some());
+    let summary = lines.iter().rfind(|line| is_summary(line)).map(|line| line.trim().to_owned());
+    match result {
+        Ok(()) => missing.unwrap_or_else(|| Outcome::Passed(summary.unwrap_or_default())),
+        Err(error) => Outcome::Failed(blame(&lines).or(summary).unwrap_or_else(|| error.to_string())),
+    }
+}
+
+/// How many tests failed, and how many of each binary; `None` when no test did.
+fn blame(lines: &[String]) -> Option<String> {
+    // The runner repeats all failures after its summary. What stands before may be a test's own output, which counts only
+    // when the runner was ended before it had a summary.
+    let start = lines.iter().rposition(|line| is_summary(line)).map_or(0, |at| at + 1);
+    let mut binaries = BTreeMap::<&str, usize>::new();
+    for binary in lines.iter().skip(start).filter_map(|line| failed_in(line)) {
+        *binaries.entry(binary).or_default() += 1;
+    }
+    let total: usize = binaries.values().sum();
+    let binaries: Vec<String> = binaries.iter().map(|(binary, count)| format!("{binary} ({count})")).collect();
+    (total > 0).then(|| format!("{total} failed: {}", binaries.join(", ")))
+}
+
+fn is_summary(line: &str) -> bool {
+    line.trim_start().starts_with("Summary [")
+}
+
+/// The binary, without its package, of a line that says that a test failed: `FAIL [   0.1s] (2/8) hamr-tests::shm name`.
+fn failed_in(line: &str) -> Option<&str> {
+    let (status, rest) = line.trim_start().split_once(" [")?;
+    let is_failure = status.contains("FAIL") || status == "TIMEOUT" || status == "ABORT" || status.starts_with("SIG");
+    let (_, rest) = rest.split_once("] ").filter(|_| is_failure)?;
+    let rest = match rest.strip_prefix('(') {
+        Some(counted) => counted.split_once(") ")?.1,
+        None => rest,
+    };
+    let (binary, _test) = rest.split_once(' ')?;
+    Some(binary.rsplit("::").next().unwrap_or(binary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What nextest 0.9.143 prints, and what older ones print without the counter.
+    const RUN: &str = "
+        PASS [   0.004s] (1/9) hamr-comm ok
+        FAIL [   0.004s] (2/9) hamr-tests::qemu_aarch64 exits
+      FAIL [ 0.1s] hamr-tests::fake written by the test
+   LEAK-FAIL [   0.511s] ( 3/9) hamr-tests::qemu_aarch64 leaky
+        SLOW [>  1.000s] (───) hamr-tests::shm slow
+ TERMINATING [>  2.000s] (───) hamr-tests::shm slow
+     Summary [   2.525s] 9 tests run: 3 passed, 5 failed (1 due to being leaky), 1 timed out, 0 skipped
+        FAIL [   0.004s] (2/9) hamr-tests::qemu_aarch64 exits
+   LEAK-FAIL [   0.511s] ( 3/9) hamr-tests::qemu_aarch64 leaky
+ FAIL + LEAK [   0.578s] (5/9) hamr-cli::bin/hamr leaky_bad
+     SIGABRT [   0.005s] (6/9) hamr-tests::qemu_aarch64 values::aborts
+        FAIL [   0.083s] hamr-comm values::inline
+     TIMEOUT [   2.004s] (8/9) hamr-tests::shm slow
+error: test run failed";
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_binaries_of_failed_tests_are_counted() {
+        let note = blame(&lines(RUN));
+        assert_eq!(note.as_deref(), Some("6 failed: bin/hamr (1), hamr-comm (1), qemu_aarch64 (3), shm (1)"));
+    }
+
+    #[test]
+    fn a_run_without_a_summary_is_read_from_its_start() {
+        let (before, _) = RUN.split_once("     Summary").expect("it has one");
+        assert_eq!(blame(&lines(before)).as_deref(), Some("3 failed: fake (1), qemu_aarch64 (2)"));
+    }
+
+    #[test]
+    fn what_is_no_failure_of_a_test_blames_nobody() {
+        assert_eq!(blame(&lines("error: could not compile\n PASS [ 1s] (1/1) a b\n Summary [ 1s] 1 test run")), None);
+        for line in
+            ["FAIL", "FAIL [", "FAIL [ 1s] ", "FAIL [ 1s] (1/", "FAIL [ 1s] binary", " SLOW [> 1s] (-) a b", "["]
+        {
+            assert_eq!(failed_in(line), None, "{line}");
+        }
+    }
+}
