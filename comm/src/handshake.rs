@@ -291,6 +291,20 @@ pub enum OfferError {
     Window(u64, u64),
 }
 
+impl core::fmt::Display for OfferError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Plan(why) => write!(f, "the layout is not one the protocol allows ({why:?})"),
+            Self::Window(need, there) => write!(
+                f,
+                "expected a window of at least {need} bytes, got {there}; ask for less heap or fewer streams, or give the device \
+                 more memory"
+            ),
+        }
+    }
+}
+impl core::error::Error for OfferError {}
+
 /// What the device answered so far.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {

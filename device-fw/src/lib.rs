@@ -10,7 +10,7 @@
 //! ```
 //!
 //! People with a main loop of their own (an RTOS, an executor) make a [`Device`] over their [`Board`] and call
-//! [`Device::poll`]. Who may depend on it: images. It depends on `hamr-comm`.
+//! [`Device::poll`]; they leave the feature `image` off (`docs/porting.md`). Who may depend on it: images. It depends on `hamr-comm`.
 #![no_std]
 
 #[cfg(not(any(target_os = "none", hamr_bare)))]
@@ -22,6 +22,7 @@ extern crate std;
 ))]
 pub mod arch;
 #[cfg(all(
+    feature = "image",
     any(target_os = "none", hamr_bare),
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]

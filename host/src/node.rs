@@ -534,7 +534,8 @@ fn shake_hands(
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),
     };
-    let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("{e:?}")))?;
+    let (handshake, layout) =
+        HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;
     let mut told = None;
     let begin = Instant::now();
     loop {

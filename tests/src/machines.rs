@@ -13,7 +13,7 @@ use hamr::{LaunchRequest, Launcher, Options};
 use hamr_comm::Handler;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
-use hamr_comm::abi::preamble::{HostState, MAGIC, PREAMBLE_BYTES, feature, word};
+use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature, word};
 use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
@@ -21,6 +21,7 @@ use hamr_comm::am::Requester;
 use hamr_comm::handshake::{Answer, HostHandshake, Offer};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
+use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
 /// One test per case, on one machine with the image of `tests/image`.
@@ -31,7 +32,7 @@ macro_rules! machine {
             use super::*;
             $crate::__machine! { $machine;
                 its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
-                garbage_in_every_line, faults_are_contained
+                garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused
             }
         }
     };
@@ -71,6 +72,10 @@ pub fn its_table_is_in_the_file(machine: &Machine) {
         assert_eq!((entry.id, entry.signature), (h.id, h.signature), "{}", h.name);
     }
     assert!(file.handlers_are_read_only().expect("an image"), "nothing may write the table");
+    let hosted = devices::image("shm").resolve(&hamr::Target::hosted()).expect("an image");
+    assert_eq!(file.fingerprint, hosted.fingerprint, "the process and the machine hold the same handlers");
+    let there: Vec<String> = hosted.handlers().expect("the table is in the file").into_iter().map(|h| h.name).collect();
+    assert_eq!(there, names, "in the same order");
 }
 
 /// Peterson's lock between this program and the machine: needs both sides' stores, loads and full fences to mean what they say.
@@ -156,6 +161,29 @@ pub fn garbage_in_every_line(machine: &Machine) {
         assert_eq!(handlers, layout.queues());
     }
     rig.expect_ping(stream);
+}
+
+/// A layout that is larger than the card's memory: the host says so before it writes a word, and a host that lies about it is
+/// refused by the device.
+pub fn a_window_too_small_is_refused(machine: &Machine) {
+    let rig = Rig::start(machine);
+    let mut offer = rig.offer;
+    offer.plan.heap = 1 << 20;
+    let (_, layout) = HostHandshake::offer(rig.window(), &offer, Epoch(5)).expect("long enough");
+    rig.say(0, 0);
+    // The preamble's window_len, a whole card longer.
+    let claimed = layout.window_len().next_power_of_two() * 2;
+    rig.window().write(offset_of!(Preamble, window_len) as u64, &claimed).expect("in the preamble");
+    rig.say(word::EPOCH, 6);
+    rig.say(0, MAGIC);
+    let refused = rig.wait(|| {
+        let state = rig.window().word(word::DEVICE_STATE).expect("in the preamble").observe();
+        (state == DeviceState::REFUSED.0).then(|| rig.window().word(word::REFUSAL).expect("in the preamble").load())
+    });
+    assert_eq!(refused, Some(Refusal::WINDOW_LEN.0));
+    let options = Options { heap: 64 << 20, ..Options::default() };
+    let error = devices::runtime().attach("small", rig.link, options).expect_err("too small").to_string();
+    assert!(error.contains("small") && error.contains("window") && error.contains("bytes"), "{error}");
 }
 
 /// Bits of the key in a request's header.

@@ -5,6 +5,8 @@
 //! - `traps`: what ends a handler that did what it must not;
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
+//!
+//! Without the feature `image` only the last is there: a program that has a start of its own has the others too.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -20,9 +22,13 @@ use riscv64 as isa;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as isa;
 
+#[cfg(feature = "image")]
 mod naps;
 
 pub use isa::barriers::Device;
+#[cfg(feature = "image")]
 pub(crate) use isa::stack::{abandon, run};
+#[cfg(feature = "image")]
 pub use isa::timer::Timer;
+#[cfg(feature = "image")]
 pub use naps::Naps;

@@ -11,22 +11,22 @@ pub use register::Register;
 
 #[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 pub mod pc;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 mod q35;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 pub use q35::Q35 as Default;
 
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
 mod virt_aarch64;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
 pub use virt_aarch64::VirtAarch64 as Default;
 
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
 mod virt_riscv64;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
 pub use virt_riscv64::VirtRiscv64 as Default;
 
-/// What the serve loop asks of whatever it runs on. The hosted process is one, every [`crate::bare::BareBoard`] is another; people
+/// What the serve loop asks of whatever it runs on. The hosted process is one, every `bare::BareBoard` is another; people
 /// with a main loop of their own write theirs.
 pub trait Board {
     /// What keeps the window mapped; `()` where nothing unmaps it.
