@@ -4,8 +4,8 @@
 // UNSAFETY: linker symbols have no other way in.
 
 unsafe extern "C" {
-    static __hamr_image_start: [u8; 0];
-    static __hamr_image_end: [u8; 0];
+    static __hamr_ram_start: [u8; 0];
+    static __hamr_ram_end: [u8; 0];
     static __hamr_build_id_start: [u8; 0];
     static __hamr_serve_stack_top: [u8; 0];
 }
@@ -13,9 +13,9 @@ unsafe extern "C" {
 /// ELF note header and the owner "GNU".
 const NOTE_HEADER: usize = 16;
 
-/// Bytes of RAM that the image takes, stacks included.
+/// Bytes of the board's RAM, as its `memory.x` says.
 pub fn ram() -> u64 {
-    let (start, end) = (&raw const __hamr_image_start, &raw const __hamr_image_end);
+    let (start, end) = (&raw const __hamr_ram_start, &raw const __hamr_ram_end);
     (end.addr() - start.addr()) as u64
 }
 
