@@ -6,6 +6,7 @@ use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
+use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 
@@ -131,9 +132,9 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Ends the abandoned call with a fault. Call it before serving again.
-    pub fn fail_current(&mut self, status: Status, text: &str) {
+    pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
-            poller.fail_current(status, text);
+            poller.fail_current(status, text, trace);
         }
     }
 }

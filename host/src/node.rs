@@ -4,6 +4,7 @@ use crate::keys::{Differences, Keys, compare, read_table};
 use crate::memory::Memory;
 use crate::runtime::plan_of;
 use crate::stream::Core;
+use crate::symbols::Symbols;
 use crate::{
     Buffer, CallError, CallOptions, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending, SharedStream,
 };
@@ -61,10 +62,17 @@ pub struct Inner {
 }
 
 /// What a device said of itself in one life, and how long it took to say it.
-#[derive(Clone, Copy)]
 struct Facts {
     said: DeviceFacts,
     start: Duration,
+    symbols: Arc<Symbols>,
+}
+
+impl Facts {
+    fn new(said: DeviceFacts, start: Duration, image: Option<&ImageFile>) -> Self {
+        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), said.build_id));
+        Self { said, start, symbols }
+    }
 }
 
 /// Who has a queue pair.
@@ -126,7 +134,7 @@ impl Node {
         let epoch = Epoch::FIRST;
         let layout = plan_of(&options)?;
         let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
-        let facts = Facts { said, start: begin.elapsed() };
+        let facts = Facts::new(said, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
         let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
@@ -163,7 +171,10 @@ impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
         let Inner { name, id, link, layout, image, .. } = &*self.inner;
-        let Facts { said: facts, start } = *self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (facts, start) = {
+            let facts = self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
+            (facts.said, facts.start)
+        };
         let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
         DeviceInfo {
             name: name.clone(),
@@ -350,7 +361,7 @@ impl Node {
                 why: "it came back with other handlers; open it anew".into(),
             });
         }
-        let facts = Facts { said, start: begin.elapsed() };
+        let facts = Facts::new(said, begin.elapsed(), inner.image.as_ref());
         *inner.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         inner.show_open_queues(&inner.lock_queues());
         inner.life.store(epoch.0, Ordering::Release);
@@ -383,6 +394,11 @@ impl std::fmt::Debug for Node {
 impl Inner {
     pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
         Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
+    }
+
+    /// The names in the image that runs.
+    pub(crate) fn symbols(&self) -> Arc<Symbols> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
     }
 
     /// Was the [`Node`] dropped?

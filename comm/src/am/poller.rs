@@ -5,6 +5,7 @@
 
 use super::{Found, Responder, SlotLine, long};
 use crate::context::Context;
+use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
 use crate::handler::Entry;
 use crate::migrate::MAX_MESSAGE;
@@ -284,10 +285,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
-    pub fn fail_current(&mut self, status: Status, text: &str) {
+    pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         let Some((queue, found)) = self.engine.current.parts() else { return };
         let Some(port) = self.ports.get_mut(queue) else { return };
-        let reply = self.engine.frame.fault_text(status, text);
+        let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
     }
 }

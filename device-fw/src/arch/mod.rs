@@ -23,6 +23,6 @@ use x86_64 as isa;
 mod naps;
 
 pub use isa::barriers::Device;
-pub(crate) use isa::stack::{abandon, run};
+pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abandon, frame_pointer, run};
 pub use isa::timer::Timer;
 pub use naps::Naps;

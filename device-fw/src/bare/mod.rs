@@ -11,6 +11,7 @@ mod board;
 mod console;
 pub(crate) mod fault;
 mod memory;
+mod walk;
 
 pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
@@ -65,7 +66,7 @@ pub fn main<B: BareBoard>() -> ! {
             console::line(format_args!("hamr image: {}", what.text()));
             B::exit(BROKEN);
         }
-        device.fail_current(what.status(), what.text());
+        device.fail_current(what.status(), what.text(), what.trace());
     }
 }
 

@@ -7,6 +7,7 @@
 mod control;
 mod map;
 mod panics;
+mod trace;
 
 use crate::{Board, Device};
 use control::Control;
@@ -91,12 +92,12 @@ fn serve(device: &mut Device<'static, Process>) -> i32 {
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
         let Err(_) = outcome;
-        let text = panics::take();
+        let (text, trace) = panics::take();
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and dying is the honest report.
             eprintln!("hamr image: {text}");
             return 101;
         }
-        device.fail_current(Status::PANIC, &text);
+        device.fail_current(Status::PANIC, &text, &trace);
     }
 }

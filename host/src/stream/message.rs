@@ -268,9 +268,8 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     let mut from = Decoder::new(bytes);
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {
-        let numbers = Migratable::decode(&mut from).unwrap_or_default();
-        let text = String::from_utf8_lossy(from.rest()).into_owned();
-        return Err(CallError::Fault(Box::new(FaultReport { site: *site(), status, numbers, text })));
+        let report = FaultReport::read(*site(), status, bytes, inner.symbols());
+        return Err(CallError::Fault(Box::new(report)));
     }
     match status {
         Status::OK => match Migratable::decode(&mut from) {

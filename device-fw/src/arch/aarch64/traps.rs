@@ -92,7 +92,8 @@ extern "C" fn trap(registers: &Registers, kind: u32) -> ! {
     // Others leave the register as it was.
     let has_address = kind == SYNCHRONOUS && matches!(class, 0x20..=0x22 | 0x24 | 0x25 | 0x34 | 0x35);
     let address = if has_address { address } else { 0 };
-    fault::trapped(Trap { name, cause, pc, address, stack: registers.stack })
+    let &Registers { x: [.., frame, link], stack } = registers;
+    fault::trapped(Trap { name, cause, pc, address, stack, frame, link: Some(link) })
 }
 
 /// Names of the exception classes that ESR_EL1.EC can have here.

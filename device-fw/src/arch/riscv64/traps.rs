@@ -71,8 +71,9 @@ extern "C" fn trap(registers: &Registers) -> ! {
         asm!("csrr {}, mcause", "csrr {}, mepc", "csrr {}, mtval",
             out(reg) cause, out(reg) pc, out(reg) address, options(nomem, nostack, preserves_flags))
     };
-    let [_, stack, ..] = registers.x;
-    fault::trapped(Trap { name: name(cause), cause: cause as u32, pc, address, stack })
+    let [link, stack, _, _, _, _, _, frame, ..] = registers.x;
+    let name = name(cause);
+    fault::trapped(Trap { name, cause: cause as u32, pc, address, stack, frame, link: Some(link) })
 }
 
 /// Names of the privileged specification, table "machine cause register values".
