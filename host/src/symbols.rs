@@ -54,10 +54,10 @@ pub struct Backtrace {
 }
 
 impl Backtrace {
-    /// The innermost place that has a file and a line.
+    /// The innermost file and line, but for those of Rust's own library: its functions do what they were told.
     pub fn place(&self) -> Option<(&str, u32)> {
-        let mut lines = self.frames.iter().flat_map(|frame| &frame.lines);
-        lines.find_map(|line| line.place.as_ref()).map(|(file, line)| (&**file, *line))
+        let places = self.frames.iter().flat_map(|frame| &frame.lines).filter_map(|line| line.place.as_ref());
+        places.map(|(file, line)| (&**file, *line)).find(|(file, _)| !file.starts_with("/rustc/"))
     }
 
     /// Is one of the functions called so? `name` may be a path or the end of one.
@@ -89,12 +89,17 @@ impl fmt::Display for Backtrace {
 }
 
 /// The names in one image, read when somebody looks at a fault.
-#[derive(Debug)]
 pub(crate) struct Symbols {
     file: Option<PathBuf>,
     /// Build id of the image that runs.
     running: [u8; 20],
     known: Mutex<BTreeMap<u64, Lines>>,
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Symbols({})", self.path().display())
+    }
 }
 
 impl Symbols {

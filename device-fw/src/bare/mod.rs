@@ -16,8 +16,9 @@ mod walk;
 pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 
-use crate::{Device, arch};
+use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
+use hamr_comm::fault::Trace;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 
@@ -38,7 +39,7 @@ pub(crate) extern "C" fn entry() -> ! {
 }
 
 /// The image's main: what `image!` calls.
-pub fn main<B: BareBoard>() -> ! {
+pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => board::Running::<B>::new(hardware),
@@ -63,10 +64,21 @@ pub fn main<B: BareBoard>() -> ! {
         let device = unsafe { &mut *device };
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and stopping is the honest report.
-            console::line(format_args!("hamr image: {}", what.text()));
+            let Trace { pc, address, .. } = what.trace();
+            console::line(format_args!("hamr image: {}, pc {pc:#x}, address {address:#x}", what.text()));
+            device.record_crash(what.text(), what.trace());
+            device.announce_crash();
             B::exit(BROKEN);
         }
+        if config.on_fault == OnFault::Reset {
+            // Said before the answer, so that nobody sends another call after it.
+            device.record_crash(what.text(), what.trace());
+            device.announce_crash();
+        }
         device.fail_current(what.status(), what.text(), what.trace());
+        if config.on_fault == OnFault::Reset {
+            device.stop();
+        }
     }
 }
 

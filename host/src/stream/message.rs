@@ -268,6 +268,10 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     let mut from = Decoder::new(bytes);
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {
+        if status.has_trace() {
+            // Perhaps the device did not survive it: then the next call finds out before it is sent.
+            inner.look_at_peer();
+        }
         let report = FaultReport::read(*site(), status, bytes, inner.symbols());
         return Err(CallError::Fault(Box::new(report)));
     }
