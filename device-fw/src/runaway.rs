@@ -3,6 +3,15 @@
 
 use hamr_comm::am::Activity;
 
+/// A call that is over its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Overdue {
+    /// The call's number.
+    pub(crate) serial: u32,
+    /// What it was allowed.
+    pub(crate) limit_us: u64,
+}
+
 /// What the ticks have seen.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -17,9 +26,9 @@ impl Watch {
         Self { longest_us: longest_call_ms as u64 * 1000, seen: None }
     }
 
-    /// One tick, at `now_us`. The number of the running call when it is over its time: counted from the first tick that saw it,
+    /// One tick, at `now_us`. The running call when it is over its time: counted from the first tick that saw it,
     /// so a call has up to a tick more than it may, never less.
-    pub(crate) fn look(&mut self, activity: &Activity, now_us: u64) -> Option<u32> {
+    pub(crate) fn look(&mut self, activity: &Activity, now_us: u64) -> Option<Overdue> {
         let serial = activity.running();
         let (serial, since) = match (serial, self.seen) {
             (None, _) => {
@@ -33,7 +42,7 @@ impl Watch {
             }
         };
         let own = activity.deadline_us().map(u64::from);
-        let limit = own.or(Some(self.longest_us).filter(|us| *us != 0))?;
-        (now_us.saturating_sub(since) >= limit).then_some(serial)
+        let limit_us = own.or(Some(self.longest_us).filter(|us| *us != 0))?;
+        (now_us.saturating_sub(since) >= limit_us).then_some(Overdue { serial, limit_us })
     }
 }

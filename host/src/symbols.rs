@@ -175,7 +175,15 @@ fn look_up(file: &object::File<'_>, addresses: &[u64]) -> Result<Vec<(u64, Lines
     };
     let context = Context::from_dwarf(Dwarf::load(section)?)?;
     let symbols = file.symbol_map();
+    let is_code = |at: u64| {
+        let mut sections = file.sections().filter(|section| section.kind() == object::SectionKind::Text);
+        sections.any(|section| (section.address()..section.address().saturating_add(section.size())).contains(&at))
+    };
     let lines = |at: u64| -> Lines {
+        if !is_code(at) {
+            // Of a library of the system, or made up.
+            return Lines::default();
+        }
         let mut lines = Vec::new();
         if let Ok(mut frames) = context.find_frames(at).skip_all_loads() {
             while let Ok(Some(frame)) = frames.next() {

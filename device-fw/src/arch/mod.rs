@@ -3,6 +3,7 @@
 //! - `boot`: from the first instruction to Rust code;
 //! - `stack`: runs the serve loop on a stack of its own, and abandons it;
 //! - `traps`: what ends a handler that did what it must not;
+//! - `tick`: interrupts that find runaways;
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
 
@@ -24,5 +25,7 @@ mod naps;
 
 pub use isa::barriers::Device;
 pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abandon, frame_pointer, run};
+pub(crate) use isa::tick;
 pub use isa::timer::Timer;
 pub use naps::Naps;
+pub(crate) use naps::SPIN_ROUNDS;

@@ -96,6 +96,19 @@ pub(crate) fn trapped(trap: Trap) -> ! {
     give_up(Fault { status: Status::TRAP, text, trace })
 }
 
+/// The serve loop runs, and no fault is being handled.
+pub(super) fn is_armed() -> bool {
+    STATE.load(Ordering::Acquire) == ARMED
+}
+
+/// The call that was interrupted is over its time.
+pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
+    let mut text = Text::new();
+    let _ = write!(text, "it may take {limit_us} us");
+    let trace = Trace { pc: at.pc, stack: at.stack, frames: walk::frames(at.frame, None), ..Trace::NONE };
+    give_up(Fault { status: Status::RUNAWAY, text, trace })
+}
+
 fn give_up(fault: Fault) -> ! {
     if STATE.swap(HANDLING, Ordering::AcqRel) != ARMED {
         let Trace { pc, address, .. } = fault.trace;

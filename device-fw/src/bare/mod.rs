@@ -11,10 +11,12 @@ mod board;
 mod console;
 pub(crate) mod fault;
 mod memory;
+pub(crate) mod tick;
 mod walk;
 
 pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
+pub use tick::NoAbandon;
 
 use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
@@ -53,13 +55,16 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         console::line(format_args!("hamr image: the board has no window"));
         B::exit(CANNOT_START);
     };
+    tick::limit(config.longest_call_ms);
     let device = &raw mut device;
     loop {
         fault::arm();
+        arch::tick::resume();
         // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns. Abandoned frames own
         // nothing but borrows of the device, which lives in this frame.
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
+        arch::tick::pause();
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
         let device = unsafe { &mut *device };
         if !device.is_running() {

@@ -9,11 +9,12 @@
 
 use super::{Process, trace};
 use crate::Device;
+use crate::runaway::Overdue;
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::Activity;
 
@@ -40,6 +41,8 @@ static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
 static DISPATCHER: AtomicU32 = AtomicU32::new(0);
 /// The number of the call that is over its time.
 static CONDEMNED: AtomicU32 = AtomicU32::new(0);
+/// What it was allowed.
+static LIMIT_US: AtomicU64 = AtomicU64::new(0);
 /// A trap is being handled: another one is the handling's own.
 static HANDLING: AtomicU32 = AtomicU32::new(0);
 
@@ -69,11 +72,12 @@ pub(super) fn watch(activity: Option<&Activity>) {
 }
 
 /// Shows the poller's activity to `look`; ends the call whose number it returns.
-pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<u32>) {
+pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<Overdue>) {
     // SAFETY: null, or in the device, which is in the frame of `main` for good. Should it have moved out of its place just now,
     // its words there are still words.
     let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
-    if let Some(serial) = look(activity) {
+    if let Some(Overdue { serial, limit_us }) = look(activity) {
+        LIMIT_US.store(limit_us, Ordering::Relaxed);
         CONDEMNED.store(serial, Ordering::Release);
         let thread = DISPATCHER.load(Ordering::Acquire);
         // SAFETY: a system call that touches no memory.
@@ -109,7 +113,7 @@ fn end_call(device: &mut Device<'static, Process>, signal: c_int, address: u64) 
     trace.cause = signal as u64;
     let mut text = heapless::String::<64>::new();
     let status = if signal == RUNAWAY {
-        let _ = write!(text, "ended by signal {signal}");
+        let _ = write!(text, "it may take {} us", LIMIT_US.load(Ordering::Relaxed));
         Status::RUNAWAY
     } else {
         let has_address = signal == libc::SIGSEGV || signal == libc::SIGBUS;

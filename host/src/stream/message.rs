@@ -172,10 +172,11 @@ fn fill<H: Handler>(
             .map_err(|why| SubmitError::Buffer { site: site(), why })?;
     }
     let mut flags = 0;
-    if message.queued || options.deadline.is_some() {
+    let limit = options.limit.or(options.deadline);
+    if message.queued || limit.is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
-        let micros = options.deadline.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
+        let micros = limit.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
         message.push([u64::from(micros), 0]);
     }
     if message.queued {

@@ -55,6 +55,12 @@ pub fn loops(_cx: &mut Context) -> u64 {
     0
 }
 
+/// `a * b + c`, in a loop of its own so that interrupts find it with floating point in registers.
+#[offload]
+pub fn fma(_cx: &mut Context, a: f64, b: f64, c: f64) -> f64 {
+    (0..1000).fold(0.0, |_, _| black_box(a) * black_box(b) + black_box(c))
+}
+
 /// Divides as the processor does, without Rust's check: traps, or says what the instruction set says.
 #[offload]
 pub fn divides(_cx: &mut Context, dividend: u64, divisor: u64) -> u64 {

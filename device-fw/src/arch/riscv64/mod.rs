@@ -3,5 +3,6 @@
 pub(super) mod barriers;
 mod boot;
 pub(super) mod stack;
+pub(crate) mod tick;
 pub(super) mod timer;
 mod traps;

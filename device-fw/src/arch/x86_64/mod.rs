@@ -6,5 +6,6 @@ mod mem;
 mod pages;
 mod segments;
 pub(super) mod stack;
+pub(crate) mod tick;
 pub(super) mod timer;
 mod traps;
