@@ -176,6 +176,11 @@ impl DeviceHandshake {
     pub fn leave<K>(window: &Window<K>) {
         say(window, word::DEVICE_STATE, DeviceState::STOPPED.0);
     }
+
+    /// Publishes CRASHED: the device serves nothing any more, and has to be started anew.
+    pub fn crash<K>(window: &Window<K>) {
+        say(window, word::DEVICE_STATE, DeviceState::CRASHED.0);
+    }
 }
 
 fn say<K>(window: &Window<K>, off: u64, value: u32) {

@@ -6,6 +6,7 @@
 //! [`Faulty`] wraps any link and breaks it on purpose.
 
 use crate::am::{Poller, Round};
+use crate::fault::Trace;
 use crate::handshake::{DeviceHandshake, DeviceProfile};
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
@@ -143,7 +144,7 @@ impl LoopbackDevice {
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
                     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-                    return poller.fail_current(Status::PANIC, text.unwrap_or("panic"));
+                    return poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
                 }
             }
         }

@@ -3,9 +3,12 @@
 use crate::Board;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::rings::CrashRecord;
+use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
+use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 
@@ -28,6 +31,8 @@ pub struct Device<'s, B: Board> {
     table: Table,
     state: State<'s, B::Keep, B::Order>,
     idle_rounds: u32,
+    /// Where the crash record goes.
+    crash: Option<u64>,
 }
 
 #[expect(
@@ -51,7 +56,7 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch };
-        Some(Self { board, table, state, idle_rounds: 0 })
+        Some(Self { board, table, state, idle_rounds: 0, crash: None })
     }
 
     fn profile(&self) -> DeviceProfile {
@@ -82,16 +87,20 @@ impl<'s, B: Board> Device<'s, B> {
     #[cold]
     fn greet(&mut self) -> Progress {
         let profile = self.profile();
+        self.board.watch(None);
         let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
-            State::Serving(poller) => {
-                DeviceHandshake::leave(poller.window());
-                let (window, scratch) = poller.into_parts();
-                (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
+            serving @ State::Serving(_) => {
+                self.state = serving;
+                self.leave();
+                return Progress::NoHost;
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
+                            let section = a.layout.section(SectionKind::CRASH);
+                            let fits = |section: &Section| section.len >= size_of::<CrashRecord>() as u64;
+                            self.crash = section.ok().filter(fits).map(|section| section.off);
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))
                         }
@@ -109,7 +118,22 @@ impl<'s, B: Board> Device<'s, B> {
             State::Lost => (Progress::NoHost, State::Lost),
         };
         self.state = state;
+        if let State::Serving(poller) = &self.state {
+            self.board.watch(Some(poller.activity()));
+        }
         progress
+    }
+
+    fn leave(&mut self) {
+        self.board.watch(None);
+        self.state = match core::mem::replace(&mut self.state, State::Lost) {
+            State::Serving(poller) => {
+                DeviceHandshake::leave(poller.window());
+                let (window, scratch) = poller.into_parts();
+                State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch }
+            }
+            other => other,
+        };
     }
 
     /// Serves for ever, resting through [`Board::idle`].
@@ -131,9 +155,48 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Ends the abandoned call with a fault. Call it before serving again.
-    pub fn fail_current(&mut self, status: Status, text: &str) {
+    pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
-            poller.fail_current(status, text);
+            poller.fail_current(status, text, trace);
+        }
+    }
+
+    /// Says why this life ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
+    pub fn record_crash(&mut self, text: &str, trace: &Trace) {
+        let (State::Serving(poller), Some(at)) = (&self.state, self.crash) else { return };
+        let mut record = CrashRecord {
+            valid: 0,
+            epoch: poller.epoch().0,
+            cause: trace.cause as u32,
+            text_len: 0,
+            pc: trace.pc,
+            address: trace.address,
+            frames: trace.frames,
+            text: [0; 384],
+        };
+        let text = text.get(..text.floor_char_boundary(record.text.len())).unwrap_or_default();
+        if let Some(to) = record.text.get_mut(..text.len()) {
+            to.copy_from_slice(text.as_bytes());
+            record.text_len = text.len() as u32;
+        }
+        // The section was checked when the layout was; a window never shrinks.
+        let _ = poller.window().write(at, &record);
+        if let Ok(valid) = poller.window().word(at) {
+            valid.publish(CrashRecord::VALID);
+        }
+    }
+
+    /// Says that this life is over for good: somebody else must start the device anew.
+    pub fn announce_crash(&mut self) {
+        if let State::Serving(poller) = &self.state {
+            DeviceHandshake::crash(poller.window());
+        }
+    }
+
+    /// Ends this life by itself: the host is told, and begins another when it likes.
+    pub fn stop(&mut self) {
+        if matches!(self.state, State::Serving(_)) {
+            self.leave();
         }
     }
 }

@@ -24,6 +24,7 @@ mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod error;
+mod fault;
 mod image;
 pub mod inspect;
 mod keys;
@@ -38,10 +39,12 @@ pub mod qemu;
 mod runtime;
 mod shm;
 mod stream;
+mod symbols;
 mod transfer;
 
 pub use builder::{BuildRequest, build};
-pub use error::{BufferError, CallError, Error, FaultReport, Site, SubmitError};
+pub use error::{BufferError, CallError, Error, Site, SubmitError};
+pub use fault::FaultReport;
 pub use image::{Image, ImageFile, Target};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
@@ -50,6 +53,7 @@ pub use memory::Buffer;
 pub use node::{DeviceInfo, Node};
 pub use runtime::{Options, Runtime};
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
+pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use transfer::{Scope, Transfer};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.

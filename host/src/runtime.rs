@@ -31,6 +31,9 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// How long the device may take to start.
     pub start_deadline: Duration,
+    /// A device that ended its life after a fault (a hosted image that trapped, an image with `on_fault = reset`, a fault of the
+    /// runtime itself) begins another at the next call. Statics of its handlers start afresh if it was started anew; buffers stay.
+    pub revive: bool,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
 }
@@ -48,6 +51,7 @@ impl Default for Options {
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
             start_deadline: Duration::from_secs(10),
+            revive: true,
             cpu: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Current, Engine, Poller, Port, answer_inline, missing};
+use super::poller::{Engine, Poller, Port, answer_inline, missing};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
 use crate::handler::Entry;
@@ -119,9 +119,9 @@ impl<K: Clone> Engine<'_, K> {
         };
         self.load(port, found.slot, args)?;
         let line = port.responder.line(found.slot);
-        self.serial = self.serial.wrapping_add(1);
-        self.current = Current::of(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), self.serial, deadline_us);
+        self.activity.limit(deadline_us);
+        let serial = self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, deadline_us);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         Ok((reply, cx.saw_cancel.get()))
     }
@@ -185,7 +185,8 @@ impl<K: Clone> Engine<'_, K> {
         reply: Reply,
         cancelled: bool,
     ) {
-        self.current = Current::NONE;
+        self.activity.end();
+        self.activity.limit(0);
         let hdr = self.place(port, found.slot, wishes, reply, cancelled);
         answer_inline(port.responder.line(found.slot), &self.frame.words, hdr, found.seq);
         if port.held {

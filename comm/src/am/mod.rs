@@ -3,12 +3,14 @@
 //! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the model checker runs this very
 //! code. [`Poller`] is a device's half: all streams, the handler table, queued calls.
 
+mod activity;
 mod long;
 mod poller;
 mod requester;
 mod responder;
 mod slots;
 
+pub use activity::Activity;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};

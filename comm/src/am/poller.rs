@@ -3,8 +3,9 @@
 //! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
 //! call costs no lock, no allocation and no clock.
 
-use super::{Found, Responder, SlotLine, long};
+use super::{Activity, Found, Responder, SlotLine, long};
 use crate::context::Context;
+use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
 use crate::handler::Entry;
 use crate::migrate::MAX_MESSAGE;
@@ -57,29 +58,9 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-/// The call that is running, for whoever has to end it after a fault: queue pair + 1, slot, and the request's word, packed
-/// because it is written at every call. Zero: none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Current(u64);
-
-impl Current {
-    pub(super) const NONE: Self = Self(0);
-
-    #[inline(always)]
-    pub(super) fn of(queue: u32, found: Found) -> Self {
-        // A queue number is below MAX_QUEUES, a slot number below 2^18.
-        Self(u64::from(queue + 1) << 56 | u64::from(found.slot) << 32 | u64::from(found.seq))
-    }
-
-    fn parts(self) -> Option<(usize, Found)> {
-        let queue = (self.0 >> 56).checked_sub(1)?;
-        Some((queue as usize, Found { slot: (self.0 >> 32) as u32 & 0xFF_FFFF, seq: self.0 as u32 }))
-    }
-}
-
 pub(super) struct Port<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
-    /// Its number, for [`Current`] and [`long::Job`].
+    /// Its number, for [`Activity`] and [`long::Job`].
     pub(super) queue: u32,
     /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
     pub(super) held: bool,
@@ -109,8 +90,7 @@ pub(super) struct Engine<'s, K> {
     pub(super) node: NodeId,
     pub(super) frame: Frame<'s>,
     pub(super) jobs: heapless::Deque<long::Job, MAX_JOBS>,
-    pub(super) current: Current,
-    pub(super) serial: u32,
+    pub(super) activity: Activity,
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
@@ -157,8 +137,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             node,
             frame: Frame::new(scratch),
             jobs: heapless::Deque::new(),
-            current: Current::NONE,
-            serial: 0,
+            activity: Activity::default(),
         };
         Ok(Self { window, ports, engine, epoch, rounds: 0, progress: 0, favourite: 0, favours: 0, streak: 0 })
     }
@@ -278,16 +257,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
     }
 
+    /// What it is doing, for whoever interrupts it.
+    pub fn activity(&self) -> &Activity {
+        &self.engine.activity
+    }
+
     /// Is a call running, or was one abandoned?
     pub fn is_running(&self) -> bool {
-        self.engine.current != Current::NONE
+        self.engine.activity.running().is_some()
     }
 
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
-    pub fn fail_current(&mut self, status: Status, text: &str) {
-        let Some((queue, found)) = self.engine.current.parts() else { return };
+    pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
+        let Some((queue, found)) = self.engine.activity.current() else { return };
         let Some(port) = self.ports.get_mut(queue) else { return };
-        let reply = self.engine.frame.fault_text(status, text);
+        let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
     }
 }
@@ -327,16 +311,15 @@ impl<K: Clone> Engine<'_, K> {
             Some(entry) if entry.has_body() => entry,
             other => return line.publish_reply(RepHdr::inline(missing(other), 0).0, found.seq),
         };
-        self.serial = self.serial.wrapping_add(1);
-        self.current = Current::of(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), self.serial, 0);
+        let serial = self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, 0);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         if reply.long != 0 || cx.saw_cancel.get() {
             let cancelled = cx.saw_cancel.get();
             let wishes = long::Wishes { one_way, ..long::Wishes::TWO_WAY };
             return self.finish(port, found, wishes, reply, cancelled);
         }
-        self.current = Current::NONE;
+        self.activity.end();
         if one_way && reply.hdr.status() == Status::OK {
             line.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
         } else {

@@ -3,6 +3,7 @@
 //! - `boot`: from the first instruction to Rust code;
 //! - `stack`: runs the serve loop on a stack of its own, and abandons it;
 //! - `traps`: what ends a handler that did what it must not;
+//! - `tick`: interrupts that find runaways;
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
 //!
@@ -27,8 +28,12 @@ mod naps;
 
 pub use isa::barriers::Device;
 #[cfg(feature = "image")]
-pub(crate) use isa::stack::{abandon, run};
+pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abandon, frame_pointer, run};
+#[cfg(feature = "image")]
+pub(crate) use isa::tick;
 #[cfg(feature = "image")]
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]
 pub use naps::Naps;
+#[cfg(feature = "image")]
+pub(crate) use naps::SPIN_ROUNDS;

@@ -3,7 +3,7 @@
 use super::Timer;
 
 /// Rounds of polling before the first nap: some milliseconds under emulation.
-const SPIN_ROUNDS: u32 = 20_000;
+pub(crate) const SPIN_ROUNDS: u32 = 20_000;
 /// Rounds with naps of one length before they get longer.
 const ROUNDS_PER_STEP: u32 = 256;
 /// Microseconds.
@@ -19,6 +19,11 @@ impl Naps {
     /// Naps that `timer` ends.
     pub const fn new(timer: Timer) -> Self {
         Self { timer }
+    }
+
+    /// What ends the naps.
+    pub(crate) fn timer(&self) -> &Timer {
+        &self.timer
     }
 
     /// What [`crate::Board::idle`] does.

@@ -11,12 +11,16 @@ mod board;
 mod console;
 pub(crate) mod fault;
 mod memory;
+pub(crate) mod tick;
+mod walk;
 
 pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
+pub use tick::NoAbandon;
 
-use crate::{Device, arch};
+use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
+use hamr_comm::fault::Trace;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 
@@ -37,7 +41,7 @@ pub(crate) extern "C" fn entry() -> ! {
 }
 
 /// The image's main: what `image!` calls.
-pub fn main<B: BareBoard>() -> ! {
+pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => board::Running::<B>::new(hardware),
@@ -51,21 +55,35 @@ pub fn main<B: BareBoard>() -> ! {
         console::line(format_args!("hamr image: the board has no window"));
         B::exit(CANNOT_START);
     };
+    tick::limit(config.longest_call_ms);
     let device = &raw mut device;
     loop {
         fault::arm();
+        arch::tick::resume();
         // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns. Abandoned frames own
         // nothing but borrows of the device, which lives in this frame.
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
+        arch::tick::pause();
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
         let device = unsafe { &mut *device };
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and stopping is the honest report.
-            console::line(format_args!("hamr image: {}", what.text()));
+            let Trace { pc, address, .. } = what.trace();
+            console::line(format_args!("hamr image: {}, pc {pc:#x}, address {address:#x}", what.text()));
+            device.record_crash(what.text(), what.trace());
+            device.announce_crash();
             B::exit(BROKEN);
         }
-        device.fail_current(what.status(), what.text());
+        if config.on_fault == OnFault::Reset {
+            // Said before the answer, so that nobody sends another call after it.
+            device.record_crash(what.text(), what.trace());
+            device.announce_crash();
+        }
+        device.fail_current(what.status(), what.text(), what.trace());
+        if config.on_fault == OnFault::Reset {
+            device.stop();
+        }
     }
 }
 

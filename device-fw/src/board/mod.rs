@@ -3,6 +3,7 @@
 
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
+use hamr_comm::am::Activity;
 
 #[cfg(any(target_os = "none", hamr_bare))]
 mod register;
@@ -50,6 +51,9 @@ pub trait Board {
     }
     /// The mapped window; asked for once.
     fn window(&mut self) -> Option<Window<Self::Keep>>;
+    /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
+    /// boards that look for runaways.
+    fn watch(&mut self, _activity: Option<&Activity>) {}
     /// Rings the host.
     fn ring(&mut self) {}
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.

@@ -172,10 +172,11 @@ fn fill<H: Handler>(
             .map_err(|why| SubmitError::Buffer { site: site(), why })?;
     }
     let mut flags = 0;
-    if message.queued || options.deadline.is_some() {
+    let limit = options.limit.or(options.deadline);
+    if message.queued || limit.is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
-        let micros = options.deadline.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
+        let micros = limit.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
         message.push([u64::from(micros), 0]);
     }
     if message.queued {
@@ -268,9 +269,12 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     let mut from = Decoder::new(bytes);
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {
-        let numbers = Migratable::decode(&mut from).unwrap_or_default();
-        let text = String::from_utf8_lossy(from.rest()).into_owned();
-        return Err(CallError::Fault(Box::new(FaultReport { site: *site(), status, numbers, text })));
+        if status.has_trace() {
+            // Perhaps the device did not survive it: then the next call finds out before it is sent.
+            inner.look_at_peer();
+        }
+        let report = FaultReport::read(*site(), status, bytes, inner.symbols());
+        return Err(CallError::Fault(Box::new(report)));
     }
     match status {
         Status::OK => match Migratable::decode(&mut from) {

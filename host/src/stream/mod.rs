@@ -31,6 +31,9 @@ use std::time::Duration;
 pub struct CallOptions {
     /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).
     pub deadline: Option<Duration>,
+    /// How long the handler may run. The device ends it some milliseconds later with a fault
+    /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that says where it was. Without it, `deadline` is the limit.
+    pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size; without it, one chunk.
     pub reply_capacity: Option<usize>,
     /// May overtake and be overtaken by other calls of the stream (only queued handlers make use of it).

@@ -345,6 +345,9 @@ impl Core {
     /// Before a submission off the fast path: dead, reset, or go.
     pub(super) fn enter<H: Handler>(&mut self, inner: &Inner) -> Result<(), SubmitError> {
         self.follow_life(inner);
+        if inner.life.load(Ordering::Acquire) == 0 && inner.revive() {
+            self.follow_life(inner);
+        }
         if inner.life.load(Ordering::Acquire) == 0 {
             return Err(SubmitError::DeviceLost { site: inner.site::<H>("submitting"), why: inner.why_dead() });
         }

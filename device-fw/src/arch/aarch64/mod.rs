@@ -8,6 +8,8 @@ pub(super) mod stack;
 #[cfg(feature = "image")]
 mod tables;
 #[cfg(feature = "image")]
+pub(crate) mod tick;
+#[cfg(feature = "image")]
 pub(super) mod timer;
 #[cfg(feature = "image")]
 mod traps;

@@ -6,6 +6,8 @@ mod boot;
 #[cfg(feature = "image")]
 pub(super) mod stack;
 #[cfg(feature = "image")]
+pub(crate) mod tick;
+#[cfg(feature = "image")]
 pub(super) mod timer;
 #[cfg(feature = "image")]
 mod traps;

@@ -12,6 +12,8 @@ mod segments;
 #[cfg(feature = "image")]
 pub(super) mod stack;
 #[cfg(feature = "image")]
+pub(crate) mod tick;
+#[cfg(feature = "image")]
 pub(super) mod timer;
 #[cfg(feature = "image")]
 mod traps;

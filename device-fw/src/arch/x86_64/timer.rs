@@ -77,6 +77,11 @@ impl Timer {
         self.hz
     }
 
+    /// Steps per second of the APIC's timer.
+    pub(super) fn apic_hz(&self) -> u64 {
+        self.apic_hz
+    }
+
     /// Sleeps for about so many microseconds, or less.
     pub fn nap(&mut self, micros: u32) {
         let steps = u64::from(micros) * self.apic_hz / 1_000_000;
