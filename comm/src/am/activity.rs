@@ -18,6 +18,11 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Nothing runs; the next call's number is behind `serial`.
+    pub(super) fn after(serial: u32) -> Self {
+        Self { serial: AtomicU32::new(serial), ..Self::default() }
+    }
+
     /// A call begins. Its number.
     #[inline(always)]
     pub(super) fn begin(&self, queue: u32, found: Found) -> u32 {

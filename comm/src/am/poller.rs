@@ -10,6 +10,7 @@ use crate::frame::{Arguments, Frame};
 use crate::handler::Entry;
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
+use crate::resource;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
@@ -137,7 +138,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             node,
             frame: Frame::new(scratch),
             jobs: heapless::Deque::new(),
-            activity: Activity::default(),
+            activity: Activity::after(resource::first_serial()),
         };
         Ok(Self { window, ports, engine, epoch, rounds: 0, progress: 0, favourite: 0, favours: 0, streak: 0 })
     }
@@ -270,6 +271,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         let Some((queue, found)) = self.engine.activity.current() else { return };
+        #[cfg(any(target_os = "none", hamr_bare))]
+        self.engine.activity.running().into_iter().for_each(resource::abandon);
         let Some(port) = self.ports.get_mut(queue) else { return };
         let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);

@@ -38,6 +38,11 @@ impl Fault {
     pub(crate) fn text(&self) -> &str {
         self.text.as_str()
     }
+    /// Says it on the console: of a fault that ends the machine.
+    pub(super) fn report(&self) {
+        let Trace { pc, address, .. } = self.trace;
+        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (outside of every call)"));
+    }
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
     }
@@ -77,9 +82,14 @@ pub(super) fn disarm() -> Fault {
 pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut text = Text::new();
     // Writing to `Text` never fails.
-    let _ = write!(text, "{}", info.message());
+    let _ = match info.message().as_str() {
+        Some(message) => text.write_str(message),
+        None => write!(text, "{}", info.message()),
+    };
     if let Some(at) = info.location() {
-        let _ = write!(text, " at {}:{}", at.file(), at.line());
+        let _ = text.write_str(" at ");
+        let _ = text.write_str(at.file());
+        let _ = write!(text, ":{}", at.line());
     }
     let trace = Trace { frames: walk::frames(arch::frame_pointer(), None), ..Trace::NONE };
     give_up(Fault { status: Status::PANIC, text, trace })
@@ -89,7 +99,8 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
 pub(crate) fn trapped(trap: Trap) -> ! {
     let Trap { name, cause, pc, address, stack, frame, link } = trap;
     let mut text = Text::new();
-    let _ = write!(text, "{name} (cause {cause})");
+    let _ = text.write_str(name);
+    let _ = write!(text, " (cause {cause})");
     // A call of what is no code has made no frame yet.
     let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::serve_stack_word(stack)) };
     let trace = Trace { cause: cause.into(), pc, address, stack, frames: walk::frames(frame, called) };
@@ -111,11 +122,7 @@ pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
 
 fn give_up(fault: Fault) -> ! {
     if STATE.swap(HANDLING, Ordering::AcqRel) != ARMED {
-        let Trace { pc, address, .. } = fault.trace;
-        console::line(format_args!(
-            "hamr image: {}, pc {pc:#x}, address {address:#x} (outside of every call)",
-            fault.text()
-        ));
+        fault.report();
         console::exit(BROKEN);
     }
     // Nobody else holds the lock: one processor, and the loop that takes it is not running.

@@ -20,7 +20,6 @@ pub use tick::NoAbandon;
 
 use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
-use hamr_comm::fault::Trace;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 
@@ -69,8 +68,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         let device = unsafe { &mut *device };
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and stopping is the honest report.
-            let Trace { pc, address, .. } = what.trace();
-            console::line(format_args!("hamr image: {}, pc {pc:#x}, address {address:#x}", what.text()));
+            what.report();
             device.record_crash(what.text(), what.trace());
             device.announce_crash();
             B::exit(BROKEN);
@@ -98,28 +96,24 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fault::panicked(info)
 }
 
-/// A formatter over bytes that drops what does not fit.
-pub(crate) struct Text<const N: usize> {
-    bytes: [u8; N],
-    used: usize,
-}
+/// Text that drops what does not fit.
+pub(crate) struct Text<const N: usize>(heapless::String<N>);
 
 impl<const N: usize> Text<N> {
     pub(crate) const fn new() -> Self {
-        Self { bytes: [0; N], used: 0 }
+        Self(heapless::String::new())
     }
     pub(crate) fn as_str(&self) -> &str {
-        self.bytes.get(..self.used).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or_default()
+        &self.0
     }
 }
 
 impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = N - self.used;
-        let take = text.floor_char_boundary(text.len().min(room));
-        if let (Some(to), Some(from)) = (self.bytes.get_mut(self.used..self.used + take), text.as_bytes().get(..take)) {
-            to.copy_from_slice(from);
-            self.used += take;
+        let take = text.floor_char_boundary(N - self.0.len());
+        if let Some(text) = text.get(..take) {
+            // It fits: so much room was measured.
+            let _ = self.0.push_str(text);
         }
         Ok(())
     }
