@@ -123,7 +123,8 @@ pub struct ImageFile {
     pub abi: (AbiVersion, AbiVersion),
     /// Build id, hexadecimal; empty when the file has none.
     pub build_id: String,
-    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint.
+    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint. 0 when it speaks
+    /// an ABI that this host does not know.
     pub fingerprint: u64,
 }
 
@@ -147,12 +148,18 @@ impl ImageFile {
             })?;
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
         let kind = ImageKind(note.kind);
+        let abi = (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max));
+        // The table of an image that speaks another language has another shape; `check` says that it does.
+        let fingerprint = match AbiVersion::negotiate(abi.0, abi.1) {
+            Some(_) => table::fingerprint(&elf, kind).map_err(bad)?,
+            None => 0,
+        };
         Ok(Self {
             path: path.into(),
             kind,
-            fingerprint: table::fingerprint(&elf, kind).map_err(bad)?,
+            fingerprint,
             isa: Isa(note.isa),
-            abi: (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max)),
+            abi,
             build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
         })
     }

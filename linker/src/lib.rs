@@ -80,7 +80,11 @@ pub fn image() {
 fn memory(isa: &Isa) -> String {
     let own = Path::new(&variable("CARGO_MANIFEST_DIR")).join("memory.x");
     println!("cargo::rerun-if-changed={}", own.display());
-    std::fs::read_to_string(own).unwrap_or_else(|_| isa.memory.into())
+    match std::fs::read_to_string(&own) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => isa.memory.into(),
+        Err(e) => panic!("cannot read the board's memory from {}: {e}", own.display()),
+    }
 }
 
 fn argument(text: &str) {

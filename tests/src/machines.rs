@@ -88,9 +88,10 @@ pub fn a_lock_without_atomics(machine: &Machine) {
     let words = node.words(cells.ptr()).expect("the cells");
     let there = node.offload(peterson::with(cells.ptr(), ROUNDS)).expect("sent");
     // Both at once, or the lock is never contended.
-    compete(words, 0, ROUNDS).expect("enough cells");
+    let waited = compete(words, 0, ROUNDS).expect("enough cells");
     there.get().expect("the device counted too");
     assert_eq!(competed(words), Some(2 * ROUNDS), "both were inside at once");
+    assert!(waited > ROUNDS / 1000, "the lock was contended: {waited} of {ROUNDS} rounds waited");
 }
 
 /// Floating point of the machine is the host's, bit for bit, and every device says what it is.
@@ -123,6 +124,7 @@ pub fn faults_are_contained(machine: &Machine) {
 pub fn garbage_in_the_preamble(machine: &Machine) {
     let rig = Rig::start(machine);
     let mut random = Random(11);
+    let mut refused = 0;
     for round in 0..2000u64 {
         // In good order first, so that one wrong word is not hidden behind others.
         let epoch = Epoch(0x0100_0000 + round as u32);
@@ -138,27 +140,42 @@ pub fn garbage_in_the_preamble(machine: &Machine) {
         }
         rig.say(word::HOST_STATE, HostState::OFFERED.0);
         rig.say(0, if random.below(8) == 0 { random.number() as u32 } else { MAGIC });
-        std::thread::sleep(Duration::from_micros(random.below(200)));
+        // Now and then it gets the time to say what it thinks of it.
+        std::thread::sleep(Duration::from_micros(if round % 50 == 0 { 3000 } else { random.below(200) }));
+        let state = rig.window().word(word::DEVICE_STATE).expect("in the preamble").observe();
+        refused += u32::from(state == DeviceState::REFUSED.0);
         assert_eq!(rig.link.peer(), Peer::Alive, "round {round}");
     }
+    assert!(refused > 10, "it said of {refused} preambles that they are bad");
     let (_, stream) = rig.serve(Epoch(0x0200_0000));
     rig.expect_ping(stream);
 }
 
-/// Requests with random headers and arguments, published as good ones are: each is answered, and the image goes on.
+/// Requests with random headers and arguments in hot, ring and side lines, published as good ones are: each is answered, and the image
+/// goes on.
 pub fn garbage_in_every_line(machine: &Machine) {
     let rig = Rig::start(machine);
-    let (layout, mut stream) = rig.serve(Epoch(3));
+    let (_, mut stream) = rig.serve(Epoch(3));
     let mut random = Random(13);
-    let handlers = layout.queues();
     for round in 0..20_000u32 {
-        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | bad_key(&mut random));
+        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | any_key(&mut random));
         let words: [u64; 6] = core::array::from_fn(|_| random.number() >> random.below(64));
-        stream.submit_hot(hdr, &words);
-        let answer = rig.wait(|| stream.hot_answer()).unwrap_or_else(|| panic!("round {round}: no answer to {hdr:?}"));
+        if let Some(side) = stream.slots().side(random.below(9) as u32) {
+            side.set_req_hdr(random.number() as u32 & !ReqHdr::CANCEL);
+        }
+        let no_answer = || -> ! { panic!("round {round}: no answer to {hdr:?}, {words:x?}") };
+        let answer = if random.below(2) == 0 {
+            stream.submit_hot(hdr, &words);
+            let answer = rig.wait(|| stream.hot_answer()).unwrap_or_else(|| no_answer());
+            stream.release_hot();
+            answer
+        } else {
+            let at = stream.submit_ring(hdr, &words);
+            let answer = rig.wait(|| stream.ring_answer(at)).unwrap_or_else(|| no_answer());
+            stream.release_oldest();
+            answer
+        };
         assert_ne!(answer.status().name(), "UNKNOWN", "{answer:?} to {hdr:?}");
-        stream.release_hot();
-        assert_eq!(handlers, layout.queues());
     }
     rig.expect_ping(stream);
 }
@@ -191,9 +208,21 @@ const KEY: u32 = 0xFFFF;
 /// Where the built-in handlers sort: before everybody's.
 const PING: HandlerKey = HandlerKey::of_index(0);
 
-/// The key of ping, or of no handler: any other could be one that runs for as long as its arguments say.
-fn bad_key(random: &mut Random) -> u32 {
-    if random.below(2) == 0 { u32::from(PING.0) } else { 0x200 + random.below(0xFD00) as u32 }
+/// A key of no handler, or of one that ends whatever its arguments are: others run for as long as those say.
+fn any_key(random: &mut Random) -> u32 {
+    let ours = Table::of_this_image();
+    let ends = |name: &str| {
+        ["::ping", "::axpy", "::dot_f64", "::divide", "::panics", "::echo_many", "::node_of_device", "::bump"]
+            .iter()
+            .any(|end| name.ends_with(end))
+    };
+    let keys: Vec<u32> =
+        (0..ours.len()).filter(|i| ours.get(*i).is_some_and(|e| ends(e.name))).map(|i| i as u32).collect();
+    assert!(keys.len() >= 8);
+    match random.below(2) {
+        0 => keys[random.below(keys.len() as u64) as usize],
+        _ => 0x200 + random.below(0xFD00) as u32,
+    }
 }
 
 /// A machine with its image and without the host library: what a host of somebody else's would see.

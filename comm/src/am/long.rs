@@ -1,7 +1,7 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Engine, Poller, Port, answer_inline, missing};
+use super::poller::{Engine, Poller, Port, answer_inline, missing, settle};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
 use crate::handler::Entry;
@@ -97,6 +97,7 @@ impl<K: Clone> Engine<'_, K> {
             );
             return port.responder.line(found.slot).publish_reply(taken.0, found.seq);
         }
+        settle(port);
         let outcome = self.run(port, found, hdr, parts.args, parts.ext.deadline_us);
         match outcome {
             Ok((reply, cancelled)) => self.finish(port, found, parts.wishes, reply, cancelled),
@@ -254,6 +255,8 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         let outcome = if cancelled {
             Err(Status::CANCELLED)
         } else {
+            settle(port);
+            settle(&mut self.engine.jobs);
             self.engine.run(port, job.found, job.hdr, job.args, job.deadline_us)
         };
         let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));

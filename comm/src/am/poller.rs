@@ -297,6 +297,7 @@ impl<K: Clone> Engine<'_, K> {
 
     #[inline(always)]
     fn serve<F: Order>(&mut self, port: &mut Port<K, F>, found: Found) {
+        settle(port);
         let line = port.responder.line(found.slot);
         let hdr = ReqHdr(line.req_hdr());
         let one_way = hdr.has(ReqHdr::ONE_WAY);
@@ -346,6 +347,19 @@ fn open_ports<K: Clone, F: Order>(
         ports.push(Port { responder, queue, held: false }).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
     }
     Ok(ports)
+}
+
+/// Brings `state` up to date in memory before a handler runs, which may be abandoned there.
+///
+/// A bare-metal build aborts on panic, so the compiler takes it that nothing leaves a handler but by returning, and may keep what was
+/// changed before the call in registers until it has returned. After an abandoned call the state would be an older one: the call
+/// would be found and run again. Builds that unwind need nothing.
+#[inline(always)]
+pub(super) fn settle<T>(state: &mut T) {
+    #[cfg(any(target_os = "none", hamr_bare))]
+    core::hint::black_box(state);
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    let _ = state;
 }
 
 /// Why an entry cannot be run.

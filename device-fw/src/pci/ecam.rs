@@ -66,8 +66,9 @@ impl Function<'_> {
 
     /// Writes the register at `offset`, a multiple of 4 below 4096. What that does is the function's business; memory that it
     /// makes appear or move is claimed by nobody before [`super::Bar`] says where it is.
-    pub fn write(&self, offset: u16, value: u32) {
-        // SAFETY: as in `read`; the image has no other access to configuration space (contract of `Ecam::new`).
+    pub(super) fn write(&self, offset: u16, value: u32) {
+        // SAFETY: as in `read`; the image has no other access to configuration space (contract of `Ecam::new`), and no code
+        // outside of this module can write it and move memory under somebody.
         unsafe { self.ecam.register(self.number, offset).write_volatile(value) };
     }
 }

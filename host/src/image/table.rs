@@ -96,7 +96,10 @@ fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &Memory<'_>) -> Result<
     let words = if kind == ImageKind::BARE { BARE_WORDS } else { HOSTED_WORDS };
     let section = section(elf, kind)?;
     let bytes = words as u64 * 8;
-    if !elf.is_64() || !section.size().is_multiple_of(bytes) {
+    if !elf.is_64() {
+        return Err(no_table("one of a 32-bit file, which no machine here runs"));
+    }
+    if !section.size().is_multiple_of(bytes) {
         return Err(no_table(&format!("{} bytes of one, which are no entries of {bytes}", section.size())));
     }
     let row = |at: u64| {

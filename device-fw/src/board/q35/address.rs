@@ -11,3 +11,5 @@ pub(super) const ECAM: NonNull<u32> = match NonNull::new(0xB000_0000 as *mut u32
     Some(base) => base,
     None => panic!("not zero"),
 };
+/// Page tables map what is below.
+pub(super) const REACH: u64 = 1 << 39;

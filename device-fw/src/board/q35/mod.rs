@@ -35,8 +35,8 @@ impl BareBoard for Q35 {
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         // Firmware places base address registers. One without an address found no room; giving it one that may be somebody
         // else's would not help, so there are none to give.
-        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0) };
-        // SAFETY: firmware gives away addresses outside of RAM below the processor's limit; page tables map the first 512 GiB,
+        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
+        // SAFETY: firmware gives away addresses outside of RAM, and what is behind `REACH`, where page tables end, is refused;
         // and caching there is as firmware set it. Called here only, and `start` runs once.
         let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
         let naps =
