@@ -21,7 +21,7 @@ use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::{Shared, Window};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a link can do (DESIGN: three message protocols).
+/// What a link can do: which of a message's protocols it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
     /// The host maps the device's memory: a `put` is a copy.

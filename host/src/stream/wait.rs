@@ -1,4 +1,4 @@
-//! Waiting: spin, then look at clock, peer and deadline, then nap (DESIGN §4: no clock between a reply and the next call).
+//! Waiting: spin, then look at clock, peer and deadline, then nap (ARCHITECTURE.md: no clock between a reply and the next call).
 
 use super::cells::Ended;
 use crate::node::Inner;
