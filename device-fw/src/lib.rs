@@ -38,6 +38,10 @@ pub mod hosted;
 ))]
 pub mod pci;
 
+#[cfg(any(
+    not(any(target_os = "none", hamr_bare)),
+    all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
+))]
 mod runaway;
 
 pub use board::Board;

@@ -63,6 +63,8 @@ pub struct Inner {
     attached: Instant,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
+    /// Milliseconds after `attached` when this life was first seen to have crashed; zero: it was not.
+    crash_seen: AtomicU32,
 }
 
 /// How a life ended.
@@ -181,6 +183,7 @@ impl Node {
             closed: AtomicBool::new(false),
             attached: Instant::now(),
             looked: AtomicU32::new(0),
+            crash_seen: AtomicU32::new(0),
         };
         let node = Self { inner: Arc::new(inner) };
         for warning in node.warnings() {
@@ -434,6 +437,7 @@ impl Inner {
         let facts = Facts::new(said, begin.elapsed(), self.image.as_ref());
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         self.show_open_queues(&self.lock_queues());
+        self.crash_seen.store(0, Ordering::Relaxed);
         self.life.store(epoch.0, Ordering::Release);
         Ok(())
     }
@@ -519,12 +523,41 @@ impl Inner {
         if life == DEAD {
             return;
         }
+        // In this order: a process that has ended has said why before.
+        let peer = self.link.peer();
+        let by_fault = self.end_by_fault(life);
+        match peer {
+            Peer::Gone(why) if by_fault.is_none() => self.bury(life, &why, None),
+            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.has_settled() => {}
+            _ => self.bury_by_fault(life),
+        }
+    }
+
+    /// An answer said that its handler was ended: perhaps the device did not survive that. Then the next call finds out before it
+    /// is sent.
+    #[cold]
+    pub(crate) fn look_behind_fault(&self) {
+        let life = self.life.load(Ordering::Acquire);
+        if life != DEAD {
+            self.bury_by_fault(life);
+        }
+    }
+
+    /// Ends the life `life` if the device says that it did so itself.
+    fn bury_by_fault(&self, life: u32) {
         if let Some(by_fault) = self.end_by_fault(life) {
             let text = self.crash_text(life).unwrap_or_else(|| "without a crash record".into());
             self.bury(life, &format!("it ended by a fault: {text}"), Some(by_fault));
-        } else if let Peer::Gone(why) = self.link.peer() {
-            self.bury(life, &why, None);
         }
+    }
+
+    /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
+    /// moment later, when it has not come to an end before.
+    fn has_settled(&self) -> bool {
+        let now = self.attached.elapsed().as_millis() as u32;
+        // Zero: nobody has seen it yet.
+        let seen = self.crash_seen.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        seen.is_err_and(|seen| u128::from(now.wrapping_sub(seen)) > SETTLED.as_millis())
     }
 
     /// For those who look again and again without waiting: gives a device inside this process its turn, and asks once a

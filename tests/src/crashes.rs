@@ -8,11 +8,11 @@
 
 use crate::conformance::{Gate, options};
 use crate::devices;
-use hamr::{CallError, CallOptions, FaultReport, Node};
+use hamr::{CallError, CallOptions, FaultReport, Image, Node, Options};
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::panics;
-use hamr_tests_kernels::crashes::{bad_address, divides, fma, illegal, loops, misaligned, null, overflows};
+use hamr_tests_kernels::crashes::{bad_address, divides, fma, illegal, loops, misaligned, null, null_twice, overflows};
 use hamr_tests_kernels::wait_at;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,18 @@ macro_rules! crashes {
             #[test]
             fn a_runaway_is_ended_and_the_next_call_works() {
                 $crate::crashes::runaway($spec);
+            }
+            #[test]
+            fn ten_thousand_faults_leak_nothing() {
+                $crate::crashes::storm($spec);
+            }
+            #[test]
+            fn another_build_names_nothing() {
+                $crate::crashes::another_build($spec);
+            }
+            #[test]
+            fn on_fault_reset_begins_a_new_epoch() {
+                $crate::crashes::reset($spec);
             }
             #[test]
             fn each_fault_says_where_and_the_fifth_call_works() {
@@ -98,4 +110,102 @@ pub fn runaway(spec: &str) {
         calls += 1;
     }
     println!("{calls} calls beside the tick");
+}
+
+/// Resident pages of this program.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number")
+}
+
+/// Faults by the thousand, of every kind that the device survives by itself; the host's memory does not grow with them.
+pub fn storm(spec: &str) {
+    let node = devices::open(spec, options());
+    // A hosted image begins a new life for each trap, which takes milliseconds; panics it survives.
+    let lives = spec == "shm";
+    let mut before = 0;
+    for round in 0..10_000 {
+        if round == 2_000 {
+            before = resident();
+        }
+        let report = match round % 4 {
+            0 if !lives || round % 100 == 0 => fault(node.sync(null::with())),
+            1 if !lives => fault(node.sync(illegal::with())),
+            2 if !lives => fault(node.sync(bad_address::with(128))),
+            _ => fault(node.sync(panics::with(round))),
+        };
+        assert!(report.trace.frames().count() >= 2, "{report}");
+        assert!(!report.to_string().is_empty());
+    }
+    still_works(&node);
+    let grown = resident().saturating_sub(before);
+    println!("{grown} pages more, epoch {}", node.info().epoch);
+    assert!(grown < 512, "8000 faults cost {grown} pages");
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// The file was built anew while the image runs: addresses get no names, and the report says why.
+pub fn another_build(spec: &str) {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    let original = devices::image(spec).resolve(&target).expect("an image");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("hamr-checks");
+    std::fs::copy(&original.path, &path).expect("a copy");
+    let node = devices::runtime()
+        .open_with(
+            spec,
+            Image::file(&path).expect("an image"),
+            Options { start_deadline: devices::PATIENCE, ..options() },
+        )
+        .expect("a device");
+    let report = fault(node.sync(panics::with(1)));
+    assert_eq!(report.backtrace().refused, None);
+    // Another build differs in its build id; the running image is not touched.
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let id: Vec<u8> =
+        (0..20).map(|i| u8::from_str_radix(&original.build_id[2 * i..2 * i + 2], 16).expect("hex")).collect();
+    let at = bytes.windows(20).position(|window| window == id).expect("the file holds its build id");
+    bytes[at] ^= 0xFF;
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::write(&path, bytes).expect("written");
+    let report = fault(node.sync(null_twice::with()));
+    println!("{report}");
+    let why = report.backtrace().refused.expect("another build");
+    assert!(why.contains(&original.build_id) && why.contains("is build") && why.contains("hamr-checks"), "{why}");
+    assert!(!report.to_string().contains("crashes.rs"), "{report}");
+    assert!(report.trace.pc != 0 && report.to_string().contains(&format!("{:#x}", report.trace.pc)), "{report}");
+    // Lost altogether.
+    std::fs::remove_file(&path).expect("removed");
+    if spec != "shm" {
+        let report = fault(node.sync(illegal::with()));
+        assert!(report.to_string().contains("cannot be read"), "{report}");
+        still_works(&node);
+    }
+}
+
+/// The image `tests/image/src/bin/reset.rs`: after a fault a new epoch begins, without a new process or machine.
+pub fn reset(spec: &str) {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
+    let options = Options { start_deadline: devices::PATIENCE, ..options() };
+    let open = |options| devices::runtime().open_with(spec, Image::file(&file.path).expect("an image"), options);
+    let node = open(options.clone()).expect("a device");
+    let pid = node.info().pid;
+    let kept = node.buffer(&[7u64; 100]).expect("room");
+    for round in 1..5 {
+        assert_eq!(node.info().epoch, round);
+        expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");
+        still_works(&node);
+        assert_eq!(node.info().epoch, round + 1);
+    }
+    assert_eq!(node.info().pid, pid, "a panic ends no process");
+    assert_eq!(node.read(kept.ptr()).expect("buffers stay"), [7; 100]);
+    // No call may take longer than the image says.
+    expect(&fault(node.sync(loops::with())), Status::RUNAWAY, "loops", "crashes.rs");
+    still_works(&node);
+    // Without reviving, the device stays gone, and says why.
+    let node = open(Options { revive: false, ..options }).expect("a device");
+    fault(node.sync(panics::with(9)));
+    let error = node.sync(sum_4::with(1, 2, 3, 4)).expect_err("gone").to_string();
+    assert!(error.contains("it ended by a fault: asked to panic with 9"), "{error}");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const IMAGE: &str = "hamr-checks";
 
 /// How long a machine may take to start on a loaded one.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One runtime for the process.
 ///

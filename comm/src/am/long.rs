@@ -29,7 +29,7 @@ pub(super) struct Job {
     words: [u64; INLINE_WORDS],
     wishes: Wishes,
     args: Args,
-    deadline_us: u32,
+    ext: Ext,
 }
 
 /// Where a request's arguments are.
@@ -98,7 +98,7 @@ impl<K: Clone> Engine<'_, K> {
             return port.responder.line(found.slot).publish_reply(taken.0, found.seq);
         }
         settle(port);
-        let outcome = self.run(port, found, hdr, parts.args, parts.ext.deadline_us);
+        let outcome = self.run(port, found, hdr, parts.args, parts.ext);
         match outcome {
             Ok((reply, cancelled)) => self.finish(port, found, parts.wishes, reply, cancelled),
             Err(status) => refuse(port, found, status),
@@ -112,7 +112,7 @@ impl<K: Clone> Engine<'_, K> {
         found: Found,
         hdr: ReqHdr,
         args: Args,
-        deadline_us: u32,
+        ext: Ext,
     ) -> Result<(Reply, bool), Status> {
         let entry = match self.table.get(hdr.key().0 as usize) {
             Some(entry) if entry.has_body() => entry,
@@ -120,9 +120,10 @@ impl<K: Clone> Engine<'_, K> {
         };
         self.load(port, found.slot, args)?;
         let line = port.responder.line(found.slot);
-        self.activity.limit(deadline_us);
+        let Ext { deadline_us, .. } = ext;
+        self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         let serial = self.activity.begin(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, deadline_us);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, ext.micros());
         let reply = (entry.run)(&mut cx, &mut self.frame);
         Ok((reply, cx.saw_cancel.get()))
     }
@@ -169,7 +170,7 @@ impl<K: Clone> Engine<'_, K> {
             words: self.frame.words,
             wishes: parts.wishes,
             args: parts.args,
-            deadline_us: parts.ext.deadline_us,
+            ext: parts.ext,
         };
         self.jobs.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
         port.held = !hdr.has(ReqHdr::UNORDERED);
@@ -256,8 +257,7 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
             Err(Status::CANCELLED)
         } else {
             settle(port);
-            settle(&mut self.engine.jobs);
-            self.engine.run(port, job.found, job.hdr, job.args, job.deadline_us)
+            self.engine.run(port, job.found, job.hdr, job.args, job.ext)
         };
         let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));
         self.engine.finish(port, job.found, job.wishes, reply, cancelled);

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::node::Inner;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Migratable};
@@ -176,7 +176,12 @@ fn fill<H: Handler>(
     if message.queued || limit.is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
-        let micros = limit.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
+        let longest = u128::from(!Ext::ENFORCED);
+        let mut micros = limit.map_or(0, |limit| limit.as_micros().min(longest) as u32);
+        if options.limit.is_some() {
+            // The shortest there is: zero would mean none.
+            micros = micros.max(1) | Ext::ENFORCED;
+        }
         message.push([u64::from(micros), 0]);
     }
     if message.queued {
@@ -270,8 +275,7 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {
         if status.has_trace() {
-            // Perhaps the device did not survive it: then the next call finds out before it is sent.
-            inner.look_at_peer();
+            inner.look_behind_fault();
         }
         let report = FaultReport::read(*site(), status, bytes, inner.symbols());
         return Err(CallError::Fault(Box::new(report)));

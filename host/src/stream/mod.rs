@@ -32,7 +32,8 @@ pub struct CallOptions {
     /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).
     pub deadline: Option<Duration>,
     /// How long the handler may run. The device ends it some milliseconds later with a fault
-    /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that says where it was. Without it, `deadline` is the limit.
+    /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that says where it was; of a hosted image, the process with it. At most
+    /// 35 minutes. The handler learns it in place of `deadline`.
     pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size; without it, one chunk.
     pub reply_capacity: Option<usize>,

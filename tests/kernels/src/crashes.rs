@@ -15,6 +15,16 @@ pub fn null(_cx: &mut Context) -> u64 {
     unsafe { nothing.read_volatile() }
 }
 
+/// The same elsewhere: an address that no other test has looked up.
+#[offload]
+pub fn null_twice(_cx: &mut Context) -> u64 {
+    let nothing: *const u64 = black_box(core::ptr::null());
+    // SAFETY: none, as above.
+    let first = unsafe { nothing.wrapping_add(1).read_volatile() };
+    // SAFETY: none, as above.
+    first ^ unsafe { nothing.read_volatile() }
+}
+
 /// Writes where nothing is that may be written.
 #[offload]
 pub fn bad_address(_cx: &mut Context, address: u64) -> u64 {
