@@ -50,6 +50,11 @@ pub trait Board {
     }
     /// The mapped window; asked for once.
     fn window(&mut self) -> Option<Window<Self::Keep>>;
+    /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing does, the dispatcher steps it when it
+    /// finds no work, and its host goes by `progress` otherwise.
+    fn has_heartbeat(&self) -> bool {
+        false
+    }
     /// Rings the host.
     fn ring(&mut self) {}
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.
