@@ -393,6 +393,11 @@ impl Inner {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Is there no device?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.life.load(Ordering::Acquire) == DEAD
+    }
+
     pub(crate) fn why_dead(&self) -> String {
         self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

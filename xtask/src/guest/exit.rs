@@ -20,19 +20,19 @@ pub(super) fn program() -> Vec<u8> {
     const BASE: u64 = 0x40_0000;
     const HEADERS: u64 = 64 + 56;
     let code: &[&[u8]] = &[
-        &[0x48, 0x8b, 0x74, 0x24, 0x10],    // mov rsi, [rsp + 16]: the first argument
-        &[0x0f, 0xb6, 0x1e],                // movzx ebx, byte [rsi]
-        &[0x83, 0xeb, b'0'],                // sub ebx, '0'
-        &[0xb8, 173, 0, 0, 0],              // mov eax, ioperm
-        &[0xbf, 0xf4, 0, 0, 0],             // mov edi, 0xf4
-        &[0xbe, 1, 0, 0, 0],                // mov esi, 1: one port
-        &[0xba, 1, 0, 0, 0],                // mov edx, 1: allowed
-        &[0x0f, 0x05],                      // syscall
-        &[0x89, 0xd8],                      // mov eax, ebx
-        &[0xe6, 0xf4],                      // out 0xf4, al: the machine ends here
-        &[0xb8, 60, 0, 0, 0],               // mov eax, exit
-        &[0xbf, 1, 0, 0, 0],                // mov edi, 1
-        &[0x0f, 0x05],                      // syscall
+        &[0x48, 0x8b, 0x74, 0x24, 0x10], // mov rsi, [rsp + 16]: the first argument
+        &[0x0f, 0xb6, 0x1e],             // movzx ebx, byte [rsi]
+        &[0x83, 0xeb, b'0'],             // sub ebx, '0'
+        &[0xb8, 173, 0, 0, 0],           // mov eax, ioperm
+        &[0xbf, 0xf4, 0, 0, 0],          // mov edi, 0xf4
+        &[0xbe, 1, 0, 0, 0],             // mov esi, 1: one port
+        &[0xba, 1, 0, 0, 0],             // mov edx, 1: allowed
+        &[0x0f, 0x05],                   // syscall
+        &[0x89, 0xd8],                   // mov eax, ebx
+        &[0xe6, 0xf4],                   // out 0xf4, al: the machine ends here
+        &[0xb8, 60, 0, 0, 0],            // mov eax, exit
+        &[0xbf, 1, 0, 0, 0],             // mov edi, 1
+        &[0x0f, 0x05],                   // syscall
     ];
     let code = code.concat();
     let len = HEADERS + code.len() as u64;

@@ -147,7 +147,10 @@ impl Lab {
         let react = |line: &str| {
             match line {
                 script::KILL_DEVICE => device = None,
-                script::START_DEVICE => device = Some(machine::device(machine, &image, &server)?),
+                script::START_DEVICE => {
+                    device = None;
+                    device = Some(machine::device(machine, &image, &server)?);
+                }
                 _ => {}
             }
             Ok(())

@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub(super) const CARD: &str = "0000:00:01.0";
 pub(super) const SMALL: &str = "0000:00:02.0";
 
-/// Lines of the guest that are addressed to whoever runs the machines.
+/// Lines of the guest that are addressed to whoever runs the machines: end the device's, start it (anew).
 pub(super) const KILL_DEVICE: &str = "## kill device";
 pub(super) const START_DEVICE: &str = "## start device";
 /// Begins the line of a check, and of one that failed.
@@ -31,7 +31,7 @@ check() {
     if [ "$(cat /tmp/code)" != "$code" ]; then
         echo "!! $name: expected exit code $code, got $(cat /tmp/code)"
         wrong=1
-    elif ! grep -qF -- "$words" /tmp/said; then
+    elif [ -n "$words" ] && ! grep -qF -- "$words" /tmp/said; then
         echo "!! $name: expected it to say: $words"
         wrong=1
     fi
@@ -53,7 +53,8 @@ load() { for module in "$@"; do insmod /lib/$module.ko; done; }
 "#;
 
 /// Modules that [`vfio`] and [`sysfs`] load, in the order in which they need each other.
-pub(super) const VFIO: [&str; 6] = ["vfio", "vfio_virqfd", "irqbypass", "vfio-pci-core", "vfio-pci", "vfio_iommu_type1"];
+pub(super) const VFIO: [&str; 6] =
+    ["vfio", "vfio_virqfd", "irqbypass", "vfio-pci-core", "vfio-pci", "vfio_iommu_type1"];
 pub(super) const UIO: [&str; 2] = ["uio", "uio_pci_generic"];
 
 /// A script in the making.
@@ -100,7 +101,12 @@ impl Script {
         };
         let known = format!("this machine has {CARD}, {SMALL}");
         refuse("no function", &format!("expected a function at 0000:00:09.0, found none; {known}"), "", "pci:00:09.0");
-        refuse("another function", "expected shared memory (ivshmem, 1af4:1110) at 0000:00:00.0, found 8086:29c0", "", "pci:00:00.0");
+        refuse(
+            "another function",
+            "expected shared memory (ivshmem, 1af4:1110) at 0000:00:00.0, found 8086:29c0",
+            "",
+            "pci:00:00.0",
+        );
         refuse("no address", "no device is named `pci:toaster`", "", "pci:toaster");
         refuse("too small", "expected a BAR 2 of at least", "", &format!("pci:{SMALL}"));
         refuse("no permission", "resource2 for writing (expected to run as root", "as_nobody", &format!("pci:{CARD}"));
@@ -118,6 +124,8 @@ impl Script {
     /// The device through vfio.
     pub(super) fn vfio(&mut self) {
         self.bind();
+        // What the suite left poisoned is so until the image starts again; and a reset device must be as good as a new one.
+        self.tell(START_DEVICE);
         let device = format!("--device pci:{CARD}");
         self.check("it is used through vfio", 0, "link       pci-vfio", &format!("hamr devices {device}"));
         let words = "expected that this user owns it";
