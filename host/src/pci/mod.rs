@@ -143,8 +143,6 @@ struct Watch {
     seen: [u32; 2],
     looked: Instant,
     still: Duration,
-    /// It has moved since the device was attached: an image that steps nothing is not judged by it.
-    has_moved: bool,
     was_rung: bool,
     /// It said that it writes nothing any more.
     has_left: bool,
@@ -153,7 +151,7 @@ struct Watch {
 impl Watch {
     fn new() -> Self {
         let looked = Instant::now();
-        Self { seen: [0; 2], looked, still: Duration::ZERO, has_moved: false, was_rung: false, has_left: false }
+        Self { seen: [0; 2], looked, still: Duration::ZERO, was_rung: false, has_left: false }
     }
 }
 
@@ -267,8 +265,6 @@ impl Link for PciLink {
             return Peer::Gone("it has left, as it was asked to".into());
         }
         if seen != watch.seen {
-            // The first difference may be from before this host came.
-            watch.has_moved |= watch.seen != [0; 2];
             (watch.seen, watch.still, watch.was_rung) = (seen, Duration::ZERO, false);
         } else {
             watch.still += passed;
@@ -282,7 +278,8 @@ impl Link for PciLink {
         if self.load(0) == NOBODY {
             return Peer::Gone("its memory reads as all ones, as if nobody answered on the bus".into());
         }
-        if watch.has_moved && watch.still >= SILENCE {
+        // An offer zeroes both words. An image that has not stepped `alive` since is not judged by it.
+        if seen[0] != 0 && watch.still >= SILENCE {
             return Peer::Gone(format!(
                 "neither `alive` nor `progress` moved for {SILENCE:?}: the image crashed, hangs or lost power; `inspect` shows \
                  what it left"
