@@ -62,6 +62,13 @@ pub trait Link: Send + Sync {
     fn peer(&self) -> Peer;
     /// Ends the peer and returns when it writes nothing any more.
     fn stop(&self);
+    /// Does the device live on when its host leaves? Then the window may hold what an earlier host left (abi §8), and
+    /// [`Self::stop`] is a request that the device answers.
+    fn outlives_host(&self) -> bool {
+        false
+    }
+    /// The host will not use the link again, though others may still hold it: lets the next host in.
+    fn release(&self) {}
     /// Starts a stopped peer again over the same window.
     ///
     /// # Errors
@@ -310,6 +317,12 @@ impl<L: Link> Link for Faulty<L> {
     }
     fn stop(&self) {
         self.inner.stop();
+    }
+    fn outlives_host(&self) -> bool {
+        self.inner.outlives_host()
+    }
+    fn release(&self) {
+        self.inner.release();
     }
     fn restart(&self) -> Result<(), String> {
         self.faults.killed.store(false, Ordering::Release);

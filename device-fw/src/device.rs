@@ -1,7 +1,7 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
 use crate::Board;
-use hamr_comm::abi::preamble::feature;
+use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::{Section, SectionKind};
@@ -11,6 +11,9 @@ use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
+
+/// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a nap.
+const BEAT_MASK: u32 = 0xFF;
 
 /// What one [`Device::poll`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,10 +145,25 @@ impl<'s, B: Board> Device<'s, B> {
             match self.poll() {
                 Progress::Worked(_) => self.idle_rounds = 0,
                 _ => {
-                    self.idle_rounds = self.idle_rounds.saturating_add(1);
+                    // After the last number it goes on with one below, so that the beat goes on, too.
+                    self.idle_rounds = self.idle_rounds.checked_add(1).unwrap_or(u32::MAX - BEAT_MASK);
+                    if self.idle_rounds & BEAT_MASK == 0 {
+                        self.beat();
+                    }
                     self.board.idle(self.idle_rounds);
                 }
             }
+        }
+    }
+
+    /// Steps `alive`, while it serves: before, the window is not its own to write.
+    #[cold]
+    fn beat(&mut self) {
+        if let State::Serving(poller) = &self.state
+            && !self.board.has_heartbeat()
+            && let Ok(alive) = poller.window().word(word::DEVICE_ALIVE)
+        {
+            alive.store(alive.load().wrapping_add(1));
         }
     }
 

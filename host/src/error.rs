@@ -41,6 +41,14 @@ pub enum Error {
         /// What failed.
         why: String,
     },
+    /// The device cannot be reached over its bus.
+    #[error("device {device}: {why}")]
+    Bus {
+        /// Its name.
+        device: String,
+        /// Expected, got, and what to do.
+        why: String,
+    },
     /// The device looked at the window and refused.
     #[error("device {device} refused the window: {why}")]
     Refused {

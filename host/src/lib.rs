@@ -33,6 +33,7 @@ mod mapping;
 mod memfd;
 mod memory;
 mod node;
+pub mod pci;
 mod process;
 #[cfg(feature = "qemu")]
 pub mod qemu;

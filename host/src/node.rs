@@ -14,9 +14,10 @@ use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{DeviceFacts, DeviceState, feature, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::ReqHdr;
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Queue, Shared};
-use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::handshake::{Answer, HostHandshake, Offer, Takeover};
 use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
@@ -154,8 +155,8 @@ impl Node {
         options: Options,
         begin: Instant,
     ) -> Result<Self, Error> {
-        let epoch = Epoch::FIRST;
         let layout = plan_of(&options)?;
+        let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
         let facts = Facts::new(said, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
@@ -390,6 +391,8 @@ impl Drop for Node {
         self.inner.closed.store(true, Ordering::Release);
         HostHandshake::close(self.inner.link.window());
         self.inner.stop("closed by this program");
+        self.inner.link.release();
+        crate::stream::forget_closed();
     }
 }
 
@@ -412,6 +415,11 @@ impl Inner {
     /// Was the [`Node`] dropped?
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Is there no device?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.life.load(Ordering::Acquire) == DEAD
     }
 
     pub(crate) fn why_dead(&self) -> String {
@@ -585,7 +593,26 @@ impl Inner {
         self.bury(self.life.load(Ordering::Acquire), why, None);
         // Whoever stops a device wants it stopped.
         self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).by_fault = None;
+        if self.link.outlives_host() {
+            self.cancel_all();
+        }
         self.link.stop();
+    }
+
+    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. Lines without a call do not
+    /// mind: the next epoch clears them.
+    fn cancel_all(&self) {
+        let window = self.link.window();
+        for index in 0..self.layout.queues() {
+            let descriptor = self.layout.queue(window, index);
+            let Some(queue) = descriptor.ok().and_then(|d| window.queue(&d).ok()) else { continue };
+            let queue: Queue<Shared> = queue;
+            let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
+            let side = (0..queue.side_len()).filter_map(|i| queue.side(i));
+            for line in std::iter::once(queue.hot()).chain(ring).chain(side) {
+                line.set_req_hdr(line.req_hdr() | ReqHdr::CANCEL);
+            }
+        }
     }
 
     fn lock_queues(&self) -> std::sync::MutexGuard<'_, Vec<QueueSlot>> {
@@ -663,6 +690,35 @@ fn feature_names(bits: u32) -> Vec<&'static str> {
     feature::NAMES.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, n)| *n).collect()
 }
 
+/// The epoch to begin in. A device that outlives its hosts leaves the one it is in first.
+fn first_epoch(name: &str, link: &dyn Link, limit: Duration) -> Result<Epoch, Error> {
+    if !link.outlives_host() {
+        return Ok(Epoch::FIRST);
+    }
+    let window = link.window();
+    let takeover = Takeover::begin(window);
+    link.ring();
+    let begin = Instant::now();
+    loop {
+        if let Some(epoch) = takeover.step(window) {
+            return Ok(epoch);
+        }
+        if begin.elapsed() > limit {
+            let state = window.word(word::DEVICE_STATE).map_or(DeviceState::ABSENT, |w| DeviceState(w.observe()));
+            return Err(Error::Bus {
+                device: name.into(),
+                why: format!(
+                    "expected its image to leave epoch {} of an earlier host within {limit:?}, it still says `{}`: no image \
+                     runs there, or a handler of it never ends; reset the device",
+                    takeover.last().0,
+                    state.text()
+                ),
+            });
+        }
+        link.wait(20);
+    }
+}
+
 /// Lays the window out, waits for the device's word, reads its table, lets it serve.
 fn shake_hands(
     name: &str,
@@ -713,6 +769,11 @@ fn shake_hands(
             return Err(Error::Lost { device: name.into(), stage, why });
         }
         if begin.elapsed() > options.start_deadline {
+            if link.outlives_host() && told.is_none() {
+                let limit = options.start_deadline;
+                let why = format!("expected an image to answer within {limit:?}, none did: load one into the device");
+                return Err(Error::Bus { device: name.into(), why });
+            }
             return Err(Error::Silent { device: name.into(), stage, after: options.start_deadline });
         }
         link.wait(20);

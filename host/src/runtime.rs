@@ -70,7 +70,7 @@ impl Options {
     }
 }
 
-/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, and whatever [`Self::register`] added.
+/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
     next_node: AtomicU16,
@@ -85,6 +85,7 @@ impl Runtime {
         let mut runtime = Self { launchers: BTreeMap::new(), next_node: AtomicU16::new(1) };
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
+        runtime.register("pci", crate::pci::PciLauncher);
         #[cfg(feature = "qemu")]
         runtime.register("qemu", crate::qemu::QemuLauncher::built_in());
         Ok(runtime)

@@ -54,6 +54,11 @@ pub trait Board {
     /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
     /// boards that look for runaways.
     fn watch(&mut self, _activity: Option<&Activity>) {}
+    /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing does, the dispatcher steps it when it
+    /// finds no work, and its host goes by `progress` otherwise.
+    fn has_heartbeat(&self) -> bool {
+        false
+    }
     /// Rings the host.
     fn ring(&mut self) {}
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.

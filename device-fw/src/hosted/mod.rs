@@ -49,6 +49,9 @@ impl Board for Process {
     fn build_id(&self) -> [u8; 20] {
         self.build_id
     }
+    fn has_heartbeat(&self) -> bool {
+        true
+    }
     fn window(&mut self) -> Option<Window<Arc<Mapping>>> {
         self.window.take()
     }

@@ -289,6 +289,8 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
             Ok(error) => Err(CallError::Handler(error)),
             Err(_) => Err(corrupt("an error that does not decode")),
         },
+        // The end of the device's life cancelled it: see `Core::settle`.
+        Status::CANCELLED if inner.is_dead() => Err(CallError::DeviceLost(site(), inner.why_dead().into())),
         Status::CANCELLED => Err(CallError::Cancelled(site())),
         Status::DEADLINE => Err(CallError::Deadline(site())),
         Status::RESULT_TOO_LONG => {

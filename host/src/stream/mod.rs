@@ -279,6 +279,16 @@ thread_local! {
     static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Throws out what this thread holds of devices that were closed: it keeps their windows mapped.
+pub(crate) fn forget_closed() {
+    // An error means that the thread is ending, or is at work on the list right now: then the next look does it.
+    let _ = STREAMS.try_with(|streams| {
+        if let Ok(mut streams) = streams.try_borrow_mut() {
+            streams.retain(|s| !s.inner.is_closed());
+        }
+    });
+}
+
 /// The calling thread's stream of one device.
 #[derive(Clone)]
 pub struct LocalStream<'n> {

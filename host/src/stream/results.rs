@@ -103,8 +103,15 @@ impl Core {
         {
             extra.long = answer.long;
         }
+        // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not an answer.
+        let life = inner.life.load(Ordering::Acquire);
+        let place = match answer.hdr.status() {
+            Status::CANCELLED if life == 0 => Place::Gone(Ended::Lost),
+            Status::CANCELLED if life != self.epoch => Place::Gone(Ended::Reset),
+            _ => Place::Here,
+        };
         if let Some(kept) = self.cells.get(cell) {
-            kept.set_place(Place::Here);
+            kept.set_place(place);
             kept.hdr = answer.hdr;
             kept.words = answer.words;
         }

@@ -175,7 +175,9 @@ pub fn body_on_one_side(open: Open) {
 pub fn ping_and_info(open: Open) {
     let node = open(options());
     let info = node.info();
-    assert_eq!((info.epoch, info.heap), (1, 8 << 20));
+    // A device that outlives its hosts has had other lives before.
+    assert!(info.epoch >= 1);
+    assert_eq!(info.heap, 8 << 20);
     assert_eq!(info.handlers as usize, node.handlers().len());
     assert!(info.window > info.heap && !info.board.is_empty() && !info.link.is_empty());
     assert!(node.handlers().is_sorted_by_key(|h| h.key));
