@@ -1,13 +1,15 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::Board;
+use crate::{Board, log};
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
+use hamr_comm::{info, warn};
 
 /// What one [`Device::poll`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +58,7 @@ impl<'s, B: Board> Device<'s, B> {
 
     fn profile(&self) -> DeviceProfile {
         DeviceProfile {
-            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | log::FEATURE,
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),
@@ -84,12 +86,16 @@ impl<'s, B: Board> Device<'s, B> {
         let profile = self.profile();
         let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
             State::Serving(poller) => {
+                info!("the host of epoch {} left", poller.epoch().0);
+                self.board.logs_to(None);
                 DeviceHandshake::leave(poller.window());
                 let (window, scratch) = poller.into_parts();
                 (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
+                    self.board.logs_to(log_section(&window, &a));
+                    info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
                             DeviceHandshake::announce(poller.window());
@@ -97,11 +103,18 @@ impl<'s, B: Board> Device<'s, B> {
                         }
                         // The window changed between the check and here: start over.
                         Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
+                            self.board.logs_to(None);
                             (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
                         }
                     }
                 }
                 next @ DeviceHandshake::Refused(why, _) => {
+                    if !matches!(handshake, DeviceHandshake::Refused(..)) {
+                        warn!(
+                            "refused a window: reason {}, expected {:#x}, got {:#x}",
+                            why.reason.0, why.expected, why.got
+                        );
+                    }
                     (Progress::Refused(why), State::Greeting { window, handshake: next, scratch })
                 }
                 next => (Progress::NoHost, State::Greeting { window, handshake: next, scratch }),
@@ -136,4 +149,11 @@ impl<'s, B: Board> Device<'s, B> {
             poller.fail_current(status, text);
         }
     }
+}
+
+/// Where the host wants the image's logs, if it does.
+fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Window<K>> {
+    let wanted = accepted.features & feature::LOGS != 0;
+    let section = accepted.layout.section(SectionKind::LOG).ok().filter(|_| wanted)?;
+    window.part(section.off, section.len).ok()
 }

@@ -3,6 +3,7 @@
 use super::memory;
 use crate::Board;
 use crate::arch::{self, Naps};
+use crate::log;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
@@ -91,6 +92,9 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn window(&mut self) -> Option<Window<()>> {
         self.window.take()
+    }
+    fn logs_to(&mut self, section: Option<Window<()>>) {
+        log::attach(section);
     }
     fn ring(&mut self) {
         // The host is peer 0.

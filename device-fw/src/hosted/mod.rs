@@ -16,7 +16,8 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Window;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
-use map::Mapping;
+use hamr_comm::{error, info};
+pub(crate) use map::Mapping;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,10 @@ impl Board for Process {
     fn window(&mut self) -> Option<Window<Arc<Mapping>>> {
         self.window.take()
     }
+    #[cfg(hamr_image)]
+    fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
+        crate::log::attach(section);
+    }
     #[inline]
     fn idle(&mut self, rounds: u32) {
         if rounds < SPIN_ROUNDS {
@@ -71,14 +76,18 @@ pub fn main() -> i32 {
 }
 
 fn start() -> Result<Device<'static, Process>, control::StartError> {
+    let build_id = control::build_id();
+    let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
+    info!("image starts as process {}, build {:016x}", std::process::id(), build);
     let control = Control::from_stdin()?;
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
+    info!("a window of {} bytes", alive.len());
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
     std::thread::Builder::new()
         .name("hamr-watch".into())
         .spawn(move || control.watch(|beat| alive.word(word::DEVICE_ALIVE).map_or((), |w| w.store(beat))))?;
-    let board = Process { window: Some(mapping.window()), build_id: control::build_id() };
+    let board = Process { window: Some(mapping.window()), build_id };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
@@ -97,6 +106,7 @@ fn serve(device: &mut Device<'static, Process>) -> i32 {
             eprintln!("hamr image: {text}");
             return 101;
         }
+        error!("a call was abandoned: {}", &*text);
         device.fail_current(Status::PANIC, &text);
     }
 }
