@@ -56,6 +56,8 @@ pub struct Inner {
     differences: Differences,
     closed: AtomicBool,
     attached: Instant,
+    #[cfg(feature = "device-logs")]
+    pub(crate) tails: crate::logs::Tails,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
 }
@@ -125,6 +127,8 @@ impl Node {
     ) -> Result<Self, Error> {
         let epoch = Epoch::FIRST;
         let layout = plan_of(&options)?;
+        #[cfg(feature = "device-logs")]
+        Inner::say_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
         let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
         let facts = Facts { said, start: begin.elapsed() };
         let differences = compare(Table::of_this_image(), &handlers);
@@ -151,6 +155,8 @@ impl Node {
             differences,
             closed: AtomicBool::new(false),
             attached: Instant::now(),
+            #[cfg(feature = "device-logs")]
+            tails: crate::logs::Tails::default(),
             looked: AtomicU32::new(0),
         };
         let node = Self { inner: Arc::new(inner) };
@@ -340,6 +346,8 @@ impl Node {
         let epoch = last.next();
         *last = epoch;
         inner.stop("being restarted");
+        #[cfg(feature = "device-logs")]
+        inner.keep_log_tail();
         let begin = Instant::now();
         inner.link.restart().map_err(|why| Error::Launch { device: inner.name.clone(), why })?;
         let (said, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
@@ -388,6 +396,12 @@ impl Inner {
     /// Was the [`Node`] dropped?
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Has its present life ended?
+    #[cfg(feature = "device-logs")]
+    pub(crate) fn is_dead(&self) -> bool {
+        self.life.load(Ordering::Acquire) == DEAD
     }
 
     pub(crate) fn why_dead(&self) -> String {
@@ -529,7 +543,7 @@ fn shake_hands(
     let offer = Offer {
         plan: options.plan(),
         node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS,
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),

@@ -5,6 +5,7 @@ use crate::shm::ShmLauncher;
 use crate::{Error, Image, ImageFile, Node, Target};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::link::Link;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -31,6 +32,8 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// How long the device may take to start.
     pub start_deadline: Duration,
+    /// The least severe lines that the device is asked to log.
+    pub log_level: LogLevel,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
 }
@@ -48,6 +51,7 @@ impl Default for Options {
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
             start_deadline: Duration::from_secs(10),
+            log_level: LogLevel::INFO,
             cpu: None,
         }
     }
