@@ -9,7 +9,7 @@ use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
-use hamr_comm::{info, warn};
+use hamr_comm::{debug, info, warn};
 
 /// What one [`Device::poll`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +117,12 @@ impl<'s, B: Board> Device<'s, B> {
                     }
                     (Progress::Refused(why), State::Greeting { window, handshake: next, scratch })
                 }
-                next => (Progress::NoHost, State::Greeting { window, handshake: next, scratch }),
+                next => {
+                    if let (DeviceHandshake::Accepted(a), DeviceHandshake::Waiting) = (next, handshake) {
+                        debug!("accepted the offer of epoch {}: {} queue pairs", a.epoch.0, a.layout.queues());
+                    }
+                    (Progress::NoHost, State::Greeting { window, handshake: next, scratch })
+                }
             },
             State::Lost => (Progress::NoHost, State::Lost),
         };

@@ -3,5 +3,6 @@
 pub mod conformance;
 pub mod devices;
 pub mod handlers;
+pub mod logs;
 pub mod machines;
 pub mod processes;

@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Columns, so that lines that come one by one stand below each other.
 const DEVICE: usize = 12;
-const MODULE: usize = 24;
+const MODULE: usize = 30;
 const MESSAGE: usize = 56;
 
 #[derive(clap::Args, Debug)]
