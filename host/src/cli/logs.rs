@@ -1,7 +1,7 @@
 //! `hamr logs`: what the device says, decoded; and the same beside any other command (`--logs LEVEL`).
 
 use super::{Cli, Failure, one_line};
-use crate::logs::{LogEvent, LogLevel, LogLine, Logs};
+use crate::logs::{LogEvent, LogLevel, Logs};
 use crate::{Node, Options};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -9,11 +9,6 @@ use std::time::Duration;
 
 /// How long a look for more lines lasts at most: a device that ended is noticed so late.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// Columns, so that lines that come one by one stand below each other.
-const DEVICE: usize = 12;
-const MODULE: usize = 30;
-const MESSAGE: usize = 56;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -103,26 +98,15 @@ impl Who {
     }
 }
 
-/// A line of text: time, level, device, module, message, place.
+/// A line of text: the device, and what it said or what happened to it.
 fn row(event: &LogEvent, who: &Who) -> String {
-    match event {
-        LogEvent::Line(line) => format!("{}\n", line_row(line, &who.device)),
-        LogEvent::Lost(1) => format!("{:>12}  1 line lost: {} had no room for it\n", "--", who.device),
-        LogEvent::Lost(lines) => format!("{:>12}  {lines} lines lost: {} had no room for them\n", "--", who.device),
-        LogEvent::Garbled(_) => format!("{:>12}  {} garbled its log\n", "--", who.device),
-        LogEvent::Epoch(epoch) => format!("{:>12}  {} starts again: epoch {epoch}\n", "--", who.device),
-    }
-}
-
-/// One line, without its end.
-pub(super) fn line_row(line: &LogLine, device: &str) -> String {
-    let LogLine { level, time_us, module, message, file, line } = line;
-    let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
-    let level = level.map_or("", LogLevel::name).to_uppercase();
-    let place = if file.is_empty() { String::new() } else { format!("{}:{line}", one_line(file)) };
-    let (module, message) = (one_line(module), one_line(message));
-    let device = if device.is_empty() { String::new() } else { format!("{device:<DEVICE$}  ") };
-    format!("{time:>12}  {level:<5}  {device}{module:<MODULE$}  {message:<MESSAGE$}  {place}").trim_end().to_owned()
+    let what = match event {
+        LogEvent::Line(line) => line.to_string(),
+        LogEvent::Lost(lines) => format!("{:>12}  {lines} lost here: there was no room for more", "--"),
+        LogEvent::Garbled(_) => format!("{:>12}  garbled: what the device wrote is no log line of its image", "--"),
+        LogEvent::Epoch(epoch) => format!("{:>12}  it starts again: epoch {epoch}", "--"),
+    };
+    format!("{}  {what}\n", who.device)
 }
 
 fn to_json(event: &LogEvent, who: &Who) -> Value {

@@ -264,12 +264,17 @@ impl Cli {
     fn open_quietly(&self, options: Options) -> Result<Node, Failure> {
         // Before the search for an image, which may build one.
         self.check_device()?;
+        self.open_on(&self.global.device, self.image()?, options)
+    }
+
+    /// Starts a device with an image, and prints its log if that was asked for.
+    fn open_on(&self, device: &str, image: Image, options: Options) -> Result<Node, Failure> {
         #[cfg(feature = "device-logs")]
         let options = match self.global.logs {
             Some(level) => Options { log_level: level.into(), ..options },
             None => options,
         };
-        let node = self.runtime.open_with(&self.global.device, self.image()?, options)?;
+        let node = self.runtime.open_with(device, image, options)?;
         #[cfg(feature = "device-logs")]
         if self.global.logs.is_some() {
             let mut printers = self.printers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

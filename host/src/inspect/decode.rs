@@ -3,6 +3,11 @@
 use super::Hex;
 use super::report::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 use crate::keys::read_table;
+#[cfg(feature = "device-logs")]
+use crate::{
+    ImageFile,
+    logs::{LogBook, last_lines},
+};
 use hamr_comm::abi::ids::{Epoch, Isa};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{
@@ -52,6 +57,25 @@ impl Dump {
         dump
     }
 
+    /// Decodes the log's last lines with the texts of an image's file, which must be the one that ran.
+    #[cfg(feature = "device-logs")]
+    pub(super) fn read_lines(&mut self, window: &Window<Shared>, image: &ImageFile, most: usize) {
+        let (file, ran) = (&image.build_id, &self.device.build_id);
+        if file != ran {
+            let ran = if ran.is_empty() { "none" } else { ran };
+            let path = image.path.display();
+            return self.problems.push(format!(
+                "expected the file of the image that ran, build id {ran}, got {path} with build id {file}: log lines are left out"
+            ));
+        }
+        let section = window.read::<Preamble>(0).ok().and_then(|p| Layout::read(&p, window).ok());
+        let Some(section) = section.and_then(|layout| layout.section(SectionKind::LOG).ok()) else { return };
+        match LogBook::of(image) {
+            Ok(book) => self.lines = last_lines(window, section, &book, most),
+            Err(why) => self.problems.push(why.to_string()),
+        }
+    }
+
     /// Preamble and live words only.
     pub(super) fn outline(window: &Window<Shared>, path: &str) -> Self {
         let mut problems = Vec::new();
@@ -90,6 +114,8 @@ impl Dump {
             slots_skipped: 0,
             handlers: Vec::new(),
             log: None,
+            #[cfg(feature = "device-logs")]
+            lines: Vec::new(),
             trace: None,
             crash: None,
         }
@@ -334,8 +360,8 @@ fn sections(preamble: &Preamble, window: &Window<Shared>) -> Vec<SectionEntry> {
 fn ring(window: &Window<Shared>, layout: &Layout, kind: SectionKind) -> Option<Ring> {
     let section = layout.section(kind).ok().filter(|s| s.len >= size_of::<RingHeader>() as u64)?;
     let header: RingHeader = window.read(section.off).ok()?;
-    let RingHeader { written, consumed, dropped, level, .. } = header;
-    Some(Ring { written, consumed, dropped, level })
+    let RingHeader { written, consumed, dropped, level, reader, .. } = header;
+    Some(Ring { written, consumed, dropped, level, read: reader != 0 })
 }
 
 fn crash(window: &Window<Shared>, layout: &Layout) -> Option<Crash> {

@@ -30,6 +30,9 @@ pub struct Dump {
     pub handlers: Vec<HandlerInfo>,
     /// Ring of logs.
     pub log: Option<Ring>,
+    /// Its last lines, the youngest last; empty when the image's file is not known.
+    #[cfg(feature = "device-logs")]
+    pub lines: Vec<crate::logs::LogLine>,
     /// Ring of traces.
     pub trace: Option<Ring>,
     /// The last crash of the image.
@@ -210,6 +213,8 @@ pub struct Ring {
     pub dropped: u32,
     /// Least severe level wanted.
     pub level: u32,
+    /// Does somebody read it, so that nothing unread is written over?
+    pub read: bool,
 }
 
 /// A crash record.

@@ -103,6 +103,20 @@ pub struct LogLine {
     pub line: u32,
 }
 
+/// A row: time, level, module, message, place, so that rows that come one by one stand below each other. A device's text is kept
+/// from moving the reader's cursor.
+impl std::fmt::Display for LogLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { level, time_us, module, message, file, line } = self;
+        let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+        let level = level.map_or("", LogLevel::name).to_uppercase();
+        let clean = |text: &str| text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+        let (module, message, file) = (clean(module), clean(message), clean(file));
+        let place = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
+        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{place}")
+    }
+}
+
 fn level_name<S: serde::Serializer>(level: &Option<LogLevel>, to: S) -> Result<S::Ok, S::Error> {
     level.map(LogLevel::name).serialize(to)
 }
