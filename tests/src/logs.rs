@@ -6,8 +6,9 @@
 //! ```
 
 use crate::devices;
+use hamr::inspect::{Found, dump, dump_with_lines, windows_of};
 use hamr::logs::{LogError, LogEvent, LogLevel, LogLine, Logs};
-use hamr::{Image, Node, Options};
+use hamr::{Image, ImageFile, Node, Options};
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
 use hamr_tests_kernels::{flood, say};
@@ -23,7 +24,7 @@ macro_rules! logs {
         $crate::__logs! { $spec;
             from_the_first_instruction, arguments_arrive, the_level_is_the_hosts, a_flood_loses_and_counts,
             a_flood_does_not_slow_calls, without_a_reader_the_last_lines_stay, texts_of_another_build_are_refused,
-            there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said
+            there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said, a_killed_device_shows_what_it_said_last
         }
     };
 }
@@ -184,8 +185,7 @@ pub fn without_a_reader_the_last_lines_stay(spec: &str) {
 /// The texts of another image would be garbage: refused with both build ids.
 pub fn texts_of_another_build_are_refused(spec: &str) {
     let node = open(spec, LogLevel::INFO);
-    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
-    let other = Image::find("hamr-demo").expect("a name").resolve(&target).expect("the demo image");
+    let other = demo(spec);
     let refused = node.logs_from(&other).expect_err("another build");
     let said = refused.to_string();
     assert!(matches!(refused, LogError::OtherBuild { .. }), "{said}");
@@ -229,4 +229,40 @@ pub fn a_restart_keeps_what_was_said(spec: &str) {
     }
     assert_eq!(seen[..3], ["line 0", "line 1", "Epoch(2)"], "{seen:?}");
     assert!(seen[3].starts_with("image starts"), "{seen:?}");
+}
+
+/// What an inspector sees of a device that is gone, in the window and in a copy of it: its last lines, its last fault.
+pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    node.sync(flood::with(5000)).expect("answers");
+    node.set_log_level(LogLevel::ERROR);
+    node.sync(panics::with(8)).expect_err("panics");
+    let mine = |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == u32::from(node.info().node)));
+    let window = windows_of(std::process::id()).into_iter().find(mine).expect("this process has it open");
+    node.stop();
+    let copy = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::copy(&window.path, copy.path()).expect("it can be copied");
+    let image = ImageFile::open(&node.info().image.expect("a file")).expect("its file");
+    for path in [window.path.as_path(), copy.path()] {
+        let dump = dump_with_lines(path, &image, 3).expect("a window");
+        assert_eq!(dump.problems, Vec::<String>::new());
+        let said = messages(&dump.lines);
+        assert!(matches!(said[..], ["line 4998", "line 4999", last] if last.contains("asked to panic with 8")), "{said:?}");
+        let slots: Vec<_> = dump.queues.iter().flat_map(|q| &q.slots).collect();
+        let faults: Vec<&str> = slots.iter().filter_map(|s| s.reply.as_ref()?.fault.as_deref()).collect();
+        assert!(matches!(faults[..], [text] if text.contains("asked to panic with 8 at ")), "{faults:?}");
+        let handlers: Vec<&str> = slots.iter().filter_map(|s| s.request.as_ref()?.handler.as_deref()).collect();
+        assert!(handlers.iter().any(|name| name.ends_with("::panics")), "{handlers:?}");
+        assert!(dump.to_string().contains("line 4999"), "{dump}");
+    }
+    // The texts of another build are refused by name.
+    let other = demo(spec);
+    let dump = dump_with_lines(copy.path(), &other, 3).expect("a window");
+    assert!(dump.lines.is_empty() && dump.problems.iter().any(|p| p.contains(&other.build_id)), "{:?}", dump.problems);
+}
+
+/// An image with other texts than the one that runs.
+fn demo(spec: &str) -> ImageFile {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    Image::find("hamr-demo").expect("a name").resolve(&target).expect("the demo image")
 }

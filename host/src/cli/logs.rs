@@ -53,12 +53,16 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let who = Who::of(&node);
     loop {
         // Asked first: what it said last is read after its end.
-        let is_last = !args.follow || logs.is_over();
+        let end = logs.ended();
+        let is_last = !args.follow || end.is_some();
         for event in logs.wait(if is_last { Duration::ZERO } else { LOOK }) {
             match cli.global.json {
                 true => cli.print_json(&to_json(&event, &who))?,
                 false => cli.print(&row(&event, &who))?,
             }
+        }
+        if let Some(why) = end {
+            return Err(Failure::new(format!("device {} is gone: {why}", who.device)));
         }
         if is_last {
             return Ok(());

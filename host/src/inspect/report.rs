@@ -200,6 +200,8 @@ pub struct Reply {
     pub place: &'static str,
     /// Names of the flags that are set.
     pub flags: Vec<&'static str>,
+    /// What a fault says, as far as it is in the line or the slot's chunk.
+    pub fault: Option<String>,
 }
 
 /// A log or trace ring.

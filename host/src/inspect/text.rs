@@ -144,7 +144,11 @@ fn write_slot(f: &mut Formatter<'_>, s: &Slot) -> fmt::Result {
     if !s.payload.is_empty() {
         write!(f, "  [{}]", s.payload)?;
     }
-    writeln!(f)
+    writeln!(f)?;
+    match s.reply.as_ref().and_then(|r| r.fault.as_deref()) {
+        Some(fault) => writeln!(f, "             {}", clean(fault)),
+        None => Ok(()),
+    }
 }
 
 fn write_ring(f: &mut Formatter<'_>, name: &str, r: &Ring) -> fmt::Result {

@@ -25,7 +25,7 @@ pub use book::LogBook;
 pub use hamr_comm::abi::rings::LogLevel;
 
 use crate::node::Inner;
-use crate::{Error, ImageFile, Node};
+use crate::{DeviceInfo, Error, ImageFile, Node};
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::{Section, SectionKind};
@@ -176,9 +176,12 @@ impl Node {
     /// # Errors
     /// When the image does not log, its file is unknown or of another build, or there is a reader already.
     pub fn logs(&self) -> Result<Logs, LogError> {
-        let device = || self.inner().name.clone();
-        let path = self.info().image.ok_or_else(|| LogError::NoImage { device: device() })?;
-        self.logs_from(&ImageFile::open(&path)?)
+        let (info, device) = (self.info(), self.inner().name.clone());
+        match info.image {
+            Some(path) => self.logs_from(&ImageFile::open(&path)?),
+            None if does_log(&info) => Err(LogError::NoImage { device }),
+            None => Err(LogError::Silent { device }),
+        }
     }
 
     /// [`Self::logs`] with texts from a file: for devices that somebody else started.
@@ -188,7 +191,7 @@ impl Node {
     pub fn logs_from(&self, image: &ImageFile) -> Result<Logs, LogError> {
         let (info, inner) = (self.info(), self.inner());
         let device = inner.name.clone();
-        if !info.features.contains(&"logs") {
+        if !does_log(&info) {
             return Err(LogError::Silent { device });
         }
         if info.build_id != image.build_id || info.build_id.is_empty() {
@@ -207,6 +210,10 @@ impl Node {
         let frames = Frames { rest: Vec::new(), is_whole: cursor.is_at_start() };
         Ok(Logs { inner: inner.clone(), book, cursor, frames, epoch })
     }
+}
+
+fn does_log(info: &DeviceInfo) -> bool {
+    info.features.contains(&"logs")
 }
 
 /// The host's own word; a device that overwrites it garbles its own logs.
@@ -267,10 +274,10 @@ impl Logs {
         }
     }
 
-    /// Is the device gone? What it said last may still be unread.
-    pub fn is_over(&self) -> bool {
+    /// How the device ended, if it has. What it said last may still be unread.
+    pub fn ended(&self) -> Option<String> {
         self.inner.look_at_peer();
-        self.inner.is_dead()
+        self.inner.is_dead().then(|| self.inner.why_dead())
     }
 
     /// Was the device's [`Node`] dropped? What it said last may still be unread.
