@@ -1,6 +1,6 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::Board;
+use crate::{Board, log};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::CrashRecord;
@@ -9,8 +9,9 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
+use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
+use hamr_comm::{debug, info, warn};
 
 /// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a nap.
 const BEAT_MASK: u32 = 0xFF;
@@ -64,7 +65,7 @@ impl<'s, B: Board> Device<'s, B> {
 
     fn profile(&self) -> DeviceProfile {
         DeviceProfile {
-            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | log::FEATURE,
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),
@@ -99,6 +100,8 @@ impl<'s, B: Board> Device<'s, B> {
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
+                    self.board.logs_to(log_section(&window, &a));
+                    info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
                             let section = a.layout.section(SectionKind::CRASH);
@@ -109,14 +112,26 @@ impl<'s, B: Board> Device<'s, B> {
                         }
                         // The window changed between the check and here: start over.
                         Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
+                            self.board.logs_to(None);
                             (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
                         }
                     }
                 }
                 next @ DeviceHandshake::Refused(why, _) => {
+                    if !matches!(handshake, DeviceHandshake::Refused(..)) {
+                        warn!(
+                            "refused a window: reason {}, expected {:#x}, got {:#x}",
+                            why.reason.0, why.expected, why.got
+                        );
+                    }
                     (Progress::Refused(why), State::Greeting { window, handshake: next, scratch })
                 }
-                next => (Progress::NoHost, State::Greeting { window, handshake: next, scratch }),
+                next => {
+                    if let (DeviceHandshake::Accepted(a), DeviceHandshake::Waiting) = (next, handshake) {
+                        debug!("accepted the offer of epoch {}: {} queue pairs", a.epoch.0, a.layout.queues());
+                    }
+                    (Progress::NoHost, State::Greeting { window, handshake: next, scratch })
+                }
             },
             State::Lost => (Progress::NoHost, State::Lost),
         };
@@ -131,6 +146,8 @@ impl<'s, B: Board> Device<'s, B> {
         self.board.watch(None);
         self.state = match core::mem::replace(&mut self.state, State::Lost) {
             State::Serving(poller) => {
+                info!("the host of epoch {} left", poller.epoch().0);
+                self.board.logs_to(None);
                 DeviceHandshake::leave(poller.window());
                 let (window, scratch) = poller.into_parts();
                 State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch }
@@ -217,4 +234,11 @@ impl<'s, B: Board> Device<'s, B> {
             self.leave();
         }
     }
+}
+
+/// Where the host wants the image's logs, if it does.
+fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Window<K>> {
+    let wanted = accepted.features & feature::LOGS != 0;
+    let section = accepted.layout.section(SectionKind::LOG).ok().filter(|_| wanted)?;
+    window.part(section.off, section.len).ok()
 }

@@ -32,6 +32,7 @@ mod config;
 mod device;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub mod hosted;
+pub mod log;
 #[cfg(all(
     any(target_os = "none", hamr_bare),
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")

@@ -4,5 +4,6 @@ pub mod conformance;
 pub mod crashes;
 pub mod devices;
 pub mod handlers;
+pub mod logs;
 pub mod machines;
 pub mod processes;

@@ -3,6 +3,7 @@
 use super::{memory, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
+use crate::log;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
@@ -96,6 +97,9 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn watch(&mut self, activity: Option<&Activity>) {
         tick::watch(activity);
+    }
+    fn logs_to(&mut self, section: Option<Window<()>>) {
+        log::attach(section);
     }
     fn ring(&mut self) {
         // The host is peer 0.

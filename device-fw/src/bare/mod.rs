@@ -18,10 +18,11 @@ pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 pub use tick::NoAbandon;
 
-use crate::{Config, Device, OnFault, arch};
+use crate::{Config, Device, OnFault, arch, log};
 use core::fmt::Write;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::{error, info};
 
 /// Exit code of an image that cannot start.
 const CANNOT_START: u8 = 2;
@@ -41,9 +42,15 @@ pub(crate) extern "C" fn entry() -> ! {
 
 /// The image's main: what `image!` calls.
 pub fn main<B: BareBoard>(config: Config) -> ! {
+    let build = u64::from_be_bytes(memory::build_id().first_chunk().copied().unwrap_or_default());
+    info!("image starts on {}, build {:016x}", B::NAME, build);
     console::connect::<B>();
     let board = match B::start() {
-        Ok(hardware) => board::Running::<B>::new(hardware),
+        Ok(hardware) => {
+            log::start_clock(hardware.naps.hz());
+            info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
+            board::Running::<B>::new(hardware)
+        }
         Err(why) => {
             console::line(format_args!("hamr image: {why}"));
             B::exit(CANNOT_START);
@@ -73,6 +80,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             device.announce_crash();
             B::exit(BROKEN);
         }
+        error!("a call was abandoned: {}", what.text());
         if config.on_fault == OnFault::Reset {
             // Said before the answer, so that nobody sends another call after it.
             device.record_crash(what.text(), what.trace());

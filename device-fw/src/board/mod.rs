@@ -59,6 +59,9 @@ pub trait Board {
     fn has_heartbeat(&self) -> bool {
         false
     }
+    /// Where this image's logs go from now on: the LOG section of the host that was accepted, or `None` when it leaves. A board that
+    /// logs nowhere ignores it.
+    fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}
     /// Rings the host.
     fn ring(&mut self) {}
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.

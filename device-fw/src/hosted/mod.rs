@@ -20,7 +20,8 @@ use hamr_comm::abi::window::Window;
 use hamr_comm::am::Activity;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
-use map::Mapping;
+use hamr_comm::{error, info};
+pub(crate) use map::Mapping;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +59,10 @@ impl Board for Process {
     fn watch(&mut self, activity: Option<&Activity>) {
         signals::watch(activity);
     }
+    #[cfg(hamr_image)]
+    fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
+        crate::log::attach(section);
+    }
     #[inline]
     fn idle(&mut self, rounds: u32) {
         if rounds < SPIN_ROUNDS {
@@ -81,9 +86,13 @@ pub fn main(config: Config) -> i32 {
 }
 
 fn start(config: Config) -> Result<Device<'static, Process>, control::StartError> {
+    let build_id = control::build_id();
+    let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
+    info!("image starts as process {}, build {:016x}", std::process::id(), build);
     let control = Control::from_stdin()?;
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
+    info!("a window of {} bytes", alive.len());
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
@@ -94,7 +103,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
             signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
         })
     })?;
-    let board = Process { window: Some(mapping.window()), build_id: control::build_id() };
+    let board = Process { window: Some(mapping.window()), build_id };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
@@ -116,6 +125,7 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
             device.announce_crash();
             return 101;
         }
+        error!("a call was abandoned: {}", &*text);
         if config.on_fault == OnFault::Reset {
             device.record_crash(&text, &trace);
             device.announce_crash();
