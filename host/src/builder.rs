@@ -95,8 +95,9 @@ fn flags(target: &Target) -> Vec<&'static str> {
     }
     // Bare metal has none, and nobody who would relocate an image: it is linked to where it runs. Code models are the
     // targets' own: each reaches what its linker script places.
-    // Frame pointers are what a fault's return addresses are found by.
-    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"]
+    // Frame pointers are what a fault's return addresses are found by. Level 2, behind the profile's 3: a device's memory is
+    // small, and the third level makes code a tenth larger.
+    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes", "-Copt-level=2"]
 }
 
 fn cargo() -> OsString {
