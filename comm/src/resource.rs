@@ -24,7 +24,10 @@ const fn mark(serial: u32) -> u32 {
 }
 
 /// The stack of this call was left: what it held is poisoned.
-#[cfg_attr(not(any(test, target_os = "none", hamr_bare)), expect(dead_code, reason = "where panics unwind, guards do it"))]
+#[cfg_attr(
+    not(any(test, target_os = "none", hamr_bare)),
+    expect(dead_code, reason = "where panics unwind, guards do it")
+)]
 pub(crate) fn abandon(serial: u32) {
     ABANDONED.store(mark(serial), Ordering::Release);
 }

@@ -1,7 +1,7 @@
 //! What can go wrong, each with what was expected, what came, and what to do.
 
-use hamr_comm::Never;
 use crate::FaultReport;
+use hamr_comm::Never;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -500,8 +500,7 @@ impl Inner {
         let section = self.layout.section(SectionKind::CRASH).ok()?;
         let record: CrashRecord = self.link.window().read(section.off).ok()?;
         let text = record.text.get(..record.text_len as usize)?;
-        (record.valid == CrashRecord::VALID && record.epoch == life)
-            .then(|| String::from_utf8_lossy(text).into_owned())
+        (record.valid == CrashRecord::VALID && record.epoch == life).then(|| String::from_utf8_lossy(text).into_owned())
     }
 
     /// Calls through the control stream.

@@ -62,8 +62,10 @@ impl Backtrace {
 
     /// Is one of the functions called so? `name` may be a path or the end of one.
     pub fn names(&self, name: &str) -> bool {
-        let mut functions = self.frames.iter().flat_map(|frame| &frame.lines).filter_map(|line| line.function.as_deref());
-        functions.any(|function| function.strip_suffix(name).is_some_and(|path| path.is_empty() || path.ends_with("::")))
+        let mut functions =
+            self.frames.iter().flat_map(|frame| &frame.lines).filter_map(|line| line.function.as_deref());
+        functions
+            .any(|function| function.strip_suffix(name).is_some_and(|path| path.is_empty() || path.ends_with("::")))
     }
 }
 

@@ -152,13 +152,18 @@ pub fn another_build(spec: &str) {
     let path = folder.path().join("hamr-checks");
     std::fs::copy(&original.path, &path).expect("a copy");
     let node = devices::runtime()
-        .open_with(spec, Image::file(&path).expect("an image"), Options { start_deadline: devices::PATIENCE, ..options() })
+        .open_with(
+            spec,
+            Image::file(&path).expect("an image"),
+            Options { start_deadline: devices::PATIENCE, ..options() },
+        )
         .expect("a device");
     let report = fault(node.sync(panics::with(1)));
     assert_eq!(report.backtrace().refused, None);
     // Another build differs in its build id; the running image is not touched.
     let mut bytes = std::fs::read(&path).expect("readable");
-    let id: Vec<u8> = (0..20).map(|i| u8::from_str_radix(&original.build_id[2 * i..2 * i + 2], 16).expect("hex")).collect();
+    let id: Vec<u8> =
+        (0..20).map(|i| u8::from_str_radix(&original.build_id[2 * i..2 * i + 2], 16).expect("hex")).collect();
     let at = bytes.windows(20).position(|window| window == id).expect("the file holds its build id");
     bytes[at] ^= 0xFF;
     std::fs::remove_file(&path).expect("removed");

@@ -82,17 +82,15 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
-    std::thread::Builder::new()
-        .name("hamr-watch".into())
-        .spawn(move || {
-            let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
-            control.watch(|beat| {
-                if let Ok(word) = alive.word(word::DEVICE_ALIVE) {
-                    word.store(beat);
-                }
-                signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
-            })
-        })?;
+    std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
+        let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
+        control.watch(|beat| {
+            if let Ok(word) = alive.word(word::DEVICE_ALIVE) {
+                word.store(beat);
+            }
+            signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
+        })
+    })?;
     let board = Process { window: Some(mapping.window()), build_id: control::build_id() };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();

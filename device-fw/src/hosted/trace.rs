@@ -21,7 +21,8 @@ struct UnwindContext {
 }
 
 unsafe extern "C" {
-    fn _Unwind_Backtrace(step: extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
+    fn _Unwind_Backtrace(step: extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int, argument: *mut c_void)
+    -> c_int;
     fn _Unwind_GetIPInfo(context: *mut UnwindContext, is_interrupted: *mut c_int) -> usize;
     fn _Unwind_GetCFA(context: *mut UnwindContext) -> usize;
     static __ehdr_start: [u8; 0];

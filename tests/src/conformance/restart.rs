@@ -8,7 +8,7 @@ use hamr_tests_kernels::{append, append_named, echo, wait_at};
 fn ended<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) {
     match outcome {
         Err(e @ (CallError::PeerReset(_) | CallError::DeviceLost(..))) => {
-            assert!(e.to_string().contains("hamr_kernels::"), "the handler is named: {e}");
+            assert!(e.to_string().contains("kernels::"), "the handler is named: {e}");
         }
         other => panic!("expected the end of a life, got {other:?}"),
     }

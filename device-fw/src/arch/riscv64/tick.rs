@@ -31,7 +31,9 @@ fn arm() {
 pub(crate) fn resume() {
     arm();
     // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its own.
-    unsafe { asm!("csrs mie, {timer}", "csrs mstatus, {on}", timer = in(reg) TIMER, on = in(reg) ON, options(nostack)) };
+    unsafe {
+        asm!("csrs mie, {timer}", "csrs mstatus, {on}", timer = in(reg) TIMER, on = in(reg) ON, options(nostack))
+    };
 }
 
 /// No ticks any more: the timer is free, and interrupts are off.

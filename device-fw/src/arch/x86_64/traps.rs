@@ -210,7 +210,15 @@ extern "C" fn trap(frame: &Frame) -> ! {
     let &Frame { general: [.., base, _, _, _, _, _, _], vector, error, pc, stack, .. } = frame;
     // Of a page fault the error code is in the name. Elsewhere it is a selector: what the processor could not use.
     let address = if vector == PAGE_FAULT { fault_address() } else { error };
-    fault::trapped(Trap { name: name(vector, error), cause: vector as u32, pc, address, stack, frame: base, link: None })
+    fault::trapped(Trap {
+        name: name(vector, error),
+        cause: vector as u32,
+        pc,
+        address,
+        stack,
+        frame: base,
+        link: None,
+    })
 }
 
 fn fault_address() -> u64 {
