@@ -21,11 +21,7 @@ extern crate std;
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 pub mod arch;
-#[cfg(all(
-    feature = "image",
-    any(target_os = "none", hamr_bare),
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-))]
+#[cfg(hamr_machine)]
 pub mod bare;
 pub mod board;
 mod config;
@@ -39,10 +35,7 @@ pub mod log;
 ))]
 pub mod pci;
 
-#[cfg(any(
-    not(any(target_os = "none", hamr_bare)),
-    all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
-))]
+#[cfg(any(hamr_machine, not(any(target_os = "none", hamr_bare))))]
 mod runaway;
 
 pub use board::Board;

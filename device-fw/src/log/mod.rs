@@ -4,32 +4,32 @@
 //! a host has been accepted, and after it has left, frames stay here; the next host finds them first. Handlers and this runtime
 //! log through `hamr_comm::info!` and its like.
 
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), not(hamr_image)))]
+#[cfg(all(hamr_machine, not(hamr_image)))]
 mod bare;
 #[cfg(hamr_image)]
 mod hosted;
-#[cfg(any(test, hamr_image, all(feature = "image", any(target_os = "none", hamr_bare))))]
+#[cfg(any(test, hamr_image, hamr_machine))]
 #[cfg_attr(test, allow(dead_code, reason = "tests make journals of their own"))]
 mod journal;
-#[cfg(any(hamr_image, all(feature = "image", any(target_os = "none", hamr_bare))))]
+#[cfg(any(hamr_image, hamr_machine))]
 mod logger;
 mod ring;
 
 pub use ring::RingWriter;
 
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), not(hamr_image)))]
+#[cfg(all(hamr_machine, not(hamr_image)))]
 use bare::{Keep, Memory, clock, context};
 #[cfg(hamr_image)]
 use hosted::{Keep, Memory, clock, context};
 
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), not(hamr_image)))]
+#[cfg(all(hamr_machine, not(hamr_image)))]
 pub(crate) use bare::clock::start as start_clock;
-#[cfg(any(hamr_image, all(feature = "image", any(target_os = "none", hamr_bare))))]
+#[cfg(any(hamr_image, hamr_machine))]
 pub(crate) use logger::attach;
 
 /// The feature bit of images that log (abi §3.6).
-#[cfg(any(hamr_image, all(feature = "image", any(target_os = "none", hamr_bare))))]
+#[cfg(any(hamr_image, hamr_machine))]
 pub(crate) const FEATURE: u32 = hamr_comm::abi::preamble::feature::LOGS;
 /// A build that no image comes of: there is nobody to send frames.
-#[cfg(not(any(hamr_image, all(feature = "image", any(target_os = "none", hamr_bare)))))]
+#[cfg(not(any(hamr_image, hamr_machine)))]
 pub(crate) const FEATURE: u32 = 0;
