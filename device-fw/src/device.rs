@@ -1,12 +1,12 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::{Board, log};
+use crate::Board;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
-use hamr_comm::abi::section::SectionKind;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 use hamr_comm::{debug, info, warn};
@@ -58,7 +58,10 @@ impl<'s, B: Board> Device<'s, B> {
 
     fn profile(&self) -> DeviceProfile {
         DeviceProfile {
-            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | log::FEATURE,
+            features: feature::TICKETS
+                | feature::DEADLINES
+                | feature::CONTAIN
+                | if self.board.logs() { feature::LOGS } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),

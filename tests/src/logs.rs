@@ -237,7 +237,8 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
     node.sync(flood::with(5000)).expect("answers");
     node.set_log_level(LogLevel::ERROR);
     node.sync(panics::with(8)).expect_err("panics");
-    let mine = |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == u32::from(node.info().node)));
+    let mine =
+        |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == u32::from(node.info().node)));
     let window = windows_of(std::process::id()).into_iter().find(mine).expect("this process has it open");
     node.stop();
     let copy = tempfile::NamedTempFile::new().expect("a file");
@@ -247,7 +248,10 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
         let dump = dump_with_lines(path, &image, 3).expect("a window");
         assert_eq!(dump.problems, Vec::<String>::new());
         let said = messages(&dump.lines);
-        assert!(matches!(said[..], ["line 4998", "line 4999", last] if last.contains("asked to panic with 8")), "{said:?}");
+        assert!(
+            matches!(said[..], ["line 4998", "line 4999", last] if last.contains("asked to panic with 8")),
+            "{said:?}"
+        );
         let slots: Vec<_> = dump.queues.iter().flat_map(|q| &q.slots).collect();
         let faults: Vec<&str> = slots.iter().filter_map(|s| s.reply.as_ref()?.fault.as_deref()).collect();
         assert!(matches!(faults[..], [text] if text.contains("asked to panic with 8 at ")), "{faults:?}");

@@ -24,6 +24,6 @@ mod naps;
 
 pub use isa::barriers::Device;
 pub(crate) use isa::stack::{abandon, run};
-pub(crate) use isa::timer::now;
 pub use isa::timer::Timer;
+pub(crate) use isa::timer::now;
 pub use naps::Naps;

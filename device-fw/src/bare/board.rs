@@ -1,9 +1,8 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::memory;
+use super::{logging, memory};
 use crate::Board;
 use crate::arch::{self, Naps};
-use crate::log;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
@@ -93,8 +92,11 @@ impl<B: BareBoard> Board for Running<B> {
     fn window(&mut self) -> Option<Window<()>> {
         self.window.take()
     }
+    fn logs(&self) -> bool {
+        true
+    }
     fn logs_to(&mut self, section: Option<Window<()>>) {
-        log::attach(section);
+        logging::attach(section);
     }
     fn ring(&mut self) {
         // The host is peer 0.

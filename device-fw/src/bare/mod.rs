@@ -10,12 +10,13 @@
 mod board;
 mod console;
 pub(crate) mod fault;
+mod logging;
 mod memory;
 
 pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 
-use crate::{Device, arch, log};
+use crate::{Device, arch};
 use core::fmt::Write;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -44,7 +45,7 @@ pub fn main<B: BareBoard>() -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => {
-            log::start_clock(hardware.naps.hz());
+            logging::clock::start(hardware.naps.hz());
             info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
             board::Running::<B>::new(hardware)
         }

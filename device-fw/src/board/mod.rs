@@ -50,6 +50,10 @@ pub trait Board {
     }
     /// The mapped window; asked for once.
     fn window(&mut self) -> Option<Window<Self::Keep>>;
+    /// Does this image log?
+    fn logs(&self) -> bool {
+        false
+    }
     /// Where this image's logs go from now on: the LOG section of the host that was accepted, or `None` when it leaves. A board that
     /// logs nowhere ignores it.
     fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}

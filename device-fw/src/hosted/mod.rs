@@ -5,6 +5,8 @@
 //! when the *thread* that started the process ends.
 
 mod control;
+#[cfg(hamr_image)]
+mod logging;
 mod map;
 mod panics;
 
@@ -17,7 +19,7 @@ use hamr_comm::abi::window::Window;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
-pub(crate) use map::Mapping;
+use map::Mapping;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,8 +52,12 @@ impl Board for Process {
         self.window.take()
     }
     #[cfg(hamr_image)]
+    fn logs(&self) -> bool {
+        true
+    }
+    #[cfg(hamr_image)]
     fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
-        crate::log::attach(section);
+        logging::attach(section);
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {

@@ -323,7 +323,10 @@ fn logs_are_lines_with_time_level_module_message_and_place() {
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!((run.code, run.stderr.as_str(), lines.len()), (Some(0), "", 3), "{run:?}");
     let (first, last) = (lines[0], lines[2]);
-    assert!(first.starts_with("shm      0.000000  INFO   hamr_device_fw::") && first.contains("image starts"), "{first}");
+    assert!(
+        first.starts_with("shm      0.000000  INFO   hamr_device_fw::") && first.contains("image starts"),
+        "{first}"
+    );
     assert!(last.contains("serving") && last.contains("  device-fw/src/device.rs:"), "{last}");
     run.left_nothing();
     let run = hamr(&["logs", "--level", "debug", "--json"]);

@@ -48,7 +48,8 @@ impl LogBook {
     /// When the file cannot be read, or has no log statements this program can decode.
     pub fn of(image: &ImageFile) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: image.path.clone(), why };
-        let bytes = std::fs::read(&image.path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
+        let bytes =
+            std::fs::read(&image.path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
         let elf = object::File::parse(&*bytes).map_err(|e| bad(format!("expected an ELF file: {e}")))?;
         Self::parse(&elf).map_err(bad)
     }
@@ -83,8 +84,10 @@ impl LogBook {
             return Err(none.into());
         }
         if !is_version_known || !is_encoding_known {
-            return Err(format!("expected log texts of defmt's wire format with symbols `{VERSION}` and `{ENCODING}`, got others: \
-                 build image and host from one version of hamr"));
+            return Err(format!(
+                "expected log texts of defmt's wire format with symbols `{VERSION}` and `{ENCODING}`, got others: \
+                 build image and host from one version of hamr"
+            ));
         }
         // Lines without places are worth more than no lines.
         for (id, place) in places(elf, &statements).unwrap_or_default() {

@@ -54,7 +54,9 @@ pub enum LogError {
         device: String,
     },
     /// Nobody said which file the device runs.
-    #[error("device {device}: expected an image file to read the texts of logs from, got a device that was started by others")]
+    #[error(
+        "device {device}: expected an image file to read the texts of logs from, got a device that was started by others"
+    )]
     NoImage {
         /// Its name.
         device: String,

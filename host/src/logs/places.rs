@@ -1,7 +1,7 @@
 //! Where log statements stand: defmt makes a static of each, which the debug information describes with file, line and module.
 
-use gimli::{DW_AT_decl_file, DW_AT_decl_line, DW_AT_linkage_name, DW_AT_name, DW_TAG_namespace, DW_TAG_variable};
 use gimli::{AttributeValue, Dwarf, EndianSlice, LittleEndian, Unit};
+use gimli::{DW_AT_decl_file, DW_AT_decl_line, DW_AT_linkage_name, DW_AT_name, DW_TAG_namespace, DW_TAG_variable};
 use object::{Object, ObjectSection};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -56,7 +56,9 @@ fn of_unit(
             continue;
         }
         let id = text(entry.attr_value(DW_AT_linkage_name)).and_then(|name| statements.get(&name).copied());
-        let (Some(id), Some(AttributeValue::FileIndex(file))) = (id, entry.attr_value(DW_AT_decl_file)) else { continue };
+        let (Some(id), Some(AttributeValue::FileIndex(file))) = (id, entry.attr_value(DW_AT_decl_file)) else {
+            continue;
+        };
         let line = entry.attr_value(DW_AT_decl_line).and_then(|line| line.udata_value()).unwrap_or(0);
         if let Some(file) = path(dwarf, unit, file) {
             // Functions are namespaces, too, of the statics inside; `{impl#0}` and closures say nothing to a reader.

@@ -29,7 +29,9 @@ impl LogEvent {
                 Some(LogLevel::TRACE) => event!(trace, device, node, l),
                 _ => event!(info, device, node, l),
             },
-            Self::Lost(lines) => warn!(target: TARGET, device, node, lines, "lines lost: the device had no room for them"),
+            Self::Lost(lines) => {
+                warn!(target: TARGET, device, node, lines, "lines lost: the device had no room for them")
+            }
             Self::Garbled(bytes) => warn!(target: TARGET, device, node, bytes, "the device garbled its log"),
             Self::Epoch(epoch) => info!(target: TARGET, device, node, epoch, "a new life of the device"),
         }

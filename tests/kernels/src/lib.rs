@@ -204,7 +204,15 @@ pub fn peterson(cx: &mut Context, cells: BufferPtr<u32>, rounds: u32) -> Result<
 pub fn say(_cx: &mut Context, n: u32, x: f32, text: String<64>) {
     trace!("trace {}", n);
     debug!("debug {}", n);
-    info!("info {} {} {} {:?} {:#x} {}", n, x, text.as_str(), [n as u16, 2, 3], u64::from(n) << 40, Some(x > 1.0).is_some());
+    info!(
+        "info {} {} {} {:?} {:#x} {}",
+        n,
+        x,
+        text.as_str(),
+        [n as u16, 2, 3],
+        u64::from(n) << 40,
+        Some(x > 1.0).is_some()
+    );
     warn!("warn {}", n);
     error!("error {}", n);
 }
