@@ -1,6 +1,6 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::{Board, log};
+use crate::Board;
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::CrashRecord;
@@ -65,7 +65,10 @@ impl<'s, B: Board> Device<'s, B> {
 
     fn profile(&self) -> DeviceProfile {
         DeviceProfile {
-            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | log::FEATURE,
+            features: feature::TICKETS
+                | feature::DEADLINES
+                | feature::CONTAIN
+                | if self.board.logs() { feature::LOGS } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),

@@ -1,9 +1,8 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::{memory, tick};
+use super::{logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
-use crate::log;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
@@ -98,8 +97,11 @@ impl<B: BareBoard> Board for Running<B> {
     fn watch(&mut self, activity: Option<&Activity>) {
         tick::watch(activity);
     }
+    fn logs(&self) -> bool {
+        true
+    }
     fn logs_to(&mut self, section: Option<Window<()>>) {
-        log::attach(section);
+        logging::attach(section);
     }
     fn ring(&mut self) {
         // The host is peer 0.

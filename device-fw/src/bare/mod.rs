@@ -10,6 +10,7 @@
 mod board;
 mod console;
 pub(crate) mod fault;
+mod logging;
 mod memory;
 pub(crate) mod tick;
 mod walk;
@@ -18,7 +19,7 @@ pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 pub use tick::NoAbandon;
 
-use crate::{Config, Device, OnFault, arch, log};
+use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -47,7 +48,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => {
-            log::start_clock(hardware.naps.hz());
+            logging::clock::start(hardware.naps.hz());
             info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
             board::Running::<B>::new(hardware)
         }

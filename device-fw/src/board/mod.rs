@@ -54,6 +54,10 @@ pub trait Board {
     /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
     /// boards that look for runaways.
     fn watch(&mut self, _activity: Option<&Activity>) {}
+    /// Does this image log?
+    fn logs(&self) -> bool {
+        false
+    }
     /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing does, the dispatcher steps it when it
     /// finds no work, and its host goes by `progress` otherwise.
     fn has_heartbeat(&self) -> bool {

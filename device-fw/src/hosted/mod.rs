@@ -5,6 +5,8 @@
 //! when the *thread* that started the process ends.
 
 mod control;
+#[cfg(hamr_image)]
+mod logging;
 mod map;
 mod panics;
 mod signals;
@@ -21,7 +23,7 @@ use hamr_comm::am::Activity;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
-pub(crate) use map::Mapping;
+use map::Mapping;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,8 +62,12 @@ impl Board for Process {
         signals::watch(activity);
     }
     #[cfg(hamr_image)]
+    fn logs(&self) -> bool {
+        true
+    }
+    #[cfg(hamr_image)]
     fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
-        crate::log::attach(section);
+        logging::attach(section);
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {

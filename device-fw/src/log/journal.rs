@@ -25,7 +25,7 @@ enum Phase {
 }
 
 /// One writer's frames, each collected here and then published whole.
-pub(super) struct Journal<K, F> {
+pub struct Journal<K, F> {
     encoder: Encoder,
     phase: Phase,
     /// May exceed [`FRAME`] by what did not fit.
@@ -38,8 +38,15 @@ pub(super) struct Journal<K, F> {
     early: [u8; EARLY],
 }
 
+impl<K, F: Order> Default for Journal<K, F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K, F: Order> Journal<K, F> {
-    pub(super) const fn new() -> Self {
+    /// With nothing in it.
+    pub const fn new() -> Self {
         Self {
             encoder: Encoder::new(),
             phase: Phase::Closed,
@@ -53,7 +60,7 @@ impl<K, F: Order> Journal<K, F> {
     }
 
     /// A frame begins. One that was begun and never ended, because its call was abandoned, is lost.
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         if self.phase == Phase::Open {
             self.encoder.end_frame(|_| ());
             self.lose();
@@ -62,7 +69,7 @@ impl<K, F: Order> Journal<K, F> {
     }
 
     /// A piece of the frame; the first is its id. `first_id` tells the smallest id of a level: ids are in order of severity.
-    pub(super) fn write(&mut self, bytes: &[u8], first_id: impl FnOnce(LogLevel) -> u16) {
+    pub fn write(&mut self, bytes: &[u8], first_id: impl FnOnce(LogLevel) -> u16) {
         if self.phase == Phase::Begun {
             let wanted = match (&self.ring, bytes) {
                 (Some(ring), &[low, high]) => u16::from_le_bytes([low, high]) >= first_id(ring.level()),
@@ -82,7 +89,7 @@ impl<K, F: Order> Journal<K, F> {
     }
 
     /// The frame is whole.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         let phase = core::mem::replace(&mut self.phase, Phase::Closed);
         if phase != Phase::Open {
             return;
@@ -111,7 +118,7 @@ impl<K, F: Order> Journal<K, F> {
     }
 
     /// Where frames go from now on, beginning with those that were kept; `None` keeps them here again.
-    pub(super) fn attach(&mut self, ring: Option<RingWriter<K, F>>) {
+    pub fn attach(&mut self, ring: Option<RingWriter<K, F>>) {
         self.ring = ring;
         if let Some(ring) = &mut self.ring {
             if let Some(early) = self.early.get(..self.early_used) {

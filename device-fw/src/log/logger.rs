@@ -1,10 +1,10 @@
-//! The one logger of an image, behind defmt's macros.
+//! The one logger of an image, behind defmt's macros. Its parent module is the platform that the image runs on.
 
 #![expect(unsafe_code)]
 // UNSAFETY: `defmt::Logger` is an unsafe trait, and ids of messages are addresses of symbols (`docs/unsafe.md` "logger").
 
-use super::journal::Journal;
-use super::{Keep, Memory, RingWriter, clock, context};
+use super::{Keep, Memory, clock, context};
+use crate::log::{Journal, RingWriter};
 use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::abi::window::Window;
 use spin::Mutex;
@@ -80,6 +80,6 @@ fn first_id(level: LogLevel) -> u16 {
 }
 
 /// Where frames go from now on: the LOG section of a host that was accepted, or this image's own memory.
-pub(crate) fn attach(section: Option<Window<Keep>>) {
+pub(in super::super) fn attach(section: Option<Window<Keep>>) {
     context::with(&DESK, |desk| desk.journal.attach(section.and_then(RingWriter::new)));
 }

@@ -1,38 +1,43 @@
 //! Logging in a process of an operating system.
 
-use crate::hosted::Mapping;
+#[path = "../log/logger.rs"]
+mod logger;
+
+pub(super) use logger::attach;
+
+use super::map::Mapping;
 use hamr_comm::abi::sync::Coherent;
 use std::sync::Arc;
 
 /// What keeps a window mapped.
-pub(super) type Keep = Arc<Mapping>;
+type Keep = Arc<Mapping>;
 /// The fences that the window's memory needs.
-pub(super) type Memory = Coherent;
+type Memory = Coherent;
 
 /// Device time.
-pub(super) mod clock {
+mod clock {
     use std::sync::OnceLock;
     use std::time::Instant;
 
     /// Microseconds since the first line.
-    pub(in crate::log) fn now() -> u64 {
+    pub(super) fn now() -> u64 {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_micros() as u64
     }
 }
 
 /// Who is logging.
-pub(super) mod context {
+mod context {
     use spin::Mutex;
 
     /// A number of the calling thread's own, never 0.
-    pub(in crate::log) fn id() -> usize {
+    pub(super) fn id() -> usize {
         std::thread_local!(static MINE: u8 = const { 0 });
         MINE.with(|mine| core::ptr::from_ref(mine).addr())
     }
 
     /// Runs `what` alone. Its holder never waits for anything, so neither does this for long.
-    pub(in crate::log) fn with<T>(lock: &Mutex<T>, what: impl FnOnce(&mut T)) {
+    pub(super) fn with<T>(lock: &Mutex<T>, what: impl FnOnce(&mut T)) {
         what(&mut lock.lock());
     }
 }
