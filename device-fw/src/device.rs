@@ -1,13 +1,19 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
 use crate::Board;
-use hamr_comm::abi::preamble::feature;
+use crate::rest::{Next, Rests};
+use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::Window;
+use hamr_comm::abi::sync::Order;
+use hamr_comm::abi::window::{Window, Word};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
+
+/// Rounds in a row without work after which the host is rung for all that was answered before, if it sleeps: enough of them
+/// that a caller who waits for each result is not slowed by the fence.
+const NO_MORE_WORK: u32 = 16;
 
 /// What one [`Device::poll`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +33,9 @@ pub struct Device<'s, B: Board> {
     board: B,
     table: Table,
     state: State<'s, B::Keep, B::Order>,
+    /// Rounds in a row that found nothing.
     idle_rounds: u32,
+    rests: Rests,
 }
 
 #[expect(
@@ -51,12 +59,13 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch };
-        Some(Self { board, table, state, idle_rounds: 0 })
+        Some(Self { board, table, state, idle_rounds: 0, rests: Rests::unrung() })
     }
 
     fn profile(&self) -> DeviceProfile {
+        let doorbell = if self.board.doorbell() { feature::DOORBELL } else { 0 };
         DeviceProfile {
-            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | doorbell,
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),
@@ -73,6 +82,10 @@ impl<'s, B: Board> Device<'s, B> {
             match poller.poll() {
                 Round::Idle => return Progress::Idle,
                 Round::Worked(n) => return Progress::Worked(n),
+                Round::Owed(n) => {
+                    self.board.ring();
+                    return if n == 0 { Progress::Idle } else { Progress::Worked(n) };
+                }
                 Round::Left => {}
             }
         }
@@ -85,6 +98,7 @@ impl<'s, B: Board> Device<'s, B> {
         let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
             State::Serving(poller) => {
                 DeviceHandshake::leave(poller.window());
+                self.rests = Rests::unrung();
                 let (window, scratch) = poller.into_parts();
                 (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
             }
@@ -92,6 +106,7 @@ impl<'s, B: Board> Device<'s, B> {
                 DeviceHandshake::Serving(a) => {
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
+                            self.rests = Rests::of(a.features & feature::DOORBELL != 0, a.rest);
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))
                         }
@@ -112,15 +127,46 @@ impl<'s, B: Board> Device<'s, B> {
         progress
     }
 
-    /// Serves for ever, resting through [`Board::idle`].
+    /// Serves for ever, resting through [`Board::idle`] or, where the host rings, [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
             match self.poll() {
-                Progress::Worked(_) => self.idle_rounds = 0,
-                _ => {
-                    self.idle_rounds = self.idle_rounds.saturating_add(1);
-                    self.board.idle(self.idle_rounds);
-                }
+                Progress::Worked(_) => self.found(),
+                _ => self.rest(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn found(&mut self) {
+        if self.idle_rounds != 0 {
+            self.idle_rounds = 0;
+            self.rests.found(wait_word(&self.state));
+        }
+    }
+
+    /// Nothing was there.
+    fn rest(&mut self) {
+        self.idle_rounds = self.idle_rounds.saturating_add(1);
+        let State::Serving(poller) = &mut self.state else { return self.board.idle(self.idle_rounds) };
+        if !self.rests.is_rung() {
+            return self.board.idle(self.idle_rounds);
+        }
+        if self.idle_rounds == NO_MORE_WORK && poller.owes_a_ring() {
+            self.board.ring();
+        }
+        if !self.rests.is_due(self.idle_rounds) {
+            return;
+        }
+        let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
+        match self.rests.next::<B::Order>(own, self.board.micros()) {
+            Next::Poll => {}
+            Next::LaidDown => self.board.settle(),
+            // The host does not ring for everything: it may have closed this life.
+            Next::Sleep if poller.has_left() => self.rests.get_up(own),
+            Next::Sleep => {
+                self.board.sleep(self.rests.longest_us());
+                self.rests.get_up(own);
             }
         }
     }
@@ -135,5 +181,13 @@ impl<'s, B: Board> Device<'s, B> {
         if let State::Serving(poller) = &mut self.state {
             poller.fail_current(status, text);
         }
+    }
+}
+
+/// Where a serving device says that it wants to be rung.
+fn wait_word<'w, K: Clone, F: Order>(state: &'w State<'_, K, F>) -> Option<Word<'w>> {
+    match state {
+        State::Serving(poller) => poller.window().word(word::DEVICE_WAIT).ok(),
+        _ => None,
     }
 }

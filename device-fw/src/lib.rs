@@ -35,6 +35,7 @@ pub mod hosted;
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 pub mod pci;
+mod rest;
 
 pub use board::Board;
 pub use device::{Device, Progress};

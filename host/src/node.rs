@@ -3,9 +3,11 @@
 use crate::keys::{Differences, Keys, compare, read_table};
 use crate::memory::Memory;
 use crate::runtime::plan_of;
-use crate::stream::Core;
+use crate::sleepers::Sleepers;
+use crate::stream::{Core, SPINS};
 use crate::{
     Buffer, CallError, CallOptions, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending, SharedStream,
+    WaitMode,
 };
 use crate::{Stream, SubmitError};
 use hamr_comm::abi::ids::{Epoch, Isa, NodeId};
@@ -19,7 +21,7 @@ use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// [`Inner::life`] of a device that is gone.
@@ -42,6 +44,10 @@ pub struct Inner {
     pub(crate) memory: Arc<Memory>,
     /// The epoch that streams may submit in; [`DEAD`] when there is none.
     pub(crate) life: AtomicU32,
+    pub(crate) sleepers: Sleepers,
+    /// Looks at an answer before anything else is done while waiting for it.
+    pub(crate) spins: u32,
+    pub(crate) me: Weak<Self>,
     why_dead: Mutex<String>,
     /// The epoch of the last (or current) life.
     last_epoch: Mutex<Epoch>,
@@ -132,10 +138,15 @@ impl Node {
         let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
             .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
         let memory = Arc::new(memory);
-        let inner = Inner {
+        let rings = said.features & feature::DOORBELL != 0;
+        let sleepers = Sleepers::new(link.window(), rings).map_err(|e| Error::Plan(e.to_string()))?;
+        let inner = Arc::new_cyclic(|me| Inner {
             name: name.into(),
             id,
             link,
+            sleepers,
+            spins: if rings && options.wait == WaitMode::Sleep { 0 } else { SPINS },
+            me: me.clone(),
             layout,
             keys: Keys::of(&handlers),
             memory,
@@ -152,8 +163,8 @@ impl Node {
             closed: AtomicBool::new(false),
             attached: Instant::now(),
             looked: AtomicU32::new(0),
-        };
-        let node = Self { inner: Arc::new(inner) };
+        });
+        let node = Self { inner };
         for warning in node.warnings() {
             tracing::warn!("{warning}");
         }
@@ -353,6 +364,7 @@ impl Node {
         let facts = Facts { said, start: begin.elapsed() };
         *inner.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         inner.show_open_queues(&inner.lock_queues());
+        inner.sleepers.enter(said.features & feature::DOORBELL != 0);
         inner.life.store(epoch.0, Ordering::Release);
         Ok(())
     }
@@ -370,6 +382,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.inner.closed.store(true, Ordering::Release);
         HostHandshake::close(self.inner.link.window());
+        self.inner.ring_sleeper();
         self.inner.stop("closed by this program");
     }
 }
@@ -416,12 +429,44 @@ impl Inner {
         }
     }
 
+    /// After the ring message at `x` was published: rings a device that sleeps (rule 21), and every sixteenth time makes sure
+    /// of it (rule 22), because nobody may be waiting for these.
+    #[inline(always)]
+    pub(crate) fn tell(&self, x: u64) {
+        if x & 15 == 15 {
+            self.ring_sleeper();
+        } else {
+            self.tell_hot();
+        }
+    }
+
+    /// After a hot message was published whose sender does not wait yet.
+    #[inline(always)]
+    pub(crate) fn tell_hot(&self) {
+        if self.sleepers.glance() {
+            self.ring_device();
+        }
+    }
+
+    #[cold]
+    fn ring_device(&self) {
+        self.link.ring();
+    }
+
+    /// Rule 22: whatever was published before this is found by the device, if it has to be rung for that.
+    pub(crate) fn ring_sleeper(&self) {
+        if self.sleepers.owes_a_ring() {
+            self.link.ring();
+        }
+    }
+
     /// For those who look again and again without waiting: gives a device inside this process its turn, and asks once a
     /// millisecond whether the peer is there.
     pub(crate) fn look_around(&self) {
         self.link.wait(0);
         let now = self.attached.elapsed().as_millis() as u32;
         if self.looked.swap(now, Ordering::Relaxed) != now {
+            self.ring_sleeper();
             self.look_at_peer();
         }
     }
@@ -511,6 +556,9 @@ pub(crate) fn give_queue_back(inner: &Inner, index: u32, core: Box<Core>) {
         *slot = QueueSlot::Idle(core);
     }
     inner.show_open_queues(&queues);
+    drop(queues);
+    // Nobody will wait for what is in flight there.
+    inner.ring_sleeper();
 }
 
 fn feature_names(bits: u32) -> Vec<&'static str> {
@@ -526,13 +574,15 @@ fn shake_hands(
     epoch: Epoch,
 ) -> Result<(DeviceFacts, Vec<HandlerInfo>), Error> {
     let window = link.window();
+    let doorbell = if link.capabilities().doorbell { feature::DOORBELL } else { 0 };
     let offer = Offer {
         plan: options.plan(),
         node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN,
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | doorbell,
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),
+        rest: options.rest(),
     };
     let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("{e:?}")))?;
     let mut told = None;

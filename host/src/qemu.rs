@@ -110,7 +110,7 @@ impl Launcher for QemuLauncher {
             let run = Run { device: &name, image: &image, memory_len: card };
             start(&machine, &run, &memfd, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, start)?))
+        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, None, start)?))
     }
 }
 

@@ -5,3 +5,4 @@ pub mod devices;
 pub mod handlers;
 pub mod machines;
 pub mod processes;
+pub mod sleeping;

@@ -12,7 +12,7 @@ use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round};
-use hamr_comm::handshake::{Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused};
+use hamr_comm::handshake::{Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Rest};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Handler};
@@ -47,6 +47,7 @@ const OFFER: Offer = Offer {
     required: feature::TICKETS,
     fingerprint: 99,
     pid: 1,
+    rest: Rest { spin_us: 7, sleep_us: 8 },
 };
 const SECTION_BYTES: u64 = size_of::<Section>() as u64;
 

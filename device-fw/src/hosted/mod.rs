@@ -4,11 +4,13 @@
 //! file means that the host is gone, and the process ends. That is why the socket and not PDEATHSIG: that signal fires
 //! when the *thread* that started the process ends.
 
+mod bells;
 mod control;
 mod map;
 mod panics;
 
 use crate::{Board, Device};
+use bells::Bells;
 use control::Control;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
@@ -19,7 +21,7 @@ use hamr_comm::registry::Table;
 use map::Mapping;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{eprintln, vec};
 
 /// Rounds of polling before the first nap: about two milliseconds.
@@ -31,6 +33,8 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 struct Process {
     window: Option<Window<Arc<Mapping>>>,
     build_id: [u8; 20],
+    bells: Option<Bells>,
+    started: Instant,
 }
 
 impl Board for Process {
@@ -47,6 +51,22 @@ impl Board for Process {
     }
     fn window(&mut self) -> Option<Window<Arc<Mapping>>> {
         self.window.take()
+    }
+    fn ring(&mut self) {
+        if let Some(bells) = &self.bells {
+            bells.ring();
+        }
+    }
+    fn doorbell(&self) -> bool {
+        self.bells.is_some()
+    }
+    fn sleep(&mut self, micros: u32) {
+        if let Some(bells) = &self.bells {
+            bells.sleep(micros);
+        }
+    }
+    fn micros(&mut self) -> u64 {
+        self.started.elapsed().as_micros() as u64
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {
@@ -71,14 +91,16 @@ pub fn main() -> i32 {
 }
 
 fn start() -> Result<Device<'static, Process>, control::StartError> {
-    let control = Control::from_stdin()?;
+    let mut control = Control::from_stdin()?;
+    let bells = control.take_bells();
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
     std::thread::Builder::new()
         .name("hamr-watch".into())
         .spawn(move || control.watch(|beat| alive.word(word::DEVICE_ALIVE).map_or((), |w| w.store(beat))))?;
-    let board = Process { window: Some(mapping.window()), build_id: control::build_id() };
+    let board =
+        Process { window: Some(mapping.window()), build_id: control::build_id(), bells, started: Instant::now() };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)

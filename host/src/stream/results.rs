@@ -3,7 +3,7 @@
 use super::cells::{Ended, Holds, Place};
 use super::core::{CONSUMED, Core, NOWHERE, ONE_WAY, Ticket};
 use super::message::{Answer, Held, decode};
-use super::wait::{SPINS, Stop};
+use super::wait::Stop;
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
@@ -278,10 +278,10 @@ impl Core {
         let mut spins = 0;
         while !self.look(inner, cell) {
             spins += 1;
-            if spins <= SPINS {
+            if spins <= inner.spins {
                 continue;
             }
-            match wait.step(inner) {
+            match wait.step() {
                 Ok(()) => {}
                 Err(Stop::Deadline) => {
                     self.abandon(inner, cell);
@@ -333,7 +333,7 @@ impl Core {
             if !hot_runs && self.hot_abandoned.is_none() && self.req.oldest().is_none() && !side_busy {
                 return Ok(());
             }
-            if let Err(stop) = wait.step(inner) {
+            if let Err(stop) = wait.step() {
                 if let Stop::Ended(_) = stop {
                     self.follow_life(inner);
                 }
