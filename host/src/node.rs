@@ -4,10 +4,9 @@ use crate::keys::{Differences, Keys, compare, read_table};
 use crate::memory::Memory;
 use crate::runtime::plan_of;
 use crate::sleepers::Sleepers;
-use crate::stream::{Core, SPINS};
+use crate::stream::Core;
 use crate::{
     Buffer, CallError, CallOptions, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending, SharedStream,
-    WaitMode,
 };
 use crate::{Stream, SubmitError};
 use hamr_comm::abi::ids::{Epoch, Isa, NodeId};
@@ -45,8 +44,6 @@ pub struct Inner {
     /// The epoch that streams may submit in; [`DEAD`] when there is none.
     pub(crate) life: AtomicU32,
     pub(crate) sleepers: Sleepers,
-    /// Looks at an answer before anything else is done while waiting for it.
-    pub(crate) spins: u32,
     pub(crate) me: Weak<Self>,
     why_dead: Mutex<String>,
     /// The epoch of the last (or current) life.
@@ -145,7 +142,6 @@ impl Node {
             id,
             link,
             sleepers,
-            spins: if rings && options.wait == WaitMode::Sleep { 0 } else { SPINS },
             me: me.clone(),
             layout,
             keys: Keys::of(&handlers),
@@ -429,28 +425,31 @@ impl Inner {
         }
     }
 
-    /// After the ring message at `x` was published: rings a device that sleeps (rule 21), and every sixteenth time makes sure
-    /// of it (rule 22), because nobody may be waiting for these.
+    /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
+    /// the device goes to sleep or gets up.
     #[inline(always)]
-    pub(crate) fn tell(&self, x: u64) {
-        if x & 15 == 15 {
-            self.ring_sleeper();
-        } else {
-            self.tell_hot();
-        }
-    }
-
-    /// After a hot message was published whose sender does not wait yet.
-    #[inline(always)]
-    pub(crate) fn tell_hot(&self) {
-        if self.sleepers.glance() {
+    pub(crate) fn tell(&self) {
+        if self.sleepers.device_is_down() {
             self.ring_device();
         }
     }
 
+    /// The same after the ring message at `x`, for which perhaps nobody waits: every sixteenth time with a fence (rule 22).
+    #[inline(always)]
+    pub(crate) fn tell_of(&self, x: u64) {
+        if x & 15 == 15 {
+            self.ring_sleeper();
+        } else {
+            self.tell();
+        }
+    }
+
     #[cold]
+    #[inline(never)]
     fn ring_device(&self) {
-        self.link.ring();
+        if self.sleepers.glance() {
+            self.link.ring();
+        }
     }
 
     /// Rule 22: whatever was published before this is found by the device, if it has to be rung for that.

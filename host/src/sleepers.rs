@@ -9,7 +9,7 @@ use crate::reactor::{self, Attention};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
-use hamr_comm::am::{Sleeper, Waker};
+use hamr_comm::am::{Sleeper, WaitWord, Waker};
 use hamr_comm::link::Link;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -88,8 +88,13 @@ impl Sleepers {
         self.rings.load(Ordering::Relaxed)
     }
 
-    /// Rule 21: is the device asleep and to be rung? Never, where it does not ring.
+    /// Does the device want to be rung? Never, where it does not ring.
     #[inline(always)]
+    pub(crate) fn device_is_down(&self) -> bool {
+        self.device.word().is_odd()
+    }
+
+    /// Rule 21: is the device to be rung?
     pub(crate) fn glance(&self) -> bool {
         self.waker.glance(self.device.word())
     }

@@ -20,6 +20,11 @@ pub trait WaitWord: Copy {
     fn load(self) -> u32;
     /// Relaxed store, by the word's one writer.
     fn store(self, value: u32);
+    /// Does its poller want to be rung? Perhaps it was rung already: [`Waker::glance`] knows.
+    #[inline(always)]
+    fn is_odd(self) -> bool {
+        self.load() & 1 != 0
+    }
 }
 
 impl WaitWord for Word<'_> {

@@ -23,6 +23,10 @@ use x86_64 as isa;
 mod naps;
 
 pub use isa::barriers::Device;
+#[cfg(target_arch = "riscv64")]
+pub use isa::imsic;
 pub(crate) use isa::stack::{abandon, run};
+#[cfg(target_arch = "x86_64")]
+pub use isa::timer::DOORBELL;
 pub use isa::timer::Timer;
 pub use naps::Naps;

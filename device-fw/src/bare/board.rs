@@ -102,4 +102,19 @@ impl<B: BareBoard> Board for Running<B> {
     fn idle(&mut self, rounds: u32) {
         self.naps.rest(rounds);
     }
+    fn doorbell(&self) -> bool {
+        self.naps.has_doorbell()
+    }
+    fn sleep(&mut self, micros: u32) {
+        self.naps.sleep(micros);
+    }
+    fn micros(&mut self) -> u64 {
+        self.naps.micros()
+    }
+    fn settle(&mut self) {
+        if let Some(registers) = &self.registers {
+            // What was asked for does not matter: the answer comes behind the host's writes.
+            let _ = registers.position();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::CallOptions;
 use super::cells::{Cells, Ended, Holds, Place};
 use super::message::{Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
 use super::results::ended_error;
-use super::wait::{Stop, Wait, in_time};
+use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
@@ -127,6 +127,7 @@ impl Core {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
             self.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+            inner.tell();
             return true;
         }
         false
@@ -155,7 +156,7 @@ impl Core {
     /// Waits for the call in the hot line.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for _ in 0..inner.spins {
+        for _ in 0..SPINS {
             if let Some(hdr) = self.req.hot_answer() {
                 let outcome = self.take_hot::<H>(inner, hdr);
                 self.release_hot_held::<H>(inner);
@@ -390,7 +391,7 @@ impl Core {
         if let Some(line) = self.lines.get_mut(x as usize & mask) {
             *line = cell;
         }
-        inner.tell(x);
+        inner.tell_of(x);
     }
 
     /// Index in the ring of the next message.
@@ -482,7 +483,7 @@ impl Core {
         let mut spins = 0;
         while !self.req.ring_has_room() && !self.make_room(inner) {
             spins += 1;
-            if spins > inner.spins {
+            if spins > SPINS {
                 wait.step().map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
             }
         }

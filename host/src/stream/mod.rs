@@ -13,7 +13,6 @@ mod pending;
 mod results;
 mod wait;
 
-pub(crate) use self::wait::SPINS;
 pub use pending::{Pending, Started};
 
 pub(crate) use self::core::Core;
@@ -142,9 +141,6 @@ impl<'n> Stream<'n> {
         let seq = core.req.hot_seq();
         let started = core.start(&self.owned.inner, &call);
         drop(core);
-        if started {
-            self.owned.inner.tell_hot();
-        }
         if started { Ok(Started::hot(self, seq)) } else { Ok(Started::queued(self.offload(call)?)) }
     }
 

@@ -1,7 +1,7 @@
 //! A call in flight.
 
 use super::Access;
-use super::wait::{Stop, Wait, in_time};
+use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
@@ -82,7 +82,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 
     #[cold]
     fn get_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for _ in 0..self.stream.inner().spins {
+        for _ in 0..SPINS {
             if self.stream.with(|core, inner| core.has_outcome(inner, self.cell)) {
                 break;
             }

@@ -3,7 +3,7 @@
 use super::cells::{Ended, Holds, Place};
 use super::core::{CONSUMED, Core, NOWHERE, ONE_WAY, Ticket};
 use super::message::{Answer, Held, decode};
-use super::wait::Stop;
+use super::wait::{SPINS, Stop};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
@@ -278,7 +278,7 @@ impl Core {
         let mut spins = 0;
         while !self.look(inner, cell) {
             spins += 1;
-            if spins <= inner.spins {
+            if spins <= SPINS {
                 continue;
             }
             match wait.step() {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Fruitless looks before the clock is read for the first time: about a microsecond.
-pub(crate) const SPINS: u32 = 600;
+pub(super) const SPINS: u32 = 600;
 /// Waits shorter than this never nap.
 const NO_NAP: Duration = Duration::from_micros(300);
 /// Between two looks at the peer.

@@ -2,6 +2,7 @@
 
 pub(super) mod barriers;
 mod boot;
+pub mod imsic;
 pub(super) mod stack;
 pub(super) mod timer;
 mod traps;

@@ -2,6 +2,7 @@
 
 pub(super) mod barriers;
 mod boot;
+mod interrupts;
 mod mem;
 mod pages;
 mod segments;
