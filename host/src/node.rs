@@ -446,7 +446,7 @@ impl Inner {
 
     #[cold]
     #[inline(never)]
-    fn ring_device(&self) {
+    pub(crate) fn ring_device(&self) {
         if self.sleepers.glance() {
             self.link.ring();
         }

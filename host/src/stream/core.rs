@@ -127,7 +127,6 @@ impl Core {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
             self.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            inner.tell();
             return true;
         }
         false
@@ -156,11 +155,16 @@ impl Core {
     /// Waits for the call in the hot line.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for _ in 0..SPINS {
+        for look in 0..SPINS {
             if let Some(hdr) = self.req.hot_answer() {
                 let outcome = self.take_hot::<H>(inner, hdr);
                 self.release_hot_held::<H>(inner);
                 return outcome;
+            }
+            // Rule 21: the first step of waiting rings. Not before the first look, because a call whose answer is there should
+            // not pay for it.
+            if look == 0 && inner.sleepers.device_is_down() {
+                break;
             }
         }
         let holds = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);

@@ -19,8 +19,8 @@ pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
     cell: u32,
     until: Option<Instant>,
-    /// When it was first polled, as a future.
-    polled: Option<Instant>,
+    /// How often it was polled in vain, as a future.
+    polls: u16,
     taken: bool,
     _handler: PhantomData<fn() -> H>,
 }
@@ -28,7 +28,7 @@ pub struct Pending<H: Handler, S: StreamRef> {
 impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[inline(always)]
     pub(super) fn new(stream: S, cell: u32, until: Option<Instant>) -> Self {
-        Self { stream, cell, until, polled: None, taken: false, _handler: PhantomData }
+        Self { stream, cell, until, polls: 0, taken: false, _handler: PhantomData }
     }
 
     /// Is the outcome there? Never waits, but gives a device without a processor of its own a chance to run.
@@ -133,7 +133,7 @@ impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
 impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
 
 /// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor polls it in a loop between
-/// other tasks, for as long as the device's [`crate::Options`] let a wait spin; from then on the task sleeps until the device
+/// other tasks, for about as long as the device's [`crate::Options`] let a wait spin; from then on the task sleeps until the device
 /// rings. Devices without a doorbell are polled in a loop for good.
 impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
     type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
@@ -160,11 +160,12 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         }
         let inner = self.stream.inner();
         inner.look_around();
-        let now = Instant::now();
-        let polled = *self.polled.get_or_insert(now);
+        // A poll and what its executor does around it take a microsecond or so: counting is as good as a clock.
+        let spins = inner.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
+        let is_rung = inner.sleepers.ring();
+        self.polls = self.polls.saturating_add(1);
         let inner = self.stream.inner();
-        let spins = inner.options.spin_time().is_none_or(|spin| now - polled < spin);
-        if spins || !inner.sleepers.ring() {
+        if spins || !is_rung {
             self.stream.with(|core, inner| core.follow_life(inner));
             task.waker().wake_by_ref();
             return Poll::Pending;
