@@ -3,13 +3,67 @@
 //! A fault travels as a status code, three numbers and a short text. The numbers carry expected and got; the host turns
 //! them into a sentence, so that an image needs no formatting code.
 
-use crate::migrate::{Encoder, Migratable};
+use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
 /// Bytes of text in a handler's own fault; longer text is cut at a character boundary. Small, because every
 /// `Result<_, Fault>` is at least this large. A panic's message does not pass through here and may be longer.
 pub const FAULT_TEXT: usize = 80;
+
+/// Return addresses that a [`Trace`] holds at most; as many as a crash record.
+pub const FRAMES: usize = 12;
+/// Bytes of text that travel with a [`Trace`]: longer text is cut, so that the trace behind it always arrives.
+pub const TRACED_TEXT: usize = 512;
+
+/// Where a call was when it was abandoned. Addresses are those of the image's file, whatever it was loaded at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    /// Number of the trap (of the signal in a hosted image); 0 for a panic.
+    pub cause: u64,
+    /// Address of the instruction; 0 for a panic.
+    pub pc: u64,
+    /// The address that the instruction used, where the cause has one.
+    pub address: u64,
+    /// Stack pointer.
+    pub stack: u64,
+    /// Return addresses, innermost first; 0 ends them.
+    pub frames: [u64; FRAMES],
+}
+
+impl Trace {
+    /// Nothing is known.
+    pub const NONE: Self = Self { cause: 0, pc: 0, address: 0, stack: 0, frames: [0; FRAMES] };
+
+    /// The return addresses there are.
+    pub fn frames(&self) -> impl Iterator<Item = u64> {
+        self.frames.into_iter().take_while(|frame| *frame != 0)
+    }
+
+    /// Appends the wire form of a fault with a trace (abi §6): numbers, length of the text, text, stack pointer, frames.
+    pub fn encode(&self, text: &str, out: &mut Encoder<'_>) {
+        let text = text.get(..text.floor_char_boundary(TRACED_TEXT)).unwrap_or(text);
+        (self.cause, self.pc, self.address, text.len() as u32).encode(out);
+        out.bytes(text.as_bytes());
+        self.stack.encode(out);
+        self.frames().for_each(|frame| frame.encode(out));
+    }
+
+    /// Reads the wire form as far as it goes: what was cut off is zeros or missing text. Any bytes are read.
+    pub fn decode(bytes: &[u8]) -> (Self, &[u8]) {
+        let mut from = Decoder::new(bytes);
+        let head = <(u64, u64, u64, u32)>::decode(&mut from);
+        let Ok((cause, pc, address, text_len)) = head else { return (Self::NONE, &[]) };
+        let mut trace = Self { cause, pc, address, ..Self::NONE };
+        let rest = from.rest();
+        let (text, behind) = rest.split_at_checked(text_len as usize).unwrap_or((rest, &[]));
+        let mut words = Decoder::new(behind);
+        let mut next = || -> Result<u64, Malformed> { Migratable::decode(&mut words) };
+        trace.stack = next().unwrap_or(0);
+        trace.frames.iter_mut().for_each(|frame| *frame = next().unwrap_or(0));
+        (trace, text)
+    }
+}
 
 /// A call ended without a value. Handlers return it as their error, or make one with [`Fault::msg`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,3 +167,38 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
 }
 
 impl core::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(trace: &Trace, text: &str) -> std::vec::Vec<u8> {
+        let mut bytes = [0; 1024];
+        let mut out = Encoder::new(&mut bytes);
+        trace.encode(text, &mut out);
+        let len = out.needed();
+        bytes[..len].to_vec()
+    }
+
+    #[test]
+    fn a_trace_travels_and_a_cut_one_keeps_what_came() {
+        let mut trace = Trace { cause: 13, pc: 0x8000_0010, address: 8, stack: 0x8004_0000, frames: [0; FRAMES] };
+        (trace.frames[0], trace.frames[1]) = (0x8000_0100, 0x8000_0200);
+        let bytes = encoded(&trace, "load page fault");
+        assert_eq!(bytes.len(), 28 + 15 + 8 + 16);
+        assert_eq!(Trace::decode(&bytes), (trace, &b"load page fault"[..]));
+        for len in 0..bytes.len() {
+            let (cut, text) = Trace::decode(&bytes[..len]);
+            assert!(b"load page fault".starts_with(text));
+            assert_eq!(cut.pc, if len < 28 { 0 } else { trace.pc });
+            assert_eq!(cut.frames().count(), len.saturating_sub(28 + 15 + 8) / 8);
+        }
+        trace.frames = [7; FRAMES];
+        let (whole, text) = {
+            let bytes = encoded(&trace, &"\u{e9}".repeat(400));
+            let (whole, text) = Trace::decode(&bytes);
+            (whole, text.to_vec())
+        };
+        assert_eq!((whole, text.len()), (trace, TRACED_TEXT));
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Handlers never see it. A request is copied here once, checked, and used from here (slot protocol, rule 5).
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Trace};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
 use hamr_shared_abi::status::Status;
@@ -112,15 +112,9 @@ impl<'s> Frame<'s> {
         Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
     }
 
-    /// A fault with text that may be longer than a [`Fault`] holds (a panic's message); cut to the scratch memory.
-    pub fn fault_text(&mut self, status: Status, text: &str) -> Reply {
-        let numbers = [0u64; 3];
-        let room = self.scratch.len().saturating_sub(size_of_val(&numbers));
-        let text = text.as_bytes().get(..room).unwrap_or(text.as_bytes());
-        let reply = self.long_value(status, |out| {
-            numbers.encode(out);
-            out.bytes(text);
-        });
+    /// A fault of an abandoned handler: text that may be longer than a [`Fault`] holds, and where it was.
+    pub fn traced_fault(&mut self, status: Status, text: &str, trace: &Trace) -> Reply {
+        let reply = self.long_value(status, |out| trace.encode(text, out));
         Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
     }
 

@@ -138,7 +138,15 @@ impl DeviceHandshake {
         match self {
             Self::Waiting => {
                 // No offer yet: an absent or half-written preamble is "not now", never an error.
-                if load(0) != MAGIC || load(word::HOST_STATE) != HostState::OFFERED.0 {
+                let host = HostState(load(word::HOST_STATE));
+                if load(0) != MAGIC || host != HostState::OFFERED {
+                    // A host may be ending an epoch of which a reset took all memory: nothing of it is left to write.
+                    let is_known =
+                        load(word::DEVICE_STATE) == DeviceState::STOPPED.0 && load(word::EPOCH_ACK) == epoch.0;
+                    if load(0) == MAGIC && host == HostState::CLOSING && !is_known {
+                        say(window, word::EPOCH_ACK, epoch.0);
+                        Self::leave(window);
+                    }
                     return self;
                 }
                 say(window, word::DEVICE_STATE, DeviceState::CHECKING.0);
@@ -186,6 +194,11 @@ impl DeviceHandshake {
     /// Publishes STOPPED: the device writes nothing of this epoch any more.
     pub fn leave<K>(window: &Window<K>) {
         say(window, word::DEVICE_STATE, DeviceState::STOPPED.0);
+    }
+
+    /// Publishes CRASHED: the device serves nothing any more, and has to be started anew.
+    pub fn crash<K>(window: &Window<K>) {
+        say(window, word::DEVICE_STATE, DeviceState::CRASHED.0);
     }
 }
 
@@ -305,6 +318,20 @@ pub enum OfferError {
     Window(u64, u64),
 }
 
+impl core::fmt::Display for OfferError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Plan(why) => write!(f, "the layout is not one the protocol allows ({why:?})"),
+            Self::Window(need, there) => write!(
+                f,
+                "expected a window of at least {need} bytes, got {there}; ask for less heap or fewer streams, or give the device \
+                 more memory"
+            ),
+        }
+    }
+}
+impl core::error::Error for OfferError {}
+
 /// What the device answered so far.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
@@ -338,7 +365,10 @@ impl HostHandshake {
         }
         say(window, word::HOST_STATE, HostState::RESET.0);
         say(window, 0, 0);
-        window.zero(0, PREAMBLE_BYTES).map_err(small)?;
+        // Never zero again: a host that comes after one that died here goes on counting (`Takeover`).
+        say(window, word::EPOCH, epoch.0);
+        window.zero(0, word::EPOCH).map_err(small)?;
+        window.zero(word::EPOCH + 4, PREAMBLE_BYTES - word::EPOCH - 4).map_err(small)?;
         for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH] {
             if let Ok(s) = layout.section(kind) {
                 window.zero(s.off, s.len).map_err(small)?;
@@ -364,7 +394,6 @@ impl HostHandshake {
             ..Preamble::new_zeroed()
         };
         window.write(0, &preamble).map_err(small)?;
-        say(window, word::EPOCH, epoch.0);
         // The control stream is open from the start; streams open as they are made.
         say(window, word::OPEN_QUEUES, 1);
         say(window, word::HOST_STATE, HostState::OFFERED.0);
@@ -412,8 +441,47 @@ impl HostHandshake {
         say(window, word::HOST_STATE, HostState::READY.0);
     }
 
+    /// Has the device said that it writes nothing of `epoch` any more (abi §8, rule 28)?
+    pub fn has_acknowledged<K>(window: &Window<K>, epoch: Epoch) -> bool {
+        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        // The state first: it is published last.
+        let state = DeviceState(load(word::DEVICE_STATE));
+        matches!(state, DeviceState::STOPPED | DeviceState::REFUSED) && load(word::EPOCH_ACK) == epoch.0
+    }
+
     /// Asks the device to stop.
     pub fn close<K>(window: &Window<K>) {
         say(window, word::HOST_STATE, HostState::CLOSING.0);
+    }
+}
+
+/// A host that comes to a device which outlives its hosts: what an earlier one left in the window is ended first (abi §8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Takeover {
+    last: Epoch,
+    /// A layout is there, so a device may be writing by it.
+    is_laid_out: bool,
+}
+
+impl Takeover {
+    /// Asks whoever serves the last epoch to leave it.
+    pub fn begin<K>(window: &Window<K>) -> Self {
+        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        let this = Self { last: Epoch(load(word::EPOCH)), is_laid_out: load(0) == MAGIC };
+        if this.is_laid_out && this.step(window).is_none() {
+            HostHandshake::close(window);
+        }
+        this
+    }
+
+    /// The epoch to offer, once the last one is over. Without a layout nobody writes: a device has said so, or never was.
+    pub fn step<K>(&self, window: &Window<K>) -> Option<Epoch> {
+        let is_over = !self.is_laid_out || HostHandshake::has_acknowledged(window, self.last);
+        is_over.then(|| if self.last.0 == 0 { Epoch::FIRST } else { self.last.next() })
+    }
+
+    /// The epoch that is being ended.
+    pub fn last(&self) -> Epoch {
+        self.last
     }
 }

@@ -6,6 +6,7 @@
 //! [`Faulty`] wraps any link and breaks it on purpose.
 
 use crate::am::{Poller, Round};
+use crate::fault::Trace;
 use crate::handshake::{DeviceHandshake, DeviceProfile};
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
@@ -22,7 +23,7 @@ use hamr_shared_abi::window::{Shared, Window};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a link can do (DESIGN: three message protocols).
+/// What a link can do: which of a message's protocols it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
     /// The host maps the device's memory: a `put` is a copy.
@@ -69,6 +70,13 @@ pub trait Link: Send + Sync {
     }
     /// Ends the peer and returns when it writes nothing any more.
     fn stop(&self);
+    /// Does the device live on when its host leaves? Then the window may hold what an earlier host left (abi §8), and
+    /// [`Self::stop`] is a request that the device answers.
+    fn outlives_host(&self) -> bool {
+        false
+    }
+    /// The host will not use the link again, though others may still hold it: lets the next host in.
+    fn release(&self) {}
     /// Starts a stopped peer again over the same window.
     ///
     /// # Errors
@@ -151,7 +159,7 @@ impl LoopbackDevice {
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
                     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-                    return poller.fail_current(Status::PANIC, text.unwrap_or("panic"));
+                    return poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
                 }
             }
         }
@@ -320,6 +328,12 @@ impl<L: Link> Link for Faulty<L> {
     }
     fn stop(&self) {
         self.inner.stop();
+    }
+    fn outlives_host(&self) -> bool {
+        self.inner.outlives_host()
+    }
+    fn release(&self) {
+        self.inner.release();
     }
     fn restart(&self) -> Result<(), String> {
         self.faults.killed.store(false, Ordering::Release);

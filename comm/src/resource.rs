@@ -1,11 +1,41 @@
 //! Board state that handlers share: taken for the length of a closure, poisoned when a call was abandoned inside.
 
+#![expect(unsafe_code)]
+// UNSAFETY: opens a lock whose holder was abandoned (`docs/unsafe.md` "abandoned resources").
+
 use crate::fault::Fault;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::status::Status;
 
 const FREE: u32 = 0;
 const POISONED: u32 = u32::MAX;
+
+/// The mark of the last call whose stack was left for good, destructors and all: on bare metal. Handlers run one at a time, so
+/// every resource that is still held by this call or an earlier one was left behind.
+static ABANDONED: AtomicU32 = AtomicU32::new(0);
+
+/// What a call leaves in the resources that it holds. Serials count from 0; 0 and `u32::MAX` are taken by the states.
+const fn mark(serial: u32) -> u32 {
+    match serial.wrapping_add(1) {
+        0 => 1,
+        POISONED => POISONED - 1,
+        mark => mark,
+    }
+}
+
+/// The stack of this call was left: what it held is poisoned.
+#[cfg_attr(
+    not(any(test, target_os = "none", hamr_bare)),
+    expect(dead_code, reason = "where panics unwind, guards do it")
+)]
+pub(crate) fn abandon(serial: u32) {
+    ABANDONED.store(mark(serial), Ordering::Release);
+}
+
+/// Where a poller begins to count its calls: behind all that were abandoned, those of earlier epochs too.
+pub(crate) fn first_serial() -> u32 {
+    ABANDONED.load(Ordering::Acquire)
+}
 
 /// A `static` piece of state, reached through [`crate::Context::with`].
 ///
@@ -23,8 +53,7 @@ impl<T> Resource<T> {
     }
 
     pub(crate) fn with<R>(&self, serial: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
-        // Serials count from 0; 0 and u32::MAX are taken by the states.
-        let me = serial.wrapping_add(1).clamp(1, u32::MAX - 1);
+        let me = mark(serial);
         match self.holder.load(Ordering::Acquire) {
             FREE => {}
             holder if holder == me => return Err(Fault::new(Status::RESOURCE_BUSY, [0; 3])),
@@ -41,12 +70,31 @@ impl<T> Resource<T> {
 
     /// Was a call abandoned while it held the resource?
     pub fn is_poisoned(&self) -> bool {
-        self.holder.load(Ordering::Acquire) == POISONED
+        match self.holder.load(Ordering::Acquire) {
+            FREE => false,
+            POISONED => true,
+            holder => self.was_left_by(holder),
+        }
     }
 
-    /// Puts a fresh state in and frees the resource. Only for code that knows that no call holds it.
+    fn was_left_by(&self, holder: u32) -> bool {
+        let abandoned = ABANDONED.load(Ordering::Acquire);
+        // Distances survive the wrap of the count.
+        abandoned != 0 && (abandoned.wrapping_sub(holder) as i32) >= 0
+    }
+
+    /// Puts a fresh state in and frees the resource, if it is poisoned; the old state is dropped.
     pub fn clear_poison(&self, fresh: T) {
-        if let Some(mut state) = self.state.try_lock() {
+        let holder = self.holder.load(Ordering::Acquire);
+        if holder != FREE && holder != POISONED && self.was_left_by(holder) {
+            // SAFETY: the guard is in a frame of a stack that was left for good, and no frame before it holds one: whoever
+            // holds this lock runs in the call whose mark was found, and that call is over.
+            unsafe { self.state.force_unlock() };
+            self.holder.store(POISONED, Ordering::Release);
+        }
+        if self.is_poisoned()
+            && let Some(mut state) = self.state.try_lock()
+        {
             *state = fresh;
             self.holder.store(FREE, Ordering::Release);
         }
@@ -76,5 +124,29 @@ mod tests {
         assert_eq!(r.with(7, |_| ()).map_err(|f| f.status), Err(Status::POISONED));
         r.clear_poison(2);
         assert_eq!(r.with(8, |v| *v), Ok(2));
+        r.clear_poison(3);
+        assert_eq!(r.with(9, |v| *v), Ok(2), "it was not poisoned");
+    }
+
+    #[test]
+    fn one_whose_holders_stack_was_left_is_poisoned_and_can_be_cleared() {
+        let r = Resource::new(1);
+        let outcome = r.with(0x1000, |v| {
+            *v = 7;
+            assert!(!r.is_poisoned(), "in use");
+            // What the fault path does; the guard stays where it is, as on an abandoned stack.
+            abandon(0x1000);
+            assert!(r.is_poisoned());
+            assert_eq!(r.with(0x1001, |_| ()).map_err(|f| f.status), Err(Status::POISONED));
+        });
+        assert_eq!(outcome, Ok(()));
+        // Left for good.
+        let left = Resource::new(1);
+        core::mem::forget(left.state.try_lock());
+        left.holder.store(mark(0x1000), Ordering::Release);
+        assert!(left.is_poisoned());
+        left.clear_poison(5);
+        assert!(!left.is_poisoned());
+        assert_eq!(left.with(first_serial(), |v| *v), Ok(5));
     }
 }

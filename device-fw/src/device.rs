@@ -4,16 +4,21 @@ use crate::Board;
 use crate::rest::{Next, Rests};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::rings::CrashRecord;
+use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{Window, Word};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
+use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 
 /// Rounds in a row without work after which the host is rung for all that was answered before, if it sleeps: enough of them
 /// that a caller who waits for each result is not slowed by the fence.
 const NO_MORE_WORK: u32 = 16;
+/// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a nap.
+const BEAT_MASK: u32 = 0xFF;
 
 /// What one [`Device::poll`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +41,8 @@ pub struct Device<'s, B: Board> {
     /// Rounds in a row that found nothing.
     idle_rounds: u32,
     rests: Rests,
+    /// Where the crash record goes.
+    crash: Option<u64>,
 }
 
 #[expect(
@@ -59,7 +66,7 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch };
-        Some(Self { board, table, state, idle_rounds: 0, rests: Rests::unrung() })
+        Some(Self { board, table, state, idle_rounds: 0, rests: Rests::unrung(), crash: None })
     }
 
     fn profile(&self) -> DeviceProfile {
@@ -95,18 +102,21 @@ impl<'s, B: Board> Device<'s, B> {
     #[cold]
     fn greet(&mut self) -> Progress {
         let profile = self.profile();
+        self.board.watch(None);
         let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
-            State::Serving(poller) => {
-                DeviceHandshake::leave(poller.window());
-                self.rests = Rests::unrung();
-                let (window, scratch) = poller.into_parts();
-                (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
+            serving @ State::Serving(_) => {
+                self.state = serving;
+                self.leave();
+                return Progress::NoHost;
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
                             self.rests = Rests::of(a.features & feature::DOORBELL != 0, a.rest);
+                            let section = a.layout.section(SectionKind::CRASH);
+                            let fits = |section: &Section| section.len >= size_of::<CrashRecord>() as u64;
+                            self.crash = section.ok().filter(fits).map(|section| section.off);
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))
                         }
@@ -124,7 +134,26 @@ impl<'s, B: Board> Device<'s, B> {
             State::Lost => (Progress::NoHost, State::Lost),
         };
         self.state = state;
+        if let State::Serving(poller) = &self.state {
+            self.board.watch(Some(poller.activity()));
+        }
         progress
+    }
+
+    fn leave(&mut self) {
+        self.board.watch(None);
+        self.rests = Rests::unrung();
+        self.state = match core::mem::replace(&mut self.state, State::Lost) {
+            State::Serving(mut poller) => {
+                DeviceHandshake::leave(poller.window());
+                if poller.owes_a_ring() {
+                    self.board.ring();
+                }
+                let (window, scratch) = poller.into_parts();
+                State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch }
+            }
+            other => other,
+        };
     }
 
     /// Serves for ever, resting through [`Board::idle`] or, where the host rings, [`Board::sleep`].
@@ -147,7 +176,11 @@ impl<'s, B: Board> Device<'s, B> {
 
     /// Nothing was there.
     fn rest(&mut self) {
-        self.idle_rounds = self.idle_rounds.saturating_add(1);
+        // After the last number it goes on with one below, so that the beat goes on, too.
+        self.idle_rounds = self.idle_rounds.checked_add(1).unwrap_or(u32::MAX - BEAT_MASK);
+        if self.idle_rounds & BEAT_MASK == 0 {
+            self.beat();
+        }
         let State::Serving(poller) = &mut self.state else { return self.board.idle(self.idle_rounds) };
         if !self.rests.is_rung() {
             return self.board.idle(self.idle_rounds);
@@ -167,7 +200,19 @@ impl<'s, B: Board> Device<'s, B> {
             Next::Sleep => {
                 self.board.sleep(self.rests.longest_us());
                 self.rests.get_up(own);
+                self.beat();
             }
+        }
+    }
+
+    /// Steps `alive`, while it serves: before, the window is not its own to write.
+    #[cold]
+    fn beat(&mut self) {
+        if let State::Serving(poller) = &self.state
+            && !self.board.has_heartbeat()
+            && let Ok(alive) = poller.window().word(word::DEVICE_ALIVE)
+        {
+            alive.store(alive.load().wrapping_add(1));
         }
     }
 
@@ -177,9 +222,59 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Ends the abandoned call with a fault. Call it before serving again.
-    pub fn fail_current(&mut self, status: Status, text: &str) {
+    pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
-            poller.fail_current(status, text);
+            poller.fail_current(status, text, trace);
+            self.ring_sleeper();
+        }
+    }
+
+    /// Rings a host that sleeps, for something that no round of polling will tell it.
+    fn ring_sleeper(&mut self) {
+        if let State::Serving(poller) = &mut self.state
+            && poller.owes_a_ring()
+        {
+            self.board.ring();
+        }
+    }
+
+    /// Says why this life ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
+    pub fn record_crash(&mut self, text: &str, trace: &Trace) {
+        let (State::Serving(poller), Some(at)) = (&self.state, self.crash) else { return };
+        let mut record = CrashRecord {
+            valid: 0,
+            epoch: poller.epoch().0,
+            cause: trace.cause as u32,
+            text_len: 0,
+            pc: trace.pc,
+            address: trace.address,
+            frames: trace.frames,
+            text: [0; 384],
+        };
+        let text = text.get(..text.floor_char_boundary(record.text.len())).unwrap_or_default();
+        if let Some(to) = record.text.get_mut(..text.len()) {
+            to.copy_from_slice(text.as_bytes());
+            record.text_len = text.len() as u32;
+        }
+        // The section was checked when the layout was; a window never shrinks.
+        let _ = poller.window().write(at, &record);
+        if let Ok(valid) = poller.window().word(at) {
+            valid.publish(CrashRecord::VALID);
+        }
+    }
+
+    /// Says that this life is over for good: somebody else must start the device anew.
+    pub fn announce_crash(&mut self) {
+        if let State::Serving(poller) = &self.state {
+            DeviceHandshake::crash(poller.window());
+        }
+        self.ring_sleeper();
+    }
+
+    /// Ends this life by itself: the host is told, and begins another when it likes.
+    pub fn stop(&mut self) {
+        if matches!(self.state, State::Serving(_)) {
+            self.leave();
         }
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! People with a main loop of their own (an RTOS, an executor) make a [`Device`] over their [`Board`] and call
-//! [`Device::poll`]. Who may depend on it: images. It depends on `hamr-comm`.
+//! [`Device::poll`]; they leave the feature `image` off (`docs/porting.md`). Who may depend on it: images. It depends on `hamr-comm`.
 #![no_std]
 
 #[cfg(not(any(target_os = "none", hamr_bare)))]
@@ -22,11 +22,13 @@ extern crate std;
 ))]
 pub mod arch;
 #[cfg(all(
+    feature = "image",
     any(target_os = "none", hamr_bare),
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 pub mod bare;
 pub mod board;
+mod config;
 mod device;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub mod hosted;
@@ -37,27 +39,48 @@ pub mod hosted;
 pub mod pci;
 mod rest;
 
+#[cfg(any(
+    not(any(target_os = "none", hamr_bare)),
+    all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
+))]
+mod runaway;
+
 pub use board::Board;
+pub use config::{Config, OnFault};
 pub use device::{Device, Progress};
 
 /// What expansions refer to.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::config::words;
     pub use hamr_comm::abi::image::ImageNote;
 }
 
 /// Makes a binary an image: its entry point and the note that says what it is. Bare metal runs on the instruction set's usual
-/// board (`board::Default`), or on `image!(board = MyBoard)`; hosted, the board is the process.
+/// board (`board::Default`), or on `image!(board = MyBoard)`; hosted, the board is the process. Behind the board, fields of
+/// [`Config`]: `image!(on_fault = reset, longest_call_ms = 100)`.
 #[macro_export]
 macro_rules! image {
-    () => {
+    (board = $board:ty $(, $field:ident = $value:expr)* $(,)?) => {
         $crate::__image_note!();
-        $crate::__entry_point!();
+        $crate::__entry_point!([$board] $($field = $value),*);
     };
-    (board = $board:ty) => {
+    ($($field:ident = $value:expr),* $(,)?) => {
         $crate::__image_note!();
-        $crate::__entry_point!($board);
+        $crate::__entry_point!([] $($field = $value),*);
     };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __config {
+    ($($field:ident = $value:expr),*) => {{
+        #[allow(unused_imports, reason = "the default needs none")]
+        use $crate::__private::words::*;
+        #[allow(clippy::needless_update, reason = "all fields may be given")]
+        const CONFIG: $crate::Config = $crate::Config { $($field: $value,)* ..$crate::Config::DEFAULT };
+        CONFIG
+    }};
 }
 
 #[doc(hidden)]
@@ -75,11 +98,11 @@ macro_rules! __image_note {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry_point {
-    ($($board:ty)?) => {
+    ([$($board:ty)?] $($field:ident = $value:expr),*) => {
         /// Called by the C runtime.
         #[unsafe(no_mangle)]
         extern "C" fn main() -> i32 {
-            $crate::hosted::main()
+            $crate::hosted::main($crate::__config!($($field = $value),*))
         }
     };
 }
@@ -89,14 +112,14 @@ macro_rules! __entry_point {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry_point {
-    () => {
-        $crate::__entry_point!($crate::board::Default);
+    ([] $($field:ident = $value:expr),*) => {
+        $crate::__entry_point!([$crate::board::Default] $($field = $value),*);
     };
-    ($board:ty) => {
+    ([$board:ty] $($field:ident = $value:expr),*) => {
         /// Called by the runtime's boot code.
         #[unsafe(no_mangle)]
         fn __hamr_main() -> ! {
-            $crate::bare::main::<$board>()
+            $crate::bare::main::<$board>($crate::__config!($($field = $value),*))
         }
     };
 }

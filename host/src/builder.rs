@@ -91,7 +91,8 @@ fn flags(target: &Target) -> Vec<&'static str> {
     }
     // Bare metal has none, and nobody who would relocate an image: it is linked to where it runs. Code models are the
     // targets' own: each reaches what its linker script places.
-    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static"]
+    // Frame pointers are what a fault's return addresses are found by.
+    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"]
 }
 
 fn cargo() -> OsString {

@@ -1,7 +1,7 @@
 //! What can go wrong, each with what was expected, what came, and what to do.
 
+use crate::FaultReport;
 use hamr_comm::Never;
-use hamr_comm::abi::status::Status;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +39,14 @@ pub enum Error {
         /// Its name.
         device: String,
         /// What failed.
+        why: String,
+    },
+    /// The device cannot be reached over its bus.
+    #[error("device {device}: {why}")]
+    Bus {
+        /// Its name.
+        device: String,
+        /// Expected, got, and what to do.
         why: String,
     },
     /// The device looked at the window and refused.
@@ -329,27 +337,3 @@ impl<E: fmt::Debug> fmt::Display for CallError<E> {
 }
 
 impl<E: fmt::Debug> std::error::Error for CallError<E> {}
-
-/// A fault, as the device reported it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FaultReport {
-    /// Where.
-    pub site: Site,
-    /// What kind.
-    pub status: Status,
-    /// Numbers that belong to the kind.
-    pub numbers: [u64; 3],
-    /// The device's own words: a panic's message with file and line, or what the handler said.
-    pub text: String,
-}
-
-impl fmt::Display for FaultReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` on device {} ended with a fault: ", self.site.handler, self.site.device)?;
-        hamr_comm::fault::explain(self.status, self.numbers, f)?;
-        if !self.text.is_empty() {
-            write!(f, ": {}", self.text)?;
-        }
-        Ok(())
-    }
-}

@@ -123,13 +123,17 @@ pub struct ImageFile {
     pub abi: (AbiVersion, AbiVersion),
     /// Build id, hexadecimal; empty when the file has none.
     pub build_id: String,
+    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint. 0 when it speaks
+    /// an ABI that this host does not know.
+    pub fingerprint: u64,
 }
 
 impl ImageFile {
-    /// Reads the file's note.
+    /// Reads the file's note and looks through its handler table.
     ///
     /// # Errors
-    /// When the file cannot be read, is no ELF file, is big-endian or truncated, or is no image.
+    /// When the file cannot be read, is no ELF file, is big-endian or truncated, is no image, or holds two handlers of one
+    /// name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: path.into(), why };
         let bytes = std::fs::read(path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
@@ -143,11 +147,19 @@ impl ImageFile {
                 bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: does its main.rs say `hamr_device_fw::image!()`?"))
             })?;
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
+        let kind = ImageKind(note.kind);
+        let abi = (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max));
+        // The table of an image that speaks another language has another shape; `check` says that it does.
+        let fingerprint = match AbiVersion::negotiate(abi.0, abi.1) {
+            Some(_) => table::fingerprint(&elf, kind).map_err(bad)?,
+            None => 0,
+        };
         Ok(Self {
             path: path.into(),
-            kind: ImageKind(note.kind),
+            kind,
+            fingerprint,
             isa: Isa(note.isa),
-            abi: (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max)),
+            abi,
             build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
         })
     }

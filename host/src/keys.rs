@@ -1,4 +1,4 @@
-//! The device's handler table, and the translation a host calls through (DESIGN §5).
+//! The device's handler table, and the translation a host calls through (abi §3.7).
 //!
 //! A call looks its handler's id up in a table of open addressing: one probe nearly always. The key that travels is the
 //! device's index.

@@ -25,6 +25,7 @@ mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod error;
+mod fault;
 mod image;
 pub mod inspect;
 mod keys;
@@ -33,6 +34,7 @@ mod mapping;
 mod memfd;
 mod memory;
 mod node;
+pub mod pci;
 mod process;
 #[cfg(feature = "qemu")]
 pub mod qemu;
@@ -41,10 +43,12 @@ mod runtime;
 mod shm;
 mod sleepers;
 mod stream;
+mod symbols;
 mod transfer;
 
 pub use builder::{BuildRequest, build};
-pub use error::{BufferError, CallError, Error, FaultReport, Site, SubmitError};
+pub use error::{BufferError, CallError, Error, Site, SubmitError};
+pub use fault::FaultReport;
 pub use image::{Image, ImageFile, Target};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
@@ -54,6 +58,7 @@ pub use node::{DeviceInfo, Node};
 pub use runtime::{Options, Runtime, WaitMode};
 pub use shm::ShmLauncher;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
+pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use transfer::{Scope, Transfer};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.

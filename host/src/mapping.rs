@@ -23,7 +23,7 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `map_window` with this address and length; the last window over it is gone.
+        // SAFETY: mapped in `map_window_at` with this address and length; the last window over it is gone.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
@@ -31,6 +31,11 @@ impl Drop for Mapping {
 /// Maps the first `len` bytes of the file behind `fd`, which is sealed against shrinking (or is the caller's own to keep
 /// from it). `writable` false maps read-only: a later write through the window would fault, so only readers ask for it.
 pub(crate) fn map_window(fd: impl AsFd, len: u64, writable: bool) -> Result<Window<Shared>, Error> {
+    map_window_at(fd, 0, len, writable)
+}
+
+/// [`map_window`] from `off` on, a multiple of the page size: one descriptor may stand for several memories of a function.
+pub(crate) fn map_window_at(fd: impl AsFd, off: u64, len: u64, writable: bool) -> Result<Window<Shared>, Error> {
     let mut access = ProtFlags::READ;
     access.set(ProtFlags::WRITE, writable);
     // A private read-only mapping of a shared file still shows the writer's pages; SHARED keeps that promise explicit.
@@ -38,7 +43,7 @@ pub(crate) fn map_window(fd: impl AsFd, len: u64, writable: bool) -> Result<Wind
     let bytes = usize::try_from(len).map_err(|_| Error::Plan(format!("{len} bytes exceed the address space")))?;
     // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
     let raw =
-        unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, 0) }.map_err(Error::os(what()))?;
+        unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, off) }.map_err(Error::os(what()))?;
     let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
     let mapping = Mapping { base, len: bytes };
     // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it and a host never takes

@@ -5,17 +5,20 @@ use crate::memory::Memory;
 use crate::runtime::plan_of;
 use crate::sleepers::Sleepers;
 use crate::stream::Core;
+use crate::symbols::Symbols;
 use crate::{
     Buffer, CallError, CallOptions, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending, SharedStream,
 };
 use crate::{Stream, SubmitError};
 use hamr_comm::abi::ids::{Epoch, Isa, NodeId};
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::{DeviceFacts, feature, word};
+use hamr_comm::abi::preamble::{DeviceFacts, DeviceState, feature, word};
+use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::ReqHdr;
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Queue, Shared};
-use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::handshake::{Answer, HostHandshake, Offer, Takeover};
 use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
@@ -25,6 +28,9 @@ use std::time::{Duration, Instant};
 
 /// [`Inner::life`] of a device that is gone.
 const DEAD: u32 = 0;
+
+/// How long a crashed device may take to end, or to say that it waits.
+const SETTLED: Duration = Duration::from_millis(200);
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own.
 ///
@@ -45,7 +51,7 @@ pub struct Inner {
     pub(crate) life: AtomicU32,
     pub(crate) sleepers: Sleepers,
     pub(crate) me: Weak<Self>,
-    why_dead: Mutex<String>,
+    why_dead: Mutex<Death>,
     /// The epoch of the last (or current) life.
     last_epoch: Mutex<Epoch>,
     /// The control stream's engine, made at its first use.
@@ -61,13 +67,39 @@ pub struct Inner {
     attached: Instant,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
+    /// Milliseconds after `attached` when this life was first seen to have crashed; zero: it was not.
+    crash_seen: AtomicU32,
+}
+
+/// How a life ended.
+#[derive(Default)]
+struct Death {
+    why: String,
+    /// The device ended it by itself, after a fault; the next call may start another life.
+    by_fault: Option<ByFault>,
+}
+
+/// What is left of a device whose life ended by a fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ByFault {
+    /// It runs, and waits for an offer.
+    Waits,
+    /// It has to be started anew.
+    Crashed,
 }
 
 /// What a device said of itself in one life, and how long it took to say it.
-#[derive(Clone, Copy)]
 struct Facts {
     said: DeviceFacts,
     start: Duration,
+    symbols: Arc<Symbols>,
+}
+
+impl Facts {
+    fn new(said: DeviceFacts, start: Duration, image: Option<&ImageFile>) -> Self {
+        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), said.build_id));
+        Self { said, start, symbols }
+    }
 }
 
 /// Who has a queue pair.
@@ -126,10 +158,10 @@ impl Node {
         options: Options,
         begin: Instant,
     ) -> Result<Self, Error> {
-        let epoch = Epoch::FIRST;
         let layout = plan_of(&options)?;
+        let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
-        let facts = Facts { said, start: begin.elapsed() };
+        let facts = Facts::new(said, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
         let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
@@ -147,7 +179,7 @@ impl Node {
             keys: Keys::of(&handlers),
             memory,
             life: AtomicU32::new(epoch.0),
-            why_dead: Mutex::new(String::new()),
+            why_dead: Mutex::new(Death::default()),
             last_epoch: Mutex::new(epoch),
             control: Mutex::new(None),
             queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),
@@ -159,6 +191,7 @@ impl Node {
             closed: AtomicBool::new(false),
             attached: Instant::now(),
             looked: AtomicU32::new(0),
+            crash_seen: AtomicU32::new(0),
         });
         let node = Self { inner };
         for warning in node.warnings() {
@@ -170,7 +203,10 @@ impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
         let Inner { name, id, link, layout, image, .. } = &*self.inner;
-        let Facts { said: facts, start } = *self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (facts, start) = {
+            let facts = self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
+            (facts.said, facts.start)
+        };
         let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
         DeviceInfo {
             name: name.clone(),
@@ -344,25 +380,8 @@ impl Node {
         let inner = &*self.inner;
         // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
         let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
-        let epoch = last.next();
-        *last = epoch;
         inner.stop("being restarted");
-        let begin = Instant::now();
-        inner.link.restart().map_err(|why| Error::Launch { device: inner.name.clone(), why })?;
-        let (said, handlers) = shake_hands(&inner.name, inner.id, inner.link.as_ref(), &inner.options, epoch)?;
-        if handlers != inner.handlers {
-            inner.link.stop();
-            return Err(Error::Launch {
-                device: inner.name.clone(),
-                why: "it came back with other handlers; open it anew".into(),
-            });
-        }
-        let facts = Facts { said, start: begin.elapsed() };
-        *inner.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
-        inner.show_open_queues(&inner.lock_queues());
-        inner.sleepers.enter(said.features & feature::DOORBELL != 0);
-        inner.life.store(epoch.0, Ordering::Release);
-        Ok(())
+        inner.begin_anew(&mut last, ByFault::Crashed)
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -380,6 +399,8 @@ impl Drop for Node {
         HostHandshake::close(self.inner.link.window());
         self.inner.ring_sleeper();
         self.inner.stop("closed by this program");
+        self.inner.link.release();
+        crate::stream::forget_closed();
     }
 }
 
@@ -394,13 +415,109 @@ impl Inner {
         Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
     }
 
+    /// The names in the image that runs.
+    pub(crate) fn symbols(&self) -> Arc<Symbols> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
+    }
+
     /// Was the [`Node`] dropped?
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Is there no device?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.life.load(Ordering::Acquire) == DEAD
+    }
+
     pub(crate) fn why_dead(&self) -> String {
-        self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
+    }
+
+    /// Begins a new life of a device that is stopped, or waits.
+    fn begin_anew(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+        let epoch = last.next();
+        *last = epoch;
+        let begin = Instant::now();
+        if from == ByFault::Crashed {
+            self.link.restart().map_err(|why| Error::Launch { device: self.name.clone(), why })?;
+        }
+        let (said, handlers) = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch)?;
+        if handlers != self.handlers {
+            self.link.stop();
+            return Err(Error::Launch {
+                device: self.name.clone(),
+                why: "it came back with other handlers; open it anew".into(),
+            });
+        }
+        let facts = Facts::new(said, begin.elapsed(), self.image.as_ref());
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        self.show_open_queues(&self.lock_queues());
+        self.crash_seen.store(0, Ordering::Relaxed);
+        self.sleepers.enter(said.features & feature::DOORBELL != 0);
+        self.life.store(epoch.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives a device that ended its life by a fault another one ([`Options::revive`]). True when it lives.
+    #[cold]
+    pub(crate) fn revive(&self) -> bool {
+        if !self.options.revive || self.is_closed() {
+            return false;
+        }
+        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.life.load(Ordering::Acquire) != DEAD {
+            return true;
+        }
+        // Taken: a life that cannot begin is not tried again.
+        let by_fault = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).by_fault.take();
+        let Some(from) = by_fault else { return false };
+        let from = self.settle(from, *last);
+        if from == ByFault::Crashed {
+            self.link.stop();
+        }
+        tracing::warn!(device = self.name, why = self.why_dead(), "begins a new life");
+        match self.begin_anew(&mut last, from) {
+            Ok(()) => true,
+            Err(e) => {
+                let mut death = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
+                death.why = format!("{}; starting it anew failed: {e}", death.why);
+                false
+            }
+        }
+    }
+
+    /// A device says that it crashed before it answers the call that did it. One that goes on waiting for an offer says so
+    /// soon after.
+    fn settle(&self, from: ByFault, epoch: Epoch) -> ByFault {
+        let begin = Instant::now();
+        while from == ByFault::Crashed && self.link.peer() == Peer::Alive && begin.elapsed() < SETTLED {
+            if self.end_by_fault(epoch.0) == Some(ByFault::Waits) {
+                return ByFault::Waits;
+            }
+            self.link.wait(20);
+        }
+        from
+    }
+
+    /// What the device says of its own end, if it has ended the life `life` by itself.
+    fn end_by_fault(&self, life: u32) -> Option<ByFault> {
+        let window = self.link.window();
+        let observe = |at| window.word(at).map_or(0, |word| word.observe());
+        let by_fault = match DeviceState(observe(word::DEVICE_STATE)) {
+            DeviceState::CRASHED => ByFault::Crashed,
+            DeviceState::STOPPED => ByFault::Waits,
+            _ => return None,
+        };
+        (observe(word::EPOCH_ACK) == life).then_some(by_fault)
+    }
+
+    /// The text of the crash record, when there is one of this life.
+    fn crash_text(&self, life: u32) -> Option<String> {
+        let section = self.layout.section(SectionKind::CRASH).ok()?;
+        let record: CrashRecord = self.link.window().read(section.off).ok()?;
+        let text = record.text.get(..record.text_len as usize)?;
+        (record.valid == CrashRecord::VALID && record.epoch == life).then(|| String::from_utf8_lossy(text).into_owned())
     }
 
     /// Calls through the control stream.
@@ -420,9 +537,44 @@ impl Inner {
     pub(crate) fn look_at_peer(&self) {
         // Loaded first: by the time the link answers, somebody may have restarted the device.
         let life = self.life.load(Ordering::Acquire);
-        if let Peer::Gone(why) = self.link.peer() {
-            self.bury(life, &why);
+        if life == DEAD {
+            return;
         }
+        // In this order: a process that has ended has said why before.
+        let peer = self.link.peer();
+        let by_fault = self.end_by_fault(life);
+        match peer {
+            Peer::Gone(why) if by_fault.is_none() => self.bury(life, &why, None),
+            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.has_settled() => {}
+            _ => self.bury_by_fault(life),
+        }
+    }
+
+    /// An answer said that its handler was ended: perhaps the device did not survive that. Then the next call finds out before it
+    /// is sent.
+    #[cold]
+    pub(crate) fn look_behind_fault(&self) {
+        let life = self.life.load(Ordering::Acquire);
+        if life != DEAD {
+            self.bury_by_fault(life);
+        }
+    }
+
+    /// Ends the life `life` if the device says that it did so itself.
+    fn bury_by_fault(&self, life: u32) {
+        if let Some(by_fault) = self.end_by_fault(life) {
+            let text = self.crash_text(life).unwrap_or_else(|| "without a crash record".into());
+            self.bury(life, &format!("it ended by a fault: {text}"), Some(by_fault));
+        }
+    }
+
+    /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
+    /// moment later, when it has not come to an end before.
+    fn has_settled(&self) -> bool {
+        let now = self.attached.elapsed().as_millis() as u32;
+        // Zero: nobody has seen it yet.
+        let seen = self.crash_seen.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        seen.is_err_and(|seen| u128::from(now.wrapping_sub(seen)) > SETTLED.as_millis())
     }
 
     /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
@@ -471,19 +623,40 @@ impl Inner {
     }
 
     /// Ends the life `life`, unless it has ended or another one has begun.
-    fn bury(&self, life: u32, why: &str) {
+    fn bury(&self, life: u32, why: &str, by_fault: Option<ByFault>) {
         let mut kept = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = self.life.compare_exchange(life, DEAD, Ordering::AcqRel, Ordering::Acquire);
         if life != DEAD && ended.is_ok() {
-            *kept = why.into();
+            *kept = Death { why: why.into(), by_fault };
         }
     }
 
     fn stop(&self, why: &str) {
         // If it died by itself, that is the better reason.
         self.look_at_peer();
-        self.bury(self.life.load(Ordering::Acquire), why);
+        self.bury(self.life.load(Ordering::Acquire), why, None);
+        // Whoever stops a device wants it stopped.
+        self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).by_fault = None;
+        if self.link.outlives_host() {
+            self.cancel_all();
+        }
         self.link.stop();
+    }
+
+    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. Lines without a call do not
+    /// mind: the next epoch clears them.
+    fn cancel_all(&self) {
+        let window = self.link.window();
+        for index in 0..self.layout.queues() {
+            let descriptor = self.layout.queue(window, index);
+            let Some(queue) = descriptor.ok().and_then(|d| window.queue(&d).ok()) else { continue };
+            let queue: Queue<Shared> = queue;
+            let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
+            let side = (0..queue.side_len()).filter_map(|i| queue.side(i));
+            for line in std::iter::once(queue.hot()).chain(ring).chain(side) {
+                line.set_req_hdr(line.req_hdr() | ReqHdr::CANCEL);
+            }
+        }
     }
 
     fn lock_queues(&self) -> std::sync::MutexGuard<'_, Vec<QueueSlot>> {
@@ -492,7 +665,7 @@ impl Inner {
 
     /// Takes a queue pair that no stream has.
     pub(crate) fn take_queue(&self) -> Result<(u32, Box<Core>), Error> {
-        if self.life.load(Ordering::Acquire) == DEAD {
+        if self.life.load(Ordering::Acquire) == DEAD && !self.revive() {
             return Err(Error::Lost { device: self.name.clone(), stage: "opening a stream", why: self.why_dead() });
         }
         let mut queues = self.lock_queues();
@@ -564,6 +737,35 @@ fn feature_names(bits: u32) -> Vec<&'static str> {
     feature::NAMES.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, n)| *n).collect()
 }
 
+/// The epoch to begin in. A device that outlives its hosts leaves the one it is in first.
+fn first_epoch(name: &str, link: &dyn Link, limit: Duration) -> Result<Epoch, Error> {
+    if !link.outlives_host() {
+        return Ok(Epoch::FIRST);
+    }
+    let window = link.window();
+    let takeover = Takeover::begin(window);
+    link.ring();
+    let begin = Instant::now();
+    loop {
+        if let Some(epoch) = takeover.step(window) {
+            return Ok(epoch);
+        }
+        if begin.elapsed() > limit {
+            let state = window.word(word::DEVICE_STATE).map_or(DeviceState::ABSENT, |w| DeviceState(w.observe()));
+            return Err(Error::Bus {
+                device: name.into(),
+                why: format!(
+                    "expected its image to leave epoch {} of an earlier host within {limit:?}, it still says `{}`: no image \
+                     runs there, or a handler of it never ends; reset the device",
+                    takeover.last().0,
+                    state.text()
+                ),
+            });
+        }
+        link.wait(20);
+    }
+}
+
 /// Lays the window out, waits for the device's word, reads its table, lets it serve.
 fn shake_hands(
     name: &str,
@@ -583,7 +785,8 @@ fn shake_hands(
         pid: std::process::id(),
         rest: options.rest(),
     };
-    let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("{e:?}")))?;
+    let (handshake, layout) =
+        HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;
     let mut told = None;
     let begin = Instant::now();
     loop {
@@ -615,6 +818,11 @@ fn shake_hands(
             return Err(Error::Lost { device: name.into(), stage, why });
         }
         if begin.elapsed() > options.start_deadline {
+            if link.outlives_host() && told.is_none() {
+                let limit = options.start_deadline;
+                let why = format!("expected an image to answer within {limit:?}, none did: load one into the device");
+                return Err(Error::Bus { device: name.into(), why });
+            }
             return Err(Error::Silent { device: name.into(), stage, after: options.start_deadline });
         }
         link.wait(20);

@@ -33,6 +33,9 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// How long the device may take to start.
     pub start_deadline: Duration,
+    /// A device that ended its life after a fault (a hosted image that trapped, an image with `on_fault = reset`, a fault of the
+    /// runtime itself) begins another at the next call. Statics of its handlers start afresh if it was started anew; buffers stay.
+    pub revive: bool,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
     /// How both sides wait for each other.
@@ -70,6 +73,7 @@ impl Default for Options {
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
             start_deadline: Duration::from_secs(10),
+            revive: true,
             cpu: None,
             wait: WaitMode::Adaptive,
             spin: Duration::from_micros(300),
@@ -110,7 +114,7 @@ impl Options {
     }
 }
 
-/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, and whatever [`Self::register`] added.
+/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
     next_node: AtomicU16,
@@ -125,6 +129,7 @@ impl Runtime {
         let mut runtime = Self { launchers: BTreeMap::new(), next_node: AtomicU16::new(1) };
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
+        runtime.register("pci", crate::pci::PciLauncher);
         #[cfg(feature = "qemu")]
         runtime.register("qemu", crate::qemu::QemuLauncher::built_in());
         Ok(runtime)

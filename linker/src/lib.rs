@@ -43,6 +43,8 @@ const BODY: &str = include_str!("../scripts/body.x");
 /// written.
 pub fn image() {
     println!("cargo::rerun-if-changed=build.rs");
+    // What tells bare metal from the system that a target's triple names; images with a board of their own look at it.
+    println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
     let on_no_system = variable("CARGO_CFG_TARGET_OS") == "none";
     if !on_no_system && std::env::var_os("CARGO_CFG_HAMR_BARE").is_none() {
         argument("-Wl,--build-id=sha1");
@@ -78,7 +80,11 @@ pub fn image() {
 fn memory(isa: &Isa) -> String {
     let own = Path::new(&variable("CARGO_MANIFEST_DIR")).join("memory.x");
     println!("cargo::rerun-if-changed={}", own.display());
-    std::fs::read_to_string(own).unwrap_or_else(|_| isa.memory.into())
+    match std::fs::read_to_string(&own) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => isa.memory.into(),
+        Err(e) => panic!("cannot read the board's memory from {}: {e}", own.display()),
+    }
 }
 
 fn argument(text: &str) {

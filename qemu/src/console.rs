@@ -38,6 +38,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     lines: VecDeque<(Source, String)>,
+    /// The last line of QEMU and of the image: neither may push the other's out, however much it says.
+    last: [Option<String>; 2],
     /// Sources that may still say something.
     open: usize,
 }
@@ -78,14 +80,9 @@ impl Console {
     pub fn last_words(&self) -> String {
         let state = self.shared.ended.wait_timeout_while(self.shared.state(), PATIENCE, |state| state.open > 0);
         let (state, _) = state.unwrap_or_else(PoisonError::into_inner);
-        let last = |wanted: Source| state.lines.iter().rev().find(|(source, _)| *source == wanted);
-        let mut text = String::new();
-        for (source, name) in [(Source::Qemu, "QEMU said"), (Source::Image, "its image said last")] {
-            if let Some((_, line)) = last(source) {
-                text += &format!("; {name} `{line}`");
-            }
-        }
-        text
+        let names = ["QEMU said", "its image said last"];
+        let said = names.iter().zip(&state.last).filter_map(|(name, line)| Some((name, line.as_ref()?)));
+        said.map(|(name, line)| format!("; {name} `{line}`")).collect()
     }
 }
 
@@ -109,6 +106,7 @@ fn read(device: &str, source: Source, pipe: impl Read, shared: &Shared) {
             state.lines.pop_front();
         }
         state.lines.push_back((source, line.to_owned()));
+        state.last[usize::from(source == Source::Image)] = Some(line.to_owned());
     }
 }
 
@@ -119,10 +117,12 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept_and_long_ones_are_cut() {
         let console = Console::new();
+        // QEMU first, so that the image's lines come behind and are more than are kept.
+        console.listen("device", Source::Qemu, &b"first\nlast without an end"[..]).expect("a thread");
+        console.last_words();
         let mut text = (0..100).map(|n| format!("line {n}\r\n\n")).collect::<String>().into_bytes();
         text.extend([b'x'; 1500]);
         console.listen("device", Source::Image, std::io::Cursor::new(text)).expect("a thread");
-        console.listen("device", Source::Qemu, &b"first\nlast without an end"[..]).expect("a thread");
         let words = console.last_words();
         assert_eq!(words, format!("; QEMU said `last without an end`; its image said last `{}`", "x".repeat(476)));
         let lines = console.lines();

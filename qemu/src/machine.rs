@@ -42,6 +42,7 @@ pub struct Machine {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// As it is: semihosting, or the test device of RISC-V machines.
+    /// QEMU ends with 1 when it cannot start, so images use others.
     Same,
     /// `isa-debug-exit`: a code becomes `2 * code + 1`. Status 1 is also what QEMU ends with when it cannot start.
     DebugExit,
@@ -51,7 +52,7 @@ impl Exit {
     /// What the image ended with, when a status says that.
     pub fn code(self, status: i32) -> Option<i32> {
         match self {
-            Self::Same => Some(status),
+            Self::Same => (status > 1).then_some(status),
             Self::DebugExit => (status > 1 && status % 2 == 1).then_some(status / 2),
         }
     }

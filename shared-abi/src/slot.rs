@@ -249,7 +249,7 @@ pub const fn seq_count(word: u32) -> u32 {
 )]
 #[repr(C)]
 pub struct Ext {
-    /// Microseconds the device may spend from the moment it starts the request; 0 is no limit.
+    /// Microseconds the device may spend from the moment it starts the request, 0 without limit; with [`Ext::ENFORCED`].
     pub deadline_us: u32,
     /// The published word that the side slot's answer will carry.
     pub ticket_seq: u32,
@@ -260,6 +260,16 @@ pub struct Ext {
     /// Correlation id for traces; 0 is none.
     pub trace: u32,
 }
+impl Ext {
+    /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it the handler may ask, and nobody else does.
+    pub const ENFORCED: u32 = 1 << 31;
+
+    /// The microseconds alone.
+    pub const fn micros(self) -> u32 {
+        self.deadline_us & !Self::ENFORCED
+    }
+}
+
 const _: () = assert!(size_of::<Ext>() == 16 && core::mem::offset_of!(Ext, trace) == 12);
 
 /// Where bytes lie: argument descriptor and result descriptor (abi §4.4).

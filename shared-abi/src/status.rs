@@ -67,11 +67,18 @@ statuses! {
     POISONED = 68, "resource poisoned by an earlier fault";
     /// Fault: the resource is already held by a caller further out.
     RESOURCE_BUSY = 69, "resource already in use";
+    /// Fault: the handler ran longer than it may, and was ended.
+    RUNAWAY = 70, "runaway past its deadline";
 }
 
 impl Status {
     /// Codes from here on describe faults; the answer also carries RepHdr's FAULT bit.
     pub const FIRST_FAULT: u16 = 64;
+
+    /// Does the fault say where the abandoned handler was (abi §6)?
+    pub const fn has_trace(self) -> bool {
+        matches!(self, Self::PANIC | Self::TRAP | Self::RUNAWAY)
+    }
 }
 
 impl core::fmt::Display for Status {

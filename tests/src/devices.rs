@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The image of `tests/image`: every handler of `hamr-kernels`.
+/// The image of `tests/image`: the handlers of `hamr-kernels` and of `tests/kernels`.
 pub const IMAGE: &str = "hamr-checks";
 
 /// How long a machine may take to start on a loaded one.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One runtime for the process.
 ///

@@ -1,6 +1,7 @@
 //! Tests that cross crates: the conformance suite every way to open a device must pass, and handlers as users write them.
 
 pub mod conformance;
+pub mod crashes;
 pub mod devices;
 pub mod handlers;
 pub mod machines;

@@ -13,7 +13,7 @@ use hamr::{LaunchRequest, Launcher, Options};
 use hamr_comm::Handler;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
-use hamr_comm::abi::preamble::{HostState, MAGIC, PREAMBLE_BYTES, feature, word};
+use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature, word};
 use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
@@ -21,6 +21,7 @@ use hamr_comm::am::Requester;
 use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
+use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
 /// One test per case, on one machine with the image of `tests/image`.
@@ -31,7 +32,7 @@ macro_rules! machine {
             use super::*;
             $crate::__machine! { $machine;
                 its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
-                garbage_in_every_line, faults_are_contained
+                garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused
             }
         }
     };
@@ -71,6 +72,10 @@ pub fn its_table_is_in_the_file(machine: &Machine) {
         assert_eq!((entry.id, entry.signature), (h.id, h.signature), "{}", h.name);
     }
     assert!(file.handlers_are_read_only().expect("an image"), "nothing may write the table");
+    let hosted = devices::image("shm").resolve(&hamr::Target::hosted()).expect("an image");
+    assert_eq!(file.fingerprint, hosted.fingerprint, "the process and the machine hold the same handlers");
+    let there: Vec<String> = hosted.handlers().expect("the table is in the file").into_iter().map(|h| h.name).collect();
+    assert_eq!(there, names, "in the same order");
 }
 
 /// Peterson's lock between this program and the machine: needs both sides' stores, loads and full fences to mean what they say.
@@ -83,9 +88,10 @@ pub fn a_lock_without_atomics(machine: &Machine) {
     let words = node.words(cells.ptr()).expect("the cells");
     let there = node.offload(peterson::with(cells.ptr(), ROUNDS)).expect("sent");
     // Both at once, or the lock is never contended.
-    compete(words, 0, ROUNDS).expect("enough cells");
+    let waited = compete(words, 0, ROUNDS).expect("enough cells");
     there.get().expect("the device counted too");
     assert_eq!(competed(words), Some(2 * ROUNDS), "both were inside at once");
+    assert!(waited > ROUNDS / 1000, "the lock was contended: {waited} of {ROUNDS} rounds waited");
 }
 
 /// Floating point of the machine is the host's, bit for bit, and every device says what it is.
@@ -118,6 +124,7 @@ pub fn faults_are_contained(machine: &Machine) {
 pub fn garbage_in_the_preamble(machine: &Machine) {
     let rig = Rig::start(machine);
     let mut random = Random(11);
+    let mut refused = 0;
     for round in 0..2000u64 {
         // In good order first, so that one wrong word is not hidden behind others.
         let epoch = Epoch(0x0100_0000 + round as u32);
@@ -133,29 +140,67 @@ pub fn garbage_in_the_preamble(machine: &Machine) {
         }
         rig.say(word::HOST_STATE, HostState::OFFERED.0);
         rig.say(0, if random.below(8) == 0 { random.number() as u32 } else { MAGIC });
-        std::thread::sleep(Duration::from_micros(random.below(200)));
+        // Now and then it gets the time to say what it thinks of it.
+        std::thread::sleep(Duration::from_micros(if round % 50 == 0 { 3000 } else { random.below(200) }));
+        let state = rig.window().word(word::DEVICE_STATE).expect("in the preamble").observe();
+        refused += u32::from(state == DeviceState::REFUSED.0);
         assert_eq!(rig.link.peer(), Peer::Alive, "round {round}");
     }
+    assert!(refused > 10, "it said of {refused} preambles that they are bad");
     let (_, stream) = rig.serve(Epoch(0x0200_0000));
     rig.expect_ping(stream);
 }
 
-/// Requests with random headers and arguments, published as good ones are: each is answered, and the image goes on.
+/// Requests with random headers and arguments in hot, ring and side lines, published as good ones are: each is answered, and the image
+/// goes on.
 pub fn garbage_in_every_line(machine: &Machine) {
     let rig = Rig::start(machine);
-    let (layout, mut stream) = rig.serve(Epoch(3));
+    let (_, mut stream) = rig.serve(Epoch(3));
     let mut random = Random(13);
-    let handlers = layout.queues();
     for round in 0..20_000u32 {
-        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | bad_key(&mut random));
+        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | any_key(&mut random));
         let words: [u64; 6] = core::array::from_fn(|_| random.number() >> random.below(64));
-        stream.submit_hot(hdr, &words);
-        let answer = rig.wait(|| stream.hot_answer()).unwrap_or_else(|| panic!("round {round}: no answer to {hdr:?}"));
+        if let Some(side) = stream.slots().side(random.below(9) as u32) {
+            side.set_req_hdr(random.number() as u32 & !ReqHdr::CANCEL);
+        }
+        let no_answer = || -> ! { panic!("round {round}: no answer to {hdr:?}, {words:x?}") };
+        let answer = if random.below(2) == 0 {
+            stream.submit_hot(hdr, &words);
+            let answer = rig.wait(|| stream.hot_answer()).unwrap_or_else(|| no_answer());
+            stream.release_hot();
+            answer
+        } else {
+            let at = stream.submit_ring(hdr, &words);
+            let answer = rig.wait(|| stream.ring_answer(at)).unwrap_or_else(|| no_answer());
+            stream.release_oldest();
+            answer
+        };
         assert_ne!(answer.status().name(), "UNKNOWN", "{answer:?} to {hdr:?}");
-        stream.release_hot();
-        assert_eq!(handlers, layout.queues());
     }
     rig.expect_ping(stream);
+}
+
+/// A layout that is larger than the card's memory: the host says so before it writes a word, and a host that lies about it is
+/// refused by the device.
+pub fn a_window_too_small_is_refused(machine: &Machine) {
+    let rig = Rig::start(machine);
+    let mut offer = rig.offer;
+    offer.plan.heap = 1 << 20;
+    let (_, layout) = HostHandshake::offer(rig.window(), &offer, Epoch(5)).expect("long enough");
+    rig.say(0, 0);
+    // The preamble's window_len, a whole card longer.
+    let claimed = layout.window_len().next_power_of_two() * 2;
+    rig.window().write(offset_of!(Preamble, window_len) as u64, &claimed).expect("in the preamble");
+    rig.say(word::EPOCH, 6);
+    rig.say(0, MAGIC);
+    let refused = rig.wait(|| {
+        let state = rig.window().word(word::DEVICE_STATE).expect("in the preamble").observe();
+        (state == DeviceState::REFUSED.0).then(|| rig.window().word(word::REFUSAL).expect("in the preamble").load())
+    });
+    assert_eq!(refused, Some(Refusal::WINDOW_LEN.0));
+    let options = Options { heap: 64 << 20, ..Options::default() };
+    let error = devices::runtime().attach("small", rig.link, options).expect_err("too small").to_string();
+    assert!(error.contains("small") && error.contains("window") && error.contains("bytes"), "{error}");
 }
 
 /// Bits of the key in a request's header.
@@ -163,9 +208,21 @@ const KEY: u32 = 0xFFFF;
 /// Where the built-in handlers sort: before everybody's.
 const PING: HandlerKey = HandlerKey::of_index(0);
 
-/// The key of ping, or of no handler: any other could be one that runs for as long as its arguments say.
-fn bad_key(random: &mut Random) -> u32 {
-    if random.below(2) == 0 { u32::from(PING.0) } else { 0x200 + random.below(0xFD00) as u32 }
+/// A key of no handler, or of one that ends whatever its arguments are: others run for as long as those say.
+fn any_key(random: &mut Random) -> u32 {
+    let ours = Table::of_this_image();
+    let ends = |name: &str| {
+        ["::ping", "::axpy", "::dot_f64", "::divide", "::panics", "::echo_many", "::node_of_device", "::bump"]
+            .iter()
+            .any(|end| name.ends_with(end))
+    };
+    let keys: Vec<u32> =
+        (0..ours.len()).filter(|i| ours.get(*i).is_some_and(|e| ends(e.name))).map(|i| i as u32).collect();
+    assert!(keys.len() >= 8);
+    match random.below(2) {
+        0 => keys[random.below(keys.len() as u64) as usize],
+        _ => 0x200 + random.below(0xFD00) as u32,
+    }
 }
 
 /// A machine with its image and without the host library: what a host of somebody else's would see.

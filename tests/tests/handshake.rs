@@ -12,7 +12,9 @@ use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round};
-use hamr_comm::handshake::{Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Rest};
+use hamr_comm::handshake::{
+    Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Rest, Takeover,
+};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Handler};
@@ -517,6 +519,85 @@ fn a_host_restarts_and_the_device_goes_through_it_all_again() {
     }
     b.step();
     assert!(matches!(b.state, DeviceHandshake::Accepted(a) if a.epoch == Epoch(99)));
+}
+
+/// A device outlives its hosts: the next one ends what the last one left, whatever state that was in.
+#[test]
+fn a_host_takes_over_from_one_that_said_nothing() {
+    type Before = fn(&mut Bench);
+    let befores: [(&str, Before); 4] = [
+        ("offered, not seen", |_| {}),
+        ("accepted", |b| b.step()),
+        ("ready, not seen", |b| {
+            b.step();
+            b.offered.ready(&b.host);
+        }),
+        ("refused", |b| {
+            b.profile.max_queues = 1;
+            b.step();
+        }),
+    ];
+    for (what, before) in befores {
+        let mut b = Bench::new();
+        before(&mut b);
+        let takeover = Takeover::begin(&b.host);
+        assert_eq!(takeover.last(), FIRST);
+        if what == "refused" {
+            assert_eq!(b.word(word::HOST_STATE), HostState::OFFERED.0, "it has said enough");
+        } else {
+            assert_eq!(takeover.step(&b.host), None, "{what}: nobody has acknowledged");
+            b.step();
+        }
+        assert_eq!(takeover.step(&b.host), Some(Epoch(2)), "{what}");
+        let (offered, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(2)).expect("long enough");
+        b.profile = PROFILE;
+        b.step();
+        b.step();
+        assert!(matches!(offered.step(&b.host), Answer::Accepted(_)), "{what}: {:?}", b.state);
+    }
+    let mut b = Bench::new();
+    b.step();
+    b.offered.ready(&b.host);
+    b.step();
+    DeviceHandshake::announce(&b.device);
+    let takeover = Takeover::begin(&b.host);
+    assert_eq!(takeover.step(&b.host), None, "it serves");
+    b = serve_until_left(b, |_| {});
+    assert_eq!(takeover.step(&b.host), Some(Epoch(2)));
+}
+
+/// Its power failed while it served, and it starts again over the same memory.
+#[test]
+fn a_device_that_was_reset_acknowledges_the_epoch_it_does_not_know() {
+    let mut b = Bench::new();
+    b.say(word::EPOCH_ACK, FIRST.0);
+    b.say(word::DEVICE_STATE, DeviceState::SERVING.0);
+    b.offered.ready(&b.host);
+    b.step();
+    assert_eq!(b.word(word::DEVICE_STATE), DeviceState::SERVING.0, "unasked, it writes nothing");
+    let takeover = Takeover::begin(&b.host);
+    assert_eq!(takeover.step(&b.host), None);
+    b.step();
+    assert_eq!((b.word(word::DEVICE_STATE), b.word(word::EPOCH_ACK)), (DeviceState::STOPPED.0, FIRST.0));
+    assert_eq!(takeover.step(&b.host), Some(Epoch(2)));
+    assert!(matches!(b.state, DeviceHandshake::Waiting));
+}
+
+/// Where no layout is, no device writes: nothing is waited for, and no epoch comes twice.
+#[test]
+fn memory_without_a_layout_is_taken_at_once() {
+    let mut b = Bench::new();
+    b.say(0, 0);
+    b.say(word::EPOCH, 0);
+    let takeover = Takeover::begin(&b.host);
+    assert_eq!(takeover.step(&b.host), Some(FIRST), "new memory");
+    // A host that died between clearing the magic word and publishing it again has left its epoch.
+    b.say(word::EPOCH, 41);
+    let takeover = Takeover::begin(&b.host);
+    assert_eq!(takeover.step(&b.host), Some(Epoch(42)));
+    assert_ne!(b.word(word::HOST_STATE), HostState::CLOSING.0, "there is nothing to close");
+    b.step();
+    assert!(matches!(b.state, DeviceHandshake::Waiting));
 }
 
 #[test]

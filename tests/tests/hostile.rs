@@ -649,7 +649,7 @@ fn a_long_panic_is_cut_to_the_room_there_is() {
         stream.submit_ring(ReqHdr::inline(HandlerKey(0), 0), &[]);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| device.poll()));
         assert!(outcome.is_err() && device.is_running());
-        device.fail_current(Status::PANIC, &text);
+        device.fail_current(Status::PANIC, &text, &hamr_comm::fault::Trace::NONE);
         let hdr = stream.ring_answer(0).expect("answered");
         assert!(hdr.has(RepHdr::FAULT) && hdr.status() == Status::PANIC && hdr.place() == place, "{hdr:?}");
         let mut words = [0; 6];

@@ -95,6 +95,13 @@ fn the_user_project_works() {
     assert_eq!(rest[1..], ["summary of nothing: the handler returned an error: Empty"]);
     assert!(err.contains("hamr: building image my-image for "), "one line says what is built: {err}");
 
+    // The same image file on bare metal, on every instruction set, with the same results.
+    for device in ["qemu:x86_64", "qemu:aarch64", "qemu:riscv64"] {
+        let (out, err) = succeed(&cargo(dir, &["run", "--quiet", "--", device]));
+        assert!(out.starts_with(expected), "{device}: {out}\n{err}");
+        assert!(err.contains("(bare-metal)"), "{device}: {err}");
+    }
+
     // Other devices, and a wrong name.
     let output = cargo(dir, &["run", "--quiet", "--", "loopback"]);
     let err = String::from_utf8_lossy(&output.stderr);

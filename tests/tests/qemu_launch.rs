@@ -192,6 +192,24 @@ fn damaged_images_are_refused() {
         bytes[note + 20..note + 28].fill(0x09);
     });
     refused(DEVICE, &path, &["ABI", "rebuild"]);
+    let table = |bytes: &[u8]| {
+        let elf = object::File::parse(bytes).expect("an ELF file");
+        let (at, len) = elf.section_by_name(".hamr.handlers").and_then(|s| s.file_range()).expect("a table");
+        at as usize..(at + len) as usize
+    };
+    // The second entry's name, id and so on become the first's.
+    let path = damaged(&|bytes| {
+        let at = table(bytes).start;
+        bytes.copy_within(at..at + 56, at + 56);
+    });
+    refused(DEVICE, &path, &["two named `hamr_comm::registry::ping`", "#[offload(name = "]);
+    // Entries that point nowhere: the file opens, its handlers cannot be listed.
+    let path = damaged(&|bytes| {
+        let at = table(bytes).start;
+        bytes[at..at + 16].fill(0xA5);
+    });
+    let file = hamr::ImageFile::open(&path).expect("the table has its size");
+    contains_all(&file.handlers().expect_err("no name").to_string(), &["handler 0 without a name", "hamr image"]);
 }
 
 #[test]

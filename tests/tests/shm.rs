@@ -7,6 +7,7 @@ fn open(options: Options) -> Node {
 }
 
 hamr_tests::conformance!(open);
+hamr_tests::crashes!("shm");
 
 /// Stands in this test only: no image holds it.
 #[hamr_comm::offload]

@@ -7,9 +7,11 @@ use std::time::Duration;
 /// Runs the golden tests in the mode in which they write instead of compare.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
-    let mut command = child::cargo();
-    command.args(["test", "--package", "hamr-tests", "--test", "golden"]).env("HAMR_BLESS", "1");
-    child::run(&mut command, Duration::from_secs(900))?;
-    println!("golden files rewritten: read `git diff tests/golden` before you commit");
+    for (package, test) in [("hamr-tests", "golden"), ("hamr-cli", "qemu_scenarios")] {
+        let mut command = child::cargo();
+        command.args(["test", "--package", package, "--test", test]).env("HAMR_BLESS", "1");
+        child::run(&mut command, Duration::from_secs(900))?;
+    }
+    println!("golden files rewritten: read `git diff tests/golden host/cli/tests/golden` before you commit");
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::process::{self, Process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -148,6 +148,47 @@ fn end(child: &mut Child) {
 
 fn judge(command: &Command, status: ExitStatus) -> Result<(), Error> {
     if status.success() { Ok(()) } else { Err(Error::Failed(format!("{}: {status}", name(command)))) }
+}
+
+/// A child that runs beside this program until it is dropped.
+pub(crate) struct Background {
+    child: Child,
+    guard: Option<Guard>,
+    name: String,
+}
+
+impl Background {
+    /// Starts it, marked as ours and in a group of its own.
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
+        let child = spawn(command)?;
+        let guard = Guard::new(child.id());
+        Ok(Self { child, guard, name: name(command) })
+    }
+
+    /// What it says, if its standard output was piped; once.
+    pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Its end, if it comes before the deadline.
+    pub(crate) fn wait(&mut self, deadline: Instant) -> Result<ExitStatus, Error> {
+        match wait_until(&mut self.child, deadline) {
+            Ok(Some(status)) => Ok(status),
+            Ok(None) => Err(Error::Failed(format!("{}: still runs", self.name))),
+            Err(error) => Err(Error::Failed(format!("{}: cannot be waited for: {error}", self.name))),
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Errors mean that it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(guard) = self.guard.take() {
+            guard.release();
+        }
+    }
 }
 
 /// The command as a person would type it.

@@ -16,6 +16,9 @@ pub(crate) const DEMO: &str = "hamr-demo";
 /// What the conformance suite runs on.
 const CHECKS: &str = "hamr-checks";
 
+/// The board outside of `device-fw`, and a device that is built for as it is.
+const BOARD: (&str, &str) = ("hamr-microvm", "qemu:x86_64");
+
 /// Checks the arguments and builds.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let mut named = false;
@@ -56,7 +59,8 @@ pub(crate) fn step() -> Outcome {
     }
     let mut failed = Vec::new();
     for device in &devices {
-        for name in [DEMO, CHECKS] {
+        let board: &[&str] = if device == BOARD.1 { &[BOARD.0] } else { &[] };
+        for &name in [DEMO, CHECKS].iter().chain(board) {
             if let Err(error) = build(name, device) {
                 println!("{error}");
                 failed.push(format!("{name} for {device}"));

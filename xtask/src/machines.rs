@@ -20,22 +20,42 @@ pub(crate) struct Machine {
     pub(crate) program: &'static str,
     /// The Debian package that has the program.
     pub(crate) package: &'static str,
+    /// What follows `-M`.
+    pub(crate) machine: &'static str,
+    /// What follows `-cpu`; empty for the machine's own.
+    pub(crate) cpu: &'static str,
+    /// Further arguments.
+    pub(crate) args: &'static [&'static str],
 }
 
 /// Every machine that tests use.
 pub(crate) const MACHINES: [Machine; 3] = [
-    Machine { name: "x86_64", triple: toolchain::X86_64, program: "qemu-system-x86_64", package: "qemu-system-x86" },
+    Machine {
+        name: "x86_64",
+        triple: toolchain::X86_64,
+        program: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        machine: "q35",
+        cpu: "max",
+        args: &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
+    },
     Machine {
         name: "aarch64",
         triple: "aarch64-unknown-none",
         program: "qemu-system-aarch64",
         package: "qemu-system-arm",
+        machine: "virt,gic-version=2",
+        cpu: "max",
+        args: &["-semihosting-config", "enable=on,target=native"],
     },
     Machine {
         name: "riscv64",
         triple: "riscv64gc-unknown-none-elf",
         program: "qemu-system-riscv64",
         package: "qemu-system-misc",
+        machine: "virt",
+        cpu: "",
+        args: &["-bios", "none"],
     },
 ];
 
@@ -74,9 +94,12 @@ mod tests {
 
     #[test]
     fn the_table_is_the_one_that_starts_qemu() {
-        let ours = MACHINES.map(|machine| [machine.name, machine.triple, machine.program, machine.package]);
-        let theirs = hamr_qemu::Machine::ALL.map(|row| [row.name, row.triple, row.program, row.package]);
-        assert_eq!(ours, theirs);
+        for (ours, theirs) in MACHINES.iter().zip(hamr_qemu::Machine::ALL) {
+            let Machine { name, triple, program, package, machine, cpu, args } = *ours;
+            assert_eq!([name, triple, program, package], [theirs.name, theirs.triple, theirs.program, theirs.package]);
+            assert_eq!((machine, cpu, args), (theirs.machine, theirs.cpu, theirs.args), "{name}");
+        }
+        assert_eq!(MACHINES.len(), hamr_qemu::Machine::ALL.len());
         assert_eq!(MINIMUM, (hamr_qemu::MINIMUM.major, hamr_qemu::MINIMUM.minor));
     }
 }

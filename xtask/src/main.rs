@@ -1,13 +1,14 @@
 //! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
 //! fails there fails here.
 //!
-//! May use: std, `serde_json`, `object`, and programs of the toolchain as children. Used by: nobody.
+//! May use: std, `serde_json`, `object`, `rustix`, and programs of the toolchain as children. Used by: nobody.
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 
 mod bench;
 mod bless;
 mod child;
+mod guest;
 mod image;
 mod instructions;
 mod machines;
@@ -67,6 +68,11 @@ const TASKS: &[Task] = &[
         name: "instructions",
         about: "count the instructions of an empty call, hold their limit",
         run: instructions::task,
+    },
+    Task {
+        name: "guest",
+        about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]",
+        run: guest::task,
     },
     Task { name: "bless", about: "rewrite the golden files from what the code does now", run: bless::task },
 ];

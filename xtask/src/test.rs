@@ -12,7 +12,7 @@ mod source;
 mod unsafety;
 
 use crate::metadata::Metadata;
-use crate::{Error, image, in_ci, instructions, setup, size};
+use crate::{Error, guest, image, in_ci, instructions, setup, size};
 use leftovers::Before;
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,7 @@ const STEPS: &[Step] = &[
     check("image", "the images that tests load build, hosted and for each machine", |_| image::step()),
     check("size", "code and constants of each bare-metal image stay within their limit", |_| size::step()),
     suite("tests", "unit, integration and conformance tests", |_| nextest::step()),
+    suite("guest", "a host on a real bus, in a Linux guest beside each machine", guest::step),
     suite("doctests", "the examples in the documentation", cargo::doctests),
     suite("loom", "the model checker's tests of memory order", cargo::loom),
     check("docs", "the documentation builds without a warning", cargo::docs),

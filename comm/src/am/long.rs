@@ -1,7 +1,7 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Current, Engine, Poller, Port, answer_inline, missing};
+use super::poller::{Engine, Poller, Port, answer_inline, missing, settle};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
 use crate::handler::Entry;
@@ -29,7 +29,7 @@ pub(super) struct Job {
     words: [u64; INLINE_WORDS],
     wishes: Wishes,
     args: Args,
-    deadline_us: u32,
+    ext: Ext,
 }
 
 /// Where a request's arguments are.
@@ -97,7 +97,8 @@ impl<K: Clone> Engine<'_, K> {
             );
             return port.responder.line(found.slot).publish_reply(taken.0, found.seq);
         }
-        let outcome = self.run(port, found, hdr, parts.args, parts.ext.deadline_us);
+        settle(port);
+        let outcome = self.run(port, found, hdr, parts.args, parts.ext);
         match outcome {
             Ok((reply, cancelled)) => self.finish(port, found, parts.wishes, reply, cancelled),
             Err(status) => refuse(port, found, status),
@@ -111,7 +112,7 @@ impl<K: Clone> Engine<'_, K> {
         found: Found,
         hdr: ReqHdr,
         args: Args,
-        deadline_us: u32,
+        ext: Ext,
     ) -> Result<(Reply, bool), Status> {
         let entry = match self.table.get(hdr.key().0 as usize) {
             Some(entry) if entry.has_body() => entry,
@@ -119,9 +120,10 @@ impl<K: Clone> Engine<'_, K> {
         };
         self.load(port, found.slot, args)?;
         let line = port.responder.line(found.slot);
-        self.serial = self.serial.wrapping_add(1);
-        self.current = Current::of(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), self.serial, deadline_us);
+        let Ext { deadline_us, .. } = ext;
+        self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
+        let serial = self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, ext.micros());
         let reply = (entry.run)(&mut cx, &mut self.frame);
         Ok((reply, cx.saw_cancel.get()))
     }
@@ -168,7 +170,7 @@ impl<K: Clone> Engine<'_, K> {
             words: self.frame.words,
             wishes: parts.wishes,
             args: parts.args,
-            deadline_us: parts.ext.deadline_us,
+            ext: parts.ext,
         };
         self.jobs.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
         port.held = !hdr.has(ReqHdr::UNORDERED);
@@ -185,7 +187,8 @@ impl<K: Clone> Engine<'_, K> {
         reply: Reply,
         cancelled: bool,
     ) {
-        self.current = Current::NONE;
+        self.activity.end();
+        self.activity.limit(0);
         let hdr = self.place(port, found.slot, wishes, reply, cancelled);
         answer_inline(port.responder.line(found.slot), &self.frame.words, hdr, found.seq);
         if port.held {
@@ -253,7 +256,8 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         let outcome = if cancelled {
             Err(Status::CANCELLED)
         } else {
-            self.engine.run(port, job.found, job.hdr, job.args, job.deadline_us)
+            settle(port);
+            self.engine.run(port, job.found, job.hdr, job.args, job.ext)
         };
         let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));
         self.engine.finish(port, job.found, job.wishes, reply, cancelled);

@@ -4,6 +4,7 @@
 //! code. [`Poller`] is a device's half: all streams, the handler table, queued calls. [`Sleeper`] and [`Waker`] are how
 //! either side sleeps and is woken (abi §7).
 
+mod activity;
 mod long;
 mod poller;
 mod requester;
@@ -11,6 +12,7 @@ mod responder;
 mod slots;
 mod wait;
 
+pub use activity::Activity;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};

@@ -3,12 +3,14 @@
 //! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
 //! call costs no lock, no allocation and no clock.
 
-use super::{Found, Responder, SlotLine, Waker, long};
+use super::{Activity, Found, Responder, SlotLine, Waker, long};
 use crate::context::Context;
+use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
 use crate::handler::Entry;
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
+use crate::resource;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
@@ -59,29 +61,9 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-/// The call that is running, for whoever has to end it after a fault: queue pair + 1, slot, and the request's word, packed
-/// because it is written at every call. Zero: none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Current(u64);
-
-impl Current {
-    pub(super) const NONE: Self = Self(0);
-
-    #[inline(always)]
-    pub(super) fn of(queue: u32, found: Found) -> Self {
-        // A queue number is below MAX_QUEUES, a slot number below 2^18.
-        Self(u64::from(queue + 1) << 56 | u64::from(found.slot) << 32 | u64::from(found.seq))
-    }
-
-    fn parts(self) -> Option<(usize, Found)> {
-        let queue = (self.0 >> 56).checked_sub(1)?;
-        Some((queue as usize, Found { slot: (self.0 >> 32) as u32 & 0xFF_FFFF, seq: self.0 as u32 }))
-    }
-}
-
 pub(super) struct Port<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
-    /// Its number, for [`Current`] and [`long::Job`].
+    /// Its number, for [`Activity`] and [`long::Job`].
     pub(super) queue: u32,
     /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
     pub(super) held: bool,
@@ -115,8 +97,7 @@ pub(super) struct Engine<'s, K> {
     pub(super) node: NodeId,
     pub(super) frame: Frame<'s>,
     pub(super) jobs: heapless::Deque<long::Job, MAX_JOBS>,
-    pub(super) current: Current,
-    pub(super) serial: u32,
+    pub(super) activity: Activity,
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
@@ -163,8 +144,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             node,
             frame: Frame::new(scratch),
             jobs: heapless::Deque::new(),
-            current: Current::NONE,
-            serial: 0,
+            activity: Activity::after(resource::first_serial()),
         };
         Ok(Self {
             window,
@@ -313,16 +293,23 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
     }
 
+    /// What it is doing, for whoever interrupts it.
+    pub fn activity(&self) -> &Activity {
+        &self.engine.activity
+    }
+
     /// Is a call running, or was one abandoned?
     pub fn is_running(&self) -> bool {
-        self.engine.current != Current::NONE
+        self.engine.activity.running().is_some()
     }
 
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
-    pub fn fail_current(&mut self, status: Status, text: &str) {
-        let Some((queue, found)) = self.engine.current.parts() else { return };
+    pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
+        let Some((queue, found)) = self.engine.activity.current() else { return };
+        #[cfg(any(target_os = "none", hamr_bare))]
+        self.engine.activity.running().into_iter().for_each(resource::abandon);
         let Some(port) = self.ports.get_mut(queue) else { return };
-        let reply = self.engine.frame.fault_text(status, text);
+        let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
     }
 }
@@ -345,6 +332,7 @@ impl<K: Clone> Engine<'_, K> {
 
     #[inline(always)]
     fn serve<F: Order>(&mut self, port: &mut Port<K, F>, found: Found) {
+        settle(port);
         let line = port.responder.line(found.slot);
         let hdr = ReqHdr(line.req_hdr());
         let one_way = hdr.has(ReqHdr::ONE_WAY);
@@ -362,16 +350,15 @@ impl<K: Clone> Engine<'_, K> {
             Some(entry) if entry.has_body() => entry,
             other => return line.publish_reply(RepHdr::inline(missing(other), 0).0, found.seq),
         };
-        self.serial = self.serial.wrapping_add(1);
-        self.current = Current::of(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), self.serial, 0);
+        let serial = self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, 0);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         if reply.long != 0 || cx.saw_cancel.get() {
             let cancelled = cx.saw_cancel.get();
             let wishes = long::Wishes { one_way, ..long::Wishes::TWO_WAY };
             return self.finish(port, found, wishes, reply, cancelled);
         }
-        self.current = Current::NONE;
+        self.activity.end();
         if one_way && reply.hdr.status() == Status::OK {
             line.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
         } else {
@@ -395,6 +382,19 @@ fn open_ports<K: Clone, F: Order>(
         ports.push(Port { responder, queue, held: false }).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
     }
     Ok(ports)
+}
+
+/// Brings `state` up to date in memory before a handler runs, which may be abandoned there.
+///
+/// A bare-metal build aborts on panic, so the compiler takes it that nothing leaves a handler but by returning, and may keep what was
+/// changed before the call in registers until it has returned. After an abandoned call the state would be an older one: the call
+/// would be found and run again. Builds that unwind need nothing.
+#[inline(always)]
+pub(super) fn settle<T>(state: &mut T) {
+    #[cfg(any(target_os = "none", hamr_bare))]
+    core::hint::black_box(state);
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    let _ = state;
 }
 
 /// Why an entry cannot be run.

@@ -3,8 +3,11 @@
 //! - `boot`: from the first instruction to Rust code;
 //! - `stack`: runs the serve loop on a stack of its own, and abandons it;
 //! - `traps`: what ends a handler that did what it must not;
+//! - `tick`: interrupts that find runaways;
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
+//!
+//! Without the feature `image` only the last is there: a program that has a start of its own has the others too.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -20,13 +23,21 @@ use riscv64 as isa;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as isa;
 
+#[cfg(feature = "image")]
 mod naps;
 
 pub use isa::barriers::Device;
-#[cfg(target_arch = "riscv64")]
+#[cfg(all(target_arch = "riscv64", feature = "image"))]
 pub use isa::imsic;
-pub(crate) use isa::stack::{abandon, run};
-#[cfg(target_arch = "x86_64")]
+#[cfg(feature = "image")]
+pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abandon, frame_pointer, run};
+#[cfg(feature = "image")]
+pub(crate) use isa::tick;
+#[cfg(all(target_arch = "x86_64", feature = "image"))]
 pub use isa::timer::DOORBELL;
+#[cfg(feature = "image")]
 pub use isa::timer::Timer;
+#[cfg(feature = "image")]
 pub use naps::Naps;
+#[cfg(feature = "image")]
+pub(crate) use naps::SPIN_ROUNDS;

@@ -5,7 +5,7 @@ use super::Timer;
 use hamr_comm::abi::preamble::FOR_EVER;
 
 /// Rounds of polling before the first nap: some milliseconds under emulation.
-const SPIN_ROUNDS: u32 = 20_000;
+pub(crate) const SPIN_ROUNDS: u32 = 20_000;
 /// Rounds with naps of one length before they get longer.
 const ROUNDS_PER_STEP: u32 = 256;
 /// Microseconds.
@@ -35,6 +35,11 @@ impl Naps {
         self.acknowledge.is_some()
     }
 
+    /// How rings are taken.
+    pub(crate) fn acknowledge(&self) -> Option<fn()> {
+        self.acknowledge
+    }
+
     /// What [`crate::Board::sleep`] does.
     pub fn sleep(&mut self, micros: u32) {
         self.timer.nap((micros != FOR_EVER).then_some(micros));
@@ -47,6 +52,11 @@ impl Naps {
     pub fn micros(&self) -> u64 {
         let (now, hz) = (self.timer.now(), self.timer.hz().max(1));
         now / hz * 1_000_000 + now % hz * 1_000_000 / hz
+    }
+
+    /// What ends the naps.
+    pub(crate) fn timer(&self) -> &Timer {
+        &self.timer
     }
 
     /// What [`crate::Board::idle`] does.

@@ -1,11 +1,12 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::memory;
+use super::{doorbell, memory, tick};
 use crate::Board;
-use crate::arch::{self, Naps};
+use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
+use hamr_comm::am::Activity;
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
 /// must work wherever a fault happens.
@@ -72,6 +73,8 @@ pub(super) struct Running<B> {
 impl<B> Running<B> {
     pub(super) fn new(hardware: Hardware) -> Self {
         let Hardware { window, registers, naps } = hardware;
+        arch::tick::prepare(naps.timer());
+        doorbell::connect(naps.acknowledge());
         Self { window: Some(window), registers, naps, _board: PhantomData }
     }
 }
@@ -92,6 +95,9 @@ impl<B: BareBoard> Board for Running<B> {
     fn window(&mut self) -> Option<Window<()>> {
         self.window.take()
     }
+    fn watch(&mut self, activity: Option<&Activity>) {
+        tick::watch(activity);
+    }
     fn ring(&mut self) {
         // The host is peer 0.
         if let Some(registers) = &mut self.registers {
@@ -100,13 +106,24 @@ impl<B: BareBoard> Board for Running<B> {
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {
+        if rounds < SPIN_ROUNDS {
+            return self.naps.rest(rounds);
+        }
+        // Naps take the timer, and a tick would end them.
+        arch::tick::pause();
         self.naps.rest(rounds);
+        arch::tick::resume();
     }
     fn doorbell(&self) -> bool {
         self.naps.has_doorbell()
     }
     fn sleep(&mut self, micros: u32) {
-        self.naps.sleep(micros);
+        // Masks interrupts too: a ring that comes from here on stays pending and ends the sleep.
+        arch::tick::pause();
+        if !doorbell::was_rung() {
+            self.naps.sleep(micros);
+        }
+        arch::tick::resume();
     }
     fn micros(&mut self) -> u64 {
         self.naps.micros()

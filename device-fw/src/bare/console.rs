@@ -34,6 +34,15 @@ pub(super) fn line(text: fmt::Arguments<'_>) {
     }
 }
 
+/// Writes one line: what happened, and numbers. No formatting of strings, which is large and used nowhere else.
+pub(super) fn report(what: &str, numbers: fmt::Arguments<'_>) {
+    if let Some(console) = CONSOLE.get() {
+        (console.write)("hamr image: ");
+        (console.write)(what);
+    }
+    line(numbers);
+}
+
 /// Ends the machine.
 pub(super) fn exit(code: u8) -> ! {
     match CONSOLE.get() {

@@ -3,12 +3,13 @@
 #![expect(unsafe_code)]
 // UNSAFETY: `arch::abandon` leaves frames behind (`docs/unsafe.md` "abandoning").
 
-use super::{BROKEN, Text, console};
+use super::{BROKEN, Text, console, memory, walk};
 use crate::arch;
 use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::abi::status::Status;
+use hamr_comm::fault::Trace;
 use spin::Mutex;
 
 /// Longest text of a fault: what a crash record holds.
@@ -19,20 +20,31 @@ const ARMED: u32 = 1;
 /// A fault is being handled: another one means that the handling itself is broken.
 const HANDLING: u32 = 2;
 static STATE: AtomicU32 = AtomicU32::new(0);
-static LAST: Mutex<Fault> = Mutex::new(Fault { status: Status::PANIC, text: Text::new() });
+static LAST: Mutex<Fault> = Mutex::new(Fault::NONE);
 
 /// One fault.
 pub(crate) struct Fault {
     status: Status,
     text: Text<TEXT>,
+    trace: Trace,
 }
 
 impl Fault {
+    const NONE: Self = Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE };
+
     pub(crate) fn status(&self) -> Status {
         self.status
     }
     pub(crate) fn text(&self) -> &str {
         self.text.as_str()
+    }
+    /// Says it on the console: of a fault that ends the machine.
+    pub(super) fn report(&self) {
+        let Trace { pc, address, .. } = self.trace;
+        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (outside of every call)"));
+    }
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
     }
 }
 
@@ -48,6 +60,10 @@ pub(crate) struct Trap {
     pub(crate) address: u64,
     /// Stack pointer.
     pub(crate) stack: u64,
+    /// Frame pointer.
+    pub(crate) frame: u64,
+    /// Where the processor keeps the return address of a call just made; `None`: on the stack.
+    pub(crate) link: Option<u64>,
 }
 
 /// The serve loop is about to run.
@@ -59,31 +75,54 @@ pub(super) fn arm() {
 pub(super) fn disarm() -> Fault {
     STATE.store(0, Ordering::Release);
     let mut last = LAST.lock();
-    core::mem::replace(&mut *last, Fault { status: Status::PANIC, text: Text::new() })
+    core::mem::replace(&mut *last, Fault::NONE)
 }
 
 /// The panic handler.
 pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut text = Text::new();
     // Writing to `Text` never fails.
-    let _ = write!(text, "{}", info.message());
+    let _ = match info.message().as_str() {
+        Some(message) => text.write_str(message),
+        None => write!(text, "{}", info.message()),
+    };
     if let Some(at) = info.location() {
-        let _ = write!(text, " at {}:{}", at.file(), at.line());
+        let _ = text.write_str(" at ");
+        let _ = text.write_str(at.file());
+        let _ = write!(text, ":{}", at.line());
     }
-    give_up(Fault { status: Status::PANIC, text })
+    let trace = Trace { frames: walk::frames(arch::frame_pointer(), None), ..Trace::NONE };
+    give_up(Fault { status: Status::PANIC, text, trace })
 }
 
 /// The trap handler.
 pub(crate) fn trapped(trap: Trap) -> ! {
-    let Trap { name, cause, pc, address, stack } = trap;
+    let Trap { name, cause, pc, address, stack, frame, link } = trap;
     let mut text = Text::new();
-    let _ = write!(text, "{name} (cause {cause}) at pc {pc:#x}, address {address:#x}, sp {stack:#x}");
-    give_up(Fault { status: Status::TRAP, text })
+    let _ = text.write_str(name);
+    let _ = write!(text, " (cause {cause})");
+    // A call of what is no code has made no frame yet.
+    let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::serve_stack_word(stack)) };
+    let trace = Trace { cause: cause.into(), pc, address, stack, frames: walk::frames(frame, called) };
+    give_up(Fault { status: Status::TRAP, text, trace })
+}
+
+/// The serve loop runs, and no fault is being handled.
+pub(super) fn is_armed() -> bool {
+    STATE.load(Ordering::Acquire) == ARMED
+}
+
+/// The call that was interrupted is over its time.
+pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
+    let mut text = Text::new();
+    let _ = write!(text, "it may take {limit_us} us");
+    let trace = Trace { pc: at.pc, stack: at.stack, frames: walk::frames(at.frame, None), ..Trace::NONE };
+    give_up(Fault { status: Status::RUNAWAY, text, trace })
 }
 
 fn give_up(fault: Fault) -> ! {
     if STATE.swap(HANDLING, Ordering::AcqRel) != ARMED {
-        console::line(format_args!("hamr image: {} (outside of every call)", fault.text()));
+        fault.report();
         console::exit(BROKEN);
     }
     // Nobody else holds the lock: one processor, and the loop that takes it is not running.

@@ -1,21 +1,27 @@
 //! What the linker script knows of the image (`linker/scripts/body.x`).
 
 #![expect(unsafe_code)]
-// UNSAFETY: linker symbols have no other way in.
+// UNSAFETY: linker symbols have no other way in; an abandoned stack is read as words.
 
 unsafe extern "C" {
+    static __hamr_ram_start: [u8; 0];
+    static __hamr_ram_end: [u8; 0];
     static __hamr_image_start: [u8; 0];
-    static __hamr_image_end: [u8; 0];
+    static __hamr_code_end: [u8; 0];
+    static __hamr_serve_guard: [u8; 0];
     static __hamr_build_id_start: [u8; 0];
     static __hamr_serve_stack_top: [u8; 0];
 }
 
+/// Bytes of the guard below the serve stack.
+const GUARD: u64 = 4096;
+
 /// ELF note header and the owner "GNU".
 const NOTE_HEADER: usize = 16;
 
-/// Bytes of RAM that the image takes, stacks included.
+/// Bytes of the board's RAM, as its `memory.x` says.
 pub fn ram() -> u64 {
-    let (start, end) = (&raw const __hamr_image_start, &raw const __hamr_image_end);
+    let (start, end) = (&raw const __hamr_ram_start, &raw const __hamr_ram_end);
     (end.addr() - start.addr()) as u64
 }
 
@@ -31,4 +37,19 @@ pub(super) fn build_id() -> [u8; 20] {
 /// End of the serve stack.
 pub(super) fn serve_stack_top() -> *mut u8 {
     (&raw const __hamr_serve_stack_top).cast_mut().cast()
+}
+
+/// May `address` be code?
+pub(super) fn is_code(address: u64) -> bool {
+    let (start, end) = (&raw const __hamr_image_start, &raw const __hamr_code_end);
+    (start.addr() as u64..end.addr() as u64).contains(&address)
+}
+
+/// The aligned word at `address`, when that is in the serve stack.
+pub(super) fn serve_stack_word(address: u64) -> Option<u64> {
+    let (guard, end) = (&raw const __hamr_serve_guard, serve_stack_top().addr() as u64);
+    let start = guard.addr() as u64 + GUARD;
+    let inside = address >= start && address.checked_add(8)? <= end && address.is_multiple_of(8);
+    // SAFETY: an aligned word of the serve stack, which is always mapped. Only fault paths ask, when nothing runs on it.
+    inside.then(|| unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
 }

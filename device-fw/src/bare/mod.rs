@@ -9,13 +9,17 @@
 
 mod board;
 mod console;
+pub(crate) mod doorbell;
 pub(crate) mod fault;
 mod memory;
+pub(crate) mod tick;
+mod walk;
 
 pub use board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
+pub use tick::NoAbandon;
 
-use crate::{Device, arch};
+use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -37,7 +41,7 @@ pub(crate) extern "C" fn entry() -> ! {
 }
 
 /// The image's main: what `image!` calls.
-pub fn main<B: BareBoard>() -> ! {
+pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => board::Running::<B>::new(hardware),
@@ -51,21 +55,34 @@ pub fn main<B: BareBoard>() -> ! {
         console::line(format_args!("hamr image: the board has no window"));
         B::exit(CANNOT_START);
     };
+    tick::limit(config.longest_call_ms);
     let device = &raw mut device;
     loop {
         fault::arm();
+        arch::tick::resume();
         // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns. Abandoned frames own
         // nothing but borrows of the device, which lives in this frame.
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
+        arch::tick::pause();
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
         let device = unsafe { &mut *device };
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and stopping is the honest report.
-            console::line(format_args!("hamr image: {}", what.text()));
+            what.report();
+            device.record_crash(what.text(), what.trace());
+            device.announce_crash();
             B::exit(BROKEN);
         }
-        device.fail_current(what.status(), what.text());
+        if config.on_fault == OnFault::Reset {
+            // Said before the answer, so that nobody sends another call after it.
+            device.record_crash(what.text(), what.trace());
+            device.announce_crash();
+        }
+        device.fail_current(what.status(), what.text(), what.trace());
+        if config.on_fault == OnFault::Reset {
+            device.stop();
+        }
     }
 }
 
@@ -80,28 +97,24 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fault::panicked(info)
 }
 
-/// A formatter over bytes that drops what does not fit.
-pub(crate) struct Text<const N: usize> {
-    bytes: [u8; N],
-    used: usize,
-}
+/// Text that drops what does not fit.
+pub(crate) struct Text<const N: usize>(heapless::String<N>);
 
 impl<const N: usize> Text<N> {
     pub(crate) const fn new() -> Self {
-        Self { bytes: [0; N], used: 0 }
+        Self(heapless::String::new())
     }
     pub(crate) fn as_str(&self) -> &str {
-        self.bytes.get(..self.used).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or_default()
+        &self.0
     }
 }
 
 impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = N - self.used;
-        let take = text.floor_char_boundary(text.len().min(room));
-        if let (Some(to), Some(from)) = (self.bytes.get_mut(self.used..self.used + take), text.as_bytes().get(..take)) {
-            to.copy_from_slice(from);
-            self.used += take;
+        let take = text.floor_char_boundary(N - self.0.len());
+        if let Some(text) = text.get(..take) {
+            // It fits: so much room was measured.
+            let _ = self.0.push_str(text);
         }
         Ok(())
     }

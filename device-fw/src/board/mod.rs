@@ -3,6 +3,7 @@
 
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
+use hamr_comm::am::Activity;
 
 #[cfg(any(target_os = "none", hamr_bare))]
 mod register;
@@ -11,22 +12,22 @@ pub use register::Register;
 
 #[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 pub mod pc;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 mod q35;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 pub use q35::Q35 as Default;
 
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
 mod virt_aarch64;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
 pub use virt_aarch64::VirtAarch64 as Default;
 
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
 mod virt_riscv64;
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
 pub use virt_riscv64::VirtRiscv64 as Default;
 
-/// What the serve loop asks of whatever it runs on. The hosted process is one, every [`crate::bare::BareBoard`] is another; people
+/// What the serve loop asks of whatever it runs on. The hosted process is one, every `bare::BareBoard` is another; people
 /// with a main loop of their own write theirs.
 pub trait Board {
     /// What keeps the window mapped; `()` where nothing unmaps it.
@@ -50,6 +51,14 @@ pub trait Board {
     }
     /// The mapped window; asked for once.
     fn window(&mut self) -> Option<Window<Self::Keep>>;
+    /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
+    /// boards that look for runaways.
+    fn watch(&mut self, _activity: Option<&Activity>) {}
+    /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing does, the dispatcher steps it when it
+    /// finds no work, and its host goes by `progress` otherwise.
+    fn has_heartbeat(&self) -> bool {
+        false
+    }
     /// Rings the host.
     fn ring(&mut self) {}
     /// Can the host ring this board, and is [`Self::sleep`] ended by it? Without, [`Self::idle`] is all the rest there is.

@@ -9,6 +9,11 @@ use core::ptr::NonNull;
 #[derive(Clone, Copy)]
 pub struct Register<T>(NonNull<T>);
 
+// SAFETY: an address; each access is one volatile load or store, and what it does is the business of whoever made it.
+unsafe impl<T> Send for Register<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Register<T> {}
+
 impl<T: Copy> Register<T> {
     /// The register at `address`.
     ///

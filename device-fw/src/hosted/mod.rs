@@ -8,14 +8,18 @@ mod bells;
 mod control;
 mod map;
 mod panics;
+mod signals;
+mod trace;
 
-use crate::{Board, Device};
+use crate::runaway::Watch;
+use crate::{Board, Config, Device, OnFault};
 use bells::Bells;
 use control::Control;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Window;
+use hamr_comm::am::Activity;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use map::Mapping;
@@ -49,8 +53,14 @@ impl Board for Process {
     fn build_id(&self) -> [u8; 20] {
         self.build_id
     }
+    fn has_heartbeat(&self) -> bool {
+        true
+    }
     fn window(&mut self) -> Option<Window<Arc<Mapping>>> {
         self.window.take()
+    }
+    fn watch(&mut self, activity: Option<&Activity>) {
+        signals::watch(activity);
     }
     fn ring(&mut self) {
         if let Some(bells) = &self.bells {
@@ -80,9 +90,9 @@ impl Board for Process {
 }
 
 /// The process's main: serves until the host is gone.
-pub fn main() -> i32 {
-    match start() {
-        Ok(mut device) => serve(&mut device),
+pub fn main(config: Config) -> i32 {
+    match start(config) {
+        Ok(mut device) => serve(&mut device, config),
         Err(why) => {
             eprintln!("hamr image: {why}");
             2
@@ -90,15 +100,21 @@ pub fn main() -> i32 {
     }
 }
 
-fn start() -> Result<Device<'static, Process>, control::StartError> {
+fn start(config: Config) -> Result<Device<'static, Process>, control::StartError> {
     let mut control = Control::from_stdin()?;
     let bells = control.take_bells();
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
-    std::thread::Builder::new()
-        .name("hamr-watch".into())
-        .spawn(move || control.watch(|beat| alive.word(word::DEVICE_ALIVE).map_or((), |w| w.store(beat))))?;
+    std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
+        let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
+        control.watch(|beat| {
+            if let Ok(word) = alive.word(word::DEVICE_ALIVE) {
+                word.store(beat);
+            }
+            signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
+        })
+    })?;
     let board =
         Process { window: Some(mapping.window()), build_id: control::build_id(), bells, started: Instant::now() };
     // Lives as long as the process.
@@ -108,17 +124,27 @@ fn start() -> Result<Device<'static, Process>, control::StartError> {
 
 /// Serves; a handler that panics fails its own call only. Entering `catch_unwind` once per panic, not per call, keeps it
 /// off the path of calls.
-fn serve(device: &mut Device<'static, Process>) -> i32 {
+fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
     panics::capture();
+    signals::catch(&raw mut *device);
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
         let Err(_) = outcome;
-        let text = panics::take();
+        let (text, trace) = panics::take();
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and dying is the honest report.
             eprintln!("hamr image: {text}");
+            device.record_crash(&text, &trace);
+            device.announce_crash();
             return 101;
         }
-        device.fail_current(Status::PANIC, &text);
+        if config.on_fault == OnFault::Reset {
+            device.record_crash(&text, &trace);
+            device.announce_crash();
+        }
+        device.fail_current(Status::PANIC, &text, &trace);
+        if config.on_fault == OnFault::Reset {
+            device.stop();
+        }
     }
 }

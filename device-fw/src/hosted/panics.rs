@@ -1,10 +1,12 @@
 //! The message of the last panic, for the fault that answers its call.
 
+use super::trace;
+use hamr_comm::fault::Trace;
 use std::format;
 use std::string::{String, ToString};
 use std::sync::Mutex;
 
-static LAST: Mutex<String> = Mutex::new(String::new());
+static LAST: Mutex<(String, Trace)> = Mutex::new((String::new(), Trace::NONE));
 
 /// Keeps panic messages instead of printing them: the host is who wants to know.
 pub(super) fn capture() {
@@ -12,12 +14,12 @@ pub(super) fn capture() {
         let text = info.payload_as_str().unwrap_or("panic");
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         if let Ok(mut last) = LAST.lock() {
-            *last = format!("{text}{place}");
+            *last = (format!("{text}{place}"), trace::here());
         }
     }));
 }
 
-/// The message of the panic just caught.
-pub(super) fn take() -> String {
-    LAST.lock().map_or_else(|_| "panic".to_string(), |mut last| core::mem::take(&mut *last))
+/// The message of the panic just caught, and where it was.
+pub(super) fn take() -> (String, Trace) {
+    LAST.lock().map_or_else(|_| ("panic".to_string(), Trace::NONE), |mut last| core::mem::take(&mut *last))
 }

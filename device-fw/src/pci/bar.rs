@@ -40,17 +40,17 @@ impl Space {
 
 /// A base address register: a range of addresses that the function answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bar {
+pub(super) struct Bar {
     /// First address.
-    pub address: u64,
+    pub(super) address: u64,
     /// Bytes.
-    pub len: u64,
+    pub(super) len: u64,
 }
 
 impl Bar {
     /// Sizes register `index` of `function` and makes it answer: at its present address when firmware gave it one, else at an
     /// address of `low` (32-bit registers) or `high` (64-bit ones, or `low` when `high` has no room).
-    pub fn enable(function: &Function<'_>, index: u8, low: &Space, high: &Space) -> Result<Self, PciError> {
+    pub(super) fn enable(function: &Function<'_>, index: u8, low: &Space, high: &Space) -> Result<Self, PciError> {
         let at = FIRST_BAR + 4 * u16::from(index);
         let command = function.read(COMMAND);
         // A register must not decode while it holds the pattern that sizes it.

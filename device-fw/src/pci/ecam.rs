@@ -29,7 +29,7 @@ impl Ecam {
 
     /// Every function that answers, in the order of bus, device and function number. Buses behind bridges are seen where
     /// firmware has numbered them.
-    pub fn functions(&self) -> impl Iterator<Item = Function<'_>> {
+    pub(super) fn functions(&self) -> impl Iterator<Item = Function<'_>> {
         (0..self.buses * PER_BUS)
             .map(|number| Function { ecam: self, number })
             .filter(|function| function.id().0 != NOBODY)
@@ -45,20 +45,20 @@ impl Ecam {
 
 /// One function.
 #[derive(Clone, Copy)]
-pub struct Function<'e> {
+pub(super) struct Function<'e> {
     ecam: &'e Ecam,
     number: u32,
 }
 
 impl Function<'_> {
     /// Vendor and device number.
-    pub fn id(&self) -> (u16, u16) {
+    pub(super) fn id(&self) -> (u16, u16) {
         let word = self.read(0);
         (word as u16, (word >> 16) as u16)
     }
 
     /// The register at `offset`, a multiple of 4 below 4096.
-    pub fn read(&self, offset: u16) -> u32 {
+    pub(super) fn read(&self, offset: u16) -> u32 {
         // SAFETY: the register is in mapped configuration space (`Ecam::register`) and aligned; reading configuration
         // registers has no side effect that Rust could notice.
         unsafe { self.ecam.register(self.number, offset).read_volatile() }
@@ -66,8 +66,9 @@ impl Function<'_> {
 
     /// Writes the register at `offset`, a multiple of 4 below 4096. What that does is the function's business; memory that it
     /// makes appear or move is claimed by nobody before [`super::Bar`] says where it is.
-    pub fn write(&self, offset: u16, value: u32) {
-        // SAFETY: as in `read`; the image has no other access to configuration space (contract of `Ecam::new`).
+    pub(super) fn write(&self, offset: u16, value: u32) {
+        // SAFETY: as in `read`; the image has no other access to configuration space (contract of `Ecam::new`), and no code
+        // outside of this module can write it and move memory under somebody.
         unsafe { self.ecam.register(self.number, offset).write_volatile(value) };
     }
 }

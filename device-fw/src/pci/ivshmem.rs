@@ -62,11 +62,15 @@ impl<'b> Ivshmem<'b> {
     ///
     /// # Safety
     /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for registers, and whatever
-    /// address firmware or this function gives the memory as normal, cacheable memory. Called once.
+    /// address below `reach` firmware or this function gives the memory as normal, cacheable memory. Called once.
     pub unsafe fn find(bus: &'b Bus) -> Result<Self, PciError> {
         let function = bus.find(VENDOR, DEVICE)?;
         let registers = Bar::enable(&function, 0, &bus.low, &bus.low)?;
         let memory = Bar::enable(&function, 2, &bus.low, &bus.high)?;
+        match memory.address.checked_add(memory.len) {
+            Some(end) if end <= bus.reach => {}
+            end => return Err(PciError::OutOfReach { bar: 2, end: end.unwrap_or(u64::MAX) }),
+        }
         let at = |bar: Bar, index| {
             NonNull::new(core::ptr::with_exposed_provenance_mut(bar.address as usize))
                 .ok_or(PciError::NotMemory { bar: index })

@@ -9,8 +9,8 @@ mod ecam;
 mod ivshmem;
 mod msix;
 
-pub use bar::{Bar, Space};
-pub use ecam::{Ecam, Function};
+pub use bar::Space;
+pub use ecam::Ecam;
 pub use ivshmem::{Ivshmem, Registers};
 pub use msix::Message;
 
@@ -26,6 +26,13 @@ pub enum PciError {
     NotMemory {
         /// Which.
         bar: u8,
+    },
+    /// Memory at an address that the board does not map.
+    OutOfReach {
+        /// Which.
+        bar: u8,
+        /// Where it ends.
+        end: u64,
     },
     /// The board's address space has no room for a base address register.
     NoRoom {
@@ -45,6 +52,12 @@ impl core::fmt::Display for PciError {
                  `-device ivshmem-doorbell` or `ivshmem-plain`"
             ),
             Self::NotMemory { bar } => write!(f, "expected memory behind BAR{bar} of ivshmem, found none"),
+            Self::OutOfReach { bar, end } => {
+                write!(
+                    f,
+                    "BAR{bar} ends at {end:#x}, which the board does not map; give the machine less memory or a smaller card"
+                )
+            }
             Self::NoRoom { bar, bytes } => {
                 write!(f, "BAR{bar} needs {bytes} bytes of address space, the board has no such room")
             }
@@ -60,7 +73,12 @@ pub struct Bus {
     pub low: Space,
     /// Addresses above.
     pub high: Space,
+    /// Memory below this address is mapped; firmware may place a register above.
+    pub reach: u64,
 }
+
+use bar::Bar;
+use ecam::Function;
 
 impl Bus {
     /// The first function with this vendor and device number.

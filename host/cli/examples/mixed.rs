@@ -47,8 +47,11 @@ fn run(specs: &[String]) -> Result<(), Box<dyn Error>> {
     for ((node, (x, y)), part) in nodes.iter().zip(&blocks).zip(sent) {
         let there = part.get()?;
         let here = x.iter().zip(*y).fold(0.0f64, |sum, (a, b)| sum + a * b);
-        let same = if there.to_bits() == here.to_bits() { "the host's bits" } else { "NOT the host's bits" };
-        println!("{:<14} {:>8} elements: {there:>23} {same}", node.info().name, x.len());
+        let name = node.info().name;
+        if there.to_bits() != here.to_bits() {
+            return Err(format!("{name}: expected the host's {here}, got {there}").into());
+        }
+        println!("{name:<14} {:>8} elements: {there:>23}, the host's bits", x.len());
         sum += there;
     }
     println!("all of them: {sum}");

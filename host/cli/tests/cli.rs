@@ -225,7 +225,7 @@ fn flags_of_the_environment_do_not_reach_an_image() {
 
 #[test]
 fn a_target_that_is_not_installed_is_one_clear_line() {
-    // A compiler that has nothing installed.
+    // A compiler that has nothing installed, and no path to the linker of a distribution's, which would be taken instead.
     let dir = tempfile::tempdir().expect("a temporary folder");
     let rustc = dir.path().join("rustc");
     std::fs::write(&rustc, "#!/bin/sh\necho /nonexistent/lib\n").expect("room for a script");
@@ -234,6 +234,7 @@ fn a_target_that_is_not_installed_is_one_clear_line() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
         .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
         .env("RUSTC", &rustc)
+        .env("PATH", dir.path())
         .output()
         .expect("the binary runs");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -2,6 +2,7 @@
 
 use super::{Cli, Failure, bytes, duration, one_line};
 use crate::inspect::{Found, windows};
+use crate::pci::{Candidate, candidates};
 use crate::{DeviceInfo, Error, Node, Options};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -69,6 +70,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
     let kinds: Vec<(String, String)> = cli.runtime.kinds().map(|(name, text)| (name.to_owned(), text)).collect();
     let node = cli.open_quietly(Options::default())?;
     let (info, warnings, found) = (node.info(), node.warnings(), windows());
+    let functions = candidates();
     if cli.global.json {
         let kinds = kinds.iter().map(|(name, text)| json!({ "name": name, "description": text }));
         return cli.print_json(&json!({
@@ -76,6 +78,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
             "device": to_json(&info),
             "warnings": warnings,
             "windows": found,
+            "functions": functions.iter().map(function_to_json).collect::<Vec<_>>(),
         }));
     }
     let mut text = String::from("KINDS\n");
@@ -91,7 +94,19 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
     }
     text.push_str("\nLIVE WINDOWS (`inspect` shows what they hold)\n");
     text.push_str(&table(&found));
+    text.push_str("\nFUNCTIONS WITH SHARED MEMORY (`--device pci:ADDRESS` attaches to one whose image runs)\n");
+    for Candidate { address, memory, driver } in &functions {
+        let driver = driver.as_deref().unwrap_or("no driver");
+        let _ = writeln!(text, "  {address:<14} {:>10}  {driver}", bytes(*memory));
+    }
+    if functions.is_empty() {
+        text.push_str("  none\n");
+    }
     cli.print(&text)
+}
+
+fn function_to_json(c: &Candidate) -> Value {
+    json!({ "device": format!("pci:{}", c.address), "memory": c.memory, "driver": c.driver })
 }
 
 /// A device as name and value, for people.

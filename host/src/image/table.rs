@@ -5,7 +5,7 @@ use crate::{Error, HandlerInfo};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::table::{hash, hash_join};
 use object::{Object, ObjectSection, ObjectSegment, RelocationTarget, SegmentFlags};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Sections of the table.
 const BARE: &str = ".hamr.handlers";
@@ -32,29 +32,18 @@ impl ImageFile {
     pub fn handlers(&self) -> Result<Vec<HandlerInfo>, Error> {
         self.with_elf(|elf| {
             let memory = Memory::of(elf);
-            let mut rows = self.rows(elf, &memory)?;
+            let mut rows = rows(elf, self.kind, &memory)?;
             if self.kind != ImageKind::BARE {
                 // Sorted at start-up there, by the linker here.
                 let order = |row: &Row| memory.text(row.order).unwrap_or_default();
                 rows.sort_by_cached_key(order);
             }
             let handler = |(key, row): (usize, Row)| {
-                let name = memory.text(row.name).ok_or_else(|| format!("handler {key} without a name"))?;
+                let name = memory.text(row.name).ok_or_else(|| no_table(&format!("handler {key} without a name")))?;
                 let Row { id, signature, body, flags, .. } = row;
                 Ok(HandlerInfo { name, key: key as u16, id, signature, body, flags })
             };
             rows.into_iter().enumerate().map(handler).collect()
-        })
-    }
-
-    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint.
-    ///
-    /// # Errors
-    /// As [`Self::handlers`].
-    pub fn fingerprint(&self) -> Result<u64, Error> {
-        self.with_elf(|elf| {
-            let rows = self.rows(elf, &Memory::of(elf))?;
-            Ok(rows.iter().fold(hash(b"hamr table"), |sum, r| sum.wrapping_add(hash_join(r.id, r.signature))))
         })
     }
 
@@ -64,9 +53,10 @@ impl ImageFile {
     /// As [`Self::handlers`].
     pub fn handlers_are_read_only(&self) -> Result<bool, Error> {
         self.with_elf(|elf| {
-            let table = self.section(elf)?;
-            let holds = |s: &object::Segment<'_, '_>| (s.address()..s.address() + s.size()).contains(&table.address());
-            let segment = elf.segments().find(holds).ok_or("a table that is not loaded")?;
+            let table = section(elf, self.kind)?;
+            let end = |s: &object::Segment<'_, '_>| s.address().saturating_add(s.size());
+            let holds = |s: &object::Segment<'_, '_>| (s.address()..end(s)).contains(&table.address());
+            let segment = elf.segments().find(holds).ok_or_else(|| no_table("one that is not loaded"))?;
             Ok(matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_W == 0))
         })
     }
@@ -75,35 +65,57 @@ impl ImageFile {
         let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
         let bytes = std::fs::read(&self.path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
         let elf = super::parse(&bytes).map_err(bad)?;
-        read(&elf).map_err(|what| bad(format!("expected an image with a handler table, got {what}")))
+        read(&elf).map_err(bad)
     }
+}
 
-    fn section<'d, 'f>(&self, elf: &'f object::File<'d>) -> Result<object::Section<'d, 'f>, String> {
-        let name = if self.kind == ImageKind::BARE { BARE } else { HOSTED };
-        elf.section_by_name(name).ok_or_else(|| format!("a file without section {name}"))
+/// What the image's device will show as its fingerprint. The error says what is wrong with the table.
+pub(super) fn fingerprint(elf: &object::File<'_>, kind: ImageKind) -> Result<u64, String> {
+    let memory = Memory::of(elf);
+    let rows = rows(elf, kind, &memory)?;
+    let mut seen = HashSet::new();
+    if let Some(twice) = rows.iter().find(|row| !seen.insert(row.id)) {
+        let name = memory.text(twice.name).unwrap_or_default();
+        return Err(format!(
+            "expected handlers of different names, got two named `{name}`: give one of them #[offload(name = \"…\")], or drop one of two `register!`s"
+        ));
     }
+    Ok(rows.iter().fold(hash(b"hamr table"), |sum, r| sum.wrapping_add(hash_join(r.id, r.signature))))
+}
 
-    fn rows(&self, elf: &object::File<'_>, memory: &Memory<'_>) -> Result<Vec<Row>, String> {
-        let words = if self.kind == ImageKind::BARE { BARE_WORDS } else { HOSTED_WORDS };
-        let section = self.section(elf)?;
-        let bytes = words as u64 * 8;
-        if !elf.is_64() || !section.size().is_multiple_of(bytes) {
-            return Err(format!("{} bytes of table, which are no entries of {bytes}", section.size()));
-        }
-        let row = |at: u64| {
-            let word = |i: u64| memory.word(at + i * 8).ok_or("a table outside of the file");
-            let order = if words == HOSTED_WORDS { (word(7)?, word(8)?) } else { (0, 0) };
-            Ok(Row {
-                name: (word(0)?, word(1)?),
-                id: word(2)?,
-                signature: word(3)?,
-                body: word(4)?,
-                flags: word(6)? as u32,
-                order,
-            })
-        };
-        (section.address()..section.address() + section.size()).step_by(bytes as usize).map(row).collect()
+fn section<'d, 'f>(elf: &'f object::File<'d>, kind: ImageKind) -> Result<object::Section<'d, 'f>, String> {
+    let name = if kind == ImageKind::BARE { BARE } else { HOSTED };
+    elf.section_by_name(name).ok_or_else(|| no_table(&format!("a file without section {name}")))
+}
+
+fn no_table(got: &str) -> String {
+    format!("expected an image with a handler table, got {got}; build it with `hamr image`")
+}
+
+fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &Memory<'_>) -> Result<Vec<Row>, String> {
+    let words = if kind == ImageKind::BARE { BARE_WORDS } else { HOSTED_WORDS };
+    let section = section(elf, kind)?;
+    let bytes = words as u64 * 8;
+    if !elf.is_64() {
+        return Err(no_table("one of a 32-bit file, which no machine here runs"));
     }
+    if !section.size().is_multiple_of(bytes) {
+        return Err(no_table(&format!("{} bytes of one, which are no entries of {bytes}", section.size())));
+    }
+    let row = |at: u64| {
+        let word = |i: u64| memory.word(at + i * 8).ok_or_else(|| no_table("one outside of the file"));
+        let order = if words == HOSTED_WORDS { (word(7)?, word(8)?) } else { (0, 0) };
+        Ok(Row {
+            name: (word(0)?, word(1)?),
+            id: word(2)?,
+            signature: word(3)?,
+            body: word(4)?,
+            flags: word(6)? as u32,
+            order,
+        })
+    };
+    let end = section.address().checked_add(section.size()).ok_or_else(|| no_table("one outside of the file"))?;
+    (section.address()..end).step_by(bytes as usize).map(row).collect()
 }
 
 /// What the image finds in memory when it starts.

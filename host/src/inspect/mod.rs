@@ -1,4 +1,4 @@
-//! Looking into windows, live or copied, without touching them (DESIGN §8).
+//! Looking into windows, live or copied, without touching them.
 //!
 //! A window is found through `/proc/PID/fd`, opened and mapped read-only, and never locked: looking neither disturbs the
 //! two sides nor makes a second host of the reader. Nothing in it is trusted. What does not decode becomes a line in

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::node::Inner;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Migratable};
@@ -172,10 +172,16 @@ fn fill<H: Handler>(
             .map_err(|why| SubmitError::Buffer { site: site(), why })?;
     }
     let mut flags = 0;
-    if message.queued || options.deadline.is_some() {
+    let limit = options.limit.or(options.deadline);
+    if message.queued || limit.is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
-        let micros = options.deadline.map_or(0, |d| u32::try_from(d.as_micros()).unwrap_or(u32::MAX));
+        let longest = u128::from(!Ext::ENFORCED);
+        let mut micros = limit.map_or(0, |limit| limit.as_micros().min(longest) as u32);
+        if options.limit.is_some() {
+            // The shortest there is: zero would mean none.
+            micros = micros.max(1) | Ext::ENFORCED;
+        }
         message.push([u64::from(micros), 0]);
     }
     if message.queued {
@@ -268,9 +274,11 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     let mut from = Decoder::new(bytes);
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {
-        let numbers = Migratable::decode(&mut from).unwrap_or_default();
-        let text = String::from_utf8_lossy(from.rest()).into_owned();
-        return Err(CallError::Fault(Box::new(FaultReport { site: *site(), status, numbers, text })));
+        if status.has_trace() {
+            inner.look_behind_fault();
+        }
+        let report = FaultReport::read(*site(), status, bytes, inner.symbols());
+        return Err(CallError::Fault(Box::new(report)));
     }
     match status {
         Status::OK => match Migratable::decode(&mut from) {
@@ -281,6 +289,8 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
             Ok(error) => Err(CallError::Handler(error)),
             Err(_) => Err(corrupt("an error that does not decode")),
         },
+        // The end of the device's life cancelled it: see `Core::settle`.
+        Status::CANCELLED if inner.is_dead() => Err(CallError::DeviceLost(site(), inner.why_dead().into())),
         Status::CANCELLED => Err(CallError::Cancelled(site())),
         Status::DEADLINE => Err(CallError::Deadline(site())),
         Status::RESULT_TOO_LONG => {

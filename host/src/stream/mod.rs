@@ -31,6 +31,10 @@ use std::time::Duration;
 pub struct CallOptions {
     /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).
     pub deadline: Option<Duration>,
+    /// How long the handler may run. The device ends it some milliseconds later with a fault
+    /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that says where it was; of a hosted image, the process with it. At most
+    /// 35 minutes. The handler learns it in place of `deadline`.
+    pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size; without it, one chunk.
     pub reply_capacity: Option<usize>,
     /// May overtake and be overtaken by other calls of the stream (only queued handlers make use of it).
@@ -284,6 +288,16 @@ fn flush(stream: &impl StreamRef) -> Result<(), Error> {
 thread_local! {
     /// This thread's streams, one per device. Those of dropped nodes are thrown out at the next look.
     static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Throws out what this thread holds of devices that were closed: it keeps their windows mapped.
+pub(crate) fn forget_closed() {
+    // An error means that the thread is ending, or is at work on the list right now: then the next look does it.
+    let _ = STREAMS.try_with(|streams| {
+        if let Ok(mut streams) = streams.try_borrow_mut() {
+            streams.retain(|s| !s.inner.is_closed());
+        }
+    });
 }
 
 /// The calling thread's stream of one device.

@@ -103,8 +103,15 @@ impl Core {
         {
             extra.long = answer.long;
         }
+        // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not an answer.
+        let life = inner.life.load(Ordering::Acquire);
+        let place = match answer.hdr.status() {
+            Status::CANCELLED if life == 0 => Place::Gone(Ended::Lost),
+            Status::CANCELLED if life != self.epoch => Place::Gone(Ended::Reset),
+            _ => Place::Here,
+        };
         if let Some(kept) = self.cells.get(cell) {
-            kept.set_place(Place::Here);
+            kept.set_place(place);
             kept.hdr = answer.hdr;
             kept.words = answer.words;
         }
@@ -345,6 +352,9 @@ impl Core {
     /// Before a submission off the fast path: dead, reset, or go.
     pub(super) fn enter<H: Handler>(&mut self, inner: &Inner) -> Result<(), SubmitError> {
         self.follow_life(inner);
+        if inner.life.load(Ordering::Acquire) == 0 && inner.revive() {
+            self.follow_life(inner);
+        }
         if inner.life.load(Ordering::Acquire) == 0 {
             return Err(SubmitError::DeviceLost { site: inner.site::<H>("submitting"), why: inner.why_dead() });
         }

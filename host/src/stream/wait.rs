@@ -1,5 +1,5 @@
-//! Waiting: spin, then look at clock, peer and deadline, then sleep until the device rings, or nap where none rings (DESIGN
-//! §4: no clock between a reply and the next call).
+//! Waiting: spin, then look at clock, peer and deadline, then sleep until the device rings, or nap where none rings
+//! (ARCHITECTURE.md: no clock between a reply and the next call).
 
 use super::cells::Ended;
 use crate::WaitMode;

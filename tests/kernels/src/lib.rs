@@ -4,7 +4,8 @@
 //!
 //! Who may depend on it: tests and their images.
 #![no_std]
-#![forbid(unsafe_code)]
+
+pub mod crashes;
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::sync::{Ordering, fence};
@@ -170,21 +171,25 @@ const COUNTER: usize = 3 * LINE;
 
 /// Adds 1 to a counter `rounds` times, each under Peterson's lock (Peterson, "Myths about the mutual exclusion problem", 1981),
 /// against a competitor who does the same as the other of 0 and 1. The lock is loads, stores and two full fences: with one
-/// fence dropped or one store delayed, both are inside at once and counts are lost. `None` when the cells are too few.
-pub fn compete(cells: Words<'_>, me: u32, rounds: u32) -> Option<()> {
+/// fence dropped or one store delayed, both are inside at once and counts are lost. Gives the rounds that had to wait; `None` when
+/// the cells are too few.
+pub fn compete(cells: Words<'_>, me: u32, rounds: u32) -> Option<u32> {
     let other = 1 - me.min(1);
     let (mine, theirs) = (cells.get(me.min(1) as usize * LINE)?, cells.get(other as usize * LINE)?);
     let (turn, counter) = (cells.get(TURN)?, cells.get(COUNTER)?);
+    let mut waited = 0;
     for _ in 0..rounds {
         mine.store(1);
         turn.publish(other);
         fence(Ordering::SeqCst);
-        while theirs.observe() == 1 && turn.observe() == other {}
+        let taken = || theirs.observe() == 1 && turn.observe() == other;
+        waited += u32::from(taken());
+        while taken() {}
         fence(Ordering::SeqCst);
         counter.store(counter.load().wrapping_add(1));
         mine.publish(0);
     }
-    Some(())
+    Some(waited)
 }
 
 /// The counter of [`compete`].
@@ -195,5 +200,5 @@ pub fn competed(cells: Words<'_>) -> Option<u32> {
 /// [`compete`] from the device's side, as competitor 1.
 #[offload]
 pub fn peterson(cx: &mut Context, cells: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
-    compete(cx.words(cells)?, 1, rounds).ok_or(Fault::msg("expected 64 cells"))
+    compete(cx.words(cells)?, 1, rounds).map(|_| ()).ok_or(Fault::msg("expected 64 cells"))
 }

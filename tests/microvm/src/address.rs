@@ -12,6 +12,8 @@ pub(crate) const ECAM: NonNull<u32> = match NonNull::new(0xE000_0000 as *mut u32
 /// What base address registers may take. The machine has a second window, of 64 bits, that begins at 768 GiB: page tables
 /// end at 512.
 pub(crate) const WINDOW: Range<u64> = 0xC000_0000..0xE000_0000;
+/// Page tables map what is below.
+pub(crate) const REACH: u64 = 1 << 39;
 /// The interval timer (8254): its channel 0, and its commands.
 pub(crate) const CHANNEL: u16 = 0x40;
 pub(crate) const COMMAND: u16 = 0x43;

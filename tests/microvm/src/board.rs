@@ -20,7 +20,7 @@ impl BareBoard for Microvm {
         // SAFETY: where this machine has its configuration space: 256 buses of 1 MiB, accessed by nothing else. Page tables map
         // it; an emulator has no caches, so it needs no attribute of device memory.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus = Bus { ecam, low: Space::new(address::WINDOW), high: Space::new(0..0) };
+        let bus = Bus { ecam, low: Space::new(address::WINDOW), high: Space::new(0..0), reach: address::REACH };
         // SAFETY: nothing but the bus answers in the machine's window, and no other function was given an address there. Page tables
         // map the first 512 GiB, and the emulator's caching is that of the memory behind it, which is ordinary memory of the
         // host. Called here only, and `start` runs once.

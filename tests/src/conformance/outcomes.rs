@@ -8,7 +8,7 @@ use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::node_of_device;
-use hamr_kernels::faults::{DivideError, bump, divide, panics, panics_queued};
+use hamr_kernels::faults::{DivideError, bump, divide, mend, panics, panics_queued};
 use hamr_tests_kernels::{alias, append, append_named, append_queued, refuse_at_length};
 
 fn fault<E: std::fmt::Debug>(error: CallError<E>) -> FaultReport {
@@ -148,6 +148,9 @@ pub fn poisoned_resource(open: Open) {
         assert_eq!(report.status, Status::POISONED);
         assert!(report.to_string().contains("poisoned"), "{report}");
     }
+    assert!(node.sync(mend::with(100)).expect("runs"), "it says that it is poisoned");
+    assert!(!node.sync(mend::with(200)).expect("runs"), "it is not any more");
+    assert_eq!(node.sync(bump::with(1, false)).expect("mended"), 101);
     still_works(&node);
 }
 
@@ -172,7 +175,9 @@ pub fn body_on_one_side(open: Open) {
 pub fn ping_and_info(open: Open) {
     let node = open(options());
     let info = node.info();
-    assert_eq!((info.epoch, info.heap), (1, 8 << 20));
+    // A device that outlives its hosts has had other lives before.
+    assert!(info.epoch >= 1);
+    assert_eq!(info.heap, 8 << 20);
     assert_eq!(info.handlers as usize, node.handlers().len());
     assert!(info.window > info.heap && !info.board.is_empty() && !info.link.is_empty());
     assert!(node.handlers().is_sorted_by_key(|h| h.key));

@@ -36,19 +36,27 @@ pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
         };
         // Clippy is a component of rustup's compiler only.
         let lints = compiler == Compiler::Usual;
-        let mut command = compiler.cargo(if lints { "clippy" } else { "check" }, target);
-        for package in DEVICE_SIDE {
-            command.args(["--package", package]);
-        }
-        if target == X86_64 {
-            command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=hamr_bare\u{1f}-Cpanic=abort");
-            command.env("CARGO_TARGET_DIR", metadata.target.join("bare"));
-        }
-        if lints {
-            command.args(["--", "-D", "warnings"]);
-        }
-        if let Err(error) = child::run(&mut command, BUILD) {
-            return Outcome::Failed(error.to_string());
+        let microvm: &[&str] = if target == X86_64 { &["hamr-tests-microvm"] } else { &[] };
+        // The second time for programs with a main loop of their own.
+        for (packages, features) in [(DEVICE_SIDE, true), (microvm, true), (&["hamr-device-fw"], false)] {
+            if packages.is_empty() {
+                continue;
+            }
+            let mut command = compiler.cargo(if lints { "clippy" } else { "check" }, target);
+            command.args(packages.iter().flat_map(|package| ["--package", package]));
+            if !features {
+                command.arg("--no-default-features");
+            }
+            if target == X86_64 {
+                command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=hamr_bare\u{1f}-Cpanic=abort");
+                command.env("CARGO_TARGET_DIR", metadata.target.join("bare"));
+            }
+            if lints {
+                command.args(["--", "-D", "warnings"]);
+            }
+            if let Err(error) = child::run(&mut command, BUILD) {
+                return Outcome::Failed(error.to_string());
+            }
         }
         done.push(target);
     }

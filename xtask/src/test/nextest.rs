@@ -11,7 +11,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// Binaries whose tests start QEMU.
-const WITH_QEMU: &str = "/qemu|microvm|mixed/";
+const WITH_QEMU: &str = "/qemu|microvm|mixed|promise/";
 
 /// Runs every test of the workspace.
 pub(crate) fn step() -> Outcome {

@@ -3,8 +3,21 @@
 #![expect(unsafe_code)]
 // UNSAFETY: switching stacks has no words in Rust.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
+
+/// Where a frame keeps the pointer to the frame around it and its return address, from where its pointer points: the frame record of the procedure call standard.
+pub(crate) const SAVED_FRAME: i64 = 0;
+pub(crate) const SAVED_RETURN: i64 = 8;
+
+/// The frame pointer of whoever asks.
+#[inline(always)]
+pub(crate) fn frame_pointer() -> u64 {
+    let frame;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, x29", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+    frame
+}
 
 /// Stack pointer of [`run`]'s frame while it is out; read by [`abandon`].
 #[repr(transparent)]

@@ -1,9 +1,10 @@
-//! Traps: every one of them ends the handler that caused it.
+//! Traps: every exception ends the handler that caused it; the timer's interrupt finds runaways.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the entry runs on no stack of Rust's.
 
 use crate::bare::fault::{self, Trap};
+use crate::bare::tick as bare_tick;
 use core::arch::{asm, global_asm, naked_asm};
 
 /// Registers of the interrupted code, as the vectors lay them down: x0 to x30 and the stack pointer.
@@ -16,6 +17,7 @@ const _: () = assert!(size_of::<Registers>() == 256);
 
 /// Why a vector was taken; the same four times, for each of the states that an exception can come from.
 const SYNCHRONOUS: u32 = 0;
+const INTERRUPT: u32 = 1;
 const SYSTEM_ERROR: u32 = 3;
 
 // Where VBAR_EL1 points: sixteen entries of 128 bytes, in a multiple of 2 KiB. The processor has switched to SP_EL1; it
@@ -71,9 +73,84 @@ unsafe extern "C" fn save() -> ! {
         "mov x0, sp",
         "mov x29, xzr",
         "mov x30, xzr",
-        "b {trap}",
+        "cmp x1, #{interrupt}",
+        "b.ne {trap}",
+        // What code may be using beside the registers saved above.
+        "sub sp, sp, #528",
+        "stp q0, q1, [sp, #0]",
+        "stp q2, q3, [sp, #32]",
+        "stp q4, q5, [sp, #64]",
+        "stp q6, q7, [sp, #96]",
+        "stp q8, q9, [sp, #128]",
+        "stp q10, q11, [sp, #160]",
+        "stp q12, q13, [sp, #192]",
+        "stp q14, q15, [sp, #224]",
+        "stp q16, q17, [sp, #256]",
+        "stp q18, q19, [sp, #288]",
+        "stp q20, q21, [sp, #320]",
+        "stp q22, q23, [sp, #352]",
+        "stp q24, q25, [sp, #384]",
+        "stp q26, q27, [sp, #416]",
+        "stp q28, q29, [sp, #448]",
+        "stp q30, q31, [sp, #480]",
+        "mrs x2, fpsr",
+        "mrs x3, fpcr",
+        "str x2, [sp, #512]",
+        "str x3, [sp, #520]",
+        "bl {tick}",
+        "ldp q0, q1, [sp, #0]",
+        "ldp q2, q3, [sp, #32]",
+        "ldp q4, q5, [sp, #64]",
+        "ldp q6, q7, [sp, #96]",
+        "ldp q8, q9, [sp, #128]",
+        "ldp q10, q11, [sp, #160]",
+        "ldp q12, q13, [sp, #192]",
+        "ldp q14, q15, [sp, #224]",
+        "ldp q16, q17, [sp, #256]",
+        "ldp q18, q19, [sp, #288]",
+        "ldp q20, q21, [sp, #320]",
+        "ldp q22, q23, [sp, #352]",
+        "ldp q24, q25, [sp, #384]",
+        "ldp q26, q27, [sp, #416]",
+        "ldp q28, q29, [sp, #448]",
+        "ldp q30, q31, [sp, #480]",
+        "ldr x2, [sp, #512]",
+        "ldr x3, [sp, #520]",
+        "msr fpsr, x2",
+        "msr fpcr, x3",
+        "add sp, sp, #528",
+        "ldr x30, [sp, #240]",
+        "ldp x28, x29, [sp, #224]",
+        "ldp x26, x27, [sp, #208]",
+        "ldp x24, x25, [sp, #192]",
+        "ldp x22, x23, [sp, #176]",
+        "ldp x20, x21, [sp, #160]",
+        "ldp x18, x19, [sp, #144]",
+        "ldp x16, x17, [sp, #128]",
+        "ldp x14, x15, [sp, #112]",
+        "ldp x12, x13, [sp, #96]",
+        "ldp x10, x11, [sp, #80]",
+        "ldp x8, x9, [sp, #64]",
+        "ldp x6, x7, [sp, #48]",
+        "ldp x4, x5, [sp, #32]",
+        "ldp x2, x3, [sp, #16]",
+        "ldp x0, x1, [sp, #0]",
+        "add sp, sp, #256",
+        "eret",
+        interrupt = const INTERRUPT,
         trap = sym trap,
+        tick = sym tick,
     )
+}
+
+extern "C" fn tick(registers: &Registers) {
+    if super::tick::next() {
+        let pc;
+        // SAFETY: reads a register.
+        unsafe { asm!("mrs {}, elr_el1", out(reg) pc, options(nomem, nostack, preserves_flags)) };
+        let &Registers { x: [.., frame, link], stack } = registers;
+        bare_tick::tick(Trap { name: "", cause: 0, pc, address: 0, stack, frame, link: Some(link) });
+    }
 }
 
 extern "C" fn trap(registers: &Registers, kind: u32) -> ! {
@@ -92,7 +169,8 @@ extern "C" fn trap(registers: &Registers, kind: u32) -> ! {
     // Others leave the register as it was.
     let has_address = kind == SYNCHRONOUS && matches!(class, 0x20..=0x22 | 0x24 | 0x25 | 0x34 | 0x35);
     let address = if has_address { address } else { 0 };
-    fault::trapped(Trap { name, cause, pc, address, stack: registers.stack })
+    let &Registers { x: [.., frame, link], stack } = registers;
+    fault::trapped(Trap { name, cause, pc, address, stack, frame, link: Some(link) })
 }
 
 /// Names of the exception classes that ESR_EL1.EC can have here.

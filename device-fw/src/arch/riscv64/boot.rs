@@ -5,6 +5,11 @@
 
 use core::arch::global_asm;
 
+/// A naturally aligned 4 KiB in pmpaddr: its address in words, and below it ones, as many as the size has.
+const PAGE: u32 = 4096 / 8;
+/// pmpcfg: locked, naturally aligned power of two, neither read nor written nor run.
+const LOCKED: u32 = 1 << 7 | 3 << 3;
+
 // Zeroing starts before the trap vector is set: a fault this early could be reported nowhere.
 global_asm!(
     r#"
@@ -28,7 +33,20 @@ _start:
     sd zero, 0(t0)
     addi t0, t0, 8
     j 1b
-2:  la t0, {trap}
+2:  # Locked entries of physical memory protection, which bind machine mode too: nobody touches page 0 or the guard below the
+    # serve stack. A hart without such entries goes on at 4.
+    la t0, 4f
+    csrw mtvec, t0
+    li t0, {page} - 1
+    csrw pmpaddr0, t0
+    la t0, __hamr_serve_guard
+    srli t0, t0, 2
+    addi t0, t0, {page} - 1
+    csrw pmpaddr1, t0
+    li t0, {locked} | {locked} << 8
+    csrw pmpcfg0, t0
+    .balign 4
+4:  la t0, {trap}
     csrw mtvec, t0
     la t0, __hamr_trap_stack_top
     csrw mscratch, t0
@@ -41,6 +59,8 @@ _start:
 3:  wfi
     j 3b
 "#,
+    page = const PAGE,
+    locked = const LOCKED,
     trap = sym super::traps::entry,
     main = sym crate::bare::entry,
 );

@@ -3,8 +3,21 @@
 #![expect(unsafe_code)]
 // UNSAFETY: switching stacks has no words in Rust.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
+
+/// Where a frame keeps the pointer to the frame around it and its return address, from where its pointer points: below what the frame pointer points to.
+pub(crate) const SAVED_FRAME: i64 = -16;
+pub(crate) const SAVED_RETURN: i64 = -8;
+
+/// The frame pointer of whoever asks.
+#[inline(always)]
+pub(crate) fn frame_pointer() -> u64 {
+    let frame;
+    // SAFETY: reads a register.
+    unsafe { asm!("mv {}, s0", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+    frame
+}
 
 /// Stack pointer of [`run`]'s frame while it is out; read by [`abandon`].
 #[repr(transparent)]
@@ -52,6 +65,8 @@ pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !
         "fsd fs9, 176(sp)",
         "fsd fs10, 184(sp)",
         "fsd fs11, 192(sp)",
+        "frcsr t0",
+        "sd t0, 200(sp)",
         "la t0, {anchor}",
         "sd sp, 0(t0)",
         "mv sp, a0",
@@ -101,6 +116,8 @@ pub(crate) unsafe extern "C" fn abandon() -> ! {
         "fld fs9, 176(sp)",
         "fld fs10, 184(sp)",
         "fld fs11, 192(sp)",
+        "ld t1, 200(sp)",
+        "fscsr t1",
         "addi sp, sp, 208",
         "ret",
         ".option pop",

@@ -7,7 +7,7 @@ use crate::board::Register;
 use core::arch::asm;
 
 /// mie: machine timer interrupt.
-const TIMER: u64 = 1 << 7;
+pub(super) const TIMER: u64 = 1 << 7;
 
 /// The machine timer.
 pub struct Timer {
@@ -32,6 +32,21 @@ impl Timer {
     /// Steps per second of [`Self::now`].
     pub fn hz(&self) -> u64 {
         self.hz
+    }
+
+    /// The same timer, for the tick.
+    pub(super) fn alias(&self) -> Self {
+        Self { compare: self.compare, hz: self.hz }
+    }
+
+    /// Interrupts after so many steps.
+    pub(super) fn strike_in(&self, steps: u64) {
+        self.compare.write(self.now() + steps);
+    }
+
+    /// Does not interrupt.
+    pub(super) fn never_strike(&self) {
+        self.compare.write(u64::MAX);
     }
 
     /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts stay masked: a pending one

@@ -37,10 +37,10 @@ const _: () = assert!(size_of_val(&TASK_STATE) as u64 == TASK_STATE_BYTES);
 const FIRST_STACK: usize = 9;
 const IO_MAP: usize = 25;
 
-/// What the timer's interrupt needs: the processor's frame and one register.
+/// What the timer's interrupt needs: all registers, and a fault's text and trace.
 #[repr(align(16))]
-struct Stack(#[expect(dead_code, reason = "the processor's")] [AtomicU64; 16]);
-static TIMER: Stack = Stack([const { AtomicU64::new(0) }; 16]);
+struct Stack(#[expect(dead_code, reason = "the processor's")] [AtomicU64; 1024]);
+static TIMER: Stack = Stack([const { AtomicU64::new(0) }; 1024]);
 
 unsafe extern "C" {
     static __hamr_trap_stack_top: [u8; 0];

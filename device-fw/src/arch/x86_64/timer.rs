@@ -81,6 +81,11 @@ impl Timer {
         self.hz
     }
 
+    /// Steps per second of the APIC's timer.
+    pub(super) fn apic_hz(&self) -> u64 {
+        self.apic_hz
+    }
+
     /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes.
     pub fn nap(&mut self, micros: Option<u32>) {
         if let Some(micros) = micros {

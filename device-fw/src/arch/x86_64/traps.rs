@@ -1,11 +1,13 @@
-//! Traps: every exception ends the handler that caused it; the timer's interrupt only ends a nap.
+//! Traps: every exception ends the handler that caused it; the timer's interrupt ends naps and runaways.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no intrinsics.
 
-use super::interrupts::{spurious, woken};
+use super::interrupts::{rung, spurious};
 use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
+use super::timer::END_OF_INTERRUPT;
 use crate::bare::fault::{self, Trap};
+use crate::bare::tick as bare_tick;
 use core::arch::{asm, global_asm, naked_asm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,6 +112,67 @@ unsafe extern "C" fn exception() -> ! {
     )
 }
 
+/// The timer, on a stack of its own: saves what code may be using, and returns to it, unless [`tick`] does not.
+#[unsafe(naked)]
+unsafe extern "C" fn timer() -> ! {
+    naked_asm!(
+        // So that the frame looks like an exception's: an error code and a vector.
+        "push 0",
+        "push {vector}",
+        "push rax",
+        "push rbx",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
+        "push rbp",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 512",
+        "fxsave64 [rsp]",
+        "cld",
+        "mov eax, {end}",
+        "mov dword ptr [rax], 0",
+        "mov rdi, rsp",
+        "call {tick}",
+        "fxrstor64 [rsp]",
+        "add rsp, 512",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rbp",
+        "pop rdi",
+        "pop rsi",
+        "pop rdx",
+        "pop rcx",
+        "pop rbx",
+        "pop rax",
+        "add rsp, 16",
+        "iretq",
+        vector = const TIMER_VECTOR,
+        end = const END_OF_INTERRUPT,
+        tick = sym tick,
+    )
+}
+
+extern "C" fn tick(frame: &Frame) {
+    let &Frame { general: [.., base, _, _, _, _, _, _], pc, stack, .. } = frame;
+    if super::tick::next() {
+        bare_tick::tick(Trap { name: "", cause: 0, pc, address: 0, stack, frame: base, link: None });
+    }
+}
+
 /// Makes the processor use the table.
 pub(super) fn load() {
     let exceptions = (&raw const __hamr_exceptions).addr();
@@ -117,7 +180,7 @@ pub(super) fn load() {
         set(gate, exceptions + 16 * vector, TRAP_STACK);
     }
     let interrupts: [(u8, unsafe extern "C" fn() -> !); 3] =
-        [(TIMER_VECTOR, woken), (DOORBELL_VECTOR, woken), (SPURIOUS_VECTOR, spurious)];
+        [(TIMER_VECTOR, timer), (DOORBELL_VECTOR, rung), (SPURIOUS_VECTOR, spurious)];
     for (vector, entry) in interrupts {
         if let Some(gate) = TABLE.get(usize::from(vector)) {
             set(gate, entry as usize, TIMER_STACK);
@@ -142,10 +205,18 @@ fn set([low, high]: &[AtomicU64; 2], entry: usize, stack: u64) {
 }
 
 extern "C" fn trap(frame: &Frame) -> ! {
-    let &Frame { vector, error, pc, stack, .. } = frame;
+    let &Frame { general: [.., base, _, _, _, _, _, _], vector, error, pc, stack, .. } = frame;
     // Of a page fault the error code is in the name. Elsewhere it is a selector: what the processor could not use.
     let address = if vector == PAGE_FAULT { fault_address() } else { error };
-    fault::trapped(Trap { name: name(vector, error), cause: vector as u32, pc, address, stack })
+    fault::trapped(Trap {
+        name: name(vector, error),
+        cause: vector as u32,
+        pc,
+        address,
+        stack,
+        frame: base,
+        link: None,
+    })
 }
 
 fn fault_address() -> u64 {

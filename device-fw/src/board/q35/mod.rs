@@ -4,17 +4,12 @@
 // UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
 
 mod address;
-mod port;
-mod uart;
 
-use super::Register;
+use super::{Register, pc};
 use crate::arch::{DOORBELL, Naps, Timer};
 use crate::bare::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
-use port::Port;
 
-// SAFETY: isa-debug-exit; a write to it ends the machine, and does nothing where it is not there.
-const DEBUG_EXIT: Port = unsafe { Port::new(address::DEBUG_EXIT) };
 // SAFETY: read-only: what the event timer is.
 const HPET_CAPABILITIES: Register<u64> = unsafe { Register::new(address::HPET_CAPABILITIES) };
 // SAFETY: its switch. Its comparators stay off, so it interrupts nobody.
@@ -35,16 +30,13 @@ impl BareBoard for Q35 {
     const NAME: &'static str = "qemu-q35";
 
     fn start() -> Result<Hardware, StartError> {
-        for mask in address::PIC_MASKS {
-            // SAFETY: masks the old interrupt controllers, which the image does not use.
-            unsafe { Port::new(mask) }.write(0xFF);
-        }
+        pc::mask_interrupts();
         // SAFETY: where SeaBIOS puts the ECAM of q35: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         // Firmware places base address registers. One without an address found no room; giving it one that may be somebody
         // else's would not help, so there are none to give.
-        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0) };
-        // SAFETY: firmware gives away addresses outside of RAM below the processor's limit; page tables map the first 512 GiB,
+        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
+        // SAFETY: firmware gives away addresses outside of RAM, and what is behind `REACH`, where page tables end, is refused;
         // and caching there is as firmware set it. Called here only, and `start` runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;
         let timer = timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?;
@@ -57,13 +49,11 @@ impl BareBoard for Q35 {
     }
 
     fn console(text: &str) {
-        text.bytes().for_each(uart::put);
+        pc::console(text);
     }
 
-    /// QEMU ends with `2 * code + 1`: whoever started it halves that.
     fn exit(code: u8) -> ! {
-        DEBUG_EXIT.write(code);
-        port::stop()
+        pc::exit(code)
     }
 }
 

@@ -20,3 +20,5 @@ pub(super) const ECAM: NonNull<u32> = match NonNull::new(0x40_1000_0000 as *mut 
 /// Where base address registers may point. `memory-aarch64.x` names the upper range too: it is mapped as cached memory.
 pub(super) const LOW_MMIO: Range<u64> = 0x1000_0000..0x3EFF_0000;
 pub(super) const HIGH_MMIO: Range<u64> = 0x80_0000_0000..0x100_0000_0000;
+/// Translation tables map what is below.
+pub(super) const REACH: u64 = HIGH_MMIO.end;

@@ -24,7 +24,12 @@ impl BareBoard for VirtAarch64 {
         // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, mapped as device memory, accessed by nothing
         // else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus = Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO) };
+        let bus = Bus {
+            ecam,
+            low: Space::new(address::LOW_MMIO),
+            high: Space::new(address::HIGH_MMIO),
+            reach: address::REACH,
+        };
         // SAFETY: both spaces are the machine's windows for memory of PCI functions. `arch/aarch64/tables` maps the low
         // one, where registers go, as device memory and the high one, where the 64-bit BAR of the memory goes and
         // always has room (512 GiB), as normal memory. Called here only, and `start` runs once.

@@ -28,7 +28,8 @@ impl BareBoard for VirtRiscv64 {
     fn start() -> Result<Hardware, StartError> {
         // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus = Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO) };
+        let bus =
+            Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO), reach: u64::MAX };
         // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode has no translation, and what
         // answers in them is memory or registers by what is behind them. Called here only, and `start` runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;

@@ -139,6 +139,7 @@ impl Row {
             (None, None) => String::new(),
         };
         let middle = match self.key.unit {
+            Unit::Ns if self.middle >= 1e6 => format!("{:.1} ms", self.middle / 1e6),
             Unit::Ns => format!("{:.1} ns", self.middle),
             Unit::Rate => format!("{:.1} M/s", self.middle / 1e6),
             Unit::GbS => format!("{:.2} GB/s", self.middle),

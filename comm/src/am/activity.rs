@@ -1,0 +1,63 @@
+//! The call that is running, as a timer's interrupt or a signal may see it.
+
+use super::Found;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// What a poller is doing. Written by the poller at every call, so plain stores of words; read by whoever interrupts it on the
+/// same processor, and as a hint by other threads.
+#[derive(Debug, Default)]
+pub struct Activity {
+    /// Queue pair + 1 in the upper byte, slot below; zero: no call runs.
+    at: AtomicU32,
+    /// The word of the call's request.
+    seq: AtomicU32,
+    /// Counts calls.
+    serial: AtomicU32,
+    /// Of the running call; zero: none.
+    deadline_us: AtomicU32,
+}
+
+impl Activity {
+    /// Nothing runs; the next call's number is behind `serial`.
+    pub(super) fn after(serial: u32) -> Self {
+        Self { serial: AtomicU32::new(serial), ..Self::default() }
+    }
+
+    /// A call begins. Its number.
+    #[inline(always)]
+    pub(super) fn begin(&self, queue: u32, found: Found) -> u32 {
+        let serial = self.serial.load(Ordering::Relaxed).wrapping_add(1);
+        self.serial.store(serial, Ordering::Relaxed);
+        self.seq.store(found.seq, Ordering::Relaxed);
+        // A queue number is below MAX_QUEUES, a slot number below 2^18.
+        self.at.store((queue + 1) << 24 | found.slot, Ordering::Relaxed);
+        serial
+    }
+
+    /// It is over, or abandoned. From here on nobody ends it: its answer is being written.
+    #[inline(always)]
+    pub(super) fn end(&self) {
+        self.at.store(0, Ordering::Relaxed);
+    }
+
+    /// Of calls that have a time limit, before they begin; 0 after them.
+    pub(super) fn limit(&self, deadline_us: u32) {
+        self.deadline_us.store(deadline_us, Ordering::Relaxed);
+    }
+
+    pub(super) fn current(&self) -> Option<(usize, Found)> {
+        let at = self.at.load(Ordering::Relaxed);
+        let queue = (at >> 24).checked_sub(1)?;
+        Some((queue as usize, Found { slot: at & 0xFF_FFFF, seq: self.seq.load(Ordering::Relaxed) }))
+    }
+
+    /// The number of the running call, if one runs.
+    pub fn running(&self) -> Option<u32> {
+        (self.at.load(Ordering::Relaxed) != 0).then(|| self.serial.load(Ordering::Relaxed))
+    }
+
+    /// What the running call may take, in microseconds (abi §5.4); `None` without limit.
+    pub fn deadline_us(&self) -> Option<u32> {
+        Some(self.deadline_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
+    }
+}

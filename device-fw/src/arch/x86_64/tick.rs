@@ -1,0 +1,47 @@
+//! The tick: the local APIC's timer, which also ends naps; so it is paused for them.
+
+#![expect(unsafe_code)]
+// UNSAFETY: a register at an address that the architecture names; the interrupt flag.
+
+use super::timer::Timer;
+use crate::bare::tick::HZ;
+use crate::board::Register;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+// SAFETY: the count that the timer of the local APIC starts from; writing starts it, 0 stops it.
+const INITIAL: Register<u32> = unsafe { Register::new(0xFEE0_0380) };
+
+/// Steps of the APIC's timer between two ticks; 0 before there are any.
+static STEPS: AtomicU32 = AtomicU32::new(0);
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// Takes the measure of `timer`. [`resume`] starts the ticks.
+pub(crate) fn prepare(timer: &Timer) {
+    STEPS.store(u32::try_from(timer.apic_hz() / HZ).unwrap_or(u32::MAX), Ordering::Relaxed);
+}
+
+/// Ticks from now on.
+pub(crate) fn resume() {
+    RUNS.store(1, Ordering::Relaxed);
+    next();
+    // SAFETY: the interrupts that can come have entries that save what they use, on a stack of their own.
+    unsafe { asm!("sti", options(nostack, preserves_flags)) };
+}
+
+/// No ticks any more: the timer is free, and interrupts are off.
+pub(crate) fn pause() {
+    // SAFETY: only fewer things can happen.
+    unsafe { asm!("cli", options(nostack, preserves_flags)) };
+    RUNS.store(0, Ordering::Relaxed);
+    INITIAL.write(0);
+}
+
+/// The timer has struck: once more, if it was for a tick. False when it was for a nap.
+pub(super) fn next() -> bool {
+    let runs = RUNS.load(Ordering::Relaxed) != 0;
+    if runs {
+        INITIAL.write(STEPS.load(Ordering::Relaxed));
+    }
+    runs
+}

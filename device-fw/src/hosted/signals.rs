@@ -1,0 +1,137 @@
+//! Traps and runaways of a hosted image: its handler of signals answers the call that was running, and ends the process.
+//!
+//! The process cannot go on as a bare-metal image does: the handler may have held a lock of the system's libraries. So the host
+//! starts it anew, in a new epoch; that it has to, it reads in the device's state, which is published before the answer.
+
+#![expect(unsafe_code)]
+// UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a pointer
+// (`docs/unsafe.md` "hosted faults").
+
+use super::{Process, trace};
+use crate::Device;
+use crate::runaway::Overdue;
+use core::ffi::{c_int, c_void};
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use hamr_comm::abi::status::Status;
+use hamr_comm::am::Activity;
+
+/// The signal that ends a runaway.
+const RUNAWAY: c_int = libc::SIGXCPU;
+/// What traps are, and their names.
+const TRAPS: [(c_int, &str); 5] = [
+    (libc::SIGSEGV, "segmentation fault"),
+    (libc::SIGBUS, "bus error"),
+    (libc::SIGILL, "illegal instruction"),
+    (libc::SIGFPE, "arithmetic exception"),
+    (libc::SIGTRAP, "breakpoint"),
+];
+/// Exit code of a process that a handler has ended.
+const ENDED: c_int = 101;
+/// The handler's own stack: the unwinder and the answer take some kilobytes.
+const STACK: usize = 256 << 10;
+/// An address so near to the stack pointer is one of the stack.
+const NEAR: u64 = 1 << 16;
+
+static DEVICE: AtomicPtr<Device<'static, Process>> = AtomicPtr::new(null_mut());
+static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
+/// The thread that handlers run in.
+static DISPATCHER: AtomicU32 = AtomicU32::new(0);
+/// The number of the call that is over its time.
+static CONDEMNED: AtomicU32 = AtomicU32::new(0);
+/// What it was allowed.
+static LIMIT_US: AtomicU64 = AtomicU64::new(0);
+/// A trap is being handled: another one is the handling's own.
+static HANDLING: AtomicU32 = AtomicU32::new(0);
+
+/// From now on signals of this thread, which is to serve, end its calls.
+pub(super) fn catch(device: *mut Device<'static, Process>) {
+    DEVICE.store(device, Ordering::Release);
+    DISPATCHER.store(thread(), Ordering::Release);
+    // The unwinder allocates at its first use, which must not be in a handler.
+    trace::here();
+    let stack = libc::stack_t { ss_sp: std::vec![0_u8; STACK].leak().as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
+    // SAFETY: leaked memory that nothing else uses.
+    unsafe { libc::sigaltstack(&raw const stack, null_mut()) };
+    for signal in TRAPS.into_iter().map(|(signal, _)| signal).chain([RUNAWAY]) {
+        // SAFETY: all zeros is a value of it: no flags, an empty mask, the default action.
+        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+        action.sa_sigaction = handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for.
+        unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
+    }
+}
+
+/// Where the poller says what it is doing.
+pub(super) fn watch(activity: Option<&Activity>) {
+    let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());
+    ACTIVITY.store(activity, Ordering::Release);
+}
+
+/// Shows the poller's activity to `look`; ends the call whose number it returns.
+pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<Overdue>) {
+    // SAFETY: null, or in the device, which is in the frame of `main` for good. Should it have moved out of its place just now,
+    // its words there are still words.
+    let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
+    if let Some(Overdue { serial, limit_us }) = look(activity) {
+        LIMIT_US.store(limit_us, Ordering::Relaxed);
+        CONDEMNED.store(serial, Ordering::Release);
+        let thread = DISPATCHER.load(Ordering::Acquire);
+        // SAFETY: a system call that touches no memory.
+        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, RUNAWAY) };
+    }
+}
+
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    if signal == RUNAWAY {
+        // SAFETY: as in `tick`; the poller is what was interrupted.
+        let activity = unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() };
+        // Between the tick and here the call may have ended, and another begun.
+        if activity.and_then(Activity::running) != Some(CONDEMNED.load(Ordering::Acquire)) {
+            return;
+        }
+    }
+    let device = DEVICE.load(Ordering::Acquire);
+    if thread() == DISPATCHER.load(Ordering::Acquire) && HANDLING.swap(1, Ordering::AcqRel) == 0 && !device.is_null() {
+        // SAFETY: the kernel passes what SA_SIGINFO promises.
+        let info = unsafe { &*info };
+        // SAFETY: of a trap, the kernel fills the address in.
+        let address = unsafe { info.si_addr() } as u64;
+        // SAFETY: the dispatcher, which alone uses the device, was interrupted and will not go on.
+        end_call(unsafe { &mut *device }, signal, address);
+    }
+    // SAFETY: ends the process without running anything of it.
+    unsafe { libc::_exit(ENDED) };
+}
+
+/// Answers the call that was running, and says how this life ended. Allocates nothing and takes no lock.
+fn end_call(device: &mut Device<'static, Process>, signal: c_int, address: u64) {
+    let mut trace = trace::here();
+    trace.cause = signal as u64;
+    let mut text = heapless::String::<64>::new();
+    let status = if signal == RUNAWAY {
+        let _ = write!(text, "it may take {} us", LIMIT_US.load(Ordering::Relaxed));
+        Status::RUNAWAY
+    } else {
+        let has_address = signal == libc::SIGSEGV || signal == libc::SIGBUS;
+        trace.address = if has_address { address } else { 0 };
+        let name = TRAPS.iter().find(|(known, _)| *known == signal).map_or("signal", |(_, name)| *name);
+        let overflow = signal == libc::SIGSEGV && trace.stack.abs_diff(address) < NEAR;
+        // Fits: the longest name is short.
+        let _ = write!(text, "{} (signal {signal})", if overflow { "stack overflow" } else { name });
+        Status::TRAP
+    };
+    device.record_crash(&text, &trace);
+    device.announce_crash();
+    if device.is_running() {
+        device.fail_current(status, &text, &trace);
+    }
+}
+
+fn thread() -> u32 {
+    // SAFETY: a system call without arguments.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}

@@ -1,0 +1,48 @@
+//! Runaways: a tick that finds the same call running as before, for longer than it may. No call arms a timer; the tick
+//! compares a number that the poller counts anyway.
+
+use hamr_comm::am::Activity;
+
+/// A call that is over its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Overdue {
+    /// The call's number.
+    pub(crate) serial: u32,
+    /// What it was allowed.
+    pub(crate) limit_us: u64,
+}
+
+/// What the ticks have seen.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// What a call may take that has no deadline of its own; 0: for ever.
+    longest_us: u64,
+    /// The call that the last tick saw, and when one first saw it.
+    seen: Option<(u32, u64)>,
+}
+
+impl Watch {
+    pub(crate) const fn new(longest_call_ms: u32) -> Self {
+        Self { longest_us: longest_call_ms as u64 * 1000, seen: None }
+    }
+
+    /// One tick, at `now_us`. The running call when it is over its time: counted from the first tick that saw it,
+    /// so a call has up to a tick more than it may, never less.
+    pub(crate) fn look(&mut self, activity: &Activity, now_us: u64) -> Option<Overdue> {
+        let serial = activity.running();
+        let (serial, since) = match (serial, self.seen) {
+            (None, _) => {
+                self.seen = None;
+                return None;
+            }
+            (Some(serial), Some((seen, since))) if seen == serial => (serial, since),
+            (Some(serial), _) => {
+                self.seen = Some((serial, now_us));
+                return None;
+            }
+        };
+        let own = activity.deadline_us().map(u64::from);
+        let limit_us = own.or(Some(self.longest_us).filter(|us| *us != 0))?;
+        (now_us.saturating_sub(since) >= limit_us).then_some(Overdue { serial, limit_us })
+    }
+}

@@ -1,0 +1,68 @@
+//! What a call that ended with a fault tells its caller.
+
+use crate::Site;
+use crate::symbols::{Backtrace, Symbols};
+use hamr_comm::abi::status::Status;
+use hamr_comm::fault::{Trace, explain};
+use hamr_comm::migrate::{Decoder, Migratable};
+use std::fmt;
+use std::sync::Arc;
+
+/// A fault, as the device reported it.
+#[derive(Debug, Clone)]
+pub struct FaultReport {
+    /// Where.
+    pub site: Site,
+    /// What kind.
+    pub status: Status,
+    /// Numbers that belong to the kind; of a trap and a runaway: cause, pc, address.
+    pub numbers: [u64; 3],
+    /// The device's own words: a panic's message with file and line, a trap's name, or what the handler said.
+    pub text: String,
+    /// Registers and return addresses of a handler that was ended in its middle.
+    pub trace: Trace,
+    symbols: Arc<Symbols>,
+}
+
+impl FaultReport {
+    /// Reads an answer's payload, whatever is in it.
+    pub(crate) fn read(site: Site, status: Status, payload: &[u8], symbols: Arc<Symbols>) -> Self {
+        let (trace, numbers, text) = if status.has_trace() {
+            let (trace, text) = Trace::decode(payload);
+            (trace, [trace.cause, trace.pc, trace.address], text)
+        } else {
+            let mut from = Decoder::new(payload);
+            (Trace::NONE, Migratable::decode(&mut from).unwrap_or_default(), from.rest())
+        };
+        Self { site, status, numbers, text: String::from_utf8_lossy(text).into_owned(), trace, symbols }
+    }
+
+    /// Where the handler was, innermost first, with names from the image's file. Reads the file at the first look at an
+    /// address. Empty for faults that a handler returned.
+    pub fn backtrace(&self) -> Backtrace {
+        self.symbols.backtrace(&self.trace)
+    }
+}
+
+impl fmt::Display for FaultReport {
+    /// A line that says what and where; behind it, when the handler was ended in its middle, registers and backtrace.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` on device {} ended with a fault: ", self.site.handler, self.site.device)?;
+        explain(self.status, self.numbers, f)?;
+        if !self.text.is_empty() {
+            write!(f, ": {}", self.text)?;
+        }
+        let Trace { pc, address, stack, .. } = self.trace;
+        if pc == 0 && self.trace.frames().next().is_none() {
+            return Ok(());
+        }
+        let backtrace = self.backtrace();
+        if pc != 0 {
+            if let Some((file, line)) = backtrace.place() {
+                write!(f, " at {file}:{line}")?;
+            }
+            write!(f, "\n  pc {pc:#x}, address {address:#x}, sp {stack:#x}")?;
+        }
+        write!(f, "\n{backtrace}")
+    }
+}

@@ -1,0 +1,340 @@
+//! Devices on this machine's PCI bus: `pci:0000:00:01.0` (`docs/pci.md`).
+//!
+//! The window is BAR 2 of a function that shares memory with whatever runs the image: another processor behind a bridge,
+//! another virtual machine. Nobody starts such a device from here and nobody can end it: it was there before its host, and
+//! serves the next one. What of that the protocol must know is [`Link::outlives_host`].
+//!
+//! Two ways to the same function: as root through `resource2` in sysfs, polling; or, bound to vfio-pci, through a group
+//! that may belong to any user, with interrupts.
+
+mod address;
+mod sysfs;
+mod vfio;
+
+pub use address::{Address, NotAnAddress};
+pub use sysfs::{Candidate, candidates};
+
+use crate::launcher::{LaunchRequest, Launcher};
+use crate::mapping::map_window;
+use crate::{Error, Target};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble, word};
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::handshake::HostHandshake;
+use hamr_comm::link::{Capabilities, Link, Peer};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use sysfs::Function;
+use vfio::Vfio;
+
+/// How long a device may take to leave an epoch. It naps a millisecond at most, and looks every 64 rounds; a handler that
+/// does not ask whether it was cancelled may take longer.
+const LEAVE: Duration = Duration::from_secs(3);
+
+/// Neither `alive` nor `progress` moved for so long: the device is gone (abi §8, rule 29).
+const SILENCE: Duration = Duration::from_secs(5);
+/// After so much silence the bus is asked whether the function is still there, and the device is rung: it may sleep.
+const DOUBT: Duration = Duration::from_millis(200);
+/// A longer step of this host's clock counts as no more: it may have been stopped itself.
+const STEP: Duration = Duration::from_millis(50);
+
+/// What a bus reads when nobody answers.
+const NOBODY: u32 = u32::MAX;
+
+/// Registers in BAR 0.
+const POSITION: u64 = 8;
+const DOORBELL: u64 = 12;
+
+/// Attaches to functions on this machine's bus. A runtime has one under the name `pci`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PciLauncher;
+
+impl Launcher for PciLauncher {
+    fn describe(&self) -> String {
+        "a function on this machine's bus, whose image runs already: pci:ADDRESS, such as pci:0000:00:01.0".into()
+    }
+
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        parse(argument).map(|_| None)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let address = parse(request.argument)?;
+        let fail = |why: String| Error::Bus { device: request.device.into(), why };
+        let function = find(address).map_err(fail)?;
+        let have = function.bar(2);
+        if have < request.window_len {
+            return Err(fail(format!(
+                "expected a BAR 2 of at least {} bytes for this layout, got {have}: give the card more memory, or ask for a \
+                 smaller heap or fewer streams (Options)",
+                request.window_len
+            )));
+        }
+        PciLink::open(request, address, function).map(|link| Box::new(link) as Box<dyn Link>).map_err(|e| match e {
+            Error::Os { what, source } => fail(format!("{what}: {source}")),
+            Error::Plan(why) => fail(why),
+            other => other,
+        })
+    }
+}
+
+fn parse(argument: &str) -> Result<Address, Error> {
+    argument.parse().map_err(|NotAnAddress| Error::UnknownDevice {
+        name: if argument.is_empty() { "pci".into() } else { format!("pci:{argument}") },
+        known: format!("pci:DOMAIN:BUS:DEVICE.FUNCTION (hexadecimal; {})", known()),
+    })
+}
+
+/// The candidates, for messages.
+fn known() -> String {
+    let found: Vec<String> = candidates().iter().map(|c| c.address.to_string()).collect();
+    match found.is_empty() {
+        true => "this machine has no function with shared memory".into(),
+        false => format!("this machine has {}", found.join(", ")),
+    }
+}
+
+/// The function, if it is one that can be a device. The error says what was expected and what is there.
+fn find(address: Address) -> Result<Function, String> {
+    let function = Function::at(address);
+    if !sysfs::has_bus() {
+        return Err(
+            "expected a machine with a PCI bus, found no function in /sys/bus/pci/devices; use a device of another \
+                    kind (`devices` lists them)"
+                .into(),
+        );
+    }
+    if !function.is_there() {
+        return Err(format!("expected a function at {address}, found none; {}", known()));
+    }
+    if !function.is_ivshmem() {
+        let got = function.identity().map_or("one that cannot be read".into(), |(v, d)| format!("{v:04x}:{d:04x}"));
+        return Err(format!("expected shared memory (ivshmem, 1af4:1110) at {address}, found {got}; {}", known()));
+    }
+    match function.driver() {
+        Some(driver) if driver != sysfs::VFIO => Err(format!(
+            "expected no driver at {address}, or {}, found {driver}; free it with \
+             `echo {address} > /sys/bus/pci/devices/{address}/driver/unbind`",
+            sysfs::VFIO
+        )),
+        _ => Ok(function),
+    }
+}
+
+/// The link to such a device.
+struct PciLink {
+    device: String,
+    function: Function,
+    window: Window<Shared>,
+    registers: Option<Window<Shared>>,
+    vfio: Option<Vfio>,
+    /// The open file whose lock keeps other hosts away.
+    lock: Mutex<Option<File>>,
+    /// This host has let go, and another one may be at work.
+    is_released: AtomicBool,
+    watch: Mutex<Watch>,
+}
+
+/// What [`PciLink::peer`] goes by.
+struct Watch {
+    seen: [u32; 2],
+    looked: Instant,
+    still: Duration,
+    was_rung: bool,
+    /// It said that it writes nothing any more.
+    has_left: bool,
+}
+
+impl Watch {
+    fn new() -> Self {
+        let looked = Instant::now();
+        Self { seen: [0; 2], looked, still: Duration::ZERO, was_rung: false, has_left: false }
+    }
+}
+
+impl PciLink {
+    fn open(request: &LaunchRequest<'_>, address: Address, function: Function) -> Result<Self, Error> {
+        let len = request.window_len;
+        let vfio = match function.driver().and(function.group()) {
+            Some(group) => Some(Vfio::open(&group, &address.to_string())?),
+            None => None,
+        };
+        // Through vfio too, where this user may: the lock is the same for both ways. The group itself has one holder.
+        let file = match &vfio {
+            Some(_) => function.memory_file().ok(),
+            None => Some(function.memory_file()?),
+        };
+        if let Some(file) = &file
+            && flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
+        {
+            return Err(Error::Owned { window: function.path(), owner: owner(file) });
+        }
+        let window = match (&vfio, &file) {
+            (Some(vfio), _) => vfio.map(2, len)?,
+            (None, Some(file)) => {
+                function.enable()?;
+                map_window(file, len, true)?
+            }
+            (None, None) => return Err(Error::Plan("no way to map BAR 2".into())),
+        };
+        let registers = match &vfio {
+            Some(vfio) => vfio.map(0, function.bar(0)).ok(),
+            None => function.registers(),
+        };
+        Ok(Self {
+            device: request.device.into(),
+            function,
+            window,
+            registers,
+            vfio,
+            lock: Mutex::new(file),
+            is_released: AtomicBool::new(false),
+            watch: Mutex::new(Watch::new()),
+        })
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn load(&self, off: u64) -> u32 {
+        self.window.word(off).map_or(0, |w| w.observe())
+    }
+
+    /// Waits until the device has left its epoch, at most [`LEAVE`].
+    fn wait_until_left(&self) -> bool {
+        let epoch = Epoch(self.load(word::EPOCH));
+        let begin = Instant::now();
+        while !HostHandshake::has_acknowledged(&self.window, epoch) {
+            if begin.elapsed() > LEAVE || matches!(self.peer(), Peer::Gone(_)) {
+                return false;
+            }
+            self.wait(100);
+        }
+        true
+    }
+}
+
+impl Link for PciLink {
+    fn kind(&self) -> &str {
+        if self.vfio.is_some() { "pci-vfio" } else { "pci" }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            host_maps_device: true,
+            device_reaches_host: false,
+            coherent: true,
+            line_read_atomic: false,
+            doorbell: self.registers.is_some() && self.vfio.as_ref().is_some_and(Vfio::is_rung),
+        }
+    }
+
+    fn window(&self) -> &Window<Shared> {
+        &self.window
+    }
+
+    /// Vector 0 of the other one of the two that share the memory.
+    fn ring(&self) {
+        let Some(registers) = &self.registers else { return };
+        let position = registers.word(POSITION).map_or(0, |w| w.load());
+        let peer = u32::from(position == 0);
+        if let Ok(doorbell) = registers.word(DOORBELL) {
+            doorbell.publish(peer << 16);
+        }
+    }
+
+    fn wait(&self, max_us: u32) {
+        if max_us == 0 {
+            std::hint::spin_loop();
+        } else if !self.vfio.as_ref().is_some_and(|vfio| vfio.sleep(max_us)) {
+            std::thread::sleep(Duration::from_micros(max_us.into()));
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        let now = Instant::now();
+        let mut watch = self.watch();
+        let seen = [self.load(word::DEVICE_ALIVE), self.load(word::DEVICE_PROGRESS)];
+        let passed = now.saturating_duration_since(watch.looked).min(STEP);
+        watch.looked = now;
+        if watch.has_left {
+            return Peer::Gone("it has left, as it was asked to".into());
+        }
+        if seen != watch.seen {
+            (watch.seen, watch.still, watch.was_rung) = (seen, Duration::ZERO, false);
+        } else {
+            watch.still += passed;
+        }
+        if watch.still < DOUBT && seen != [NOBODY; 2] {
+            return Peer::Alive;
+        }
+        if !self.function.is_there() {
+            return Peer::Gone("its function is gone from the bus".into());
+        }
+        if self.load(0) == NOBODY {
+            return Peer::Gone("its memory reads as all ones, as if nobody answered on the bus".into());
+        }
+        // An offer zeroes both words. An image that has not stepped `alive` since is not judged by it.
+        if seen[0] != 0 && watch.still >= SILENCE {
+            return Peer::Gone(format!(
+                "neither `alive` nor `progress` moved for {SILENCE:?}: the image crashed, hangs or lost power; `inspect` shows \
+                 what it left"
+            ));
+        }
+        if !watch.was_rung {
+            watch.was_rung = true;
+            self.ring();
+        }
+        Peer::Alive
+    }
+
+    fn stop(&self) {
+        HostHandshake::close(&self.window);
+        self.ring();
+        let has_left = self.wait_until_left();
+        self.watch().has_left = has_left;
+    }
+
+    fn outlives_host(&self) -> bool {
+        true
+    }
+
+    fn release(&self) {
+        self.is_released.store(true, Ordering::Release);
+        // Closing the file drops its lock.
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn restart(&self) -> Result<(), String> {
+        if !HostHandshake::has_acknowledged(&self.window, Epoch(self.load(word::EPOCH))) {
+            return Err(format!(
+                "expected {} to leave its epoch within {LEAVE:?}, it did not: a handler does not end, or the image is gone; \
+                 reset the device",
+                self.device
+            ));
+        }
+        *self.watch() = Watch::new();
+        Ok(())
+    }
+}
+
+impl Drop for PciLink {
+    fn drop(&mut self) {
+        // An offer that nobody answered must not be taken up when nobody is there. Not once another host is let in.
+        if !*self.is_released.get_mut() && self.load(0) == MAGIC {
+            HostHandshake::close(&self.window);
+        }
+    }
+}
+
+fn owner(file: &File) -> String {
+    let preamble = map_window(file, PREAMBLE_BYTES, false).ok().and_then(|w| w.read::<Preamble>(0).ok());
+    match preamble {
+        Some(p) if p.magic == MAGIC => format!("process {}", p.host_pid),
+        _ => "its lock is held".into(),
+    }
+}

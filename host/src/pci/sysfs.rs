@@ -1,0 +1,166 @@
+//! What Linux shows of a PCI function below `/sys/bus/pci/devices`, and its memory without a driver: `resource2`.
+
+use super::Address;
+use crate::Error;
+use crate::mapping::map_window;
+use hamr_comm::abi::window::{Shared, Window};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// QEMU's inter-VM shared memory.
+const IVSHMEM: (u16, u16) = (0x1AF4, 0x1110);
+
+/// The driver that gives functions to programs.
+pub(super) const VFIO: &str = "vfio-pci";
+
+/// A function that may be a device: shared memory in BAR 2. Who listens at the other end is not known from here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// Where it is: `pci:ADDRESS` is the device.
+    pub address: Address,
+    /// Bytes of BAR 2.
+    pub memory: u64,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+}
+
+/// Every such function of this machine, in the order of their addresses.
+pub fn candidates() -> Vec<Candidate> {
+    let Ok(entries) = std::fs::read_dir(DEVICES) else { return Vec::new() };
+    let addresses = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut found: Vec<Candidate> = addresses.filter_map(|address| Function::at(address).candidate()).collect();
+    found.sort_by_key(|candidate| candidate.address);
+    found
+}
+
+/// Has this machine a PCI bus that can be seen?
+pub(super) fn has_bus() -> bool {
+    std::fs::read_dir(DEVICES).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// One function.
+pub(super) struct Function {
+    folder: PathBuf,
+}
+
+impl Function {
+    pub(super) fn at(address: Address) -> Self {
+        Self { folder: Path::new(DEVICES).join(address.to_string()) }
+    }
+
+    /// Is it on the bus?
+    pub(super) fn is_there(&self) -> bool {
+        self.folder.exists()
+    }
+
+    /// Vendor and device, when it can be read.
+    pub(super) fn identity(&self) -> Option<(u16, u16)> {
+        Some((self.hex("vendor")? as u16, self.hex("device")? as u16))
+    }
+
+    pub(super) fn is_ivshmem(&self) -> bool {
+        self.identity() == Some(IVSHMEM)
+    }
+
+    /// The driver that it is bound to.
+    pub(super) fn driver(&self) -> Option<String> {
+        Some(std::fs::read_link(self.folder.join("driver")).ok()?.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Its group of functions that a translation unit cannot tell apart; `None` where there is no such unit.
+    pub(super) fn group(&self) -> Option<String> {
+        Some(std::fs::read_link(self.folder.join("iommu_group")).ok()?.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Bytes of a memory BAR; 0 when there is none.
+    pub(super) fn bar(&self, index: usize) -> u64 {
+        let resources = std::fs::read_to_string(self.folder.join("resource")).unwrap_or_default();
+        resources.lines().nth(index).and_then(bytes_of).unwrap_or(0)
+    }
+
+    fn candidate(&self) -> Option<Candidate> {
+        let address = self.folder.file_name()?.to_str()?.parse().ok()?;
+        let candidate = || Candidate { address, memory: self.bar(2), driver: self.driver() };
+        self.is_ivshmem().then(candidate)
+    }
+
+    /// Makes its BARs answer. A function that no driver enabled is off.
+    pub(super) fn enable(&self) -> Result<(), Error> {
+        let path = self.folder.join("enable");
+        if std::fs::read_to_string(&path).is_ok_and(|count| count.trim() != "0") {
+            return Ok(());
+        }
+        std::fs::write(&path, "1").map_err(|e| refused(&path, e))
+    }
+
+    /// The file that a second host finds locked, whatever way it comes.
+    pub(super) fn memory_file(&self) -> Result<File, Error> {
+        let path = self.folder.join("resource2");
+        File::options().read(true).write(true).open(&path).map_err(|e| refused(&path, e))
+    }
+
+    /// The registers; `None` when they cannot be mapped, as where memory pages are larger than them.
+    pub(super) fn registers(&self) -> Option<Window<Shared>> {
+        let file = File::options().read(true).write(true).open(self.folder.join("resource0")).ok()?;
+        map_window(&file, self.bar(0), true).ok()
+    }
+
+    /// Its path, for messages.
+    pub(super) fn path(&self) -> String {
+        self.folder.join("resource2").display().to_string()
+    }
+
+    fn hex(&self, name: &str) -> Option<u64> {
+        let text = std::fs::read_to_string(self.folder.join(name)).ok()?;
+        u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+    }
+}
+
+/// What to do depends on why.
+fn refused(path: &Path, e: std::io::Error) -> Error {
+    let advice = match e.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            " (expected to run as root; or bind the function to vfio-pci and give this user its /dev/vfio group)"
+        }
+        _ => "",
+    };
+    Error::Os { what: format!("opening {} for writing{advice}", path.display()), source: e }
+}
+
+/// A line of `resource`: start, end, flags.
+fn bytes_of(line: &str) -> Option<u64> {
+    const IS_MEMORY: u64 = 0x200;
+    let mut numbers = line.split_whitespace().map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    let (start, end, flags) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    if flags & IS_MEMORY == 0 || end <= start { None } else { (end - start).checked_add(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_come_from_lines_of_memory_only() {
+        let memory = "0x00000000fe400000 0x00000000fe7fffff 0x000000000014220c";
+        for (line, bytes) in [
+            (memory, Some(4 << 20)),
+            ("0x0000000000000000 0x0000000000000000 0x0000000000000000", None),
+            ("0x000000000000c000 0x000000000000c01f 0x0000000000040101", None),
+            ("0x0000000000000000 0xffffffffffffffff 0x0000000000000200", None),
+            ("garbage", None),
+            ("", None),
+        ] {
+            assert_eq!(bytes_of(line), bytes, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_has_nothing() {
+        let function = Function::at("ffff:ff:1f.7".parse().expect("an address"));
+        assert!(!function.is_there() && !function.is_ivshmem());
+        assert_eq!((function.identity(), function.driver(), function.bar(2)), (None, None, 0));
+        assert!(function.memory_file().is_err_and(|e| e.to_string().contains("resource2")));
+    }
+}

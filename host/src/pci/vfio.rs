@@ -1,0 +1,228 @@
+//! A function that was given to programs: its memories through one descriptor, its interrupt as an eventfd
+//! (`docs/unsafe.md` "vfio"; Linux, `Documentation/driver-api/vfio.rst`).
+
+#![expect(unsafe_code)]
+// UNSAFETY: each request of this interface has an argument of its own, and `ioctl` cannot check which.
+
+use crate::Error;
+use crate::mapping::map_window_at;
+use hamr_comm::abi::window::{Shared, Window};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
+use std::ffi::{CString, c_void};
+
+/// `VFIO_TYPE` and `VFIO_BASE`.
+const fn request(number: u8) -> Opcode {
+    opcode::none(b';', 100 + number)
+}
+const SET_IOMMU: Opcode = request(2);
+const GROUP_GET_STATUS: Opcode = request(3);
+const GROUP_SET_CONTAINER: Opcode = request(4);
+const GROUP_GET_DEVICE: Opcode = request(6);
+const DEVICE_GET_REGION: Opcode = request(8);
+const DEVICE_SET_IRQS: Opcode = request(10);
+
+/// `VFIO_TYPE1v2_IOMMU`.
+const TYPE1_V2: usize = 3;
+/// `VFIO_GROUP_FLAGS_VIABLE`: every function of the group is ours to take.
+const VIABLE: u32 = 1;
+/// `VFIO_PCI_CONFIG_REGION_INDEX`.
+const CONFIG: u32 = 7;
+/// Offset of the command register, and its bits for memory and for being a master, without which no interrupt is sent.
+const COMMAND: u64 = 4;
+const MEMORY_AND_MASTER: u16 = 1 << 1 | 1 << 2;
+/// `VFIO_PCI_MSIX_IRQ_INDEX`.
+const MSIX: u32 = 2;
+/// `VFIO_IRQ_SET_DATA_EVENTFD` and `VFIO_IRQ_SET_ACTION_TRIGGER`.
+const TRIGGER_EVENTFD: u32 = 1 << 2 | 1 << 5;
+
+#[repr(C)]
+struct GroupStatus {
+    size: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct RegionInfo {
+    size: u32,
+    flags: u32,
+    index: u32,
+    capability: u32,
+    bytes: u64,
+    off: u64,
+}
+
+#[repr(C)]
+struct IrqSet {
+    size: u32,
+    flags: u32,
+    index: u32,
+    start: u32,
+    count: u32,
+    eventfd: i32,
+}
+
+/// One request; its answer is what `ioctl` returns.
+struct Request<'a, T> {
+    opcode: Opcode,
+    argument: Argument<'a, T>,
+}
+
+enum Argument<'a, T> {
+    Number(usize),
+    Memory(&'a mut T),
+}
+
+// SAFETY: `ioctl` is given the caller's opcode and an argument that lives in `self`; results are a number only.
+unsafe impl<T> Ioctl for Request<'_, T> {
+    type Output = IoctlOutput;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+    fn as_ptr(&mut self) -> *mut c_void {
+        match &mut self.argument {
+            Argument::Number(number) => std::ptr::without_provenance_mut(*number),
+            Argument::Memory(memory) => (&raw mut **memory).cast(),
+        }
+    }
+    unsafe fn output_from_ptr(out: IoctlOutput, _: *mut c_void) -> rustix::io::Result<IoctlOutput> {
+        Ok(out)
+    }
+}
+
+fn ask(fd: impl AsFd, opcode: Opcode, number: usize) -> Result<IoctlOutput, Errno> {
+    // SAFETY: the callers' requests take a number, which the kernel checks.
+    unsafe { rustix::ioctl::ioctl(fd, Request::<()> { opcode, argument: Argument::Number(number) }) }
+}
+
+/// # Safety
+/// `T` is what the request reads and writes, and says its own size where the request has a size.
+unsafe fn ask_with<T>(fd: impl AsFd, opcode: Opcode, memory: &mut T) -> Result<IoctlOutput, Errno> {
+    // SAFETY: passed on to the caller.
+    unsafe { rustix::ioctl::ioctl(fd, Request { opcode, argument: Argument::Memory(memory) }) }
+}
+
+/// The function, open.
+pub(super) struct Vfio {
+    device: OwnedFd,
+    rung: Option<OwnedFd>,
+    // Closing one of them takes the device away.
+    _group: OwnedFd,
+    _container: OwnedFd,
+}
+
+impl Vfio {
+    /// Opens the function `address` of `group`, and makes its memories answer.
+    pub(super) fn open(group: &str, address: &str) -> Result<Self, Error> {
+        let container_path = "/dev/vfio/vfio";
+        let group_path = format!("/dev/vfio/{group}");
+        let container = open_file(container_path)?;
+        let group = open_file(&group_path)?;
+        let mut status = GroupStatus { size: size_of::<GroupStatus>() as u32, flags: 0 };
+        // SAFETY: `struct vfio_group_status`, which has these two fields.
+        unsafe { ask_with(&group, GROUP_GET_STATUS, &mut status) }.map_err(Error::os("asking for a vfio group"))?;
+        if status.flags & VIABLE == 0 {
+            let source = std::io::ErrorKind::ResourceBusy.into();
+            let what = format!(
+                "taking {group_path}: expected every function of the group to be bound to vfio-pci or to no driver"
+            );
+            return Err(Error::Os { what, source });
+        }
+        let mut container_number: i32 = container.as_raw_fd();
+        // SAFETY: takes a pointer to a descriptor's number.
+        unsafe { ask_with(&group, GROUP_SET_CONTAINER, &mut container_number) }
+            .map_err(Error::os("putting the vfio group into a container"))?;
+        ask(&container, SET_IOMMU, TYPE1_V2).map_err(Error::os("setting up translation (module vfio_iommu_type1)"))?;
+        let name = CString::new(address).map_err(|e| Error::Plan(e.to_string()))?;
+        let bytes = &mut [0u8; 32];
+        for (to, from) in bytes.iter_mut().zip(name.as_bytes_with_nul()) {
+            *to = *from;
+        }
+        // SAFETY: takes a pointer to a name that ends in zero; addresses are shorter than 31 bytes, so one is there.
+        let device = unsafe { ask_with(&group, GROUP_GET_DEVICE, bytes) }
+            .map_err(Error::os(format!("opening {address} in {group_path}")))?;
+        // SAFETY: the kernel's answer is a new descriptor that nobody else has.
+        let device = unsafe { OwnedFd::from_raw_fd(device) };
+        let mut this = Self { device, rung: None, _group: group, _container: container };
+        this.enable()?;
+        this.rung = this.listen();
+        Ok(this)
+    }
+
+    /// Maps the first `len` bytes of a memory.
+    pub(super) fn map(&self, bar: u32, len: u64) -> Result<Window<Shared>, Error> {
+        let region = self.region(bar)?;
+        if region.bytes < len {
+            return Err(Error::Plan(format!("expected {len} bytes in BAR {bar}, got {}", region.bytes)));
+        }
+        map_window_at(&self.device, region.off, len, true)
+    }
+
+    /// Does a ring reach this program?
+    pub(super) fn is_rung(&self) -> bool {
+        self.rung.is_some()
+    }
+
+    /// Sleeps until a ring, at most so long. `false` when the function has no interrupt: then the caller sleeps.
+    pub(super) fn sleep(&self, max_us: u32) -> bool {
+        let Some(rung) = &self.rung else { return false };
+        let mut fds = [PollFd::new(rung, PollFlags::IN)];
+        let limit = Timespec { tv_sec: i64::from(max_us / 1_000_000), tv_nsec: i64::from(max_us % 1_000_000) * 1000 };
+        if poll(&mut fds, Some(&limit)).is_ok_and(|n| n > 0) {
+            // Rings since the last one count as one; another waiter may have taken them.
+            let _ = rustix::io::read(rung, &mut [0u8; 8]);
+        }
+        true
+    }
+
+    fn region(&self, index: u32) -> Result<RegionInfo, Error> {
+        let mut info = RegionInfo { size: size_of::<RegionInfo>() as u32, index, ..RegionInfo::default() };
+        // SAFETY: `struct vfio_region_info` without capabilities, which the kernel leaves out when there is no room.
+        unsafe { ask_with(&self.device, DEVICE_GET_REGION, &mut info) }
+            .map_err(Error::os(format!("asking vfio for region {index}")))?;
+        Ok(info)
+    }
+
+    fn enable(&self) -> Result<(), Error> {
+        let at = self.region(CONFIG)?.off + COMMAND;
+        let mut bytes = [0; 2];
+        rustix::io::pread(&self.device, &mut bytes, at).map_err(Error::os("reading the command register"))?;
+        let command = u16::from_le_bytes(bytes) | MEMORY_AND_MASTER;
+        rustix::io::pwrite(&self.device, &command.to_le_bytes(), at)
+            .map_err(Error::os("writing the command register"))?;
+        Ok(())
+    }
+
+    /// Connects the first vector to an eventfd. A function without vectors (`ivshmem-plain`) has none, and is no error.
+    fn listen(&self) -> Option<OwnedFd> {
+        let rung = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        let mut set = IrqSet {
+            size: size_of::<IrqSet>() as u32,
+            flags: TRIGGER_EVENTFD,
+            index: MSIX,
+            start: 0,
+            count: 1,
+            eventfd: rung.as_raw_fd(),
+        };
+        // SAFETY: `struct vfio_irq_set` followed by one descriptor's number, as flags and count say.
+        unsafe { ask_with(&self.device, DEVICE_SET_IRQS, &mut set) }.ok()?;
+        Some(rung)
+    }
+}
+
+fn open_file(path: &str) -> Result<OwnedFd, Error> {
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| {
+        let advice = match e {
+            Errno::ACCESS | Errno::PERM => " (expected that this user owns it: root gives it with chown)",
+            Errno::BUSY => " (expected no other host: one program at a time has a group)",
+            _ => "",
+        };
+        Error::os(format!("opening {path}{advice}"))(e)
+    })
+}

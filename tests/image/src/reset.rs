@@ -1,0 +1,8 @@
+//! The same handlers in an image that begins a new life after each fault, and in which no call takes longer than 200 ms.
+#![no_std]
+#![no_main]
+
+use hamr_kernels as _;
+use hamr_tests_kernels as _;
+
+hamr_device_fw::image!(on_fault = reset, longest_call_ms = 200);

@@ -1,0 +1,91 @@
+//! Handlers that do what no handler may: each ends its own call with a fault, and the device serves the next one.
+
+#![expect(unsafe_code)]
+// UNSAFETY: undefined behaviour on purpose: what a broken handler does, in the ways that a processor notices.
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering};
+use hamr_comm::{Context, offload};
+
+/// Reads from a null pointer.
+#[offload]
+pub fn null(_cx: &mut Context) -> u64 {
+    let nothing: *const u64 = black_box(core::ptr::null());
+    // SAFETY: none: the read is meant to trap. Volatile, so that it is done.
+    unsafe { nothing.read_volatile() }
+}
+
+/// The same elsewhere: an address that no other test has looked up.
+#[offload]
+pub fn null_twice(_cx: &mut Context) -> u64 {
+    let nothing: *const u64 = black_box(core::ptr::null());
+    // SAFETY: none, as above.
+    let first = unsafe { nothing.wrapping_add(1).read_volatile() };
+    // SAFETY: none, as above.
+    first ^ unsafe { nothing.read_volatile() }
+}
+
+/// Writes where nothing is that may be written.
+#[offload]
+pub fn bad_address(_cx: &mut Context, address: u64) -> u64 {
+    let nowhere = core::ptr::with_exposed_provenance_mut::<u64>(black_box(address as usize));
+    // SAFETY: none, as above.
+    unsafe { nowhere.write_volatile(1) };
+    address
+}
+
+/// Calls itself until no stack is left.
+#[offload]
+pub fn overflows(_cx: &mut Context, depth: u64) -> u64 {
+    deeper(depth)
+}
+
+#[inline(never)]
+fn deeper(depth: u64) -> u64 {
+    let block = black_box([depth; 64]);
+    if depth == 0 { 0 } else { block.iter().sum::<u64>() ^ deeper(depth - 1) }
+}
+
+/// Runs what is no instruction: the first word is UD2 on x86_64 and permanently undefined on aarch64, the second is undefined on
+/// riscv64, where the first is a fence.
+#[offload]
+pub fn illegal(_cx: &mut Context) -> u64 {
+    // SAFETY: none: it is meant to trap.
+    unsafe { core::arch::asm!(".4byte 0x00000B0F", ".4byte 0") };
+    0
+}
+
+/// Loops for ever.
+#[offload]
+pub fn loops(_cx: &mut Context) -> u64 {
+    static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    while black_box(true) {
+        ROUNDS.store(ROUNDS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+    0
+}
+
+/// `a * b + c`, in a loop of its own so that interrupts find it with floating point in registers.
+#[offload]
+pub fn fma(_cx: &mut Context, a: f64, b: f64, c: f64) -> f64 {
+    (0..1000).fold(0.0, |_, _| black_box(a) * black_box(b) + black_box(c))
+}
+
+/// Divides as the processor does, without Rust's check: traps, or says what the instruction set says.
+#[offload]
+pub fn divides(_cx: &mut Context, dividend: u64, divisor: u64) -> u64 {
+    if divisor == 0 {
+        // SAFETY: none: the check of the division is taken away like this.
+        unsafe { core::hint::unreachable_unchecked() };
+    }
+    black_box(dividend) / divisor
+}
+
+/// Reads eight bytes from an odd address: traps, or gives the bytes.
+#[offload]
+pub fn misaligned(_cx: &mut Context) -> u64 {
+    let bytes = black_box([1_u8, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+    let odd = (&raw const bytes).cast::<u8>().wrapping_add(1 + (&raw const bytes).addr() % 2);
+    // SAFETY: the bytes are inside of the array; whether the address is allowed is the question.
+    unsafe { black_box(odd).cast::<u64>().read_volatile() }
+}

@@ -1,0 +1,211 @@
+//! What a handler does wrong ends its own call, with a fault that says where; the device serves the next one. One macro
+//! call per device:
+//!
+//! ```no_run
+//! hamr_tests::crashes!("shm");
+//! # fn main() {}
+//! ```
+
+use crate::conformance::{Gate, options};
+use crate::devices;
+use hamr::{CallError, CallOptions, FaultReport, Image, Node, Options};
+use hamr_comm::abi::status::Status;
+use hamr_kernels::bench::sum_4;
+use hamr_kernels::faults::panics;
+use hamr_tests_kernels::crashes::{bad_address, divides, fma, illegal, loops, misaligned, null, null_twice, overflows};
+use hamr_tests_kernels::wait_at;
+use std::time::{Duration, Instant};
+
+/// One test per case, on one kind of device with the image of `tests/image`.
+#[macro_export]
+macro_rules! crashes {
+    ($spec:expr) => {
+        mod crashes {
+            #[test]
+            fn a_runaway_is_ended_and_the_next_call_works() {
+                $crate::crashes::runaway($spec);
+            }
+            #[test]
+            fn ten_thousand_faults_leak_nothing() {
+                $crate::crashes::storm($spec);
+            }
+            #[test]
+            fn another_build_names_nothing() {
+                $crate::crashes::another_build($spec);
+            }
+            #[test]
+            fn on_fault_reset_begins_a_new_epoch() {
+                $crate::crashes::reset($spec);
+            }
+            #[test]
+            fn each_fault_says_where_and_the_fifth_call_works() {
+                $crate::crashes::each_fault_says_where($spec);
+            }
+        }
+    };
+}
+
+fn fault<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) -> FaultReport {
+    match outcome {
+        Err(CallError::Fault(report)) => *report,
+        other => panic!("expected a fault, got {other:?}"),
+    }
+}
+
+fn still_works(node: &Node) {
+    assert_eq!(node.sync(sum_4::with(1, 2, 3, 4)).expect("the next call works"), 10);
+}
+
+/// Checks that a fault names the function and the file it happened in.
+fn expect(report: &FaultReport, status: Status, function: &str, file: &str) {
+    println!("{report}\n");
+    assert_eq!(report.status, status, "{report}");
+    let backtrace = report.backtrace();
+    assert_eq!(backtrace.refused, None);
+    assert!(backtrace.names(function), "no {function} in\n{report}");
+    assert!(report.to_string().contains(&format!("{file}:")), "no {file} in\n{report}");
+}
+
+/// Panic, null, stack overflow, illegal instruction, bad address.
+pub fn each_fault_says_where(spec: &str) {
+    let node = devices::open(spec, options());
+    for round in 0..3 {
+        expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");
+        expect(&fault(node.sync(null::with())), Status::TRAP, "null", "crashes.rs");
+        expect(&fault(node.sync(overflows::with(u64::MAX))), Status::TRAP, "deeper", "crashes.rs");
+        expect(&fault(node.sync(illegal::with())), Status::TRAP, "illegal", "crashes.rs");
+        still_works(&node);
+        expect(&fault(node.sync(bad_address::with(64))), Status::TRAP, "bad_address", "crashes.rs");
+        still_works(&node);
+    }
+    println!("misaligned: {:?}", node.sync(misaligned::with()));
+    println!("divide by zero: {:?}", node.sync(divides::with(1, 0)));
+    still_works(&node);
+}
+
+/// A handler that loops for ever is ended some time after its limit, one without a limit is not; neither harms the next call.
+pub fn runaway(spec: &str) {
+    let node = devices::open(spec, options());
+    let limit = |ms| CallOptions { limit: Some(Duration::from_millis(ms)), ..CallOptions::default() };
+    for _ in 0..3 {
+        let begin = Instant::now();
+        let call = node.offload_with(loops::with(), limit(100)).expect("sent");
+        expect(&fault(call.get()), Status::RUNAWAY, "loops", "crashes.rs");
+        assert!(begin.elapsed() >= Duration::from_millis(100), "never early: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(5), "soon: {:?}", begin.elapsed());
+        still_works(&node);
+    }
+    // Enough time, taken or not, and calls in numbers while ticks come.
+    let gate = Gate::new(&node);
+    let waits = node.offload_with(wait_at::with(gate.ptr(), 7), limit(20_000)).expect("sent");
+    gate.wait_for(1);
+    std::thread::sleep(Duration::from_millis(200));
+    gate.open();
+    assert_eq!(waits.get().expect("in time"), 7);
+    let begin = Instant::now();
+    let mut calls = 0u64;
+    while begin.elapsed() < Duration::from_millis(500) {
+        let floats = node.sync(fma::with(calls as f64, 3.0, 0.5)).expect("in time");
+        assert_eq!(floats.to_bits(), (calls as f64 * 3.0 + 0.5).to_bits());
+        calls += 1;
+    }
+    println!("{calls} calls beside the tick");
+}
+
+/// Resident pages of this program.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number")
+}
+
+/// Faults by the thousand, of every kind that the device survives by itself; the host's memory does not grow with them.
+pub fn storm(spec: &str) {
+    let node = devices::open(spec, options());
+    // A hosted image begins a new life for each trap, which takes milliseconds; panics it survives.
+    let lives = spec == "shm";
+    let mut before = 0;
+    for round in 0..10_000 {
+        if round == 2_000 {
+            before = resident();
+        }
+        let report = match round % 4 {
+            0 if !lives || round % 100 == 0 => fault(node.sync(null::with())),
+            1 if !lives => fault(node.sync(illegal::with())),
+            2 if !lives => fault(node.sync(bad_address::with(128))),
+            _ => fault(node.sync(panics::with(round))),
+        };
+        assert!(report.trace.frames().count() >= 2, "{report}");
+        assert!(!report.to_string().is_empty());
+    }
+    still_works(&node);
+    let grown = resident().saturating_sub(before);
+    println!("{grown} pages more, epoch {}", node.info().epoch);
+    assert!(grown < 512, "8000 faults cost {grown} pages");
+    assert_eq!(node.live_buffers(), 0);
+}
+
+/// The file was built anew while the image runs: addresses get no names, and the report says why.
+pub fn another_build(spec: &str) {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    let original = devices::image(spec).resolve(&target).expect("an image");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("hamr-checks");
+    std::fs::copy(&original.path, &path).expect("a copy");
+    let node = devices::runtime()
+        .open_with(
+            spec,
+            Image::file(&path).expect("an image"),
+            Options { start_deadline: devices::PATIENCE, ..options() },
+        )
+        .expect("a device");
+    let report = fault(node.sync(panics::with(1)));
+    assert_eq!(report.backtrace().refused, None);
+    // Another build differs in its build id; the running image is not touched.
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let id: Vec<u8> =
+        (0..20).map(|i| u8::from_str_radix(&original.build_id[2 * i..2 * i + 2], 16).expect("hex")).collect();
+    let at = bytes.windows(20).position(|window| window == id).expect("the file holds its build id");
+    bytes[at] ^= 0xFF;
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::write(&path, bytes).expect("written");
+    let report = fault(node.sync(null_twice::with()));
+    println!("{report}");
+    let why = report.backtrace().refused.expect("another build");
+    assert!(why.contains(&original.build_id) && why.contains("is build") && why.contains("hamr-checks"), "{why}");
+    assert!(!report.to_string().contains("crashes.rs"), "{report}");
+    assert!(report.trace.pc != 0 && report.to_string().contains(&format!("{:#x}", report.trace.pc)), "{report}");
+    // Lost altogether.
+    std::fs::remove_file(&path).expect("removed");
+    if spec != "shm" {
+        let report = fault(node.sync(illegal::with()));
+        assert!(report.to_string().contains("cannot be read"), "{report}");
+        still_works(&node);
+    }
+}
+
+/// The image `tests/image/src/bin/reset.rs`: after a fault a new epoch begins, without a new process or machine.
+pub fn reset(spec: &str) {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
+    let options = Options { start_deadline: devices::PATIENCE, ..options() };
+    let open = |options| devices::runtime().open_with(spec, Image::file(&file.path).expect("an image"), options);
+    let node = open(options.clone()).expect("a device");
+    let pid = node.info().pid;
+    let kept = node.buffer(&[7u64; 100]).expect("room");
+    for round in 1..5 {
+        assert_eq!(node.info().epoch, round);
+        expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");
+        still_works(&node);
+        assert_eq!(node.info().epoch, round + 1);
+    }
+    assert_eq!(node.info().pid, pid, "a panic ends no process");
+    assert_eq!(node.read(kept.ptr()).expect("buffers stay"), [7; 100]);
+    // No call may take longer than the image says.
+    expect(&fault(node.sync(loops::with())), Status::RUNAWAY, "loops", "crashes.rs");
+    still_works(&node);
+    // Without reviving, the device stays gone, and says why.
+    let node = open(Options { revive: false, ..options }).expect("a device");
+    fault(node.sync(panics::with(9)));
+    let error = node.sync(sum_4::with(1, 2, 3, 4)).expect_err("gone").to_string();
+    assert!(error.contains("it ended by a fault: asked to panic with 9"), "{error}");
+}

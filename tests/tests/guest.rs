@@ -1,0 +1,161 @@
+//! What a host on a real bus must do, run inside of a Linux guest by `cargo xtask guest` (docs/testing.md): the conformance
+//! suite over `pci:ADDRESS`, and what only a device that outlives its hosts can show.
+//!
+//! `HAMR_GUEST_DEVICE` names the device. One at a time: there is one device.
+
+use hamr::pci::PciLauncher;
+use hamr::{CallError, Error, Image, LaunchRequest, Launcher, Node, Options};
+use hamr_kernels::bench::empty;
+use hamr_tests::{conformance, devices};
+use hamr_tests_kernels::echo;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+fn spec() -> String {
+    std::env::var("HAMR_GUEST_DEVICE").expect("the name of the device in HAMR_GUEST_DEVICE")
+}
+
+fn try_open(options: Options) -> Result<Node, Error> {
+    let image = Image::find(devices::IMAGE).expect("a name");
+    devices::runtime().open_with(&spec(), image, options)
+}
+
+/// One case of the suite wants two devices, of which one may be of any kind.
+fn open(options: Options) -> Node {
+    static SECOND: AtomicU32 = AtomicU32::new(0);
+    match try_open(options.clone()) {
+        Ok(node) => node,
+        Err(e) if is_taken(&e) => {
+            assert_eq!(SECOND.fetch_add(1, Ordering::Relaxed), 0, "one case at most has two devices: {e}");
+            let image = Image::find(devices::IMAGE).expect("a name");
+            devices::runtime().open_with("loopback", image, options).expect("a device in this process")
+        }
+        Err(e) => panic!("the device does not open: {e}"),
+    }
+}
+
+hamr_tests::conformance!(open);
+
+/// The lock of sysfs, or the group that vfio gives to one program at a time.
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::Owned { .. }) || error.to_string().contains("expected no other host")
+}
+
+/// A host is refused while there is another, and let in afterwards, though the first one's streams are not dropped yet.
+#[test]
+fn a_second_host_is_refused() {
+    let first = try_open(conformance::options()).expect("a device");
+    first.sync(echo::with(1u64)).expect("it runs");
+    let refused = try_open(conformance::options()).expect_err("it has a host");
+    assert!(is_taken(&refused), "{refused}");
+    first.sync(echo::with(2u64)).expect("it was not disturbed");
+    drop(first);
+    let second = try_open(conformance::options()).expect("the first one has left");
+    assert_eq!(second.sync(echo::with(3u64)).expect("it runs"), 3);
+}
+
+/// The device counts on from host to host, and each has another layout.
+#[test]
+fn epochs_go_on() {
+    let mut last = 0;
+    for streams in [3, 17, 1, 40] {
+        let options = Options { streams, ..conformance::options() };
+        let node = try_open(options).expect("a device");
+        assert_eq!(node.sync(echo::with(u64::from(streams))).expect("it runs"), u64::from(streams));
+        let epoch = node.info().epoch;
+        assert!(last == 0 || epoch == last + 1, "{epoch} after {last}");
+        last = epoch;
+    }
+}
+
+/// A host that is killed says nothing; the next one ends its epoch.
+#[test]
+fn a_killed_host_has_a_successor() {
+    for _ in 0..5 {
+        let before = try_open(conformance::options()).expect("a device").info().epoch;
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--ignored", "--exact", "a_host_that_calls_until_it_is_killed"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this program starts");
+        // Whenever the lock is taken, it is somewhere between attaching and calling.
+        conformance::until("the other host has the device", || {
+            // It needs a moment in which this host does not have it.
+            std::thread::sleep(Duration::from_millis(50));
+            try_open(conformance::options()).is_err_and(|e| is_taken(&e))
+        });
+        child.kill().expect("it runs");
+        child.wait().expect("it was killed");
+        let node = try_open(conformance::options()).expect("the device outlives its hosts");
+        assert!(node.info().epoch > before);
+        assert_eq!(node.sync(echo::with(7u64)).expect("it runs"), 7);
+    }
+}
+
+/// The other side of the case above.
+#[test]
+#[ignore = "ends when it is killed"]
+fn a_host_that_calls_until_it_is_killed() {
+    let begin = Instant::now();
+    let node = loop {
+        match try_open(conformance::options()) {
+            Ok(node) => break node,
+            Err(e) => assert!(is_taken(&e) && begin.elapsed() < Duration::from_secs(20), "{e}"),
+        }
+    };
+    while begin.elapsed() < Duration::from_secs(20) {
+        node.sync(empty::with()).expect("it runs");
+    }
+}
+
+/// The other machine is killed under a running host: every call ends, and the reason says what was seen. Run by name.
+#[test]
+#[ignore = "takes the device away"]
+fn a_device_that_vanishes_ends_its_calls() {
+    let node = try_open(conformance::options()).expect("a device");
+    let stream = node.stream().expect("free");
+    stream.sync(empty::with()).expect("it runs");
+    // Whoever runs the machines reads the console.
+    eprintln!("\n## kill device");
+    let begin = Instant::now();
+    let error = loop {
+        match stream.sync(empty::with()) {
+            Ok(()) => assert!(begin.elapsed() < Duration::from_secs(20), "nobody took the device away"),
+            Err(e) => break e,
+        }
+    };
+    match &error {
+        CallError::DeviceLost(_, why) => assert!(why.contains("neither `alive` nor `progress` moved"), "{why}"),
+        other => panic!("expected a lost device, got {other}"),
+    }
+    assert!(!node.is_alive());
+    assert!(node.stream().is_err());
+    eprintln!("ended after {:?}: {error}", begin.elapsed());
+    let error = node.restart().expect_err("nobody is there to leave the epoch");
+    assert!(error.to_string().contains("reset the device"), "{error}");
+}
+
+/// Rings go out and come in, without any image: somebody at the other end answers each with another. Run by name.
+#[test]
+#[ignore = "needs somebody who rings back"]
+fn doorbells_both_ways() {
+    const ROUNDS: u32 = 200;
+    const LONG: Duration = Duration::from_secs(2);
+    let spec = spec();
+    let argument = spec.strip_prefix("pci:").expect("a device on the bus");
+    let request = LaunchRequest { device: &spec, argument, image: None, window_len: 1 << 20, cpu: None };
+    let link = PciLauncher.launch(&request).expect("a function");
+    assert!(link.capabilities().doorbell, "bound to vfio-pci, with a vector");
+    let begin = Instant::now();
+    link.wait(50_000);
+    assert!(begin.elapsed() >= Duration::from_millis(50), "nobody rings without being rung");
+    let begin = Instant::now();
+    for round in 0..ROUNDS {
+        let rung = Instant::now();
+        link.ring();
+        link.wait(LONG.as_micros() as u32);
+        assert!(rung.elapsed() < LONG, "round {round}: nobody rang back");
+    }
+    eprintln!("{ROUNDS} rings there and back, {:?} each", begin.elapsed() / ROUNDS);
+}

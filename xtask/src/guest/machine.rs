@@ -1,0 +1,93 @@
+//! The two machines: a PC that runs Linux, and one that runs an image.
+
+use super::script;
+use super::server::{Server, Side};
+use super::{MEMORY_OF_SMALL, exit};
+use crate::Error;
+use crate::child::Background;
+use crate::machines::Machine;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// As every machine that shares memory: with one processor that could ever be there, atomics and fences are not translated
+/// (`docs/qemu.md`).
+const SHARING: [&str; 4] = ["-accel", "tcg,thread=multi", "-smp", "1,maxcpus=2"];
+const BARE: [&str; 7] = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"];
+
+/// Starts the machine with the image.
+pub(super) fn device(machine: &Machine, image: &Path, server: &Server) -> Result<Background, Error> {
+    let mut command = Command::new(machine.program);
+    command.args(BARE).args(SHARING).args(["-M", machine.machine, "-m", "64"]).args(machine.args);
+    if !machine.cpu.is_empty() {
+        command.args(["-cpu", machine.cpu]);
+    }
+    command.args(server.arguments(Side::Device)).arg("-kernel").arg(image);
+    Background::start(command.stdout(Stdio::null()))
+}
+
+/// The machine with the host, and what it says.
+pub(super) struct Guest {
+    qemu: Background,
+    lines: Receiver<String>,
+    deadline: Instant,
+}
+
+/// What a guest did until now.
+pub(super) enum Said {
+    /// A line.
+    Line(String),
+    /// It ended, with the code that it gave.
+    Ended(Option<u8>),
+}
+
+impl Guest {
+    /// Starts it. It is ended after `limit`.
+    pub(super) fn start(kernel: &Path, initramfs: &Path, server: &Server, limit: Duration) -> Result<Self, Error> {
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args(BARE).args(SHARING).args(["-cpu", "max", "-m", "512"]);
+        // Linux gives functions to programs only behind a unit that translates their addresses.
+        command.args(["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on"]);
+        command.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
+        command.args(["-append", "console=ttyS0 quiet panic=-1 intel_iommu=on"]);
+        command.args(["-serial", "stdio", "-device", exit::DEVICE]).args(server.arguments(Side::Host));
+        let (small, at) = (format!("memory-backend-ram,id=small,size={MEMORY_OF_SMALL},share=on"), addr(script::SMALL));
+        command.args(["-object", &small, "-device", &format!("ivshmem-plain,memdev=small,addr={at}")]);
+        let mut qemu = Background::start(command.stdout(Stdio::piped()))?;
+        let (sender, lines) = channel();
+        if let Some(console) = qemu.stdout() {
+            std::thread::spawn(move || {
+                let mut console = BufReader::new(console);
+                let mut bytes = Vec::new();
+                while console.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+                    let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+                    bytes.clear();
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Self { qemu, lines, deadline: Instant::now() + limit })
+    }
+
+    /// The next line, or the end.
+    pub(super) fn hear(&mut self) -> Result<Said, Error> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(left) {
+            Ok(line) => Ok(Said::Line(line)),
+            Err(RecvTimeoutError::Timeout) => Err(Error::Failed("the guest is not done in time, ended".into())),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.qemu.wait(Instant::now() + Duration::from_secs(10))?;
+                Ok(Said::Ended(status.code().and_then(exit::code)))
+            }
+        }
+    }
+}
+
+/// The device's number in an address of bus 0.
+fn addr(address: &str) -> &str {
+    address.rsplit(':').next().unwrap_or(address)
+}

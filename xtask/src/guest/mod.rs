@@ -1,0 +1,280 @@
+//! `cargo xtask guest`: a host on a real bus. A PC with Linux in one QEMU and a bare-metal image in another share the memory
+//! of a PCI card; the host program, its tests and every refusal run in the former.
+//!
+//! Nothing of it is installed, and nobody's privileges are needed: kernel and busybox are unpacked below `target/guest`, the
+//! initramfs is written here, and the exit code comes out through a port.
+
+mod cpio;
+mod exit;
+mod machine;
+mod packages;
+mod programs;
+mod script;
+mod server;
+
+use crate::machines::{MACHINES, Machine};
+use crate::metadata::Metadata;
+use crate::test::Outcome;
+use crate::{Error, child, image};
+use cpio::Archive;
+use machine::{Guest, Said};
+use packages::Packages;
+use programs::Programs;
+use script::Script;
+use server::Server;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// One guest, from its start to its end. A quiet machine needs a tenth of it.
+const LIMIT: Duration = Duration::from_secs(300);
+/// A command outside of guests.
+const SHORT: Duration = Duration::from_secs(300);
+
+/// Bytes of the card that has a device, and of the one that is too small for any.
+const MEMORY: u64 = 128 << 20;
+const MEMORY_OF_SMALL: u64 = 4 << 20;
+
+/// What runs in guests beside the machines of a device.
+const FOLDERS: [&str; 7] = ["bin", "dev", "proc", "sys", "tmp", "etc", "lib"];
+
+/// `[--isa NAME]`: everything, on all machines or on one.
+pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
+    let expected = || format!("--isa and one of {}", MACHINES.map(|m| m.name).join(", "));
+    let machines: Vec<&Machine> = match arguments {
+        [] => MACHINES.iter().collect(),
+        [flag, name] if flag == "--isa" => match MACHINES.iter().find(|machine| machine.name == name) {
+            Some(machine) => vec![machine],
+            None => return Err(Error::unknown(name, &expected())),
+        },
+        [other, ..] => return Err(Error::unknown(other, &expected())),
+    };
+    match run(&Metadata::read()?, &machines, Extent::All) {
+        Outcome::Passed(note) => {
+            println!("{note}");
+            Ok(())
+        }
+        Outcome::Skipped(why) => {
+            println!("skipped: {why}");
+            Ok(())
+        }
+        Outcome::Failed(why) => Err(Error::Failed(why)),
+    }
+}
+
+/// The same as a step of `cargo xtask test`: each machine's own part, and what is the same on all of them once.
+pub(crate) fn step(metadata: &Metadata) -> Outcome {
+    let machines: Vec<&Machine> = MACHINES.iter().collect();
+    run(metadata, &machines, Extent::Short)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    All,
+    /// The suite once a machine, and not over both ways; refusals with the first one.
+    Short,
+}
+
+fn run(metadata: &Metadata, machines: &[&Machine], extent: Extent) -> Outcome {
+    // The PC is one of them.
+    let pc = MACHINES.iter().filter(|machine| machine.name == "x86_64");
+    for machine in machines.iter().copied().chain(pc) {
+        if let Err(outcome) = machine.can_run() {
+            return outcome;
+        }
+    }
+    let cache = metadata.target.join("guest");
+    let packages = match Packages::find(&cache) {
+        Ok(packages) => packages,
+        Err(outcome) => return outcome,
+    };
+    Outcome::noted(Lab::new(cache, packages).and_then(|lab| lab.run(machines, extent)))
+}
+
+/// What guests are made of.
+struct Lab {
+    folder: PathBuf,
+    kernel: PathBuf,
+    packages: Packages,
+    programs: Programs,
+    vectors: [Vec<u8>; 2],
+    /// Their inner product, as a device on shm says it.
+    dot: String,
+}
+
+impl Lab {
+    fn new(cache: PathBuf, packages: Packages) -> Result<Self, Error> {
+        let kernel = packages.kernel().ok_or_else(|| Error::Failed("the kernel's package has no kernel".into()))?;
+        let programs = programs::build(&cache)?;
+        let folder = cache.join(format!("run-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
+        // Made before what can fail, so that the folder goes when this does.
+        let mut lab = Self { folder, kernel, packages, programs, vectors: vectors(), dot: String::new() };
+        lab.dot = lab.dot_over_shm()?;
+        Ok(lab)
+    }
+
+    fn run(&self, machines: &[&Machine], extent: Extent) -> Result<String, Error> {
+        let mut notes = Vec::new();
+        for (index, machine) in machines.iter().enumerate() {
+            let is_first = index == 0;
+            let begin = Instant::now();
+            self.host_and_device(machine, extent, is_first)?;
+            notes.push(format!("{} {:.1} s", machine.name, begin.elapsed().as_secs_f64()));
+        }
+        let begin = Instant::now();
+        self.doorbells()?;
+        notes.push(format!("doorbells {:.1} s", begin.elapsed().as_secs_f64()));
+        Ok(notes.join(", "))
+    }
+
+    /// Two machines over one memory.
+    fn host_and_device(&self, machine: &Machine, extent: Extent, is_first: bool) -> Result<(), Error> {
+        let image = image::build("hamr-checks", &machine.device())?;
+        let mut script = Script::new();
+        script.load(&script::UIO);
+        script.load(&script::VFIO);
+        if extent == Extent::All || is_first {
+            script.refusals();
+        }
+        script.sysfs(machine.name, &self.dot);
+        if extent == Extent::All || is_first {
+            script.vfio();
+            script.lost_and_found();
+        }
+        let server = Server::start(&self.folder, MEMORY)?;
+        let mut device = Some(machine::device(machine, &image, &server)?);
+        let mut guest = self.guest(script, &server)?;
+        let react = |line: &str| {
+            match line {
+                script::KILL_DEVICE => device = None,
+                script::START_DEVICE => {
+                    device = None;
+                    device = Some(machine::device(machine, &image, &server)?);
+                }
+                _ => {}
+            }
+            Ok(())
+        };
+        watch(machine.name, &mut guest, react)
+    }
+
+    /// One machine; this program is the other end of the bell.
+    fn doorbells(&self) -> Result<(), Error> {
+        let mut script = Script::new();
+        script.load(&script::VFIO);
+        script.doorbells();
+        let server = Server::start(&self.folder, MEMORY)?;
+        server.ring_back();
+        let mut guest = self.guest(script, &server)?;
+        watch("doorbells", &mut guest, |_| Ok(()))
+    }
+
+    fn guest(&self, script: Script, server: &Server) -> Result<Guest, Error> {
+        let path = self.folder.join("initramfs");
+        let archive = self.archive(&script.finish())?;
+        std::fs::write(&path, archive).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
+        Guest::start(&self.kernel, &path, server, LIMIT)
+    }
+
+    fn archive(&self, init: &str) -> Result<Vec<u8>, Error> {
+        let read = |path: &Path| std::fs::read(path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())));
+        let mut archive = Archive::new(&FOLDERS);
+        archive.file("init", init.as_bytes());
+        archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n");
+        archive.file("bin/busybox", &read(&self.packages.busybox())?);
+        archive.file("bin/exit-with", &exit::program());
+        archive.file("bin/hamr", &read(&self.programs.hamr)?);
+        archive.file("bin/guest", &read(&self.programs.tests)?);
+        for module in script::VFIO.iter().chain(&script::UIO) {
+            let missing = || Error::Failed(format!("the kernel's package has no module {module}"));
+            archive.file(&format!("lib/{module}.ko"), &read(&self.packages.module(module).ok_or_else(missing)?)?);
+        }
+        let [x, y] = &self.vectors;
+        archive.file("x.npy", x);
+        archive.file("y.npy", y);
+        Ok(archive.finish())
+    }
+
+    fn dot_over_shm(&self) -> Result<String, Error> {
+        let paths = [self.folder.join("x.npy"), self.folder.join("y.npy")];
+        for (path, bytes) in paths.iter().zip(&self.vectors) {
+            std::fs::write(path, bytes).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
+        }
+        let mut command = child::cargo();
+        command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "dot"]).args(&paths);
+        let said = child::capture(&mut command, SHORT)?;
+        said.lines().next().map(str::to_owned).ok_or_else(|| Error::Failed("`hamr dot` said nothing".into()))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // Sockets, and files that are made anew each time.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Passes on what a guest says until it ends, and judges.
+fn watch(name: &str, guest: &mut Guest, mut react: impl FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
+    let (mut wrong, mut last) = (Vec::new(), String::new());
+    let begin = Instant::now();
+    let code = loop {
+        let said = guest.hear().map_err(|e| Error::Failed(format!("{name}, after `{last}`: {e}")))?;
+        match said {
+            Said::Ended(code) => break code,
+            Said::Line(line) => {
+                println!("{:>6.1} {name} | {line}", begin.elapsed().as_secs_f64());
+                react(&line)?;
+                if let Some(what) = line.strip_prefix(script::WRONG) {
+                    wrong.push(what.to_owned());
+                } else if let Some(check) = line.strip_prefix(script::CHECK) {
+                    last = check.to_owned();
+                }
+            }
+        }
+    };
+    match code {
+        Some(exit::WELL) => Ok(()),
+        Some(exit::FAILED) => Err(Error::Failed(format!("{name}: {}", wrong.join("; ")))),
+        _ => Err(Error::Failed(format!("{name}: the guest ended without a word, after `{last}`"))),
+    }
+}
+
+/// Two vectors in NumPy's format, of numbers whose sums are not exact: the order of additions shows.
+fn vectors() -> [Vec<u8>; 2] {
+    [1, 2].map(|first: u32| {
+        let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({LENGTH},), }}");
+        // Magic, version and length take ten bytes; the whole is a multiple of 64 and ends in a line feed.
+        let room = (header.len() + 11).next_multiple_of(64) - 10;
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((room as u16).to_le_bytes());
+        bytes.extend(format!("{header:<width$}\n", width = room - 1).bytes());
+        let numbers = (0..LENGTH).map(|i| 1.0 / f64::from(i + first));
+        bytes.extend(numbers.flat_map(f64::to_le_bytes));
+        bytes
+    })
+}
+/// Of each vector.
+const LENGTH: u32 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_are_refused_before_anything_is_built() {
+        for wrong in [&["--isa"][..], &["--isa", "sparc"], &["riscv64"], &["--isa", "riscv64", "more"]] {
+            let arguments: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
+            assert!(matches!(task(&arguments), Err(Error::Usage(_))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn vectors_are_whole() {
+        for vector in vectors() {
+            let header = 10 + usize::from(u16::from_le_bytes([vector[8], vector[9]]));
+            assert!(header.is_multiple_of(64) && vector[header - 1] == b'\n');
+            assert_eq!(vector.len(), header + 8 * LENGTH as usize);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What the guest does: `/init`, a shell script of commands whose exit code and words are known beforehand.
+
+use super::exit;
+use std::fmt::Write;
+
+/// Where the card with a device behind it is on the guest's bus, and a card too small to be one.
+pub(super) const CARD: &str = "0000:00:01.0";
+pub(super) const SMALL: &str = "0000:00:02.0";
+
+/// Lines of the guest that are addressed to whoever runs the machines: end the device's, start it (anew).
+pub(super) const KILL_DEVICE: &str = "## kill device";
+pub(super) const START_DEVICE: &str = "## start device";
+/// Begins the line of a check, and of one that failed.
+pub(super) const CHECK: &str = "== ";
+pub(super) const WRONG: &str = "!! ";
+
+/// What every guest begins with. A check runs one command and judges its exit code and what it says.
+const HEAD: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+export PATH=/bin HOME=/tmp
+cd /tmp
+wrong=0
+check() {
+    name=$1 code=$2 words=$3
+    shift 3
+    echo "== $name"
+    { "$@" 2>&1; echo $? > /tmp/code; } | tee /tmp/said
+    if [ "$(cat /tmp/code)" != "$code" ]; then
+        echo "!! $name: expected exit code $code, got $(cat /tmp/code)"
+        wrong=1
+    elif [ -n "$words" ] && ! grep -qF -- "$words" /tmp/said; then
+        echo "!! $name: expected it to say: $words"
+        wrong=1
+    fi
+}
+as_nobody() { su nobody -s /bin/sh -c "$*"; }
+without_bus() {
+    mount -t tmpfs none /sys/bus/pci/devices
+    "$@"
+    code=$?
+    umount /sys/bus/pci/devices
+    return $code
+}
+give() {
+    echo "$2" > /sys/bus/pci/devices/$1/driver_override
+    echo "$1" > /sys/bus/pci/drivers_probe
+    ls -l /sys/bus/pci/devices/$1/driver
+}
+load() { for module in "$@"; do insmod /lib/$module.ko; done; }
+"#;
+
+/// Modules that [`vfio`] and [`sysfs`] load, in the order in which they need each other.
+pub(super) const VFIO: [&str; 6] =
+    ["vfio", "vfio_virqfd", "irqbypass", "vfio-pci-core", "vfio-pci", "vfio_iommu_type1"];
+pub(super) const UIO: [&str; 2] = ["uio", "uio_pci_generic"];
+
+/// A script in the making.
+pub(super) struct Script {
+    text: String,
+}
+
+impl Script {
+    pub(super) fn new() -> Self {
+        let mut text = HEAD.to_owned();
+        let _ = writeln!(text, "export HAMR_GUEST_DEVICE=pci:{CARD}");
+        Self { text }
+    }
+
+    /// One command.
+    fn check(&mut self, name: &str, code: u8, words: &str, command: &str) {
+        let _ = writeln!(self.text, "check '{name}' {code} '{words}' {command}");
+    }
+
+    /// A line for whoever runs the machines.
+    fn tell(&mut self, line: &str) {
+        let _ = writeln!(self.text, "echo '{line}'");
+    }
+
+    /// Ends the machine with the outcome.
+    pub(super) fn finish(self) -> String {
+        let Self { text } = self;
+        format!("{text}if [ $wrong = 0 ]; then exit-with {}; else exit-with {}; fi\n", exit::WELL, exit::FAILED)
+    }
+
+    /// The device through `resource2`: what it says of itself, the conformance suite, and the same bits as elsewhere.
+    pub(super) fn sysfs(&mut self, isa: &str, dot: &str) {
+        let device = format!("--device pci:{CARD}");
+        self.check("it says what it is", 0, &format!("processor  {isa}"), &format!("hamr devices {device}"));
+        self.check("it is a candidate", 0, &format!("{CARD}  128.0 MiB  no driver"), &format!("hamr devices {device}"));
+        self.check("dot has the bits of shm", 0, dot, &format!("hamr dot /x.npy /y.npy {device}"));
+        self.check("the conformance suite over sysfs", 0, "test result: ok", "guest --test-threads 1");
+    }
+
+    /// Every way in which a function is no device, each one line and exit code 2.
+    pub(super) fn refusals(&mut self) {
+        let mut refuse = |name: &str, words: &str, with: &str, device: &str| {
+            self.check(name, 2, words, &format!("{with} hamr handlers --device {device}"));
+        };
+        let known = format!("this machine has {CARD}, {SMALL}");
+        refuse("no function", &format!("expected a function at 0000:00:09.0, found none; {known}"), "", "pci:00:09.0");
+        refuse(
+            "another function",
+            "expected shared memory (ivshmem, 1af4:1110) at 0000:00:00.0, found 8086:29c0",
+            "",
+            "pci:00:00.0",
+        );
+        refuse("no address", "no device is named `pci:toaster`", "", "pci:toaster");
+        refuse("too small", "expected a BAR 2 of at least", "", &format!("pci:{SMALL}"));
+        refuse("no permission", "resource2 for writing (expected to run as root", "as_nobody", &format!("pci:{CARD}"));
+        refuse("no bus", "expected a machine with a PCI bus", "without_bus", &format!("pci:{CARD}"));
+        self.check("another driver takes it", 0, "uio_pci_generic", &format!("give {SMALL} uio_pci_generic"));
+        let words = format!("expected no driver at {SMALL}, or vfio-pci, found uio_pci_generic; free it with");
+        self.check("bound elsewhere", 2, &words, &format!("hamr handlers --device pci:{SMALL}"));
+    }
+
+    /// Loads modules.
+    pub(super) fn load(&mut self, modules: &[&str]) {
+        self.check("modules load", 0, "", &format!("load {}", modules.join(" ")));
+    }
+
+    /// The device through vfio.
+    pub(super) fn vfio(&mut self) {
+        self.bind();
+        // What the suite left poisoned is so until the image starts again; and a reset device must be as good as a new one.
+        self.tell(START_DEVICE);
+        let device = format!("--device pci:{CARD}");
+        self.check("it is used through vfio", 0, "link       pci-vfio", &format!("hamr devices {device}"));
+        let words = "expected that this user owns it";
+        self.check("the group has one owner", 2, words, &format!("as_nobody hamr handlers {device}"));
+        self.check("the conformance suite over vfio", 0, "test result: ok", "guest --test-threads 1");
+    }
+
+    fn bind(&mut self) {
+        self.check("vfio takes it", 0, "vfio-pci", &format!("give {CARD} vfio-pci"));
+    }
+
+    /// Rings, answered by whoever runs the machines.
+    pub(super) fn doorbells(&mut self) {
+        self.bind();
+        self.ignored("doorbells_both_ways");
+    }
+
+    /// The device vanishes under its host, and comes back.
+    pub(super) fn lost_and_found(&mut self) {
+        let device = format!("--device pci:{CARD}");
+        self.ignored("a_device_that_vanishes_ends_its_calls");
+        self.check("a dead device is named", 2, "no image runs there", &format!("hamr handlers {device}"));
+        self.tell(START_DEVICE);
+        self.check("a device that was reset serves again", 0, "same", &format!("hamr handlers {device}"));
+    }
+
+    fn ignored(&mut self, name: &str) {
+        self.check(name, 0, "1 passed", &format!("guest --ignored --exact --nocapture {name}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_what_a_shell_reads() {
+        let mut script = Script::new();
+        script.refusals();
+        script.load(&VFIO);
+        script.sysfs("riscv64", "1.5");
+        script.vfio();
+        script.lost_and_found();
+        script.doorbells();
+        let text = script.finish();
+        let shell = std::process::Command::new("sh").args(["-n", "-c", &text]).status().expect("a shell");
+        assert!(shell.success());
+        // Words in quotes: none may end them.
+        let checks = text.lines().filter(|line| line.starts_with("check '"));
+        assert!(checks.clone().count() > 15);
+        for line in checks {
+            assert_eq!(line.matches('\'').count(), 4, "{line}");
+        }
+    }
+}
