@@ -53,6 +53,17 @@ pub struct Accepted {
     pub epoch: Epoch,
     /// Features both sides have.
     pub features: u32,
+    /// How the host would like the device to rest.
+    pub rest: Rest,
+}
+
+/// How a device rests, as the host likes it (abi §7.1); it counts with the feature DOORBELL only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rest {
+    /// Microseconds of polling in vain before it sleeps.
+    pub spin_us: u32,
+    /// Microseconds that it sleeps at most; [`hamr_shared_abi::preamble::FOR_EVER`] is no limit.
+    pub sleep_us: u32,
 }
 
 /// Why a device refused: the reason and its two detail words (expected, got).
@@ -246,7 +257,8 @@ fn check<K>(window: &Window<K>, epoch: Epoch, table: Table, profile: &DeviceProf
         ..DeviceFacts::new_zeroed()
     };
     window.write(DEVICE_FACTS, &facts)?;
-    Ok(Accepted { layout, node: NodeId(p.node as u16), epoch, features })
+    let rest = Rest { spin_us: p.spin_us, sleep_us: p.sleep_us };
+    Ok(Accepted { layout, node: NodeId(p.node as u16), epoch, features, rest })
 }
 
 /// Writes the handler table into its section (abi §3.7).
@@ -294,6 +306,8 @@ pub struct Offer {
     pub fingerprint: u64,
     /// Its process id.
     pub pid: u32,
+    /// How the device should rest.
+    pub rest: Rest,
 }
 
 /// Why a host could not make its offer.
@@ -386,6 +400,8 @@ impl HostHandshake {
             queues: layout.queues(),
             host_pid: offer.pid,
             fingerprint: offer.fingerprint,
+            spin_us: offer.rest.spin_us,
+            sleep_us: offer.rest.sleep_us,
             ..Preamble::new_zeroed()
         };
         window.write(0, &preamble).map_err(small)?;

@@ -14,11 +14,13 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hamr_shared_abi::preamble::feature;
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::{Shared, Window};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a link can do: which of a message's protocols it allows.
@@ -55,11 +57,17 @@ pub trait Link: Send + Sync {
     fn window(&self) -> &Window<Shared>;
     /// Rings the peer. A hint: a lost one costs latency only.
     fn ring(&self);
-    /// Gives the peer a chance to run, or sleeps, at most `max_us` microseconds. Called by whoever waits, after a first
-    /// fruitless while. Zero means: no sleep.
+    /// Gives the peer a chance to run, or sleeps until it rings or is gone, at most `max_us` microseconds. Called by whoever
+    /// waits, after a first fruitless while; by one thread at a time where there is a doorbell, because it takes the rings.
+    /// Zero means: no sleep. [`hamr_shared_abi::preamble::FOR_EVER`] is no limit.
     fn wait(&self, max_us: u32);
     /// Is the peer there? A few hundred nanoseconds at most.
     fn peer(&self) -> Peer;
+    /// Descriptors of which one is readable when the peer has rung or is gone: for whoever waits for several devices at once,
+    /// and then calls [`Self::wait`], which takes the ring. Empty where nobody rings.
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        Vec::new()
+    }
     /// Ends the peer and returns when it writes nothing any more.
     fn stop(&self);
     /// Does the device live on when its host leaves? Then the window may hold what an earlier host left (abi §8), and
@@ -147,7 +155,7 @@ impl LoopbackDevice {
             let outcome = catch_unwind(AssertUnwindSafe(|| poller.poll()));
             match outcome {
                 Ok(Round::Left) => {}
-                Ok(Round::Idle | Round::Worked(_)) => return,
+                Ok(Round::Idle | Round::Worked(_) | Round::Owed(_)) => return,
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
                     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -314,6 +322,9 @@ impl<L: Link> Link for Faulty<L> {
         } else {
             self.inner.peer()
         }
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.inner.descriptors()
     }
     fn stop(&self) {
         self.inner.stop();

@@ -1,18 +1,23 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
 use crate::Board;
+use crate::rest::{Next, Rests};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::Window;
+use hamr_comm::abi::sync::Order;
+use hamr_comm::abi::window::{Window, Word};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 use hamr_comm::{debug, info, warn};
 
+/// Rounds in a row without work after which the host is rung for all that was answered before, if it sleeps: enough of them
+/// that a caller who waits for each result is not slowed by the fence.
+const NO_MORE_WORK: u32 = 16;
 /// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a nap.
 const BEAT_MASK: u32 = 0xFF;
 
@@ -34,7 +39,9 @@ pub struct Device<'s, B: Board> {
     board: B,
     table: Table,
     state: State<'s, B::Keep, B::Order>,
+    /// Rounds in a row that found nothing.
     idle_rounds: u32,
+    rests: Rests,
     /// Where the crash record goes.
     crash: Option<u64>,
 }
@@ -60,14 +67,16 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch };
-        Some(Self { board, table, state, idle_rounds: 0, crash: None })
+        Some(Self { board, table, state, idle_rounds: 0, rests: Rests::unrung(), crash: None })
     }
 
     fn profile(&self) -> DeviceProfile {
+        let doorbell = if self.board.doorbell() { feature::DOORBELL } else { 0 };
         DeviceProfile {
             features: feature::TICKETS
                 | feature::DEADLINES
                 | feature::CONTAIN
+                | doorbell
                 | if self.board.logs() { feature::LOGS } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
@@ -85,6 +94,10 @@ impl<'s, B: Board> Device<'s, B> {
             match poller.poll() {
                 Round::Idle => return Progress::Idle,
                 Round::Worked(n) => return Progress::Worked(n),
+                Round::Owed(n) => {
+                    self.board.ring();
+                    return if n == 0 { Progress::Idle } else { Progress::Worked(n) };
+                }
                 Round::Left => {}
             }
         }
@@ -107,6 +120,7 @@ impl<'s, B: Board> Device<'s, B> {
                     info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
+                            self.rests = Rests::of(a.features & feature::DOORBELL != 0, a.rest);
                             let section = a.layout.section(SectionKind::CRASH);
                             let fits = |section: &Section| section.len >= size_of::<CrashRecord>() as u64;
                             self.crash = section.ok().filter(fits).map(|section| section.off);
@@ -147,11 +161,15 @@ impl<'s, B: Board> Device<'s, B> {
 
     fn leave(&mut self) {
         self.board.watch(None);
+        self.rests = Rests::unrung();
         self.state = match core::mem::replace(&mut self.state, State::Lost) {
-            State::Serving(poller) => {
+            State::Serving(mut poller) => {
                 info!("the host of epoch {} left", poller.epoch().0);
                 self.board.logs_to(None);
                 DeviceHandshake::leave(poller.window());
+                if poller.owes_a_ring() {
+                    self.board.ring();
+                }
                 let (window, scratch) = poller.into_parts();
                 State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch }
             }
@@ -159,19 +177,51 @@ impl<'s, B: Board> Device<'s, B> {
         };
     }
 
-    /// Serves for ever, resting through [`Board::idle`].
+    /// Serves for ever, resting through [`Board::idle`] or, where the host rings, [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
             match self.poll() {
-                Progress::Worked(_) => self.idle_rounds = 0,
-                _ => {
-                    // After the last number it goes on with one below, so that the beat goes on, too.
-                    self.idle_rounds = self.idle_rounds.checked_add(1).unwrap_or(u32::MAX - BEAT_MASK);
-                    if self.idle_rounds & BEAT_MASK == 0 {
-                        self.beat();
-                    }
-                    self.board.idle(self.idle_rounds);
-                }
+                Progress::Worked(_) => self.found(),
+                _ => self.rest(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn found(&mut self) {
+        if self.idle_rounds != 0 {
+            self.idle_rounds = 0;
+            self.rests.found(wait_word(&self.state));
+        }
+    }
+
+    /// Nothing was there.
+    fn rest(&mut self) {
+        // After the last number it goes on with one below, so that the beat goes on, too.
+        self.idle_rounds = self.idle_rounds.checked_add(1).unwrap_or(u32::MAX - BEAT_MASK);
+        if self.idle_rounds & BEAT_MASK == 0 {
+            self.beat();
+        }
+        let State::Serving(poller) = &mut self.state else { return self.board.idle(self.idle_rounds) };
+        if !self.rests.is_rung() {
+            return self.board.idle(self.idle_rounds);
+        }
+        if self.idle_rounds == NO_MORE_WORK && poller.owes_a_ring() {
+            self.board.ring();
+        }
+        if !self.rests.is_due(self.idle_rounds) {
+            return;
+        }
+        let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
+        match self.rests.next::<B::Order>(own, self.board.micros()) {
+            Next::Poll => {}
+            Next::LaidDown => self.board.settle(),
+            // The host does not ring for everything: it may have closed this life.
+            Next::Sleep if poller.has_left() => self.rests.get_up(own),
+            Next::Sleep => {
+                self.board.sleep(self.rests.longest_us());
+                self.rests.get_up(own);
+                self.beat();
             }
         }
     }
@@ -196,6 +246,16 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
             poller.fail_current(status, text, trace);
+            self.ring_sleeper();
+        }
+    }
+
+    /// Rings a host that sleeps, for something that no round of polling will tell it.
+    fn ring_sleeper(&mut self) {
+        if let State::Serving(poller) = &mut self.state
+            && poller.owes_a_ring()
+        {
+            self.board.ring();
         }
     }
 
@@ -229,6 +289,7 @@ impl<'s, B: Board> Device<'s, B> {
         if let State::Serving(poller) = &self.state {
             DeviceHandshake::crash(poller.window());
         }
+        self.ring_sleeper();
     }
 
     /// Ends this life by itself: the host is told, and begins another when it likes.
@@ -244,4 +305,12 @@ fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Wind
     let wanted = accepted.features & feature::LOGS != 0;
     let section = accepted.layout.section(SectionKind::LOG).ok().filter(|_| wanted)?;
     window.part(section.off, section.len).ok()
+}
+
+/// Where a serving device says that it wants to be rung.
+fn wait_word<'w, K: Clone, F: Order>(state: &'w State<'_, K, F>) -> Option<Word<'w>> {
+    match state {
+        State::Serving(poller) => poller.window().word(word::DEVICE_WAIT).ok(),
+        _ => None,
+    }
 }

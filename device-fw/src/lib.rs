@@ -34,6 +34,7 @@ pub mod log;
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 pub mod pci;
+mod rest;
 
 #[cfg(any(hamr_machine, not(any(target_os = "none", hamr_bare))))]
 mod runaway;

@@ -20,6 +20,7 @@
 
 pub use hamr_comm as comm;
 
+mod bells;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -39,8 +40,10 @@ pub mod pci;
 mod process;
 #[cfg(feature = "qemu")]
 pub mod qemu;
+mod reactor;
 mod runtime;
 mod shm;
+mod sleepers;
 mod stream;
 mod symbols;
 mod transfer;
@@ -54,7 +57,8 @@ pub use launcher::{LaunchRequest, Launcher};
 pub use memfd::window_without_device;
 pub use memory::Buffer;
 pub use node::{DeviceInfo, Node};
-pub use runtime::{Options, Runtime};
+pub use runtime::{Options, Runtime, WaitMode};
+pub use shm::ShmLauncher;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use transfer::{Scope, Transfer};

@@ -3,6 +3,7 @@
 use crate::keys::{Differences, Keys, compare, read_table};
 use crate::memory::Memory;
 use crate::runtime::plan_of;
+use crate::sleepers::Sleepers;
 use crate::stream::Core;
 use crate::symbols::Symbols;
 use crate::{
@@ -22,7 +23,7 @@ use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// [`Inner::life`] of a device that is gone.
@@ -48,6 +49,8 @@ pub struct Inner {
     pub(crate) memory: Arc<Memory>,
     /// The epoch that streams may submit in; [`DEAD`] when there is none.
     pub(crate) life: AtomicU32,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) me: Weak<Self>,
     why_dead: Mutex<Death>,
     /// The epoch of the last (or current) life.
     last_epoch: Mutex<Epoch>,
@@ -168,10 +171,14 @@ impl Node {
         let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
             .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
         let memory = Arc::new(memory);
-        let inner = Inner {
+        let rings = said.features & feature::DOORBELL != 0;
+        let sleepers = Sleepers::new(link.window(), rings).map_err(|e| Error::Plan(e.to_string()))?;
+        let inner = Arc::new_cyclic(|me| Inner {
             name: name.into(),
             id,
             link,
+            sleepers,
+            me: me.clone(),
             layout,
             keys: Keys::of(&handlers),
             memory,
@@ -191,8 +198,8 @@ impl Node {
             tails: crate::logs::Tails::default(),
             looked: AtomicU32::new(0),
             crash_seen: AtomicU32::new(0),
-        };
-        let node = Self { inner: Arc::new(inner) };
+        });
+        let node = Self { inner };
         for warning in node.warnings() {
             tracing::warn!("{warning}");
         }
@@ -398,6 +405,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.inner.closed.store(true, Ordering::Release);
         HostHandshake::close(self.inner.link.window());
+        self.inner.ring_sleeper();
         self.inner.stop("closed by this program");
         self.inner.link.release();
         crate::stream::forget_closed();
@@ -454,6 +462,7 @@ impl Inner {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         self.show_open_queues(&self.lock_queues());
         self.crash_seen.store(0, Ordering::Relaxed);
+        self.sleepers.enter(said.features & feature::DOORBELL != 0);
         self.life.store(epoch.0, Ordering::Release);
         Ok(())
     }
@@ -576,12 +585,47 @@ impl Inner {
         seen.is_err_and(|seen| u128::from(now.wrapping_sub(seen)) > SETTLED.as_millis())
     }
 
+    /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
+    /// the device goes to sleep or gets up.
+    #[inline(always)]
+    pub(crate) fn tell(&self) {
+        if self.sleepers.device_is_down() {
+            self.ring_device();
+        }
+    }
+
+    /// The same after the ring message at `x`, for which perhaps nobody waits: every sixteenth time with a fence (rule 22).
+    #[inline(always)]
+    pub(crate) fn tell_of(&self, x: u64) {
+        if x & 15 == 15 {
+            self.ring_sleeper();
+        } else {
+            self.tell();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn ring_device(&self) {
+        if self.sleepers.glance() {
+            self.link.ring();
+        }
+    }
+
+    /// Rule 22: whatever was published before this is found by the device, if it has to be rung for that.
+    pub(crate) fn ring_sleeper(&self) {
+        if self.sleepers.owes_a_ring() {
+            self.link.ring();
+        }
+    }
+
     /// For those who look again and again without waiting: gives a device inside this process its turn, and asks once a
     /// millisecond whether the peer is there.
     pub(crate) fn look_around(&self) {
         self.link.wait(0);
         let now = self.attached.elapsed().as_millis() as u32;
         if self.looked.swap(now, Ordering::Relaxed) != now {
+            self.ring_sleeper();
             self.look_at_peer();
         }
     }
@@ -692,6 +736,9 @@ pub(crate) fn give_queue_back(inner: &Inner, index: u32, core: Box<Core>) {
         *slot = QueueSlot::Idle(core);
     }
     inner.show_open_queues(&queues);
+    drop(queues);
+    // Nobody will wait for what is in flight there.
+    inner.ring_sleeper();
 }
 
 fn feature_names(bits: u32) -> Vec<&'static str> {
@@ -736,13 +783,15 @@ fn shake_hands(
     epoch: Epoch,
 ) -> Result<(DeviceFacts, Vec<HandlerInfo>), Error> {
     let window = link.window();
+    let doorbell = if link.capabilities().doorbell { feature::DOORBELL } else { 0 };
     let offer = Offer {
         plan: options.plan(),
         node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS,
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | doorbell,
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),
+        rest: options.rest(),
     };
     let (handshake, layout) =
         HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;

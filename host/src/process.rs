@@ -1,18 +1,20 @@
 //! Devices whose processor is a process of this machine: an image itself, or an emulator that runs one.
 
 use crate::Error;
+use crate::bells::Bells;
+use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Link, Peer};
 use rustix::fd::OwnedFd;
 use rustix::process::Pid;
 use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// One life of such a device.
 pub(crate) struct Process {
     child: Child,
-    pidfd: OwnedFd,
+    pidfd: Arc<OwnedFd>,
     how: Option<String>,
     /// What this kind of device adds to how its process ended.
     epilogue: Box<dyn Fn(ExitStatus) -> String + Send>,
@@ -28,7 +30,13 @@ impl Process {
         epilogue: impl Fn(ExitStatus) -> String + Send + 'static,
     ) -> Result<Self, Error> {
         match rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Self { child, pidfd, how: None, epilogue: Box::new(epilogue), _kept: Box::new(kept) }),
+            Ok(pidfd) => Ok(Self {
+                child,
+                pidfd: Arc::new(pidfd),
+                how: None,
+                epilogue: Box::new(epilogue),
+                _kept: Box::new(kept),
+            }),
             Err(e) => {
                 // Errors mean that it has ended by itself.
                 let _ = child.kill();
@@ -44,7 +52,7 @@ impl Process {
     }
 
     pub(crate) fn has_exited(&self) -> bool {
-        let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
+        let mut fds = [rustix::event::PollFd::new(&*self.pidfd, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
     }
@@ -87,6 +95,7 @@ pub(crate) struct ProcessLink {
     kind: &'static str,
     capabilities: Capabilities,
     window: Window<Shared>,
+    bells: Option<Arc<Bells>>,
     process: Mutex<Process>,
     start: Box<dyn Fn() -> Result<Process, Error> + Send + Sync>,
 }
@@ -98,13 +107,15 @@ impl ProcessLink {
         device: &str,
         capabilities: Capabilities,
         window: Window<Shared>,
+        bells: Option<Arc<Bells>>,
         start: impl Fn() -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let process = start().map_err(|e| match e {
             Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
             other => other,
         })?;
-        Ok(Self { kind, capabilities, window, process: Mutex::new(process), start: Box::new(start) })
+        let capabilities = Capabilities { doorbell: bells.is_some(), ..capabilities };
+        Ok(Self { kind, capabilities, window, bells, process: Mutex::new(process), start: Box::new(start) })
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {
@@ -122,13 +133,25 @@ impl Link for ProcessLink {
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn ring(&self) {}
-    fn wait(&self, max_us: u32) {
-        if max_us == 0 {
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(Duration::from_micros(max_us.into()));
+    fn ring(&self) {
+        if let Some(bells) = &self.bells {
+            bells.ring();
         }
+    }
+    fn wait(&self, max_us: u32) {
+        let limit = Duration::from_micros(max_us.into());
+        match &self.bells {
+            _ if max_us == 0 => std::hint::spin_loop(),
+            Some(bells) => {
+                let end = self.process().pidfd.clone();
+                bells.sleep(&end, (max_us != FOR_EVER).then_some(limit));
+            }
+            None => std::thread::sleep(limit),
+        }
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        let end = || self.process().pidfd.clone();
+        self.bells.iter().flat_map(|bells| [bells.own.clone(), end()]).collect()
     }
     fn peer(&self) -> Peer {
         let mut process = self.process();

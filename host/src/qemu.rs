@@ -12,6 +12,7 @@
 //! # Ok(()) }
 //! ```
 
+use crate::bells::Bells;
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -21,7 +22,8 @@ use hamr_comm::abi::image::ImageKind;
 use hamr_comm::link::{Capabilities, Link};
 pub use hamr_qemu::{Exit, Machine};
 use hamr_qemu::{Run, Started};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -106,19 +108,28 @@ impl Launcher for QemuLauncher {
         let memfd = make_window(device, card)?;
         let window = map_window(&memfd, window_len, true)?;
         let name = device.to_owned();
+        let bells = Arc::new(Bells::new()?);
+        let theirs = bells.clone();
         let start = move || {
             let run = Run { device: &name, image: &image, memory_len: card };
-            start(&machine, &run, &memfd, cpu)
+            start(&machine, &run, &memfd, &theirs, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, start)?))
+        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, Some(bells), start)?))
     }
 }
 
-fn start(machine: &Machine, run: &Run<'_>, memfd: &OwnedFd, cpu: Option<usize>) -> Result<Process, Error> {
+fn start(
+    machine: &Machine,
+    run: &Run<'_>,
+    memfd: &OwnedFd,
+    bells: &Bells,
+    cpu: Option<usize>,
+) -> Result<Process, Error> {
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
-    let Started { child, console } = hamr_qemu::start(machine, run, memfd).map_err(fail)?;
+    let both = hamr_qemu::Bells { host: bells.own.as_fd(), machine: bells.device.as_fd() };
+    let Started { child, console, server } = hamr_qemu::start(machine, run, memfd, Some(both)).map_err(fail)?;
     let exit = machine.exit;
-    let process = Process::watch(child, (), move |status| {
+    let process = Process::watch(child, server, move |status| {
         // QEMU has codes of its own for what it cannot do; then it also says so.
         let code = status.code().and_then(|status| exit.code(status)).map(|code| format!(" (the image's code {code})"));
         format!("{}{}", code.unwrap_or_default(), console.last_words())

@@ -5,7 +5,9 @@ use crate::shm::ShmLauncher;
 use crate::{Error, Image, ImageFile, Node, Target};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::rings::LogLevel;
+use hamr_comm::handshake::Rest;
 use hamr_comm::link::Link;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -39,6 +41,26 @@ pub struct Options {
     pub log_level: LogLevel,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
+    /// How both sides wait for each other.
+    pub wait: WaitMode,
+    /// With [`WaitMode::Adaptive`]: how long either side polls in vain before it sleeps.
+    pub spin: Duration,
+    /// How long either side sleeps at most without being rung. A net under sleeping, which nothing rests on where every
+    /// doorbell arrives; `None` does without.
+    pub longest_sleep: Option<Duration>,
+}
+
+/// How host and device wait for each other. Devices without a doorbell (loopback, and images that know none) poll and nap,
+/// whatever is asked for here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WaitMode {
+    /// Always poll: the least latency, for a processor each.
+    Spin,
+    /// Poll for [`Options::spin`], then sleep until the other side rings.
+    #[default]
+    Adaptive,
+    /// Sleep at once: the least work, for a wake-up each way per call.
+    Sleep,
 }
 
 impl Default for Options {
@@ -57,11 +79,33 @@ impl Default for Options {
             revive: true,
             log_level: LogLevel::INFO,
             cpu: None,
+            wait: WaitMode::Adaptive,
+            spin: Duration::from_micros(300),
+            longest_sleep: Some(Duration::from_millis(50)),
         }
     }
 }
 
 impl Options {
+    /// How long a side polls in vain before it sleeps; `None`: for ever.
+    pub(crate) fn spin_time(&self) -> Option<Duration> {
+        match self.wait {
+            WaitMode::Spin => None,
+            WaitMode::Adaptive => Some(self.spin),
+            WaitMode::Sleep => Some(Duration::ZERO),
+        }
+    }
+
+    /// The same for the device.
+    pub(crate) fn rest(&self) -> Rest {
+        // One below FOR_EVER, which is not for times that happen to be long.
+        let micros = |d: Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX).min(FOR_EVER - 1);
+        Rest {
+            spin_us: self.spin_time().map_or(FOR_EVER, micros),
+            sleep_us: self.longest_sleep.map_or(FOR_EVER, micros),
+        }
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             streams: self.streams,

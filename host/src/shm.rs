@@ -1,5 +1,6 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
 
+use crate::bells::Bells;
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -14,6 +15,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// First bytes on the socket to the image; the same as in the image's runtime.
 const GREETING: &[u8; 8] = b"hamrshm1";
@@ -26,8 +28,8 @@ const CAPABILITIES: Capabilities = Capabilities {
     doorbell: false,
 };
 
-/// Starts hosted images.
-pub(crate) struct ShmLauncher;
+/// Starts hosted images: what `shm` stands for in every runtime. For those who decorate its links.
+pub struct ShmLauncher;
 
 impl Launcher for ShmLauncher {
     fn describe(&self) -> String {
@@ -47,8 +49,10 @@ impl Launcher for ShmLauncher {
         let image = image.ok_or_else(none)?.path.clone();
         let memfd = make_window(device, window_len)?;
         let window = map_window(&memfd, window_len, true)?;
-        let start = move || start(&image, &memfd, cpu);
-        Ok(Box::new(ProcessLink::start("shm", device, CAPABILITIES, window, start)?))
+        let bells = Arc::new(Bells::new()?);
+        let theirs = bells.clone();
+        let start = move || start(&image, &memfd, &theirs, cpu);
+        Ok(Box::new(ProcessLink::start("shm", device, CAPABILITIES, window, Some(bells), start)?))
     }
 }
 
@@ -78,16 +82,16 @@ fn owner(file: &std::fs::File) -> String {
     }
 }
 
-/// Starts the image and hands it the window.
-fn start(image: &Path, memfd: &OwnedFd, cpu: Option<usize>) -> Result<Process, Error> {
+/// Starts the image and hands it the window and the doorbells: the one that it sleeps on first.
+fn start(image: &Path, memfd: &OwnedFd, bells: &Bells, cpu: Option<usize>) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let mut command = Command::new(image);
     command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let child = command.spawn().map_err(Error::io(image.display().to_string()))?;
     let pid = Pid::from_child(&child);
-    let fds = [memfd.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let fds = [memfd.as_fd(), bells.device.as_fd(), bells.own.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     // An image that has died already is reported by the handshake, with how it ended.

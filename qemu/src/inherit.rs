@@ -10,20 +10,20 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The child of `command` will keep `memory` open and will be killed when the *thread* that spawns it ends.
-pub(crate) fn tie(command: &mut Command, memory: OwnedFd) {
+/// The child of `command` will keep `inherited` open and will be killed when the *thread* that spawns it ends.
+pub(crate) fn tie(command: &mut Command, inherited: OwnedFd) {
     let host = getpid();
     // SAFETY: the closure runs after fork, where no memory may be allocated and no lock taken, since another thread may have
     // held one: `before_exec` makes three system calls and allocates nothing; an error travels as its number.
-    unsafe { command.pre_exec(move || Ok(before_exec(host, &memory)?)) };
+    unsafe { command.pre_exec(move || Ok(before_exec(host, &inherited)?)) };
 }
 
-fn before_exec(host: Pid, memory: &OwnedFd) -> Result<(), Errno> {
+fn before_exec(host: Pid, inherited: &OwnedFd) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The host may have died before that call, and then no signal comes: whoever inherited this process is another one.
     if getppid() != Some(host) {
         return Err(Errno::SRCH);
     }
     // Cleared here and not in the host, where a child that another thread starts meanwhile would inherit it as well.
-    fcntl_setfd(memory, FdFlags::empty())
+    fcntl_setfd(inherited, FdFlags::empty())
 }

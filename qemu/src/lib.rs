@@ -2,6 +2,7 @@
 //!
 //! - [`Machine`]: one table row per machine, and the one function that makes a command line of it.
 //! - [`start`]: runs a machine over a window, under a keeper that ends it when this process ends.
+//! - [`Bells`]: how host and image ring each other; this process is the ivshmem server.
 //! - [`Console`]: what the image writes to its serial port, and what QEMU says.
 //!
 //! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on it: `hamr` (feature `qemu`),
@@ -12,11 +13,12 @@ mod error;
 mod inherit;
 mod keeper;
 mod machine;
+mod server;
 mod start;
 mod version;
 
 pub use console::{Console, Source};
 pub use error::Error;
-pub use machine::{Exit, Machine, Run};
-pub use start::{Started, start, vcpu_thread};
+pub use machine::{Card, Exit, Machine, Run};
+pub use start::{Bells, Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

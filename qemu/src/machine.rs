@@ -69,6 +69,15 @@ pub struct Run<'a> {
     pub memory_len: u64,
 }
 
+/// What the PCI card is made of: the number of a descriptor that the program inherits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Card {
+    /// The memory itself. Nobody rings.
+    Memory(i32),
+    /// The connection to a server, which knows the memory and the doorbells.
+    Server(i32),
+}
+
 impl Machine {
     /// A PC, entered by PVH.
     pub const X86_64: Self = Self {
@@ -105,7 +114,8 @@ impl Machine {
         triple: "riscv64gc-unknown-none-elf",
         program: "qemu-system-riscv64",
         package: "qemu-system-misc",
-        machine: "virt",
+        // The interrupt controllers that a card can send messages to.
+        machine: "virt,aia=aplic-imsic",
         cpu: "",
         args: &["-bios", "none"],
         cpus: 1,
@@ -117,11 +127,9 @@ impl Machine {
 
     /// The arguments of the program. Every machine that is started gets its command line here.
     ///
-    /// `memory` is the number of the descriptor that holds the card's memory.
-    ///
     /// # Errors
     /// When the row says what only this function may say, or the memory's size is none that a card can have.
-    pub fn arguments(&self, run: &Run<'_>, memory: i32) -> Result<Vec<OsString>, Error> {
+    pub fn arguments(&self, run: &Run<'_>, card: Card) -> Result<Vec<OsString>, Error> {
         self.check()?;
         let Run { device, image, memory_len } = *run;
         if !memory_len.is_power_of_two() || memory_len < 4096 {
@@ -141,8 +149,17 @@ impl Machine {
             say(&["-cpu", self.cpu]);
         }
         say(self.args);
-        let memory = format!("memory-backend-file,id=hamr,mem-path=/proc/self/fd/{memory},size={memory_len},share=on");
-        say(&["-object", &memory, "-device", "ivshmem-plain,memdev=hamr"]);
+        match card {
+            Card::Memory(memory) => {
+                let memory =
+                    format!("memory-backend-file,id=hamr,mem-path=/proc/self/fd/{memory},size={memory_len},share=on");
+                say(&["-object", &memory, "-device", "ivshmem-plain,memdev=hamr"]);
+            }
+            Card::Server(socket) => {
+                say(&["-chardev", &format!("socket,id=hamr,fd={socket}")]);
+                say(&["-device", "ivshmem-doorbell,chardev=hamr,vectors=1"]);
+            }
+        }
         // Not `-serial stdio`: that would read standard input.
         say(&["-chardev", "file,id=console,path=/proc/self/fd/1", "-serial", "chardev:console", "-kernel"]);
         all.push(image.into());
@@ -184,16 +201,16 @@ mod tests {
         ..Machine::X86_64
     };
 
-    fn words(machine: &Machine) -> Vec<String> {
+    fn words(machine: &Machine, card: Card) -> Vec<String> {
         let run = Run { device: "qemu:here,there", image: Path::new("/some/image"), memory_len: 1 << 27 };
-        let words = machine.arguments(&run, 17).expect("a good row");
+        let words = machine.arguments(&run, card).expect("a good row");
         words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect()
     }
 
     #[test]
     fn every_row_keeps_atomics_and_has_the_window() {
         for machine in Machine::ALL.iter().chain([&MICROVM]) {
-            let words = words(machine);
+            let words = words(machine, Card::Memory(17));
             let follows = |option: &str| -> Vec<&str> {
                 let at = words.windows(2).filter(|pair| pair[0] == option);
                 at.map(|pair| pair[1].as_str()).collect()
@@ -212,6 +229,9 @@ mod tests {
             assert_eq!(follows("-object"), [object]);
             assert!(follows("-device").contains(&"ivshmem-plain,memdev=hamr"));
             assert_eq!(follows("-kernel"), ["/some/image"]);
+            let with_bells = self::words(machine, Card::Server(18)).join(" ");
+            let card = "-chardev socket,id=hamr,fd=18 -device ivshmem-doorbell,chardev=hamr,vectors=1";
+            assert!(with_bells.contains(card) && !with_bells.contains("-object"), "{with_bells}");
             assert!(
                 !words.iter().any(|w| w.contains("kvm") || w.contains("icount") || w.contains("stdio")),
                 "{words:?}"
@@ -236,12 +256,12 @@ mod tests {
         ];
         let run = Run { device: "d", image: Path::new("i"), memory_len: 4096 };
         for args in rows {
-            match (Machine { args, ..MICROVM }).arguments(&run, 3) {
+            match (Machine { args, ..MICROVM }).arguments(&run, Card::Memory(3)) {
                 Err(e @ Error::Forbidden { .. }) => assert!(e.to_string().contains("machine microvm: `"), "{e}"),
                 other => panic!("{args:?}: {other:?}"),
             }
         }
-        let error = (Machine { machine: "q35,accel=kvm", ..MICROVM }).arguments(&run, 3);
+        let error = (Machine { machine: "q35,accel=kvm", ..MICROVM }).arguments(&run, Card::Memory(3));
         assert!(matches!(error, Err(Error::Forbidden { .. })), "{error:?}");
     }
 
@@ -249,7 +269,7 @@ mod tests {
     fn a_cards_memory_is_a_power_of_two() {
         for memory_len in [0, 1, 2048, 4097, 3 << 20] {
             let run = Run { device: "d", image: Path::new("i"), memory_len };
-            assert!(matches!(MICROVM.arguments(&run, 3), Err(Error::Memory(n)) if n == memory_len));
+            assert!(matches!(MICROVM.arguments(&run, Card::Memory(3)), Err(Error::Memory(n)) if n == memory_len));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Starting a machine.
 
 use crate::console::{Console, Source};
-use crate::{Error, Machine, Run, inherit, keeper, version};
-use rustix::fd::{AsFd, AsRawFd};
+use crate::{Card, Error, Machine, Run, inherit, keeper, server, version};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -14,23 +14,42 @@ pub struct Started {
     pub child: Child,
     /// What it says.
     pub console: Console,
+    /// The server's end of its connection, where it has doorbells: kept for as long as it runs.
+    pub server: Option<OwnedFd>,
+}
+
+/// Doorbells between the machine's image and this process: an eventfd for each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Bells<'a> {
+    /// Rung by the image.
+    pub host: BorrowedFd<'a>,
+    /// Rung by this process.
+    pub machine: BorrowedFd<'a>,
 }
 
 /// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device). The memory should be sealed
-/// against shrinking, as any file that is mapped by two processes.
+/// against shrinking, as any file that is mapped by two processes. With `bells`, the card has a doorbell too.
 ///
 /// # Errors
 /// When QEMU is absent or too old, the row may not be used, or the process cannot be made. What QEMU itself finds wrong is
 /// said by its end and its [`Console`].
-pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd) -> Result<Started, Error> {
-    // A copy of its own for the child: whether a descriptor survives exec is a fact of the number.
-    let memory = memory.as_fd().try_clone_to_owned().map_err(Error::os("copying the window's descriptor"))?;
-    let arguments = machine.arguments(run, memory.as_raw_fd())?;
+pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd, bells: Option<Bells<'_>>) -> Result<Started, Error> {
+    // For the child alone: whether a descriptor survives exec is a fact of the number.
+    let (inherited, server) = match bells {
+        Some(bells) => server::connect(&memory, bells).map(|(theirs, ours)| (theirs, Some(ours)))?,
+        None => {
+            let copy = memory.as_fd().try_clone_to_owned();
+            (copy.map_err(Error::os("copying the window's descriptor"))?, None)
+        }
+    };
+    let number = inherited.as_raw_fd();
+    let card = if server.is_some() { Card::Server(number) } else { Card::Memory(number) };
+    let arguments = machine.arguments(run, card)?;
     version::check(machine)?;
     let mut command = Command::new(machine.program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
-    inherit::tie(&mut command, memory);
+    inherit::tie(&mut command, inherited);
     let mut child = keeper::spawn(command).map_err(Error::os(format!("starting `{}`", machine.program)))?;
     let console = Console::new();
     let heard = [
@@ -38,7 +57,7 @@ pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd) -> Result<Star
         child.stderr.take().map(|pipe| console.listen(run.device, Source::Qemu, pipe)),
     ];
     match heard.into_iter().flatten().collect::<Result<(), _>>() {
-        Ok(()) => Ok(Started { child, console }),
+        Ok(()) => Ok(Started { child, console, server }),
         Err(e) => {
             // Errors mean that it has ended by itself.
             let _ = child.kill();

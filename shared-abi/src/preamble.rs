@@ -5,6 +5,7 @@
 //! 0x080 HostWords     host, live
 //! 0x0c0 DeviceWords   device, live
 //! 0x100 DeviceFacts   device, before it says ACCEPTED
+//! 0x180 DEVICE_WAIT   device, live, alone in its line
 //! 0x200 sections      host, before the magic word is published
 //! 0x400 end
 //! ```
@@ -66,14 +67,22 @@ pub struct Preamble {
     pub host_pid: u32,
     /// Fingerprint of the host's handler table: names and signatures.
     pub fingerprint: u64,
+    /// With [`feature::DOORBELL`]: microseconds that a device which finds nothing polls on before it sleeps.
+    pub spin_us: u32,
+    /// With [`feature::DOORBELL`]: microseconds that it sleeps at most without being rung; [`FOR_EVER`] is no limit.
+    pub sleep_us: u32,
     /// Zero.
-    pub reserved: [u64; 9],
+    pub reserved: [u64; 8],
 }
 const _: () = assert!(size_of::<Preamble>() == 128 && core::mem::offset_of!(Preamble, fingerprint) == 48);
+const _: () = assert!(core::mem::offset_of!(Preamble, spin_us) == 56);
+
+/// Of [`Preamble::sleep_us`]: only a ring ends a sleep.
+pub const FOR_EVER: u32 = u32::MAX;
 
 /// Offsets of the words that stay live after the handshake. Each has one writer for life (abi §3.2, §3.3).
 pub mod word {
-    use super::{DEVICE_WORDS, HOST_WORDS};
+    use super::{DEVICE_FACTS, DEVICE_WORDS, HOST_WORDS};
 
     /// Host: the device's current life; a device that sees another value than its own leaves (abi §8).
     pub const EPOCH: u64 = HOST_WORDS;
@@ -94,8 +103,9 @@ pub mod word {
     pub const DEVICE_ALIVE: u64 = DEVICE_WORDS + 8;
     /// Device: stepped by the dispatcher in every round that found work.
     pub const DEVICE_PROGRESS: u64 = DEVICE_WORDS + 12;
-    /// Device: wait word.
-    pub const DEVICE_WAIT: u64 = DEVICE_WORDS + 16;
+    /// Device: wait word. Not among its other words, which change in every round that finds work: a host looks here after
+    /// each message, and finds its own cached copy for as long as the device stays awake.
+    pub const DEVICE_WAIT: u64 = DEVICE_FACTS + 0x80;
     /// Device: why it refused, a [`super::Refusal`].
     pub const REFUSAL: u64 = DEVICE_WORDS + 20;
     /// Device: two words of detail of the refusal.

@@ -7,3 +7,4 @@ pub mod handlers;
 pub mod logs;
 pub mod machines;
 pub mod processes;
+pub mod sleeping;

@@ -18,7 +18,7 @@ use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::Requester;
-use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
 use std::mem::offset_of;
@@ -246,7 +246,18 @@ impl Rig {
         };
         let link = QemuLauncher::machine(*machine).launch(&request).expect("starts");
         let features = feature::TICKETS | feature::DEADLINES;
-        Self { link, offer: Offer { plan, node: NodeId(1), features, required: 0, fingerprint: 0, pid: 0 } }
+        Self {
+            link,
+            offer: Offer {
+                plan,
+                node: NodeId(1),
+                features,
+                required: 0,
+                fingerprint: 0,
+                pid: 0,
+                rest: Rest::default(),
+            },
+        }
     }
 
     fn window(&self) -> &Window<Shared> {

@@ -22,7 +22,7 @@ use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Requester, Round, Slots};
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer, Rest};
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
 use hamr_comm::registry::Table;
 use hamr_comm::{Bits, BufferPtr, Context, Entry, Fault, Handler};
@@ -166,7 +166,9 @@ fn preamble() {
         queues: 10,
         host_pid: 11,
         fingerprint: 0xFEDC_BA98_7654_3210,
-        reserved: [0; 9],
+        spin_us: 12,
+        sleep_us: 13,
+        reserved: [0; 8],
     };
     golden("preamble", "Preamble (abi §3.1)", &[("", &wire!(preamble))]);
 }
@@ -416,6 +418,7 @@ fn offered() -> (Window<Shared>, Window<Shared>, Layout, HostHandshake) {
         required: feature::TICKETS,
         fingerprint: 0x0102_0304_0506_0708,
         pid: 4242,
+        rest: Rest { spin_us: 300, sleep_us: 50_000 },
     };
     let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("the window is long enough");
     (host, device, layout, handshake)

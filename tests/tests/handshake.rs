@@ -13,7 +13,7 @@ use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round};
 use hamr_comm::handshake::{
-    Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Takeover,
+    Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Rest, Takeover,
 };
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -49,6 +49,7 @@ const OFFER: Offer = Offer {
     required: feature::TICKETS,
     fingerprint: 99,
     pid: 1,
+    rest: Rest { spin_us: 7, sleep_us: 8 },
 };
 const SECTION_BYTES: u64 = size_of::<Section>() as u64;
 

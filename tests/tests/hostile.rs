@@ -15,7 +15,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::Requester;
-use hamr_comm::handshake::{Answer, HostHandshake, Offer};
+use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler};
@@ -123,7 +123,8 @@ impl Bench {
     fn offer(&mut self) -> HostHandshake {
         self.epoch = self.epoch.next();
         let features = feature::TICKETS | feature::DEADLINES;
-        let offer = Offer { plan: PLAN, node: NODE, features, required: 0, fingerprint: 0, pid: 0 };
+        let offer =
+            Offer { plan: PLAN, node: NODE, features, required: 0, fingerprint: 0, pid: 0, rest: Rest::default() };
         HostHandshake::offer(&self.window, &offer, self.epoch).expect("long enough").0
     }
 
@@ -583,7 +584,7 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
     let (window, device) = Window::private_pair(layout.window_len());
     let scratch = vec![0; MAX_MESSAGE].leak();
     let mut device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
-    let offer = Offer { plan, node: NODE, features: 0, required: 0, fingerprint: 0, pid: 0 };
+    let offer = Offer { plan, node: NODE, features: 0, required: 0, fingerprint: 0, pid: 0, rest: Rest::default() };
     let (offered, layout) = HostHandshake::offer(&window, &offer, Epoch(1)).expect("long enough");
     let _ = device.poll();
     offered.ready(&window);

@@ -15,7 +15,7 @@ use hamr_comm::abi::slot::{RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::MAX_QUEUES;
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer, Rest};
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Fault, offload};
 use std::path::PathBuf;
@@ -43,7 +43,15 @@ const PLAN: Plan = Plan { streams: 1, ring: 4, tickets: 2, chunk: 64, table: 512
 fn crashed() -> Vec<u8> {
     let (host, device) = Window::private_pair(Layout::plan(&PLAN).expect("allowed").window_len());
     let features = feature::TICKETS | feature::LOGS | feature::CONTAIN;
-    let offer = Offer { plan: PLAN, node: NodeId(2), features, required: feature::TICKETS, fingerprint: 7, pid: 42 };
+    let offer = Offer {
+        plan: PLAN,
+        node: NodeId(2),
+        features,
+        required: feature::TICKETS,
+        fingerprint: 7,
+        pid: 42,
+        rest: Rest::default(),
+    };
     let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("long enough");
     let profile = DeviceProfile {
         features,

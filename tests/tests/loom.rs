@@ -15,6 +15,8 @@ mod epochs;
 mod lines;
 #[path = "loom/order.rs"]
 mod order;
+#[path = "loom/sleep.rs"]
+mod sleep;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Active messages: the slot protocol from both ends, and the dispatcher over it (abi §4, §5).
 //!
 //! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the model checker runs this very
-//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls.
+//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls. [`Sleeper`] and [`Waker`] are how
+//! either side sleeps and is woken (abi §7).
 
 mod activity;
 mod long;
@@ -9,9 +10,11 @@ mod poller;
 mod requester;
 mod responder;
 mod slots;
+mod wait;
 
 pub use activity::Activity;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};
 pub use slots::{SlotLine, Slots};
+pub use wait::{Sleeper, WaitWord, Waker};

@@ -3,7 +3,7 @@
 //! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
 //! call costs no lock, no allocation and no clock.
 
-use super::{Activity, Found, Responder, SlotLine, long};
+use super::{Activity, Found, Responder, SlotLine, Waker, long};
 use crate::context::Context;
 use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
@@ -40,6 +40,8 @@ pub enum Round {
     Idle,
     /// So many messages were served.
     Worked(u32),
+    /// So many messages were served, and the host sleeps: ring it.
+    Owed(u32),
     /// The host closed this epoch or began another: stop, and go through the handshake again.
     Left,
 }
@@ -82,6 +84,10 @@ pub struct Poller<'s, K, F = Coherent> {
     favours: u32,
     /// Calls in a row from it alone, up to [`LINGER`]: so many looks more it has before each round.
     streak: u32,
+    /// Rings the host, which may sleep.
+    waker: Waker,
+    /// Messages answered since the last fence.
+    unfenced: u32,
 }
 
 /// What runs the calls of all ports.
@@ -140,7 +146,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             jobs: heapless::Deque::new(),
             activity: Activity::after(resource::first_serial()),
         };
-        Ok(Self { window, ports, engine, epoch, rounds: 0, progress: 0, favourite: 0, favours: 0, streak: 0 })
+        Ok(Self {
+            window,
+            ports,
+            engine,
+            epoch,
+            rounds: 0,
+            progress: 0,
+            favourite: 0,
+            favours: 0,
+            streak: 0,
+            waker: Waker::new(),
+            unfenced: 0,
+        })
     }
 
     /// Gives the window back, whole, and the scratch memory.
@@ -201,6 +219,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
         let mut served = 0;
         let favoured = self.favours != FAVOUR;
+        self.unfenced += FAVOUR - self.favours;
         for index in 1..open.min(self.ports.len()) {
             let Some(port) = self.ports.get_mut(index) else { break };
             let here = self.engine.poll_port(port);
@@ -220,21 +239,37 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             served += self.run_job();
         }
         if served == 0 && !favoured {
-            return self.poll_idle();
+            served = self.poll_control();
+        } else {
+            self.step_progress();
         }
-        self.step_progress();
+        self.end_round(served)
+    }
+
+    /// Rules 21 and 22 of the answering side: the host's word is in the line that every round reads anyway, and a fence comes
+    /// after sixteen answers at the latest. A call that is answered alone is told of by the round after it.
+    #[inline]
+    fn end_round(&mut self, served: u32) -> Round {
+        self.unfenced += served;
+        if self.unfenced >= BATCH {
+            self.unfenced = 0;
+            F::full();
+        }
+        if self.window.word(word::HOST_WAIT).is_ok_and(|w| self.waker.glance(w)) {
+            return Round::Owed(served);
+        }
         if served == 0 { Round::Idle } else { Round::Worked(served) }
+    }
+
+    /// Rule 22: does the host sleep, and is it to be rung for what was answered so far? Called when there is no more work.
+    #[cold]
+    pub fn owes_a_ring(&mut self) -> bool {
+        self.unfenced = 0;
+        self.window.word(word::HOST_WAIT).is_ok_and(|w| self.waker.look::<F>(w))
     }
 
     fn poll_favourite(&mut self) -> u32 {
         self.ports.get_mut(self.favourite).map_or(0, |port| self.engine.poll_port(port))
-    }
-
-    fn poll_idle(&mut self) -> Round {
-        match self.poll_control() {
-            0 => Round::Idle,
-            served => Round::Worked(served),
-        }
     }
 
     fn poll_control(&mut self) -> u32 {
@@ -246,7 +281,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// The host began another epoch or closed this one.
-    fn has_left(&self) -> bool {
+    pub fn has_left(&self) -> bool {
         let load = |off| self.window.word(off).map_or(0, |w| w.load());
         load(word::EPOCH) != self.epoch.0 || load(word::HOST_STATE) == HostState::CLOSING.0
     }

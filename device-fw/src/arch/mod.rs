@@ -27,10 +27,14 @@ use x86_64 as isa;
 mod naps;
 
 pub use isa::barriers::Device;
+#[cfg(all(target_arch = "riscv64", feature = "image"))]
+pub use isa::imsic;
 #[cfg(feature = "image")]
 pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abandon, frame_pointer, run};
 #[cfg(feature = "image")]
 pub(crate) use isa::tick;
+#[cfg(all(target_arch = "x86_64", feature = "image"))]
+pub use isa::timer::DOORBELL;
 #[cfg(feature = "image")]
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]

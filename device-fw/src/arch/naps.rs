@@ -1,6 +1,8 @@
-//! Resting between rounds that found nothing: first not at all, then naps that grow.
+//! Resting between rounds that found nothing: first not at all, then naps that grow; or, where the host rings, sleeping until
+//! it does.
 
 use super::Timer;
+use hamr_comm::abi::preamble::FOR_EVER;
 
 /// Rounds of polling before the first nap: some milliseconds under emulation.
 pub(crate) const SPIN_ROUNDS: u32 = 20_000;
@@ -13,12 +15,43 @@ const LONGEST: u32 = 1000;
 /// How an idle board rests.
 pub struct Naps {
     timer: Timer,
+    acknowledge: Option<fn()>,
 }
 
 impl Naps {
     /// Naps that `timer` ends.
     pub const fn new(timer: Timer) -> Self {
-        Self { timer }
+        Self { timer, acknowledge: None }
+    }
+
+    /// Sleeps that the host's ring ends too. The board has its interrupt reach the processor; `acknowledge` takes every ring
+    /// that is pending, so that the next sleep lasts until another.
+    pub const fn with_doorbell(timer: Timer, acknowledge: fn()) -> Self {
+        Self { timer, acknowledge: Some(acknowledge) }
+    }
+
+    /// Does a ring end a sleep?
+    pub fn has_doorbell(&self) -> bool {
+        self.acknowledge.is_some()
+    }
+
+    /// How rings are taken.
+    pub(crate) fn acknowledge(&self) -> Option<fn()> {
+        self.acknowledge
+    }
+
+    /// What [`crate::Board::sleep`] does.
+    pub fn sleep(&mut self, micros: u32) {
+        self.timer.nap((micros != FOR_EVER).then_some(micros));
+        if let Some(acknowledge) = self.acknowledge {
+            acknowledge();
+        }
+    }
+
+    /// Microseconds since reset.
+    pub fn micros(&self) -> u64 {
+        let (now, hz) = (self.timer.now(), self.timer.hz().max(1));
+        now / hz * 1_000_000 + now % hz * 1_000_000 / hz
     }
 
     /// What ends the naps.
@@ -37,7 +70,7 @@ impl Naps {
         // No spin hint: an emulator leaves its translated code for it, which costs more than the look it would save.
         if let Some(slept) = rounds.checked_sub(SPIN_ROUNDS) {
             let micros = SHORTEST.saturating_mul(slept / ROUNDS_PER_STEP + 1);
-            self.timer.nap(micros.min(LONGEST));
+            self.timer.nap(Some(micros.min(LONGEST)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::{logging, memory, tick};
+use super::{doorbell, logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
@@ -74,6 +74,7 @@ impl<B> Running<B> {
     pub(super) fn new(hardware: Hardware) -> Self {
         let Hardware { window, registers, naps } = hardware;
         arch::tick::prepare(naps.timer());
+        doorbell::connect(naps.acknowledge());
         Self { window: Some(window), registers, naps, _board: PhantomData }
     }
 }
@@ -118,5 +119,25 @@ impl<B: BareBoard> Board for Running<B> {
         arch::tick::pause();
         self.naps.rest(rounds);
         arch::tick::resume();
+    }
+    fn doorbell(&self) -> bool {
+        self.naps.has_doorbell()
+    }
+    fn sleep(&mut self, micros: u32) {
+        // Masks interrupts too: a ring that comes from here on stays pending and ends the sleep.
+        arch::tick::pause();
+        if !doorbell::was_rung() {
+            self.naps.sleep(micros);
+        }
+        arch::tick::resume();
+    }
+    fn micros(&mut self) -> u64 {
+        self.naps.micros()
+    }
+    fn settle(&mut self) {
+        if let Some(registers) = &self.registers {
+            // What was asked for does not matter: the answer comes behind the host's writes.
+            let _ = registers.position();
+        }
     }
 }

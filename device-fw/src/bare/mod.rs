@@ -9,6 +9,7 @@
 
 mod board;
 mod console;
+pub(crate) mod doorbell;
 pub(crate) mod fault;
 mod logging;
 mod memory;

@@ -68,6 +68,20 @@ pub trait Board {
     fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}
     /// Rings the host.
     fn ring(&mut self) {}
+    /// Can the host ring this board, and is [`Self::sleep`] ended by it? Without, [`Self::idle`] is all the rest there is.
+    fn doorbell(&self) -> bool {
+        false
+    }
+    /// Sleeps until the host rings, at most so many microseconds ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A ring that
+    /// came since the last sleep ends it at once. Returning early is always right.
+    fn sleep(&mut self, _micros: u32) {}
+    /// Microseconds of any clock that never goes back. Asked for only where there is a [`Self::doorbell`].
+    fn micros(&mut self) -> u64 {
+        0
+    }
+    /// Reads from the far side of the bus, where there is one: what the host wrote before it could see this board's last store
+    /// has arrived by then (abi §7.3, rule 25).
+    fn settle(&mut self) {}
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.
     fn idle(&mut self, rounds: u32);
 }

@@ -1,5 +1,6 @@
 //! The socket to the host: the window's descriptor comes over it, and its end of file ends the process.
 
+use super::bells::Bells;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
@@ -60,6 +61,7 @@ impl From<rustix::io::Errno> for StartError {
 pub(super) struct Control {
     socket: OwnedFd,
     window: OwnedFd,
+    bells: Option<Bells>,
 }
 
 impl Control {
@@ -67,7 +69,7 @@ impl Control {
     pub(super) fn from_stdin() -> Result<Self, StartError> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let mut greeting = [0; 8];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut iov = [IoSliceMut::new(&mut greeting)];
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
@@ -75,18 +77,24 @@ impl Control {
         if greeting != *GREETING {
             return Err(not_ours("another greeting"));
         }
-        let window = ancillary
-            .drain()
-            .find_map(|m| match m {
-                RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-                _ => None,
-            })
-            .ok_or(not_ours("no descriptor"))?;
+        let mut descriptors = ancillary.drain().filter_map(|m| match m {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let mut descriptors = descriptors.next().ok_or(not_ours("no descriptor"))?;
+        let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
+        // A host that has no doorbells sends the window alone.
+        let bells = descriptors.next().zip(descriptors.next()).map(|(own, host)| Bells::new(own, host));
         let wanted = SealFlags::SHRINK | SealFlags::SEAL;
         if !fcntl_get_seals(&window)?.contains(wanted) {
             return Err(StartError::NotSealed);
         }
-        Ok(Self { socket, window })
+        Ok(Self { socket, window, bells })
+    }
+
+    /// The doorbells, if the host sent any; once.
+    pub(super) fn take_bells(&mut self) -> Option<Bells> {
+        self.bells.take()
     }
 
     /// The window's descriptor, and its size.

@@ -4,6 +4,7 @@
 //! file means that the host is gone, and the process ends. That is why the socket and not PDEATHSIG: that signal fires
 //! when the *thread* that started the process ends.
 
+mod bells;
 mod control;
 #[cfg(hamr_image)]
 mod logging;
@@ -14,6 +15,7 @@ mod trace;
 
 use crate::runaway::Watch;
 use crate::{Board, Config, Device, OnFault};
+use bells::Bells;
 use control::Control;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
@@ -38,6 +40,8 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 struct Process {
     window: Option<Window<Arc<Mapping>>>,
     build_id: [u8; 20],
+    bells: Option<Bells>,
+    started: Instant,
 }
 
 impl Board for Process {
@@ -69,6 +73,22 @@ impl Board for Process {
     fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
         logging::attach(section);
     }
+    fn ring(&mut self) {
+        if let Some(bells) = &self.bells {
+            bells.ring();
+        }
+    }
+    fn doorbell(&self) -> bool {
+        self.bells.is_some()
+    }
+    fn sleep(&mut self, micros: u32) {
+        if let Some(bells) = &self.bells {
+            bells.sleep(micros);
+        }
+    }
+    fn micros(&mut self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
     #[inline]
     fn idle(&mut self, rounds: u32) {
         if rounds < SPIN_ROUNDS {
@@ -95,7 +115,8 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let build_id = control::build_id();
     let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
     info!("image starts as process {}, build {:016x}", std::process::id(), build);
-    let control = Control::from_stdin()?;
+    let mut control = Control::from_stdin()?;
+    let bells = control.take_bells();
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     info!("a window of {} bytes", alive.len());
@@ -109,7 +130,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
             signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
         })
     })?;
-    let board = Process { window: Some(mapping.window()), build_id };
+    let board = Process { window: Some(mapping.window()), build_id, bells, started: Instant::now() };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)

@@ -4,7 +4,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: registers and memory of a function are addresses that the bus gave it.
 
-use super::{Bar, Bus, PciError};
+use super::{Bar, Bus, Function, Message, PciError, msix};
 use core::ptr::NonNull;
 use hamr_comm::abi::window::Window;
 use volatile_register::{RO, RW, WO};
@@ -48,20 +48,22 @@ impl Registers {
 }
 
 /// The function, enabled.
-pub struct Ivshmem {
+pub struct Ivshmem<'b> {
     /// Its registers.
     pub registers: Registers,
+    function: Function<'b>,
+    bus: &'b Bus,
     memory: NonNull<u8>,
     len: usize,
 }
 
-impl Ivshmem {
+impl<'b> Ivshmem<'b> {
     /// Finds the function and makes its registers and memory answer.
     ///
     /// # Safety
     /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for registers, and whatever
     /// address below `reach` firmware or this function gives the memory as normal, cacheable memory. Called once.
-    pub unsafe fn find(bus: &Bus) -> Result<Self, PciError> {
+    pub unsafe fn find(bus: &'b Bus) -> Result<Self, PciError> {
         let function = bus.find(VENDOR, DEVICE)?;
         let registers = Bar::enable(&function, 0, &bus.low, &bus.low)?;
         let memory = Bar::enable(&function, 2, &bus.low, &bus.high)?;
@@ -75,9 +77,21 @@ impl Ivshmem {
         };
         Ok(Self {
             registers: Registers(at(registers, 0)?.cast::<RegisterBlock>()),
+            function,
+            bus,
             memory: at(memory, 2)?,
             len: memory.len as usize,
         })
+    }
+
+    /// Has whoever rings this side interrupt by `message`. False when the function has no doorbell to be rung by
+    /// (`ivshmem-plain`).
+    ///
+    /// # Safety
+    /// A write of the message's data to its address interrupts, and does nothing else.
+    pub unsafe fn listen(&self, message: Message) -> Result<bool, PciError> {
+        // SAFETY: the board maps the addresses of `bus` (contract of `find`); the message only interrupts, says the caller.
+        unsafe { msix::send(&self.function, self.bus, message) }
     }
 
     /// The memory as a window, and the registers.

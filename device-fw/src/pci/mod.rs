@@ -7,10 +7,12 @@
 mod bar;
 mod ecam;
 mod ivshmem;
+mod msix;
 
 pub use bar::Space;
 pub use ecam::Ecam;
 pub use ivshmem::{Ivshmem, Registers};
+pub use msix::Message;
 
 /// Why the bus has no window for us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +49,7 @@ impl core::fmt::Display for PciError {
             Self::NoDevice { functions } => write!(
                 f,
                 "expected an ivshmem function (1af4:1110) on the bus, found {functions} others; start QEMU with \
-                 `-device ivshmem-plain`"
+                 `-device ivshmem-doorbell` or `ivshmem-plain`"
             ),
             Self::NotMemory { bar } => write!(f, "expected memory behind BAR{bar} of ivshmem, found none"),
             Self::OutOfReach { bar, end } => {

@@ -23,7 +23,7 @@ impl Commands for Command {
             Self::Dot(args) => dot::run(&args, cli),
             Self::Bench(args) => {
                 let Cli { global, .. } = cli;
-                bench::run(&args, cli.runtime(), &global.device, &cli.image()?, global.json).map_err(|e| {
+                bench::run(&args, cli.runtime(), &cli.image()?, global).map_err(|e| {
                     // Kept apart, because a reader that left is no failure.
                     match e.downcast::<std::io::Error>() {
                         Ok(io) => Failure::from(*io),

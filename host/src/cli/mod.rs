@@ -51,12 +51,13 @@ pub use format::{bytes, duration, one_line};
 pub use logs::Level;
 pub use progress::Progress;
 
-use crate::{Error, Image, Node, Options, Runtime, Target};
+use crate::{Error, Image, Node, Options, Runtime, Target, WaitMode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// What the tool is.
 pub struct Tool {
@@ -137,6 +138,36 @@ pub struct Global {
     #[cfg(feature = "device-logs")]
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub logs: Option<Level>,
+    /// How host and device wait for each other: always polling, asleep at once, or one after the other
+    #[arg(long, global = true, value_name = "HOW", default_value = "adaptive")]
+    pub wait: Waiting,
+    /// With `--wait adaptive`: microseconds of polling before a side sleeps
+    #[arg(long, global = true, value_name = "MICROSECONDS")]
+    pub spin: Option<u32>,
+}
+
+/// [`crate::WaitMode`] on the command line.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// [`crate::WaitMode::Spin`]
+    Spin,
+    /// [`crate::WaitMode::Adaptive`]
+    Adaptive,
+    /// [`crate::WaitMode::Sleep`]
+    Sleep,
+}
+
+impl Global {
+    /// `options` with what was asked for on the command line.
+    pub fn apply(&self, options: Options) -> Options {
+        let wait = match self.wait {
+            Waiting::Spin => WaitMode::Spin,
+            Waiting::Adaptive => WaitMode::Adaptive,
+            Waiting::Sleep => WaitMode::Sleep,
+        };
+        let spin = self.spin.map_or(options.spin, |micros| Duration::from_micros(micros.into()));
+        Options { wait, spin, ..options }
+    }
 }
 
 #[derive(Parser)]
@@ -264,7 +295,7 @@ impl Cli {
     fn open_quietly(&self, options: Options) -> Result<Node, Failure> {
         // Before the search for an image, which may build one.
         self.check_device()?;
-        self.open_on(&self.global.device, self.image()?, options)
+        self.open_on(&self.global.device, self.image()?, self.global.apply(options))
     }
 
     /// Starts a device with an image, and prints its log if that was asked for.

@@ -152,8 +152,15 @@ mod tests {
         let layout = Layout::plan(&plan).expect("a sound plan");
         let link = Loopback::new(layout.window_len(), Table::of_this_image());
         let window = link.window();
-        let offer =
-            Offer { plan, node: hamr_comm::abi::ids::NodeId(1), features: 3, required: 1, fingerprint: 7, pid: 42 };
+        let offer = Offer {
+            plan,
+            node: hamr_comm::abi::ids::NodeId(1),
+            features: 3,
+            required: 1,
+            fingerprint: 7,
+            pid: 42,
+            rest: hamr_comm::handshake::Rest::default(),
+        };
         let (handshake, layout) =
             HostHandshake::offer(window, &offer, hamr_comm::abi::ids::Epoch::FIRST).expect("it fits");
         for _ in 0..8 {

@@ -95,8 +95,8 @@ impl Core {
         self.cells.in_use()
     }
 
-    pub(super) fn wait(&self, inner: &Inner, until: Option<Instant>) -> Wait {
-        Wait::new(self.epoch, until, inner.options.deadline)
+    pub(super) fn wait<'i>(&self, inner: &'i Inner, until: Option<Instant>) -> Wait<'i> {
+        Wait::new(inner, self.epoch, until)
     }
 
     // --- calls that wait ---
@@ -155,11 +155,16 @@ impl Core {
     /// Waits for the call in the hot line.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for _ in 0..SPINS {
+        for look in 0..SPINS {
             if let Some(hdr) = self.req.hot_answer() {
                 let outcome = self.take_hot::<H>(inner, hdr);
                 self.release_hot_held::<H>(inner);
                 return outcome;
+            }
+            // Rule 21: the first step of waiting rings. Not before the first look, because a call whose answer is there should
+            // not pay for it.
+            if look == 0 && inner.sleepers.device_is_down() {
+                break;
             }
         }
         let holds = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);
@@ -249,7 +254,7 @@ impl Core {
                 holds.release(&inner.memory);
                 return decode::<H>(inner, &answer);
             }
-            if let Err(stop) = wait.step(inner) {
+            if let Err(stop) = wait.step() {
                 // An answer published just before the end still counts.
                 if self.req.hot_answer().is_none() {
                     break stop;
@@ -320,7 +325,7 @@ impl Core {
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(&call);
-            self.push(cell, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+            self.push(inner, cell, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
             return Ok(cell);
         }
         self.offload_slow(inner, call, options, until)
@@ -353,7 +358,7 @@ impl Core {
             let len = const { plain_len::<H>() };
             let words = plain_words(&call);
             let hdr = ReqHdr::inline(key, len).with(ReqHdr::ONE_WAY);
-            self.push(ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
+            self.push(inner, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
             return Ok(());
         }
         self.send_slow(inner, call)
@@ -378,18 +383,19 @@ impl Core {
         message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
         self.wait_for_room::<H>(inner, None)?;
         self.fill_chunk(1 + self.next_line(), message.chunk);
-        self.push(ONE_WAY, message.hdr, message.used());
+        self.push(inner, ONE_WAY, message.hdr, message.used());
         Ok(())
     }
 
     /// Publishes in the next ring line, which is free.
     #[inline(always)]
-    fn push(&mut self, cell: u32, hdr: ReqHdr, words: &[u64]) {
+    fn push(&mut self, inner: &Inner, cell: u32, hdr: ReqHdr, words: &[u64]) {
         let x = self.req.submit_ring(hdr, words);
         let mask = self.lines.len() - 1;
         if let Some(line) = self.lines.get_mut(x as usize & mask) {
             *line = cell;
         }
+        inner.tell_of(x);
     }
 
     /// Index in the ring of the next message.
@@ -442,7 +448,7 @@ impl Core {
                 }
             }
         }
-        self.push(cell, message.hdr, message.used());
+        self.push(inner, cell, message.hdr, message.used());
         if (ticket.is_some() || !message.holds.is_empty())
             && let Some(extra) = self.cells.extra_or_new(cell)
         {
@@ -470,7 +476,7 @@ impl Core {
             }
             self.harvest_side_lines(inner);
             if self.tickets.iter().all(|t| t.taken) {
-                wait.step(inner).map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
+                wait.step().map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
                 self.make_room(inner);
             }
         }
@@ -482,7 +488,7 @@ impl Core {
         while !self.req.ring_has_room() && !self.make_room(inner) {
             spins += 1;
             if spins > SPINS {
-                wait.step(inner).map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
+                wait.step().map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
             }
         }
         Ok(())

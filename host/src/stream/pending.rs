@@ -19,6 +19,8 @@ pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
     cell: u32,
     until: Option<Instant>,
+    /// How often it was polled in vain, as a future.
+    polls: u16,
     taken: bool,
     _handler: PhantomData<fn() -> H>,
 }
@@ -26,7 +28,7 @@ pub struct Pending<H: Handler, S: StreamRef> {
 impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[inline(always)]
     pub(super) fn new(stream: S, cell: u32, until: Option<Instant>) -> Self {
-        Self { stream, cell, until, taken: false, _handler: PhantomData }
+        Self { stream, cell, until, polls: 0, taken: false, _handler: PhantomData }
     }
 
     /// Is the outcome there? Never waits, but gives a device without a processor of its own a chance to run.
@@ -89,15 +91,14 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             }
         }
         let epoch = self.stream.with(|core, _| core.epoch());
-        let inner = self.stream.inner();
-        let mut wait = Wait::new(epoch, until.or(self.until), inner.options.deadline);
+        let mut wait = Wait::new(self.stream.inner(), epoch, until.or(self.until));
         loop {
             let cell = self.cell;
             let outcome = self.stream.with(|core, inner| core.look(inner, cell).then(|| core.take::<H>(inner, cell)));
             if let Some(outcome) = outcome {
                 return outcome;
             }
-            match wait.step(self.stream.inner()) {
+            match wait.step() {
                 Ok(()) => {}
                 Err(Stop::Deadline) => {
                     self.stream.with(|core, inner| core.abandon(inner, cell));
@@ -131,8 +132,9 @@ impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
 // Nothing in it is pinned: the cell is elsewhere.
 impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
 
-/// Polling never blocks. Until devices ring (a later step), a poll that finds nothing wakes its own task again, so an
-/// executor polls it in a loop between other tasks.
+/// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor polls it in a loop between
+/// other tasks, for about as long as the device's [`crate::Options`] let a wait spin; from then on the task sleeps until the device
+/// rings. Devices without a doorbell are polled in a loop for good.
 impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
     type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
 
@@ -157,11 +159,31 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             return Poll::Ready(Err(CallError::Deadline(site)));
         }
         let inner = self.stream.inner();
-        inner.look_at_peer();
-        inner.link.wait(0);
-        self.stream.with(|core, inner| core.follow_life(inner));
-        task.waker().wake_by_ref();
-        Poll::Pending
+        inner.look_around();
+        // A poll and what its executor does around it take a microsecond or so: counting is as good as a clock.
+        let spins = inner.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
+        let is_rung = inner.sleepers.ring();
+        self.polls = self.polls.saturating_add(1);
+        let inner = self.stream.inner();
+        if spins || !is_rung {
+            self.stream.with(|core, inner| core.follow_life(inner));
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        inner.sleepers.register(task.waker(), until, &inner.me);
+        inner.ring_sleeper();
+        // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.
+        let outcome = self.stream.with(|core, inner| {
+            core.follow_life(inner);
+            core.look(inner, cell).then(|| core.take::<H>(inner, cell))
+        });
+        match outcome {
+            Some(outcome) => {
+                self.taken = true;
+                Poll::Ready(outcome)
+            }
+            None => Poll::Pending,
+        }
     }
 }
 

@@ -288,7 +288,7 @@ impl Core {
             if spins <= SPINS {
                 continue;
             }
-            match wait.step(inner) {
+            match wait.step() {
                 Ok(()) => {}
                 Err(Stop::Deadline) => {
                     self.abandon(inner, cell);
@@ -340,7 +340,7 @@ impl Core {
             if !hot_runs && self.hot_abandoned.is_none() && self.req.oldest().is_none() && !side_busy {
                 return Ok(());
             }
-            if let Err(stop) = wait.step(inner) {
+            if let Err(stop) = wait.step() {
                 if let Stop::Ended(_) = stop {
                     self.follow_life(inner);
                 }

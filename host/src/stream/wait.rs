@@ -1,6 +1,8 @@
-//! Waiting: spin, then look at clock, peer and deadline, then nap (ARCHITECTURE.md: no clock between a reply and the next call).
+//! Waiting: spin, then look at clock, peer and deadline, then sleep until the device rings, or nap where none rings
+//! (ARCHITECTURE.md: no clock between a reply and the next call).
 
 use super::cells::Ended;
+use crate::WaitMode;
 use crate::node::Inner;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,6 +15,8 @@ const NO_NAP: Duration = Duration::from_micros(300);
 const PEER_EVERY: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
 const LONGEST_NAP: Duration = Duration::from_micros(500);
+/// Rule 23: between saying that one sleeps and sleeping.
+const LAST_LOOKS: Duration = Duration::from_micros(2);
 
 /// Why waiting is over without the thing waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,32 +35,47 @@ pub(super) fn in_time(limit: Duration) -> Instant {
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
 /// One wait.
-pub(super) struct Wait {
+pub(super) struct Wait<'i> {
+    inner: &'i Inner,
     /// Epoch the wait belongs to.
     epoch: u32,
-    limit: Option<Duration>,
     until: Option<Instant>,
     begin: Option<Instant>,
     peer_seen: Option<Instant>,
+    phase: Phase,
 }
 
-impl Wait {
-    /// Ends at `until`, or `limit` after its first step when there is no such moment.
-    pub(super) fn new(epoch: u32, until: Option<Instant>, limit: Option<Duration>) -> Self {
-        Self { epoch, limit, until, begin: None, peer_seen: None }
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Looks again and again.
+    Awake,
+    /// The device has been asked to ring; in which turn, and when.
+    Down(u64, Instant),
+    /// Has slept. The device may still be asked to ring, but perhaps has done so already.
+    Woken,
+}
+
+impl<'i> Wait<'i> {
+    /// Ends at `until`, or with the device's own deadline, counted from the first step, when there is no such moment.
+    pub(super) fn new(inner: &'i Inner, epoch: u32, until: Option<Instant>) -> Self {
+        Self { inner, epoch, until, begin: None, peer_seen: None, phase: Phase::Awake }
     }
 
-    /// One step: returns at once or after a nap; the caller looks again.
+    /// One step: returns at once or after a nap or a sleep; the caller looks again.
     #[cold]
-    pub(super) fn step(&mut self, inner: &Inner) -> Result<(), Stop> {
+    pub(super) fn step(&mut self) -> Result<(), Stop> {
+        let inner = self.inner;
         let now = Instant::now();
-        let begin = *self.begin.get_or_insert(now);
-        let waited = now - begin;
-        let until = *self.until.get_or_insert_with(|| in_time(self.limit.unwrap_or(NEVER)));
+        let begin = *self.begin.get_or_insert_with(|| {
+            // Rule 22: about a microsecond has been spun away.
+            inner.ring_sleeper();
+            now
+        });
+        let until = *self.until.get_or_insert_with(|| in_time(inner.options.deadline.unwrap_or(NEVER)));
         if now >= until {
             return Err(Stop::Deadline);
         }
-        if self.peer_seen.is_none_or(|seen| now - seen >= PEER_EVERY) {
+        if now - *self.peer_seen.get_or_insert(now) >= PEER_EVERY {
             self.peer_seen = Some(now);
             inner.look_at_peer();
         }
@@ -65,9 +84,50 @@ impl Wait {
             life if life != self.epoch => return Err(Stop::Ended(Ended::Reset)),
             _ => {}
         }
-        // Longer waits nap longer: an eighth of the time waited is the most that a nap adds.
-        let nap = if waited < NO_NAP { Duration::ZERO } else { (waited / 8).clamp(SHORTEST_NAP, LONGEST_NAP) };
-        inner.link.wait(nap.min(until - now).as_micros() as u32);
+        if inner.sleepers.ring() {
+            self.rest(begin, now, until)
+        } else {
+            self.nap(begin, now, until)
+        }
         Ok(())
+    }
+
+    /// The device rings.
+    fn rest(&mut self, begin: Instant, now: Instant, until: Instant) {
+        let inner = self.inner;
+        match self.phase {
+            Phase::Awake if inner.options.spin_time().is_none_or(|spin| now - begin < spin) => std::hint::spin_loop(),
+            Phase::Awake => self.lie_down(true, now),
+            Phase::Woken => self.lie_down(false, now),
+            Phase::Down(_, since) if now - since < LAST_LOOKS => std::hint::spin_loop(),
+            Phase::Down(turn, _) => {
+                let left = until - now;
+                let limit = inner.options.longest_sleep.map_or(left, |longest| longest.min(left));
+                inner.sleepers.sleep(inner.link.as_ref(), turn, (limit < NEVER / 2).then_some(limit));
+                self.phase = Phase::Woken;
+            }
+        }
+    }
+
+    fn lie_down(&mut self, first: bool, now: Instant) {
+        self.phase = Phase::Down(self.inner.sleepers.lie_down(first), now);
+        // Rule 22: the fence came with the odd value.
+        self.inner.ring_sleeper();
+    }
+
+    /// Nobody rings. Longer waits nap longer: an eighth of the time waited is the most that a nap adds.
+    fn nap(&self, begin: Instant, now: Instant, until: Instant) {
+        let waited = now - begin;
+        let short = waited < NO_NAP || self.inner.options.wait == WaitMode::Spin;
+        let nap = if short { Duration::ZERO } else { (waited / 8).clamp(SHORTEST_NAP, LONGEST_NAP) };
+        self.inner.link.wait(nap.min(until - now).as_micros() as u32);
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if !matches!(self.phase, Phase::Awake) {
+            self.inner.sleepers.get_up();
+        }
     }
 }

@@ -122,6 +122,15 @@ impl<K> Window<K> {
         Ok(Word { at, _window: PhantomData })
     }
 
+    /// [`Self::word`], to be kept beside the window.
+    pub fn keep_word(&self, off: u64) -> Result<KeptWord<K>, OutOfWindow>
+    where
+        K: Clone,
+    {
+        let at = self.at_aligned(off, 4, 4)?;
+        Ok(KeptWord { at, _keep: self.keep.clone() })
+    }
+
     /// `count` consecutive control words from `off`, a multiple of 4.
     pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, OutOfWindow> {
         let bytes = count.checked_mul(4).ok_or(OutOfWindow { off, want: u64::MAX, len: self.len })?;
@@ -265,6 +274,25 @@ impl<'w> Word<'w> {
     #[inline(always)]
     pub fn publish_ordered<F: crate::sync::Order>(self, value: u32) {
         F::publish(self.atomic(), value);
+    }
+}
+
+/// One 32-bit control word that keeps its window mapped by itself: for whoever looks at it often.
+pub struct KeptWord<K> {
+    at: NonNull<u8>,
+    _keep: K,
+}
+
+// SAFETY: as for `Window`: the word is accessed as an atomic only, in memory that the keeper holds.
+unsafe impl<K: Send> Send for KeptWord<K> {}
+// SAFETY: as above.
+unsafe impl<K: Sync> Sync for KeptWord<K> {}
+
+impl<K> KeptWord<K> {
+    /// The word.
+    #[inline(always)]
+    pub fn word(&self) -> Word<'_> {
+        Word { at: self.at, _window: PhantomData }
     }
 }
 

@@ -4,7 +4,7 @@
 // UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
 
 use crate::{address, clock};
-use hamr_device_fw::arch::Naps;
+use hamr_device_fw::arch::{DOORBELL, Naps};
 use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
 use hamr_device_fw::board::pc;
 use hamr_device_fw::pci::{Bus, Ecam, Ivshmem, Space};
@@ -24,10 +24,15 @@ impl BareBoard for Microvm {
         // SAFETY: nothing but the bus answers in the machine's window, and no other function was given an address there. Page tables
         // map the first 512 GiB, and the emulator's caching is that of the memory behind it, which is ordinary memory of the
         // host. Called here only, and `start` runs once.
-        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
+        let card = unsafe { Ivshmem::find(&bus) }?;
         let timer =
             clock::timer().ok_or(StartError::Board("expected the interval timer (8254) to count, it does not"))?;
-        Ok(Hardware { window, registers: Some(registers), naps: Naps::new(timer) })
+        // SAFETY: the processor's own message, whose vector has an entry.
+        let rings = unsafe { card.listen(DOORBELL) }?;
+        // The interrupt's entry has acknowledged it.
+        let naps = if rings { Naps::with_doorbell(timer, || {}) } else { Naps::new(timer) };
+        let (window, registers) = card.into_parts();
+        Ok(Hardware { window, registers: Some(registers), naps })
     }
 
     fn console(text: &str) {

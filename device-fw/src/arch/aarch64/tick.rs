@@ -37,7 +37,7 @@ pub(crate) fn pause() {
 }
 
 /// An interrupt came. True for the tick: the next one is prepared, which ends the request of the level-triggered interrupt, so that
-/// nobody has to acknowledge it. Any other stays pending for whoever waits for it, and stays masked until [`resume`].
+/// nobody has to acknowledge it. A doorbell's is taken and kept in mind. Any other stays pending, and masked until [`resume`].
 pub(super) fn next() -> bool {
     let control: u64;
     // SAFETY: reads a register.
@@ -47,6 +47,9 @@ pub(super) fn next() -> bool {
         // SAFETY: sets the timer.
         unsafe { asm!("msr cntv_tval_el0, {}", "isb", in(reg) steps, options(nomem, nostack, preserves_flags)) };
         return true;
+    }
+    if crate::bare::doorbell::rung() {
+        return false;
     }
     // SAFETY: what the interrupt returns to goes on masked; nothing else of the state changes.
     unsafe {

@@ -29,15 +29,16 @@ impl Timer {
         self.hz
     }
 
-    /// Sleeps for about so many microseconds, or less. Interrupts stay masked: a pending one ends `wfi` all the same.
-    /// The timer's stays pending until the timer is off, so it is turned off here and not acknowledged.
-    pub fn nap(&mut self, micros: u32) {
-        let until = self.now() + u64::from(micros) * self.hz / 1_000_000;
+    /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts stay masked: a pending one
+    /// ends `wfi` all the same. The timer's stays pending until the timer is off, so it is turned off here and not
+    /// acknowledged.
+    pub fn nap(&mut self, micros: Option<u32>) {
+        let until = self.now() + u64::from(micros.unwrap_or(0)) * self.hz / 1_000_000;
         // SAFETY: lets the timer be pending and no longer pending; nothing is taken, since PSTATE.I is set from reset
         // on.
         unsafe {
             asm!("msr cntv_cval_el0, {until}", "msr cntv_ctl_el0, {on}", "isb", "wfi", "msr cntv_ctl_el0, xzr", "isb",
-                until = in(reg) until, on = in(reg) 1_u64, options(nostack, preserves_flags))
+                until = in(reg) until, on = in(reg) u64::from(micros.is_some()), options(nostack, preserves_flags))
         };
     }
 }

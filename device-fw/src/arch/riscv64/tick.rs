@@ -45,12 +45,15 @@ pub(crate) fn pause() {
     }
 }
 
-/// An interrupt came. True for the tick: the next one is prepared. Any other stays pending for whoever waits for it, and interrupts
-/// stay off until [`resume`].
+/// An interrupt came. True for the tick: the next one is prepared. A doorbell's is taken and kept in mind. Any other stays
+/// pending, and interrupts stay off until [`resume`].
 pub(super) fn next(cause: u64) -> bool {
     if cause == CAUSE {
         arm();
         return true;
+    }
+    if crate::bare::doorbell::rung() {
+        return false;
     }
     // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state changes.
     unsafe { asm!("csrc mstatus, {}", in(reg) ON_BEFORE, options(nostack)) };

@@ -4,6 +4,8 @@ pub(super) mod barriers;
 #[cfg(feature = "image")]
 mod boot;
 #[cfg(feature = "image")]
+mod interrupts;
+#[cfg(feature = "image")]
 mod mem;
 #[cfg(feature = "image")]
 mod pages;

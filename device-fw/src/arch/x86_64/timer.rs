@@ -4,8 +4,9 @@
 #![expect(unsafe_code)]
 // UNSAFETY: registers at addresses that the architecture names, a counter, and `hlt`.
 
-use super::traps::{SPURIOUS_VECTOR, TIMER_VECTOR};
+use super::traps::{DOORBELL_VECTOR, SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::board::Register;
+use crate::pci::Message;
 use core::arch::asm;
 
 /// The local APIC of whichever processor asks.
@@ -38,6 +39,9 @@ const SHARE: u64 = 200;
 const PATIENCE: u32 = 10_000_000;
 /// Tries at reading two clocks at once.
 const TRIES: u32 = 4;
+
+/// What a function writes to end a sleep: an interrupt of this processor's APIC (Intel SDM volume 3, section 11.11).
+pub const DOORBELL: Message = Message { address: APIC as u64, data: DOORBELL_VECTOR as u32 };
 
 /// The time stamp counter and the local APIC's timer.
 pub struct Timer {
@@ -82,13 +86,17 @@ impl Timer {
         self.apic_hz
     }
 
-    /// Sleeps for about so many microseconds, or less.
-    pub fn nap(&mut self, micros: u32) {
-        let steps = u64::from(micros) * self.apic_hz / 1_000_000;
-        INITIAL.write(u32::try_from(steps).unwrap_or(u32::MAX).max(1));
-        // SAFETY: the one interrupt that can come has its own entry and its own stack. `sti` lets none in before `hlt` has
+    /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes.
+    pub fn nap(&mut self, micros: Option<u32>) {
+        if let Some(micros) = micros {
+            let steps = u64::from(micros) * self.apic_hz / 1_000_000;
+            INITIAL.write(u32::try_from(steps).unwrap_or(u32::MAX).max(1));
+        }
+        // SAFETY: the interrupts that can come have their own entries and their own stack. `sti` lets none in before `hlt` has
         // begun, so one that is pending already ends `hlt` and cannot slip by.
         unsafe { asm!("sti", "hlt", "cli", options(nostack, preserves_flags)) };
+        // Zero stops it: it would end the next sleep.
+        INITIAL.write(0);
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no intrinsics.
 
+use super::interrupts::{rung, spurious};
 use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
 use super::timer::END_OF_INTERRUPT;
 use crate::bare::fault::{self, Trap};
@@ -12,8 +13,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Exceptions of the processor: the first vectors.
 const EXCEPTIONS: usize = 32;
-/// Vectors of the timer and of interrupts that vanished before they were delivered (its low 4 bits must be set).
+/// Vectors of the timer, of the doorbell, and of interrupts that vanished before they were delivered (its low 4 bits must be
+/// set).
 pub(super) const TIMER_VECTOR: u8 = 0x20;
+pub(super) const DOORBELL_VECTOR: u8 = 0x21;
 pub(super) const SPURIOUS_VECTOR: u8 = 0x2F;
 const VECTORS: usize = 0x30;
 const PAGE_FAULT: u64 = 14;
@@ -170,19 +173,14 @@ extern "C" fn tick(frame: &Frame) {
     }
 }
 
-/// A spurious interrupt: is not acknowledged.
-#[unsafe(naked)]
-unsafe extern "C" fn spurious() -> ! {
-    naked_asm!("iretq")
-}
-
 /// Makes the processor use the table.
 pub(super) fn load() {
     let exceptions = (&raw const __hamr_exceptions).addr();
     for (vector, gate) in TABLE.iter().enumerate().take(EXCEPTIONS) {
         set(gate, exceptions + 16 * vector, TRAP_STACK);
     }
-    let interrupts: [(u8, unsafe extern "C" fn() -> !); 2] = [(TIMER_VECTOR, timer), (SPURIOUS_VECTOR, spurious)];
+    let interrupts: [(u8, unsafe extern "C" fn() -> !); 3] =
+        [(TIMER_VECTOR, timer), (DOORBELL_VECTOR, rung), (SPURIOUS_VECTOR, spurious)];
     for (vector, entry) in interrupts {
         if let Some(gate) = TABLE.get(usize::from(vector)) {
             set(gate, entry as usize, TIMER_STACK);

@@ -6,7 +6,7 @@
 mod address;
 
 use super::{Register, pc};
-use crate::arch::{Naps, Timer};
+use crate::arch::{DOORBELL, Naps, Timer};
 use crate::bare::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
@@ -38,9 +38,13 @@ impl BareBoard for Q35 {
         let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
         // SAFETY: firmware gives away addresses outside of RAM, and what is behind `REACH`, where page tables end, is refused;
         // and caching there is as firmware set it. Called here only, and `start` runs once.
-        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
-        let naps =
-            Naps::new(timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?);
+        let card = unsafe { Ivshmem::find(&bus) }?;
+        let timer = timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?;
+        // SAFETY: the processor's own message, whose vector has an entry.
+        let rings = unsafe { card.listen(DOORBELL) }?;
+        // The interrupt's entry has acknowledged it.
+        let naps = if rings { Naps::with_doorbell(timer, || {}) } else { Naps::new(timer) };
+        let (window, registers) = card.into_parts();
         Ok(Hardware { window, registers: Some(registers), naps })
     }
 

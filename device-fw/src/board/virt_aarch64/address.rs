@@ -6,6 +6,8 @@ use core::ptr::NonNull;
 /// GICv2: the distributor, and this processor's interface to it.
 pub(super) const GICD: usize = 0x0800_0000;
 pub(super) const GICC: usize = 0x0801_0000;
+/// Its message window (GICv2m).
+pub(super) const GICV2M: usize = 0x0802_0000;
 /// The virtual timer's interrupt, private to each processor.
 pub(super) const TIMER_INTERRUPT: u32 = 27;
 /// PL011.

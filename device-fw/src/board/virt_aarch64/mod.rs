@@ -33,8 +33,13 @@ impl BareBoard for VirtAarch64 {
         // SAFETY: both spaces are the machine's windows for memory of PCI functions. `arch/aarch64/tables` maps the low
         // one, where registers go, as device memory and the high one, where the 64-bit BAR of the memory goes and
         // always has room (512 GiB), as normal memory. Called here only, and `start` runs once.
-        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
-        Ok(Hardware { window, registers: Some(registers), naps: Naps::new(Timer::of_this_processor()) })
+        let card = unsafe { Ivshmem::find(&bus) }?;
+        let timer = Timer::of_this_processor();
+        // SAFETY: the message window of the interrupt controller, which takes the numbers of its own interrupts.
+        let rings = unsafe { card.listen(gic::message()) }?;
+        let naps = if rings { Naps::with_doorbell(timer, gic::acknowledge) } else { Naps::new(timer) };
+        let (window, registers) = card.into_parts();
+        Ok(Hardware { window, registers: Some(registers), naps })
     }
 
     fn console(text: &str) {

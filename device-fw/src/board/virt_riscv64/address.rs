@@ -10,6 +10,8 @@ pub(super) const PASS: u32 = 0x5555;
 pub(super) const FAIL: u32 = 0x3333;
 /// mtimecmp of hart 0 in the ACLINT.
 pub(super) const MTIMECMP: usize = 0x0200_4000;
+/// Hart 0's machine-level interrupt file, with `aia=aplic-imsic`.
+pub(super) const IMSIC: u64 = 0x2400_0000;
 /// Steps of `time` per second.
 pub(super) const TIMER_HZ: u64 = 10_000_000;
 /// 16550-compatible UART.

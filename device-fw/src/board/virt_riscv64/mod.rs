@@ -7,14 +7,17 @@ mod address;
 mod uart;
 
 use super::Register;
-use crate::arch::{Naps, Timer};
+use crate::arch::{Naps, Timer, imsic};
 use crate::bare::{BareBoard, Hardware, StartError};
-use crate::pci::{Bus, Ecam, Ivshmem, Space};
+use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
 
 // SAFETY: sifive_test of QEMU's virt machine; a write to it ends the machine or does nothing.
 const TEST: Register<u32> = unsafe { Register::new(address::TEST) };
 // SAFETY: the timer compare register of hart 0 in the ACLINT.
 const COMPARE: Register<u64> = unsafe { Register::new(address::MTIMECMP) };
+
+/// Any number but zero would do: no other interrupt is enabled.
+const DOORBELL: Message = Message { address: address::IMSIC, data: 5 };
 
 /// See the module's head.
 pub struct VirtRiscv64;
@@ -29,9 +32,14 @@ impl BareBoard for VirtRiscv64 {
             Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO), reach: u64::MAX };
         // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode has no translation, and what
         // answers in them is memory or registers by what is behind them. Called here only, and `start` runs once.
-        let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
+        let card = unsafe { Ivshmem::find(&bus) }?;
         let timer = Timer::new(COMPARE, address::TIMER_HZ);
-        Ok(Hardware { window, registers: Some(registers), naps: Naps::new(timer) })
+        // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has none (without
+        // `aia=aplic-imsic`), nobody answers at its address, and the ring is lost.
+        let rings = unsafe { card.listen(DOORBELL) }? && imsic::forward(DOORBELL.data);
+        let naps = if rings { Naps::with_doorbell(timer, imsic::acknowledge) } else { Naps::new(timer) };
+        let (window, registers) = card.into_parts();
+        Ok(Hardware { window, registers: Some(registers), naps })
     }
 
     fn console(text: &str) {

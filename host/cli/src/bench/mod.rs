@@ -3,6 +3,7 @@
 //! Every floor is measured within a millisecond of what it is the floor of. Lines differ from each other by a tenth in how
 //! fast they travel, so each repetition takes other lines on both sides, and the device is launched several times.
 
+mod asleep;
 mod calls;
 mod floors;
 mod instructions;
@@ -13,7 +14,8 @@ pub(crate) use instructions::counted_run;
 
 use calls::{call_32b, call_48b, call_async, call_empty, call_unread, one_way, streams_64};
 use floors::Gap;
-use hamr::{Image, Node, Options, Runtime};
+use hamr::cli::Global;
+use hamr::{Image, Node, Options, Runtime, WaitMode};
 use stats::{Key, Table, Unit};
 use std::io::Write;
 use transfers::{Area, SIZES};
@@ -31,12 +33,13 @@ const REPETITIONS: usize = 32;
 const SHM: &str = "shm";
 const GAPS: [u32; 3] = [0, 50, 500];
 /// Every name there is, in the order of the table.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "start",
     "floor_one_line",
     "floor_two_lines",
     "call_empty",
     "call_empty_vs_shm",
+    "call_asleep",
     "call_32b",
     "call_48b",
     "call_async",
@@ -66,7 +69,9 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// An unknown row, a device that does not start, a call that fails.
-pub(crate) fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, json: bool) -> Result<(), BoxError> {
+pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
+    let Global { device, json, .. } = global;
+    let json = *json;
     if let Some(unknown) = args.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
         return Err(format!("no bench is named `{unknown}`: expected some of {}", NAMES.join(", ")).into());
     }
@@ -81,11 +86,18 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, device: &str, image: &Image, j
                 eprintln!("hamr: bench: launch {} of {}", launch + 1, args.launches.max(1));
             }
             let options = Options { streams: 72, heap: 64 << 20, cpu: cpus.device, ..Options::default() };
+            let options = global.apply(options);
             let node = runtime.open_with(device, image.clone(), options.clone())?;
             let start = node.info().start.as_nanos() as f64;
             table.add(key("start", None, None, Unit::Ns), &[start], None);
             if needs_a_device(&wanted) {
                 measure_calls(&node, &mut table, &wanted)?;
+            }
+            if wanted("call_asleep") {
+                // Of its own: what the other rows measure must not sleep.
+                let options = Options { wait: WaitMode::Sleep, ..options.clone() };
+                let sleeper = runtime.open_with(device, image.clone(), options)?;
+                asleep::call_asleep(&sleeper, cpus.device, &mut table)?;
             }
             if device != SHM && wanted("call_empty_vs_shm") {
                 // Beside it, on the same processors, so that a slow spell of the machine hits both.
@@ -140,7 +152,8 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
 /// Rows that [`measure_calls`] makes.
 fn needs_a_device(wanted: &impl Fn(&str) -> bool) -> bool {
     NAMES.iter().any(|name| {
-        !["start", "call_empty_vs_shm", "put_8b", "get_8b", "put", "get", "put_notify"].contains(name) && wanted(name)
+        !["start", "call_empty_vs_shm", "call_asleep", "put_8b", "get_8b", "put", "get", "put_notify"].contains(name)
+            && wanted(name)
     })
 }
 

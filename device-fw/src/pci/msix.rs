@@ -1,0 +1,93 @@
+//! Message-signalled interrupts: a function that wants to interrupt writes a word to an address (PCI local bus specification
+//! 3.0, section 6.8.2; `docs/unsafe.md` "MSI-X").
+
+#![expect(unsafe_code)]
+// UNSAFETY: the table of messages is at an address that the bus gave the function.
+
+use super::{Bar, Bus, Function, PciError};
+use core::ptr::NonNull;
+use volatile_register::RW;
+
+/// Configuration registers used here, and the capability's number.
+const COMMAND: u16 = 0x04;
+const FIRST_CAPABILITY: u16 = 0x34;
+const MSIX: u32 = 0x11;
+/// COMMAND's upper half is the status: there are capabilities.
+const HAS_CAPABILITIES: u32 = 1 << 20;
+/// The capability's first word: on; all masked.
+const ON: u32 = 1 << 31;
+const MASKED: u32 = 1 << 30;
+/// Its second: which base address register the table is behind; the rest is the offset.
+const BAR: u32 = 0b111;
+/// More than fit between two registers of 256 bytes: a chain that is longer goes in circles.
+const LONGEST_CHAIN: u32 = 48;
+
+/// What a function writes to interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Where: an interrupt controller of the board.
+    pub address: u64,
+    /// What.
+    pub data: u32,
+}
+
+/// An entry of the table.
+#[repr(C)]
+struct Entry {
+    address: RW<u32>,
+    address_high: RW<u32>,
+    data: RW<u32>,
+    /// Bit 0 masks it.
+    control: RW<u32>,
+}
+const _: () = assert!(size_of::<Entry>() == 16);
+
+/// Has the first interrupt of `function` send `message`, and switches the capability on. False when it has none.
+///
+/// # Safety
+/// The addresses that `bus.low` gives away, or firmware gave, are mapped as device memory. A write of the message's data to
+/// its address interrupts, and does nothing else.
+pub(super) unsafe fn send(function: &Function<'_>, bus: &Bus, message: Message) -> Result<bool, PciError> {
+    let Some(at) = capability(function) else { return Ok(false) };
+    let table = function.read(at + 4);
+    let index = (table & BAR) as u8;
+    let bar = Bar::enable(function, index, &bus.low, &bus.low)?;
+    let offset = u64::from(table & !BAR);
+    let fits = offset + size_of::<Entry>() as u64 <= bar.len;
+    let entry = NonNull::new(core::ptr::with_exposed_provenance_mut::<Entry>((bar.address + offset) as usize));
+    let entry = entry.filter(|_| fits).ok_or(PciError::NotMemory { bar: index })?;
+    // SAFETY: the table answers at this address (enabled above), is mapped (contract of this function), offsets are multiples
+    // of 8, and every register is a cell; nothing else refers to it.
+    let entry = unsafe { entry.as_ref() };
+    let writes = [
+        (&entry.address, message.address as u32),
+        (&entry.address_high, (message.address >> 32) as u32),
+        (&entry.data, message.data),
+        (&entry.control, 0),
+    ];
+    for (register, value) in writes {
+        // SAFETY: the message only interrupts (contract of this function), and nothing is sent before the capability is on.
+        unsafe { register.write(value) };
+    }
+    function.write(at, function.read(at) & !MASKED | ON);
+    Ok(true)
+}
+
+/// Where the capability is.
+fn capability(function: &Function<'_>) -> Option<u16> {
+    if function.read(COMMAND) & HAS_CAPABILITIES == 0 {
+        return None;
+    }
+    let mut at = function.read(FIRST_CAPABILITY) as u16 & 0xFC;
+    for _ in 0..LONGEST_CHAIN {
+        if at == 0 {
+            return None;
+        }
+        let word = function.read(at);
+        if word & 0xFF == MSIX {
+            return Some(at);
+        }
+        at = (word >> 8) as u16 & 0xFC;
+    }
+    None
+}

@@ -1,0 +1,90 @@
+//! Calls between two sides that sleep: each is a ring there and a ring back. The floor is the same between two threads with
+//! nothing but an eventfd each.
+
+use super::{BoxError, REPETITIONS, Table, Unit, key};
+use hamr::{Node, Stream};
+use hamr_kernels::bench::empty;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use rustix::io::{read, write};
+use std::time::{Duration, Instant};
+
+/// Samples of one repetition, a round trip each.
+const SAMPLES: u32 = 100;
+/// Before each round trip: both sides have gone to sleep by then.
+const PAUSE: Duration = Duration::from_micros(60);
+
+/// Adds the row `call_asleep` for a device that sleeps, as this program does.
+pub(crate) fn call_asleep(node: &Node, cpu: Option<usize>, table: &mut Table) -> Result<(), BoxError> {
+    let stream = node.stream()?;
+    sample(|| call(&stream))?;
+    let bells = Bells::new(cpu)?;
+    for _ in 0..REPETITIONS {
+        let floor = sample(|| bells.round_trip())?;
+        let calls = sample(|| call(&stream))?;
+        table.add(key("call_asleep", None, None, Unit::Ns), &calls, Some(&floor));
+    }
+    Ok(())
+}
+
+fn call(stream: &Stream<'_>) -> Result<(), BoxError> {
+    Ok(stream.sync(empty::with())?)
+}
+
+fn sample(mut once: impl FnMut() -> Result<(), BoxError>) -> Result<Vec<f64>, BoxError> {
+    let one = |_| {
+        let begin = Instant::now();
+        while begin.elapsed() < PAUSE {
+            std::hint::spin_loop();
+        }
+        let begin = Instant::now();
+        once()?;
+        Ok(begin.elapsed().as_nanos() as f64)
+    };
+    (0..SAMPLES).map(one).collect()
+}
+
+/// Two threads that wake each other.
+struct Bells {
+    there: OwnedFd,
+    back: OwnedFd,
+}
+
+impl Bells {
+    /// The other thread runs on the device's processor, and until this is dropped.
+    fn new(cpu: Option<usize>) -> Result<Self, BoxError> {
+        let one = || eventfd(0, EventfdFlags::CLOEXEC);
+        let (there, back) = (one()?, one()?);
+        let (theirs, answer) = (there.try_clone()?, back.try_clone()?);
+        let work = move || {
+            if let Some(cpu) = cpu {
+                let mut set = rustix::thread::CpuSet::new();
+                set.set(cpu);
+                // On another processor it is a floor all the same.
+                let _ = rustix::thread::sched_setaffinity(None, &set);
+            }
+            let mut rung = [0; 8];
+            // A ring of more than one is the end.
+            while read(&theirs, &mut rung).is_ok() && u64::from_ne_bytes(rung) == 1 {
+                if write(&answer, &1u64.to_ne_bytes()).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("hamr-floor".into()).spawn(work)?;
+        Ok(Self { there, back })
+    }
+
+    fn round_trip(&self) -> Result<(), BoxError> {
+        write(&self.there, &1u64.to_ne_bytes())?;
+        read(&self.back, &mut [0; 8])?;
+        Ok(())
+    }
+}
+
+impl Drop for Bells {
+    fn drop(&mut self) {
+        // Its thread ends, or there is none.
+        let _ = write(&self.there, &2u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,123 @@
+//! The one thread of a process that wakes tasks: it sleeps on the doorbells of all devices for which tasks wait and no other
+//! thread sleeps. Started when the first task waits.
+
+use crate::node::Inner;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// With no deadline near, devices that died without a word are noticed this late.
+const HORIZON: Duration = Duration::from_secs(1);
+/// How long a device whose tasks were all woken keeps the reactor's attention: most tasks wait again.
+const LINGER: Duration = Duration::from_millis(1);
+
+/// Whom the reactor is to look after.
+pub(crate) type Attention<'a> = &'a Weak<Inner>;
+
+struct Reactor {
+    /// Wakes the thread.
+    kick: OwnedFd,
+    devices: Mutex<Vec<Weak<Inner>>>,
+}
+
+static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
+
+/// Has the reactor look after the tasks of a device. Without a reactor (no descriptor or no thread was to be had) tasks are
+/// woken at once, and look again and again.
+pub(crate) fn attend(device: Attention<'_>) {
+    let Some(reactor) = REACTOR.get_or_init(start) else {
+        if let Some(inner) = device.upgrade() {
+            inner.sleepers.wake_late(Instant::now() + HORIZON * 1000);
+        }
+        return;
+    };
+    let mut devices = reactor.devices.lock().unwrap_or_else(PoisonError::into_inner);
+    if !devices.iter().any(|known| known.ptr_eq(device)) {
+        devices.push(device.clone());
+    }
+    drop(devices);
+    // The only error is a counter at its end, and then it wakes up anyway.
+    let _ = rustix::io::write(&reactor.kick, &1u64.to_ne_bytes());
+}
+
+fn start() -> Option<Reactor> {
+    let kick = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+    let work = || {
+        if let Some(reactor) = REACTOR.wait() {
+            reactor.run();
+        }
+    };
+    std::thread::Builder::new().name("hamr-reactor".into()).spawn(work).ok()?;
+    Some(Reactor { kick, devices: Mutex::new(Vec::new()) })
+}
+
+/// One device in one round of the reactor.
+struct Watched {
+    device: Weak<Inner>,
+    /// Its bell and its end; empty where another thread leads.
+    descriptors: Vec<Arc<OwnedFd>>,
+    /// Sleeps last no longer than this without a turn.
+    net: Option<Instant>,
+}
+
+impl Reactor {
+    fn run(&self) {
+        loop {
+            let mut until = None;
+            let watched = self.look(&mut until);
+            let descriptors = watched.iter().flat_map(|w| &w.descriptors);
+            let mut fds = vec![PollFd::new(&self.kick, PollFlags::IN)];
+            fds.extend(descriptors.map(|fd| PollFd::new(&**fd, PollFlags::IN)));
+            let limit = until.map(|until: Instant| {
+                let left = until.saturating_duration_since(Instant::now());
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+            });
+            // A signal ends it early, which is right.
+            let _ = poll(&mut fds, limit.as_ref());
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+            if ready.next() == Some(true) {
+                let _ = rustix::io::read(&self.kick, &mut [0; 8]);
+            }
+            let now = Instant::now();
+            for Watched { device, descriptors, net } in &watched {
+                // All of them are asked, so that the next device's are at the front.
+                let rung = descriptors.iter().filter(|_| ready.next() == Some(true)).count() != 0;
+                let Some(inner) = device.upgrade() else { continue };
+                if rung {
+                    // Takes the ring; does not sleep, because there is one, or the device is gone.
+                    inner.link.wait(1);
+                    inner.look_at_peer();
+                }
+                if rung || net.is_some_and(|net| net <= now) {
+                    inner.sleepers.reactor_turn();
+                } else {
+                    inner.sleepers.wake_late(now);
+                }
+            }
+        }
+    }
+
+    /// Who is to be watched now, and until when.
+    fn look(&self, until: &mut Option<Instant>) -> Vec<Watched> {
+        let mut watched = Vec::new();
+        let now = Instant::now();
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        devices.retain(|device| {
+            let Some(inner) = device.upgrade() else { return false };
+            let net = inner.options.longest_sleep.map(|longest| now + longest);
+            let horizon = net.map_or(now + HORIZON, |net| net.min(now + HORIZON));
+            let Some(duty) = inner.sleepers.attend(horizon) else { return false };
+            let descriptors = if duty.leads { inner.link.descriptors() } else { Vec::new() };
+            let next = if duty.deserted { now + LINGER } else { duty.until };
+            *until = Some(until.map_or(next, |until| until.min(next)));
+            watched.push(Watched {
+                device: device.clone(),
+                descriptors,
+                net: net.filter(|_| duty.leads && !duty.deserted),
+            });
+            true
+        });
+        watched
+    }
+}

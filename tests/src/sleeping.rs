@@ -1,0 +1,390 @@
+//! What sleeping must keep: no ring is lost, with nothing under it that would hide a lost one; a ring that is dropped on
+//! purpose costs time only; whoever has nothing to do takes no processor. One macro call per kind of device:
+//!
+//! ```no_run
+//! hamr_tests::sleeping!("shm", || Box::new(hamr::ShmLauncher), 1_000_000);
+//! # fn main() {}
+//! ```
+//!
+//! `HAMR_SOAK=1` runs all the rounds that are named there instead of a fiftieth of them.
+
+use crate::conformance::Random;
+use crate::{devices, processes};
+use hamr::{LaunchRequest, Launcher, Node, Options, WaitMode};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Peer};
+use hamr_tests_kernels::{echo, wait_at};
+use rustix::fd::OwnedFd;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// A kind of device under test.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Its spec.
+    pub spec: &'static str,
+    /// What starts one.
+    pub launcher: fn() -> Box<dyn Launcher>,
+    /// Rounds of a soak.
+    pub rounds: u32,
+}
+
+/// One test per case.
+#[macro_export]
+macro_rules! sleeping {
+    ($spec:expr, $launcher:expr, $rounds:expr) => {
+        mod sleeping {
+            use super::*;
+            const KIND: $crate::sleeping::Kind =
+                $crate::sleeping::Kind { spec: $spec, launcher: $launcher, rounds: $rounds };
+            $crate::__sleeping! { KIND;
+                no_ring_is_lost, no_ring_is_lost_at_the_edge, threads_sleep_together, tasks_are_woken_once,
+                tasks_and_threads, dropped_rings_cost_time_only, a_device_that_dies_wakes_its_host,
+                idle_takes_no_processor, spinning_never_sleeps
+            }
+        }
+    };
+}
+
+/// Behind [`sleeping!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sleeping {
+    ($kind:ident; $($case:ident),*) => {$(
+        #[test]
+        fn $case() {
+            $crate::sleeping::$case($kind);
+        }
+    )*};
+}
+
+/// A link under two observers: the node owns one share, the test keeps the other.
+struct Seen(Arc<Watched>);
+
+struct Watched {
+    link: Box<dyn Link>,
+    rings: AtomicU64,
+}
+
+impl Link for Seen {
+    fn kind(&self) -> &str {
+        self.0.link.kind()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.0.link.capabilities()
+    }
+    fn window(&self) -> &Window<Shared> {
+        self.0.link.window()
+    }
+    fn ring(&self) {
+        self.0.rings.fetch_add(1, Ordering::Relaxed);
+        self.0.link.ring();
+    }
+    fn wait(&self, max_us: u32) {
+        self.0.link.wait(max_us);
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.0.link.descriptors()
+    }
+    fn peer(&self) -> Peer {
+        self.0.link.peer()
+    }
+    fn stop(&self) {
+        self.0.link.stop();
+    }
+    fn restart(&self) -> Result<(), String> {
+        self.0.link.restart()
+    }
+}
+
+struct Rig {
+    node: Node,
+    seen: Arc<Watched>,
+    faults: Arc<Faults>,
+    /// The processes that were started for it.
+    device: Vec<u32>,
+}
+
+/// How often either side has gone to sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sleeps {
+    host: u32,
+    device: u32,
+}
+
+impl Rig {
+    fn start(kind: Kind, options: Options) -> Self {
+        let options = Options { heap: 1 << 20, start_deadline: Duration::from_secs(60), ..options };
+        let target = devices::runtime().target(kind.spec).expect("known").expect("takes an image");
+        let image = devices::image(kind.spec).resolve(&target).expect("an image");
+        let plan = hamr_comm::abi::layout::Plan {
+            streams: options.streams,
+            ring: options.ring,
+            tickets: options.tickets,
+            chunk: options.chunk,
+            heap: options.heap,
+            ..Default::default()
+        };
+        let window_len = Layout::plan(&plan).expect("allowed").window_len();
+        let before = processes::children(std::process::id());
+        let request = LaunchRequest { device: kind.spec, argument: "", image: Some(&image), window_len, cpu: None };
+        let link = (kind.launcher)().launch(&request).expect("starts");
+        let device = processes::children(std::process::id()).into_iter().filter(|p| !before.contains(p)).collect();
+        let seen = Arc::new(Watched { link, rings: AtomicU64::new(0) });
+        let (link, faults) = Faulty::new(Seen(seen.clone()));
+        let node = devices::runtime().attach(kind.spec, Box::new(link), options).expect("a device");
+        assert!(node.info().features.contains(&"doorbell"), "{:?}", node.info().features);
+        Self { node, seen, faults, device }
+    }
+
+    fn sleeps(&self) -> Sleeps {
+        let load = |off| self.seen.link.window().word(off).expect("in the preamble").load();
+        Sleeps { host: load(word::HOST_WAIT).div_ceil(2), device: load(word::DEVICE_WAIT).div_ceil(2) }
+    }
+}
+
+/// Both sides sleep at once and for good: what is not rung for is never found.
+fn deep() -> Options {
+    Options {
+        wait: WaitMode::Sleep,
+        longest_sleep: None,
+        deadline: Some(Duration::from_secs(30)),
+        ..Options::default()
+    }
+}
+
+fn rounds(kind: Kind) -> u32 {
+    if std::env::var_os("HAMR_SOAK").is_some() { kind.rounds } else { (kind.rounds / 50).max(1000) }
+}
+
+/// Call after call, each of which finds a device that sleeps, and is waited for asleep.
+pub fn no_ring_is_lost(kind: Kind) {
+    let rig = Rig::start(kind, deep());
+    let stream = rig.node.stream().expect("a stream");
+    let (before, begin) = (rig.sleeps(), Instant::now());
+    let rounds = rounds(kind);
+    for n in 0..u64::from(rounds) {
+        assert_eq!(stream.sync(echo::with(n)).expect("woken and answered"), n);
+    }
+    let (after, took) = (rig.sleeps(), begin.elapsed());
+    println!("{}: {rounds} rounds, {:.1} µs each, {after:?}", kind.spec, took.as_secs_f64() * 1e6 / f64::from(rounds));
+    assert!(after.host - before.host >= rounds / 10, "the host did not sleep: {before:?} {after:?}");
+    assert!(after.device - before.device >= rounds / 2, "the device did not sleep: {before:?} {after:?}");
+    assert!(rig.seen.rings.load(Ordering::Relaxed) >= u64::from(rounds / 2), "the device was not rung");
+}
+
+/// The moment of lying down is where wakes are lost: calls come at random distances around it, in the hot line and in the ring,
+/// waited for at once, later, and not at all.
+pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
+    let spin = Duration::from_micros(3);
+    let rig = Rig::start(kind, Options { wait: WaitMode::Adaptive, spin, ..deep() });
+    let stream = rig.node.stream().expect("a stream");
+    let mut random = Random(5);
+    let before = rig.sleeps();
+    let rounds = rounds(kind);
+    for n in 0..u64::from(rounds) {
+        let begin = Instant::now();
+        let gap = Duration::from_nanos(random.below(40_000));
+        while begin.elapsed() < gap {
+            std::hint::spin_loop();
+        }
+        match random.below(3) {
+            0 => assert_eq!(stream.sync(echo::with(n)).expect("woken"), n),
+            1 => assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("woken"), n),
+            _ => stream.send(echo::with(n)).expect("sent"),
+        }
+    }
+    stream.flush().expect("all run");
+    let after = rig.sleeps();
+    assert_ne!((before.host, before.device), (after.host, after.device));
+    println!("{}: {rounds} rounds at the edge, {before:?} to {after:?}", kind.spec);
+}
+
+/// Threads share a doorbell: each is woken for its own results.
+pub fn threads_sleep_together(kind: Kind) {
+    let rig = Rig::start(kind, deep());
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            let node = &rig.node;
+            scope.spawn(move || {
+                let stream = node.stream().expect("a stream");
+                for n in 0..u64::from(rounds(kind) / 8) {
+                    assert_eq!(stream.sync(echo::with(n << 8 | t)).expect("woken"), n << 8 | t);
+                }
+            });
+        }
+    });
+}
+
+/// Counts how often it is woken, and unparks a thread.
+struct Counted(Mutex<u64>, std::thread::Thread);
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {
+        *self.0.lock().expect("not poisoned") += 1;
+        self.1.unpark();
+    }
+}
+
+fn drive<F: Future>(future: F) -> (F::Output, u64) {
+    let counted = Arc::new(Counted(Mutex::new(0), std::thread::current()));
+    let waker = Waker::from(counted.clone());
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return (value, *counted.0.lock().expect("not poisoned"));
+        }
+        std::thread::park();
+    }
+}
+
+/// A future sleeps until its result is there, instead of being polled all the time.
+pub fn tasks_are_woken_once(kind: Kind) {
+    let rig = Rig::start(kind, deep());
+    let gate = rig.node.buffer(&[0u32; 17]).expect("room");
+    let shared = rig.node.shared_stream().expect("a stream");
+    let waits = shared.offload(wait_at::with(gate.ptr(), 7)).expect("sent");
+    let (value, woken) = std::thread::scope(|scope| {
+        let (node, gate) = (&rig.node, gate.ptr());
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            open(node, gate);
+        });
+        // In a thread of its own: whoever owns a scope is unparked by the threads in it.
+        scope.spawn(|| drive(waits)).join().expect("woken")
+    });
+    assert_eq!(value.expect("runs"), 7);
+    assert!((1..=4).contains(&woken), "woken {woken} times for one result");
+    for n in 0..u64::from(rounds(kind) / 8) {
+        assert_eq!(drive(shared.offload(echo::with(n)).expect("sent")).0.expect("woken"), n);
+    }
+}
+
+fn open(node: &Node, gate: BufferPtr<u32>) {
+    node.words(gate).expect("words").get(0).expect("a gate").publish(1);
+}
+
+/// Tasks of one thread and calls of others on one device: a ring for one of them is a turn for all.
+pub fn tasks_and_threads(kind: Kind) {
+    let rig = Rig::start(kind, deep());
+    let rounds = u64::from(rounds(kind) / 16);
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            let node = &rig.node;
+            scope.spawn(move || {
+                if t % 2 == 0 {
+                    let stream = node.stream().expect("a stream");
+                    for n in 0..rounds {
+                        assert_eq!(stream.sync(echo::with(n << 8 | t)).expect("woken"), n << 8 | t);
+                    }
+                } else {
+                    let shared = node.shared_stream().expect("a stream");
+                    for n in 0..rounds {
+                        let sent = shared.offload(echo::with(n << 8 | t)).expect("sent");
+                        assert_eq!(drive(sent).0.expect("woken"), n << 8 | t);
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// A doorbell that nobody hears: the net under every sleep finds the message.
+pub fn dropped_rings_cost_time_only(kind: Kind) {
+    let longest_sleep = Some(Duration::from_millis(20));
+    let rig = Rig::start(kind, Options { longest_sleep, ..deep() });
+    rig.faults.drop_rings(true);
+    let stream = rig.node.stream().expect("a stream");
+    let begin = Instant::now();
+    for n in 0..20u64 {
+        // Long enough for the device to be asleep.
+        std::thread::sleep(Duration::from_millis(3));
+        assert_eq!(stream.sync(echo::with(n)).expect("found at last"), n);
+    }
+    assert!(rig.faults.dropped_rings() >= 10, "{} rings were dropped", rig.faults.dropped_rings());
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    rig.faults.drop_rings(false);
+    assert_eq!(stream.sync(echo::with(1u64)).expect("rung again"), 1);
+}
+
+/// Nobody rings for a death, and a host that sleeps for good sees it all the same.
+pub fn a_device_that_dies_wakes_its_host(kind: Kind) {
+    let rig = Rig::start(kind, deep());
+    let gate = rig.node.buffer(&[0u32; 17]).expect("room");
+    let shared = rig.node.shared_stream().expect("a stream");
+    let task = shared.offload(wait_at::with(gate.ptr(), 7)).expect("sent");
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            rig.seen.link.stop();
+        });
+        let stream = rig.node.stream().expect("a stream");
+        scope.spawn(move || drive(task).0.expect_err("gone"));
+        stream.sync(echo::with(1u64)).expect_err("gone");
+    });
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+/// Seconds of processor that `process` has used.
+fn used(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = [11, 12].iter().filter_map(|i| fields.get(*i)?.parse::<u64>().ok()).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// With the options that everybody gets: a device without calls, and a host that waits for one, take less than a hundredth
+/// of a processor.
+pub fn idle_takes_no_processor(kind: Kind) {
+    let rig = Rig::start(kind, Options::default());
+    assert!(!rig.device.is_empty(), "no process was started");
+    let gate = rig.node.buffer(&[0u32; 17]).expect("room");
+    let stream = rig.node.stream().expect("a stream");
+    stream.sync(echo::with(1u64)).expect("answers");
+    let measure = |process: u32| {
+        let (begin, before) = (Instant::now(), used(process));
+        std::thread::sleep(Duration::from_secs(5));
+        (used(process) - before) / begin.elapsed().as_secs_f64()
+    };
+    // Past the spinning that comes first.
+    std::thread::sleep(Duration::from_millis(100));
+    for process in &rig.device {
+        let share = measure(*process);
+        println!("{}: an idle image takes {:.2} % of a processor", kind.spec, share * 100.0);
+        assert!(share < 0.01, "{share}");
+    }
+    // The host waits for a call that does not end. This program has other threads only where its tests run side by side.
+    let waits = stream.offload(wait_at::with(gate.ptr(), 7)).expect("sent");
+    let share = std::thread::scope(|scope| {
+        let share = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            let share = measure(std::process::id());
+            open(&rig.node, gate.ptr());
+            share
+        });
+        assert_eq!(waits.get().expect("opened"), 7);
+        share.join().expect("measured")
+    });
+    println!("{}: a host that waits takes {:.2} % of a processor", kind.spec, share * 100.0);
+    assert!(share < 0.01, "{share}");
+}
+
+/// Who asks for the least latency gets a device that never sleeps.
+pub fn spinning_never_sleeps(kind: Kind) {
+    let rig = Rig::start(kind, Options { wait: WaitMode::Spin, ..deep() });
+    let stream = rig.node.stream().expect("a stream");
+    for n in 0..20u64 {
+        assert_eq!(stream.sync(echo::with(n)).expect("answers"), n);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(rig.sleeps(), Sleeps { host: 0, device: 0 });
+    assert_eq!(rig.seen.rings.load(Ordering::Relaxed), 0);
+}

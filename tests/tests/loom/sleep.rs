@@ -1,0 +1,147 @@
+//! Sleeping and waking (rules 20 to 24): no wake is lost although nobody wakes by himself, and each of the fences is needed.
+//!
+//! Both ends are production's: `Requester` and `Responder` publish and observe, `Sleeper` and `Waker` do the rest. A bell is the
+//! checker's `Notify`: a ring before a sleep ends it at once, as with an eventfd or an interrupt that stays pending. An end that
+//! sleeps for good is a deadlock, which the checker reports.
+
+use std::sync::Arc;
+
+use hamr_comm::am::{Sleeper, SlotLine, WaitWord, Waker};
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
+use loom::sync::Notify;
+use loom::thread;
+
+use crate::Model;
+use crate::ends::{Caller, Server, Want, pick};
+use crate::lines::{Pair, Shapes};
+
+/// A wait word and the bell of whoever it belongs to.
+struct Bed {
+    word: AtomicU32,
+    bell: Notify,
+}
+
+impl Bed {
+    fn new() -> Self {
+        Self { word: AtomicU32::new(0), bell: Notify::new() }
+    }
+}
+
+impl WaitWord for &Bed {
+    fn load(self) -> u32 {
+        self.word.load(Ordering::Relaxed)
+    }
+    fn store(self, value: u32) {
+        self.word.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Rule 24 dropped.
+#[derive(Clone, Copy)]
+struct Unfenced;
+
+impl Order for Unfenced {
+    fn publish(word: &core::sync::atomic::AtomicU32, value: u32) {
+        Coherent::publish(word, value);
+    }
+    fn observe(word: &core::sync::atomic::AtomicU32) -> u32 {
+        Coherent::observe(word)
+    }
+    fn full() {}
+}
+
+/// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a sleeper.
+struct End {
+    own: Arc<Bed>,
+    peer: Arc<Bed>,
+    sleeper: Sleeper,
+    waker: Waker,
+}
+
+impl End {
+    fn pair() -> (Self, Self) {
+        let (a, b) = (Arc::new(Bed::new()), Arc::new(Bed::new()));
+        let end = |own: &Arc<Bed>, peer: &Arc<Bed>| Self {
+            own: own.clone(),
+            peer: peer.clone(),
+            sleeper: Sleeper::new(),
+            waker: Waker::new(),
+        };
+        (end(&a, &b), end(&b, &a))
+    }
+
+    /// Rule 21.
+    fn glance(&self) {
+        if self.waker.glance(&*self.peer) {
+            self.peer.bell.notify();
+        }
+    }
+
+    /// Rule 22.
+    fn look<W: Order>(&self) {
+        if self.waker.look::<W>(&*self.peer) {
+            self.peer.bell.notify();
+        }
+    }
+
+    /// Sleeps until `found` is true (rule 23), without a net.
+    fn wait<S: Order>(&mut self, mut found: impl FnMut() -> bool) {
+        while !found() {
+            self.sleeper.lie_down::<S>(&*self.own);
+            if found() {
+                break;
+            }
+            self.own.bell.wait();
+            self.sleeper.get_up(&*self.own);
+        }
+        self.sleeper.get_up(&*self.own);
+    }
+}
+
+/// `calls` calls, one at a time: each side sleeps whenever it finds nothing.
+fn run<HostWakes: Order, HostSleeps: Order, DeviceWakes: Order, DeviceSleeps: Order>(calls: u32) {
+    let pair = Pair::<2>::new(Shapes::SOUND);
+    let mut server = Server::new(pair.clone(), Epoch::FIRST, pick);
+    let mut caller = Caller::new(pair, Epoch::FIRST);
+    let (mut host, mut device) = End::pair();
+    thread::spawn(move || {
+        for k in 0..calls {
+            device.wait::<DeviceSleeps>(|| server.serve(k));
+            device.glance();
+            // No more work.
+            device.look::<DeviceWakes>();
+        }
+    });
+    for k in 0..calls {
+        caller.send(k, Want::Hot);
+        host.glance();
+        // A wait that has spun for a while.
+        host.look::<HostWakes>();
+        host.wait::<HostSleeps>(|| caller.take_hot());
+    }
+}
+
+#[test]
+fn nobody_sleeps_for_ever() {
+    Model::new("sleep, 1 call", vec![1], run::<Coherent, Coherent, Coherent, Coherent>).holds();
+    Model::new("sleep, 2 calls", vec![2], run::<Coherent, Coherent, Coherent, Coherent>).preempted_at_most(2).holds();
+}
+
+const FOR_EVER: &str = "deadlock";
+
+#[test]
+fn without_a_wakers_fence_somebody_does() {
+    Model::new("no fence in the host as waker", vec![1], run::<Unfenced, Coherent, Coherent, Coherent>)
+        .breaks(FOR_EVER);
+    Model::new("no fence in the device as waker", vec![1], run::<Coherent, Coherent, Unfenced, Coherent>)
+        .breaks(FOR_EVER);
+}
+
+#[test]
+fn without_a_sleepers_fence_somebody_does() {
+    Model::new("no fence in the device as sleeper", vec![1], run::<Coherent, Coherent, Coherent, Unfenced>)
+        .breaks(FOR_EVER);
+    Model::new("no fence in the host as sleeper", vec![1], run::<Coherent, Unfenced, Coherent, Coherent>)
+        .breaks(FOR_EVER);
+}
