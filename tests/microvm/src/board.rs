@@ -25,8 +25,7 @@ impl BareBoard for Microvm {
         // map the first 512 GiB, and the emulator's caching is that of the memory behind it, which is ordinary memory of the
         // host. Called here only, and `start` runs once.
         let (window, registers) = unsafe { Ivshmem::find(&bus) }?.into_parts();
-        let timer =
-            clock::timer().ok_or(StartError::Board("expected the interval timer (8254) to count, it does not"))?;
+        let timer = clock::timer().ok_or(StartError::Board("expected the interval timer (8254) to count, it does not"))?;
         Ok(Hardware { window, registers: Some(registers), naps: Naps::new(timer) })
     }
 
