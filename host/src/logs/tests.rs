@@ -112,6 +112,63 @@ fn frames_are_cut_at_zeros_wherever_a_look_ended() {
     }
 }
 
+/// Writes each event's level, target and fields as text.
+struct Recorder(std::sync::Mutex<Vec<String>>);
+
+impl ::tracing::Subscriber for Recorder {
+    fn enabled(&self, _: &::tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &::tracing::span::Attributes<'_>) -> ::tracing::span::Id {
+        ::tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &::tracing::span::Id, _: &::tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &::tracing::span::Id, _: &::tracing::span::Id) {}
+    fn event(&self, event: &::tracing::Event<'_>) {
+        struct Fields(String);
+        impl ::tracing::field::Visit for Fields {
+            fn record_debug(&mut self, field: &::tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!(" {}={value:?}", field.name());
+            }
+        }
+        let mut fields = Fields(format!("{} {}", event.metadata().level(), event.metadata().target()));
+        event.record(&mut fields);
+        self.0.lock().expect("one thread").push(fields.0);
+    }
+    fn enter(&self, _: &::tracing::span::Id) {}
+    fn exit(&self, _: &::tracing::span::Id) {}
+}
+
+#[test]
+fn lines_become_events_of_their_level_with_all_they_say() {
+    let line = LogLine {
+        level: Some(LogLevel::WARN),
+        time_us: Some(12),
+        module: "my_kernels::pump".into(),
+        message: "dry {again}".into(),
+        file: "src/pump.rs".into(),
+        line: 7,
+    };
+    let recorder = Arc::new(Recorder(Mutex::default()));
+    ::tracing::subscriber::with_default(recorder.clone(), || {
+        LogEvent::Line(line).trace("shm", 3);
+        LogEvent::Lost(5).trace("shm", 3);
+    });
+    let events = recorder.0.lock().expect("one thread");
+    for part in [
+        "WARN hamr::device",
+        "message=dry {again}",
+        "time_us=12",
+        "my_kernels::pump",
+        "src/pump.rs",
+        "line=7",
+        "node=3",
+    ] {
+        assert!(events[0].contains(part), "{part} in {events:?}");
+    }
+    assert!(events[1].contains("WARN hamr::device") && events[1].contains("lines=5"), "{events:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
