@@ -269,11 +269,17 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     fn poll_favourite(&mut self) -> u32 {
-        self.ports.get_mut(self.favourite).map_or(0, |port| self.engine.poll_port(port))
+        self.poll_one(self.favourite)
+    }
+
+    /// Serves one stream. Not inlined: serving is long, and there are copies of it where a call would be felt.
+    #[inline(never)]
+    fn poll_one(&mut self, index: usize) -> u32 {
+        self.ports.get_mut(index).map_or(0, |port| self.engine.poll_port(port))
     }
 
     fn poll_control(&mut self) -> u32 {
-        let served = self.ports.first_mut().map_or(0, |port| self.engine.poll_port(port));
+        let served = self.poll_one(0);
         if served != 0 {
             self.step_progress();
         }

@@ -128,6 +128,8 @@ impl<B: BareBoard> Board for Running<B> {
         arch::tick::pause();
         if !doorbell::was_rung() {
             self.naps.sleep(micros);
+            // Whoever ended the sleep has what he rang for found by the next round, and need not end another.
+            doorbell::was_rung();
         }
         arch::tick::resume();
     }

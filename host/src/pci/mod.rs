@@ -22,10 +22,11 @@ use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link, Peer};
+use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sysfs::Function;
 use vfio::Vfio;
@@ -257,6 +258,10 @@ impl Link for PciLink {
         } else if !self.vfio.as_ref().is_some_and(|vfio| vfio.sleep(max_us)) {
             std::thread::sleep(Duration::from_micros(max_us.into()));
         }
+    }
+
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.vfio.iter().filter_map(Vfio::bell).collect()
     }
 
     fn peer(&self) -> Peer {

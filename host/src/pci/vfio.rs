@@ -13,6 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::{CString, c_void};
+use std::sync::Arc;
 
 /// `VFIO_TYPE` and `VFIO_BASE`.
 const fn request(number: u8) -> Opcode {
@@ -111,7 +112,7 @@ unsafe fn ask_with<T>(fd: impl AsFd, opcode: Opcode, memory: &mut T) -> Result<I
 /// The function, open.
 pub(super) struct Vfio {
     device: OwnedFd,
-    rung: Option<OwnedFd>,
+    rung: Option<Arc<OwnedFd>>,
     // Closing one of them takes the device away.
     _group: OwnedFd,
     _container: OwnedFd,
@@ -151,7 +152,7 @@ impl Vfio {
         let device = unsafe { OwnedFd::from_raw_fd(device) };
         let mut this = Self { device, rung: None, _group: group, _container: container };
         this.enable()?;
-        this.rung = this.listen();
+        this.rung = this.listen().map(Arc::new);
         Ok(this)
     }
 
@@ -169,14 +170,19 @@ impl Vfio {
         self.rung.is_some()
     }
 
+    /// Readable when the device has rung.
+    pub(super) fn bell(&self) -> Option<Arc<OwnedFd>> {
+        self.rung.clone()
+    }
+
     /// Sleeps until a ring, at most so long. `false` when the function has no interrupt: then the caller sleeps.
     pub(super) fn sleep(&self, max_us: u32) -> bool {
         let Some(rung) = &self.rung else { return false };
-        let mut fds = [PollFd::new(rung, PollFlags::IN)];
+        let mut fds = [PollFd::new(&**rung, PollFlags::IN)];
         let limit = Timespec { tv_sec: i64::from(max_us / 1_000_000), tv_nsec: i64::from(max_us % 1_000_000) * 1000 };
         if poll(&mut fds, Some(&limit)).is_ok_and(|n| n > 0) {
             // Rings since the last one count as one; another waiter may have taken them.
-            let _ = rustix::io::read(rung, &mut [0u8; 8]);
+            let _ = rustix::io::read(&**rung, &mut [0u8; 8]);
         }
         true
     }

@@ -18,6 +18,9 @@ const LONGEST_NAP: Duration = Duration::from_micros(500);
 /// Rule 23: between saying that one sleeps and sleeping.
 const LAST_LOOKS: Duration = Duration::from_micros(2);
 
+/// Longest sleep over a link whose end wakes nobody.
+const LOOK_AFTER: Duration = Duration::from_millis(100);
+
 /// Why waiting is over without the thing waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
@@ -103,6 +106,8 @@ impl<'i> Wait<'i> {
             Phase::Down(turn, _) => {
                 let left = until - now;
                 let limit = inner.options.longest_sleep.map_or(left, |longest| longest.min(left));
+                // Of a device on a bus nobody says that it has ended.
+                let limit = if inner.link.outlives_host() { limit.min(LOOK_AFTER) } else { limit };
                 inner.sleepers.sleep(inner.link.as_ref(), turn, (limit < NEVER / 2).then_some(limit));
                 self.phase = Phase::Woken;
             }
