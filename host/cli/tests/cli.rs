@@ -115,7 +115,7 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["dot", &a]), &["B.npy", "--help"]);
     refused(&hamr(&["dto", &a, &b]), &["'dto'", "--help"]);
     refused(&hamr(&["devices", "--jsno"]), &["--jsno"]);
-    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, qemu, shm"]);
+    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, pci, qemu, shm"]);
     refused(&hamr(&["devices", "--image", &a]), &[&a, "ELF"]);
     refused(&hamr(&["devices", "--image", "/nonexistent/image"]), &["/nonexistent/image"]);
     let own = env!("CARGO_BIN_EXE_hamr");
