@@ -20,6 +20,16 @@ pub fn runtime() -> &'static Runtime {
     RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
 }
 
+/// Where `cargo xtask test` says which images it has just built: a line for each device, its spec and the path. Every test is a
+/// process of its own, and each would ask cargo whether its image is fresh, which takes longer than most tests.
+const BUILT: &str = "HAMR_TEST_IMAGES";
+
+fn just_built(spec: &str) -> Option<Image> {
+    let built = std::env::var(BUILT).ok()?;
+    let path = built.lines().find_map(|line| line.strip_prefix(spec)?.strip_prefix(' ').map(str::to_owned))?;
+    Image::file(path).ok()
+}
+
 /// The image for the devices of `spec`. Found once: each search asks cargo whether it is fresh.
 ///
 /// # Panics
@@ -28,6 +38,9 @@ pub fn image(spec: &str) -> Image {
     static IMAGES: Mutex<BTreeMap<String, Image>> = Mutex::new(BTreeMap::new());
     let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let found = images.entry(spec.into()).or_insert_with(|| {
+        if let Some(image) = just_built(spec) {
+            return image;
+        }
         let target = runtime().target(spec).expect("a known device").expect("it takes an image");
         let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
         Image::file(file.path).expect("an image")

@@ -15,6 +15,8 @@ const LIMIT: Duration = Duration::from_secs(900);
 pub(crate) const DEMO: &str = "hamr-demo";
 /// What the conformance suite runs on.
 const CHECKS: &str = "hamr-checks";
+/// The same, with a reset after each fault.
+const RESET: &str = "hamr-checks-reset";
 
 /// The board outside of `device-fw`, and a device that is built for as it is.
 const BOARD: (&str, &str) = ("hamr-microvm", "qemu:x86_64");
@@ -60,7 +62,7 @@ pub(crate) fn step() -> Outcome {
     let mut failed = Vec::new();
     for device in &devices {
         let board: &[&str] = if device == BOARD.1 { &[BOARD.0] } else { &[] };
-        for &name in [DEMO, CHECKS].iter().chain(board) {
+        for &name in [DEMO, CHECKS, RESET].iter().chain(board) {
             if let Err(error) = build(name, device) {
                 println!("{error}");
                 failed.push(format!("{name} for {device}"));
@@ -72,6 +74,14 @@ pub(crate) fn step() -> Outcome {
         (true, Some(outcome)) => outcome,
         (true, None) => Outcome::Passed(format!("{DEMO} and {CHECKS} for {}", devices.join(", "))),
     }
+}
+
+/// What the conformance suite runs on, as `tests/src/devices.rs` reads it: device and path, a line each. What cannot be built is
+/// left out; the tests then say so.
+pub(crate) fn for_tests() -> String {
+    let machines = MACHINES.iter().filter(|machine| machine.can_build().is_ok()).map(|machine| machine.device());
+    let built = |device: String| Some(format!("{device} {}", build(CHECKS, &device).ok()?.display()));
+    std::iter::once("shm".to_owned()).chain(machines).filter_map(built).collect::<Vec<_>>().join("\n")
 }
 
 /// `hamr image`. Its standard output is the path, one line.

@@ -3,7 +3,7 @@
 
 use super::Outcome;
 use crate::machines::MACHINES;
-use crate::{child, in_ci};
+use crate::{child, image, in_ci};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) fn step() -> Outcome {
         return Outcome::missing("cargo-nextest", "cargo install cargo-nextest --locked");
     }
     let mut command = child::cargo();
-    command.args(["nextest", "run", "--workspace", "--color", "never"]);
+    command.args(["nextest", "run", "--workspace", "--color", "never"]).env("HAMR_TEST_IMAGES", image::for_tests());
     // All or none: which machine a test starts is known to the test only. In CI they run, and say what they miss.
     let missing = MACHINES.iter().find_map(|machine| machine.can_run().err());
     if missing.is_some() && !in_ci() {
