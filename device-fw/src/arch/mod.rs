@@ -38,6 +38,8 @@ pub use isa::timer::DOORBELL;
 #[cfg(feature = "image")]
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]
+pub(crate) use isa::timer::now;
+#[cfg(feature = "image")]
 pub use naps::Naps;
 #[cfg(feature = "image")]
 pub(crate) use naps::SPIN_ROUNDS;

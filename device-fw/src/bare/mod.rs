@@ -12,6 +12,7 @@ mod console;
 pub(crate) mod doorbell;
 pub(crate) mod fault;
 mod memory;
+pub(crate) mod pins;
 pub(crate) mod tick;
 mod walk;
 

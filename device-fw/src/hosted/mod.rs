@@ -8,6 +8,7 @@ mod bells;
 mod control;
 mod map;
 mod panics;
+pub(crate) mod pins;
 mod signals;
 mod trace;
 
@@ -103,6 +104,7 @@ pub fn main(config: Config) -> i32 {
 fn start(config: Config) -> Result<Device<'static, Process>, control::StartError> {
     let mut control = Control::from_stdin()?;
     let bells = control.take_bells();
+    pins::connect(bells.as_ref());
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.

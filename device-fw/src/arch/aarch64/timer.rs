@@ -21,10 +21,7 @@ impl Timer {
 
     /// Steps since reset.
     pub fn now(&self) -> u64 {
-        let now;
-        // SAFETY: reads a counter.
-        unsafe { asm!("mrs {}, cntvct_el0", out(reg) now, options(nomem, nostack, preserves_flags)) };
-        now
+        now()
     }
 
     /// Steps per second of [`Self::now`].
@@ -44,4 +41,12 @@ impl Timer {
                 until = in(reg) until, on = in(reg) u64::from(micros.is_some()), options(nostack, preserves_flags))
         };
     }
+}
+
+/// Steps since reset, for code without a [`Timer`].
+pub(crate) fn now() -> u64 {
+    let now;
+    // SAFETY: reads a counter.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) now, options(nomem, nostack, preserves_flags)) };
+    now
 }

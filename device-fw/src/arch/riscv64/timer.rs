@@ -23,10 +23,7 @@ impl Timer {
 
     /// Steps since reset.
     pub fn now(&self) -> u64 {
-        let now;
-        // SAFETY: reads a counter.
-        unsafe { asm!("rdtime {}", out(reg) now, options(nomem, nostack, preserves_flags)) };
-        now
+        now()
     }
 
     /// Steps per second of [`Self::now`].
@@ -58,4 +55,12 @@ impl Timer {
         unsafe { asm!("csrs mie, {}", "wfi", in(reg) TIMER, options(nostack)) };
         self.compare.write(u64::MAX);
     }
+}
+
+/// Steps since reset, for code without a [`Timer`].
+pub(crate) fn now() -> u64 {
+    let now;
+    // SAFETY: reads a counter.
+    unsafe { asm!("rdtime {}", out(reg) now, options(nomem, nostack, preserves_flags)) };
+    now
 }

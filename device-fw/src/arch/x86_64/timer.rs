@@ -100,7 +100,8 @@ impl Timer {
     }
 }
 
-fn now() -> u64 {
+/// Steps since reset, for code without a [`Timer`].
+pub(crate) fn now() -> u64 {
     // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
