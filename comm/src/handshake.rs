@@ -15,6 +15,7 @@ use hamr_shared_abi::layout::{Layout, LayoutError, Plan, PlanError};
 use hamr_shared_abi::preamble::{
     BYTE_ORDER, DEVICE_FACTS, DeviceFacts, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word,
 };
+use hamr_shared_abi::rings::RingHeader;
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::sync::{Ordering, fence};
 use hamr_shared_abi::table::{TableHeader, TableRecord};
@@ -372,6 +373,16 @@ impl HostHandshake {
         for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH] {
             if let Ok(s) = layout.section(kind) {
                 window.zero(s.off, s.len).map_err(small)?;
+            }
+        }
+        // The host's own words of a ring, which level and whether anybody reads, hold for every epoch.
+        for kind in [SectionKind::LOG, SectionKind::TRACE] {
+            if let Ok(s) = layout.section(kind)
+                && s.len >= RingHeader::BYTES
+            {
+                for word in [RingHeader::WRITTEN, RingHeader::DROPPED, RingHeader::CONSUMED] {
+                    say(window, s.off + word, 0);
+                }
             }
         }
         layout.write(&offer.plan, window).map_err(|_| OfferError::Window(layout.window_len(), window.len()))?;

@@ -1,12 +1,13 @@
 //! Logging for handlers: `hamr_comm::{error, warn, info, debug, trace}!`.
 //!
 //! A handler crate must not call `defmt::` itself: on a host that links the same crate, the call would not link once the
-//! level is raised. These macros go to defmt in bare-metal images (feature `defmt`), to `tracing` on hosted builds (feature
-//! `tracing`), and otherwise only check their arguments. Formats are the common subset: `{}` and `{:?}` with positional
+//! level is raised. These macros go to defmt in images, to `tracing` on other hosted builds (feature `tracing`), and otherwise only
+//! check their arguments. An image is what the build function of `hamr` makes: bare metal, or hosted with `--cfg hamr_image`;
+//! `hamr-device-fw` turns on the feature `defmt` there. Formats are the common subset: `{}`, `{:?}` and `{:x}` with positional
 //! arguments.
 
 /// Picks the sink; the level is the name of the sink's macro.
-#[cfg(all(feature = "defmt", any(target_os = "none", hamr_bare)))]
+#[cfg(all(feature = "defmt", any(target_os = "none", hamr_bare, hamr_image)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
@@ -17,7 +18,7 @@ macro_rules! __log {
 }
 
 /// Picks the sink; the level is the name of the sink's macro.
-#[cfg(all(feature = "tracing", not(any(target_os = "none", hamr_bare))))]
+#[cfg(all(feature = "tracing", not(any(target_os = "none", hamr_bare, hamr_image))))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
@@ -26,8 +27,8 @@ macro_rules! __log {
 
 /// No sink: the arguments are still checked.
 #[cfg(not(any(
-    all(feature = "defmt", any(target_os = "none", hamr_bare)),
-    all(feature = "tracing", not(any(target_os = "none", hamr_bare)))
+    all(feature = "defmt", any(target_os = "none", hamr_bare, hamr_image)),
+    all(feature = "tracing", not(any(target_os = "none", hamr_bare, hamr_image)))
 )))]
 #[doc(hidden)]
 #[macro_export]

@@ -11,8 +11,9 @@ use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{Window, Word};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, Refused};
+use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
+use hamr_comm::{debug, info, warn};
 
 /// Rounds in a row without work after which the host is rung for all that was answered before, if it sleeps: enough of them
 /// that a caller who waits for each result is not slowed by the fence.
@@ -72,7 +73,11 @@ impl<'s, B: Board> Device<'s, B> {
     fn profile(&self) -> DeviceProfile {
         let doorbell = if self.board.doorbell() { feature::DOORBELL } else { 0 };
         DeviceProfile {
-            features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | doorbell,
+            features: feature::TICKETS
+                | feature::DEADLINES
+                | feature::CONTAIN
+                | doorbell
+                | if self.board.logs() { feature::LOGS } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),
@@ -111,6 +116,8 @@ impl<'s, B: Board> Device<'s, B> {
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
+                    self.board.logs_to(log_section(&window, &a));
+                    info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
                             self.rests = Rests::of(a.features & feature::DOORBELL != 0, a.rest);
@@ -122,14 +129,26 @@ impl<'s, B: Board> Device<'s, B> {
                         }
                         // The window changed between the check and here: start over.
                         Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
+                            self.board.logs_to(None);
                             (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
                         }
                     }
                 }
                 next @ DeviceHandshake::Refused(why, _) => {
+                    if !matches!(handshake, DeviceHandshake::Refused(..)) {
+                        warn!(
+                            "refused a window: reason {}, expected {:#x}, got {:#x}",
+                            why.reason.0, why.expected, why.got
+                        );
+                    }
                     (Progress::Refused(why), State::Greeting { window, handshake: next, scratch })
                 }
-                next => (Progress::NoHost, State::Greeting { window, handshake: next, scratch }),
+                next => {
+                    if let (DeviceHandshake::Accepted(a), DeviceHandshake::Waiting) = (next, handshake) {
+                        debug!("accepted the offer of epoch {}: {} queue pairs", a.epoch.0, a.layout.queues());
+                    }
+                    (Progress::NoHost, State::Greeting { window, handshake: next, scratch })
+                }
             },
             State::Lost => (Progress::NoHost, State::Lost),
         };
@@ -145,6 +164,8 @@ impl<'s, B: Board> Device<'s, B> {
         self.rests = Rests::unrung();
         self.state = match core::mem::replace(&mut self.state, State::Lost) {
             State::Serving(mut poller) => {
+                info!("the host of epoch {} left", poller.epoch().0);
+                self.board.logs_to(None);
                 DeviceHandshake::leave(poller.window());
                 if poller.owes_a_ring() {
                     self.board.ring();
@@ -277,6 +298,13 @@ impl<'s, B: Board> Device<'s, B> {
             self.leave();
         }
     }
+}
+
+/// Where the host wants the image's logs, if it does.
+fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Window<K>> {
+    let wanted = accepted.features & feature::LOGS != 0;
+    let section = accepted.layout.section(SectionKind::LOG).ok().filter(|_| wanted)?;
+    window.part(section.off, section.len).ok()
 }
 
 /// Where a serving device says that it wants to be rung.

@@ -21,11 +21,7 @@ extern crate std;
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 pub mod arch;
-#[cfg(all(
-    feature = "image",
-    any(target_os = "none", hamr_bare),
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-))]
+#[cfg(hamr_machine)]
 pub mod bare;
 pub mod board;
 mod config;
@@ -37,6 +33,7 @@ mod device;
 pub mod hal;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub mod hosted;
+pub mod log;
 #[cfg(all(
     any(target_os = "none", hamr_bare),
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
@@ -44,10 +41,7 @@ pub mod hosted;
 pub mod pci;
 mod rest;
 
-#[cfg(any(
-    not(any(target_os = "none", hamr_bare)),
-    all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
-))]
+#[cfg(any(hamr_machine, not(any(target_os = "none", hamr_bare))))]
 mod runaway;
 
 pub use board::Board;

@@ -46,3 +46,33 @@ impl Watch {
         (now_us.saturating_sub(since) >= limit_us).then_some(Overdue { serial, limit_us })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hamr_comm::am::Activity;
+
+    #[test]
+    fn the_same_call_past_its_limit_is_overdue_and_no_other() {
+        let mut watch = Watch::new(20);
+        let activity = Activity::for_tests(None);
+        assert_eq!(watch.look(&activity, 1_000_000), None, "nothing runs");
+        let overdue = |serial| Some(Overdue { serial, limit_us: 20_000 });
+        let seven = Activity::for_tests(Some((7, None)));
+        assert_eq!(watch.look(&seven, 2_000_000), None, "seen for the first time");
+        assert_eq!(watch.look(&seven, 2_019_999), None);
+        let eight = Activity::for_tests(Some((8, None)));
+        assert_eq!(watch.look(&eight, 2_030_000), None, "another call");
+        assert_eq!(watch.look(&activity, 2_040_000), None, "none again");
+        assert_eq!(watch.look(&eight, 2_060_000), None, "counted anew");
+        assert_eq!(watch.look(&eight, 2_080_000), overdue(8));
+        // Its own limit counts, longer or shorter.
+        let own = Activity::for_tests(Some((9, Some(50_000))));
+        assert_eq!(watch.look(&own, 3_000_000), None);
+        assert_eq!(watch.look(&own, 3_049_999), None);
+        assert_eq!(watch.look(&own, 3_050_000), Some(Overdue { serial: 9, limit_us: 50_000 }));
+        let mut unlimited = Watch::new(0);
+        assert_eq!(unlimited.look(&eight, 0), None);
+        assert_eq!(unlimited.look(&eight, u64::MAX), None, "no limit at all");
+    }
+}

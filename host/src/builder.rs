@@ -57,6 +57,9 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {
         command.env_remove(variable);
     }
+    // Log statements of every level are built in: which of them are sent is the host's choice at run time. Their file and line
+    // are in the debug information of statics, which only the full one has; none of it is loaded.
+    command.env("DEFMT_LOG", "trace").env("CARGO_PROFILE_RELEASE_DEBUG", "full");
     command.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
@@ -85,14 +88,16 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
 
 /// The compiler's flags for images of `target`. What its linker needs comes from the image's build script (`hamr-linker`).
 fn flags(target: &Target) -> Vec<&'static str> {
-    // Hosted images keep the unwinder, so that a panic ends one call and not the process.
+    // Hosted images keep the unwinder, so that a panic ends one call and not the process. Only here are they linked with a
+    // place for the texts of their logs: other hosted builds of the same package are none that log.
     if target.kind != ImageKind::BARE {
-        return vec![];
+        return vec!["--cfg=hamr_image"];
     }
     // Bare metal has none, and nobody who would relocate an image: it is linked to where it runs. Code models are the
     // targets' own: each reaches what its linker script places.
-    // Frame pointers are what a fault's return addresses are found by.
-    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"]
+    // Frame pointers are what a fault's return addresses are found by. Level 2, behind the profile's 3: a device's memory is
+    // small, and the third level makes code a tenth larger.
+    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes", "-Copt-level=2"]
 }
 
 fn cargo() -> OsString {

@@ -30,6 +30,8 @@ mod image;
 pub mod inspect;
 mod keys;
 mod launcher;
+#[cfg(feature = "device-logs")]
+pub mod logs;
 mod mapping;
 mod memfd;
 mod memory;

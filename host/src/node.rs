@@ -65,6 +65,8 @@ pub struct Inner {
     differences: Differences,
     closed: AtomicBool,
     attached: Instant,
+    #[cfg(feature = "device-logs")]
+    pub(crate) tails: crate::logs::Tails,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
     /// Milliseconds after `attached` when this life was first seen to have crashed; zero: it was not.
@@ -160,6 +162,8 @@ impl Node {
     ) -> Result<Self, Error> {
         let layout = plan_of(&options)?;
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
+        #[cfg(feature = "device-logs")]
+        Inner::say_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
         let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
         let facts = Facts::new(said, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
@@ -190,6 +194,8 @@ impl Node {
             differences,
             closed: AtomicBool::new(false),
             attached: Instant::now(),
+            #[cfg(feature = "device-logs")]
+            tails: crate::logs::Tails::default(),
             looked: AtomicU32::new(0),
             crash_seen: AtomicU32::new(0),
         });
@@ -381,6 +387,8 @@ impl Node {
         // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
         let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         inner.stop("being restarted");
+        #[cfg(feature = "device-logs")]
+        inner.keep_log_tail();
         inner.begin_anew(&mut last, ByFault::Crashed)
     }
 
@@ -425,7 +433,7 @@ impl Inner {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Is there no device?
+    /// Has its present life ended, or was there none?
     pub(crate) fn is_dead(&self) -> bool {
         self.life.load(Ordering::Acquire) == DEAD
     }
@@ -779,7 +787,7 @@ fn shake_hands(
     let offer = Offer {
         plan: options.plan(),
         node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | doorbell,
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | doorbell,
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),

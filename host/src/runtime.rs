@@ -6,6 +6,7 @@ use crate::{Error, Image, ImageFile, Node, Target};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::FOR_EVER;
+use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::handshake::Rest;
 use hamr_comm::link::Link;
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ pub struct Options {
     /// A device that ended its life after a fault (a hosted image that trapped, an image with `on_fault = reset`, a fault of the
     /// runtime itself) begins another at the next call. Statics of its handlers start afresh if it was started anew; buffers stay.
     pub revive: bool,
+    /// The least severe lines that the device is asked to log.
+    pub log_level: LogLevel,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
     /// How both sides wait for each other.
@@ -74,6 +77,7 @@ impl Default for Options {
             deadline: Some(Duration::from_secs(60)),
             start_deadline: Duration::from_secs(10),
             revive: true,
+            log_level: LogLevel::INFO,
             cpu: None,
             wait: WaitMode::Adaptive,
             spin: Duration::from_micros(300),

@@ -35,6 +35,11 @@ const ISAS: &[Isa] = &[
     },
 ];
 const BODY: &str = include_str!("../scripts/body.x");
+/// Where log statements go: symbols, and the section's contents.
+const LOG_SYMBOLS: &str = include_str!("../scripts/defmt.x");
+const LOG_SECTIONS: &str = include_str!("../scripts/defmt-sections.x");
+/// The same for a program of an operating system, which has a script of its own.
+const HOSTED: &str = include_str!("../scripts/hosted.x");
 
 /// Emits the linker arguments of an image for the target that cargo is building.
 ///
@@ -46,8 +51,19 @@ pub fn image() {
     // What tells bare metal from the system that a target's triple names; images with a board of their own look at it.
     println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
     let on_no_system = variable("CARGO_CFG_TARGET_OS") == "none";
+    let out = PathBuf::from(variable("OUT_DIR"));
+    write(&out, "hamr-defmt.x", LOG_SYMBOLS);
+    write(&out, "hamr-defmt-sections.x", LOG_SECTIONS);
     if !on_no_system && std::env::var_os("CARGO_CFG_HAMR_BARE").is_none() {
         argument("-Wl,--build-id=sha1");
+        // Set by the build function of `hamr`; another build of the same package is a program without logs.
+        if std::env::var_os("CARGO_CFG_HAMR_IMAGE").is_some() {
+            write(&out, "hamr-hosted.x", HOSTED);
+            println!("cargo::rustc-link-search={}", out.display());
+            // Ids are addresses, so they must not depend on where the program is loaded.
+            argument("-no-pie");
+            argument("-Wl,-Thamr-hosted.x");
+        }
         return;
     }
     let isa = variable("CARGO_CFG_TARGET_ARCH");
@@ -58,7 +74,6 @@ pub fn image() {
             known.join(", ")
         );
     };
-    let out = PathBuf::from(variable("OUT_DIR"));
     write(&out, "hamr.x", isa.script);
     write(&out, "hamr-body.x", BODY);
     write(&out, "memory.x", &memory(isa));

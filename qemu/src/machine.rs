@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn statuses_carry_codes() {
-        assert_eq!((Exit::Same.code(0), Exit::Same.code(7)), (Some(0), Some(7)));
+        assert_eq!((Exit::Same.code(0), Exit::Same.code(1), Exit::Same.code(7)), (None, None, Some(7)));
         assert_eq!((Exit::DebugExit.code(15), Exit::DebugExit.code(3)), (Some(7), Some(1)));
         assert_eq!((Exit::DebugExit.code(0), Exit::DebugExit.code(1)), (None, None));
     }

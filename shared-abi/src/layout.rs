@@ -19,7 +19,7 @@ pub struct Plan {
     pub chunk: u32,
     /// Bytes for the device's handler table.
     pub table: u64,
-    /// Bytes of the log ring.
+    /// Bytes of the log ring, its header included.
     pub log: u64,
     /// Bytes of the trace ring.
     pub trace: u64,
@@ -35,7 +35,8 @@ impl Default for Plan {
             tickets: 8,
             chunk: 1024,
             table: 64 << 10,
-            log: 64 << 10,
+            // A ring of 64 KiB behind its header.
+            log: (64 << 10) + crate::rings::RingHeader::BYTES,
             trace: 64 << 10,
             heap: 64 << 20,
         }

@@ -1,6 +1,6 @@
 //! Log ring, trace ring and crash record (abi §9): written by the device, read by whoever looks.
 
-/// Start of a LOG or TRACE section; the bytes behind it are the ring.
+/// Start of a LOG or TRACE section; the ring is the largest power of two of bytes that fits behind it.
 #[derive(
     Clone,
     Copy,
@@ -20,12 +20,75 @@ pub struct RingHeader {
     pub dropped: u32,
     /// Host: bytes consumed, mod 2^32; its distance to `written` is never more than the ring.
     pub consumed: u32,
-    /// Host: least severe level wanted (0 error … 4 trace).
+    /// Host: least severe level wanted ([`LogLevel`]).
     pub level: u32,
+    /// Host: nonzero while somebody reads, who must not lose what he has not seen. Zero: new frames take the place of the oldest.
+    pub reader: u32,
     /// Zero.
-    pub reserved: [u32; 12],
+    pub reserved: [u32; 11],
 }
 const _: () = assert!(size_of::<RingHeader>() == 64 && core::mem::offset_of!(RingHeader, level) == 12);
+const _: () = assert!(core::mem::offset_of!(RingHeader, reader) == RingHeader::READER as usize);
+
+impl RingHeader {
+    /// Offset of `written`.
+    pub const WRITTEN: u64 = 0;
+    /// Offset of `dropped`.
+    pub const DROPPED: u64 = 4;
+    /// Offset of `consumed`.
+    pub const CONSUMED: u64 = 8;
+    /// Offset of `level`.
+    pub const LEVEL: u64 = 12;
+    /// Offset of `reader`.
+    pub const READER: u64 = 16;
+    /// Bytes of a header.
+    pub const BYTES: u64 = size_of::<Self>() as u64;
+    /// Longest frame of a log ring, its end mark included.
+    pub const MAX_FRAME: u32 = 1024;
+
+    /// Bytes of ring in a section of `section_len`; 0 when not even one frame fits.
+    pub const fn ring_len(section_len: u64) -> u32 {
+        // Longer rings would make "bytes written" ambiguous.
+        const LONGEST: u64 = 1 << 30;
+        let room = section_len.saturating_sub(Self::BYTES);
+        let room = if room > LONGEST { LONGEST } else { room };
+        match room.checked_ilog2() {
+            Some(log2) if 1 << log2 >= Self::MAX_FRAME => 1 << log2,
+            _ => 0,
+        }
+    }
+}
+
+/// How severe a line of log is, and which lines are wanted. Smaller is more severe.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct LogLevel(pub u32);
+
+impl LogLevel {
+    /// Something failed that nobody else reports.
+    pub const ERROR: Self = Self(0);
+    /// Something is odd.
+    pub const WARN: Self = Self(1);
+    /// Steps in the life of the device.
+    pub const INFO: Self = Self(2);
+    /// What helps to find a mistake.
+    pub const DEBUG: Self = Self(3);
+    /// Everything.
+    pub const TRACE: Self = Self(4);
+    /// Every level, the most severe first.
+    pub const ALL: [Self; 5] = [Self::ERROR, Self::WARN, Self::INFO, Self::DEBUG, Self::TRACE];
+
+    /// Its name, lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ERROR => "error",
+            Self::WARN => "warn",
+            Self::INFO => "info",
+            Self::DEBUG => "debug",
+            Self::TRACE => "trace",
+            _ => "unknown",
+        }
+    }
+}
 
 /// The CRASH section: why the image last had to be reset.
 #[derive(

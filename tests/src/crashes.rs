@@ -12,7 +12,9 @@ use hamr::{CallError, CallOptions, FaultReport, Image, Node, Options};
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::panics;
-use hamr_tests_kernels::crashes::{bad_address, divides, fma, illegal, loops, misaligned, null, null_twice, overflows};
+use hamr_tests_kernels::crashes::{
+    bad_address, divides, fma, illegal, loops, misaligned, null, null_twice, overflows, writes_code,
+};
 use hamr_tests_kernels::wait_at;
 use std::time::{Duration, Instant};
 
@@ -76,6 +78,7 @@ pub fn each_fault_says_where(spec: &str) {
         expect(&fault(node.sync(illegal::with())), Status::TRAP, "illegal", "crashes.rs");
         still_works(&node);
         expect(&fault(node.sync(bad_address::with(64))), Status::TRAP, "bad_address", "crashes.rs");
+        expect(&fault(node.sync(writes_code::with())), Status::TRAP, "writes_code", "crashes.rs");
         still_works(&node);
     }
     println!("misaligned: {:?}", node.sync(misaligned::with()));

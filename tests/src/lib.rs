@@ -5,6 +5,7 @@ pub mod crashes;
 pub mod devices;
 pub mod hal;
 pub mod handlers;
+pub mod logs;
 pub mod machines;
 pub mod processes;
 pub mod sleeping;

@@ -136,6 +136,28 @@ fn a_device_that_vanishes_ends_its_calls() {
     assert!(error.to_string().contains("reset the device"), "{error}");
 }
 
+/// The function itself goes, as when a card is pulled or its slot is switched off. Run by name, last.
+#[test]
+#[ignore = "takes the function away"]
+fn a_function_that_is_removed_ends_its_calls() {
+    let node = try_open(conformance::options()).expect("a device");
+    let stream = node.stream().expect("free");
+    stream.sync(empty::with()).expect("it runs");
+    let spec = spec();
+    let address = spec.strip_prefix("pci:").expect("a device on the bus");
+    std::fs::write(format!("/sys/bus/pci/devices/{address}/remove"), "1").expect("this is root");
+    // Until the bus gives its addresses to somebody else it answers as before, so nothing but the bus tells.
+    let begin = Instant::now();
+    conformance::until("the end is noticed", || !node.is_alive());
+    let error = stream.sync(empty::with()).expect_err("no device");
+    assert!(error.to_string().contains("gone from the bus"), "{error}");
+    eprintln!("noticed after {:?}: {error}", begin.elapsed());
+    drop(stream);
+    drop(node);
+    let error = try_open(conformance::options()).expect_err("nothing is there");
+    assert!(error.to_string().contains("found none"), "{error}");
+}
+
 /// Rings go out and come in, without any image: somebody at the other end answers each with another. Run by name.
 #[test]
 #[ignore = "needs somebody who rings back"]

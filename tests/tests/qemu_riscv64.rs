@@ -8,4 +8,5 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 hamr_tests::crashes!("qemu:riscv64");
+hamr_tests::logs!("qemu:riscv64");
 hamr_tests::machine!(hamr::qemu::Machine::RISCV64);

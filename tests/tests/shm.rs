@@ -8,6 +8,7 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 hamr_tests::crashes!("shm");
+hamr_tests::logs!("shm");
 
 /// Stands in this test only: no image holds it.
 #[hamr_comm::offload]
@@ -25,4 +26,20 @@ fn handlers_that_the_image_lacks_are_named_and_the_others_work() {
     let error = hamr_tests::conformance::refusal(node.sync(only_here::with(1)).expect_err("not in the image"));
     assert!(matches!(error, hamr::SubmitError::MissingHandler { .. }) && error.to_string().contains(name), "{error}");
     assert_eq!(node.sync(hamr_tests_kernels::echo::with(7u64)).expect("the others work"), 7);
+}
+
+/// A fault outside of every call: no answer says so, and the device is started anew all the same.
+#[test]
+fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
+    let node = open(hamr_tests::conformance::options());
+    assert_eq!(node.sync(hamr_tests_kernels::echo::with(7u64)).expect("works"), 7);
+    for epoch in 2..5 {
+        let pid = node.info().pid;
+        let process = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+        rustix::process::kill_process(process, rustix::process::Signal::SEGV).expect("sent");
+        hamr_tests::conformance::until("the device's end is noticed", || !node.is_alive());
+        assert_eq!(node.sync(hamr_tests_kernels::echo::with(8u64)).expect("works again"), 8);
+        let info = node.info();
+        assert!(info.pid != pid && info.epoch == epoch, "{info:?}");
+    }
 }

@@ -60,4 +60,14 @@ impl Activity {
     pub fn deadline_us(&self) -> Option<u32> {
         Some(self.deadline_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
     }
+
+    /// As if a call of this number with this limit ran, for tests of whoever looks for runaways.
+    #[doc(hidden)]
+    pub fn for_tests(call: Option<(u32, Option<u32>)>) -> Self {
+        let Some((serial, limit_us)) = call else { return Self::default() };
+        let activity = Self::after(serial.wrapping_sub(1));
+        activity.limit(limit_us.unwrap_or(0));
+        activity.begin(0, Found { slot: 0, seq: 1 });
+        activity
+    }
 }

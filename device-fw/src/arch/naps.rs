@@ -59,6 +59,11 @@ impl Naps {
         &self.timer
     }
 
+    /// Steps per second of the timer.
+    pub fn hz(&self) -> u64 {
+        self.timer.hz()
+    }
+
     /// What [`crate::Board::idle`] does.
     #[inline]
     pub fn rest(&mut self, rounds: u32) {

@@ -1,6 +1,6 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::{doorbell, memory, pins, tick};
+use super::{doorbell, logging, memory, pins, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
@@ -98,6 +98,12 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn watch(&mut self, activity: Option<&Activity>) {
         tick::watch(activity);
+    }
+    fn logs(&self) -> bool {
+        true
+    }
+    fn logs_to(&mut self, section: Option<Window<()>>) {
+        logging::attach(section);
     }
     fn ring(&mut self) {
         // The host is peer 0.

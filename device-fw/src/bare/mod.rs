@@ -11,6 +11,7 @@ mod board;
 mod console;
 pub(crate) mod doorbell;
 pub(crate) mod fault;
+mod logging;
 mod memory;
 pub(crate) mod pins;
 pub(crate) mod tick;
@@ -24,6 +25,7 @@ use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::{error, info};
 
 /// Exit code of an image that cannot start.
 const CANNOT_START: u8 = 2;
@@ -43,9 +45,15 @@ pub(crate) extern "C" fn entry() -> ! {
 
 /// The image's main: what `image!` calls.
 pub fn main<B: BareBoard>(config: Config) -> ! {
+    let build = u64::from_be_bytes(memory::build_id().first_chunk().copied().unwrap_or_default());
+    info!("image starts on {}, build {:016x}", B::NAME, build);
     console::connect::<B>();
     let board = match B::start() {
-        Ok(hardware) => board::Running::<B>::new(hardware),
+        Ok(hardware) => {
+            logging::clock::start(hardware.naps.hz());
+            info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
+            board::Running::<B>::new(hardware)
+        }
         Err(why) => {
             console::line(format_args!("hamr image: {why}"));
             B::exit(CANNOT_START);
@@ -75,6 +83,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             device.announce_crash();
             B::exit(BROKEN);
         }
+        error!("a call was abandoned: {}", what.text());
         if config.on_fault == OnFault::Reset {
             // Said before the answer, so that nobody sends another call after it.
             device.record_crash(what.text(), what.trace());

@@ -54,11 +54,18 @@ pub trait Board {
     /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
     /// boards that look for runaways.
     fn watch(&mut self, _activity: Option<&Activity>) {}
+    /// Does this image log?
+    fn logs(&self) -> bool {
+        false
+    }
     /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing does, the dispatcher steps it when it
     /// finds no work, and its host goes by `progress` otherwise.
     fn has_heartbeat(&self) -> bool {
         false
     }
+    /// Where this image's logs go from now on: the LOG section of the host that was accepted, or `None` when it leaves. A board that
+    /// logs nowhere ignores it.
+    fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}
     /// Rings the host.
     fn ring(&mut self) {}
     /// Can the host ring this board, and is [`Self::sleep`] ended by it? Without, [`Self::idle`] is all the rest there is.

@@ -6,6 +6,8 @@
 
 mod bells;
 mod control;
+#[cfg(hamr_image)]
+mod logging;
 mod map;
 mod panics;
 pub(crate) mod pins;
@@ -23,6 +25,7 @@ use hamr_comm::abi::window::Window;
 use hamr_comm::am::Activity;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::{error, info};
 use map::Mapping;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -63,6 +66,14 @@ impl Board for Process {
     fn watch(&mut self, activity: Option<&Activity>) {
         signals::watch(activity);
     }
+    #[cfg(hamr_image)]
+    fn logs(&self) -> bool {
+        true
+    }
+    #[cfg(hamr_image)]
+    fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
+        logging::attach(section);
+    }
     fn ring(&mut self) {
         if let Some(bells) = &self.bells {
             bells.ring();
@@ -102,11 +113,15 @@ pub fn main(config: Config) -> i32 {
 }
 
 fn start(config: Config) -> Result<Device<'static, Process>, control::StartError> {
+    let build_id = control::build_id();
+    let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
+    info!("image starts as process {}, build {:016x}", std::process::id(), build);
     let mut control = Control::from_stdin()?;
     let bells = control.take_bells();
     pins::connect(bells.as_ref());
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
+    info!("a window of {} bytes", alive.len());
     // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
@@ -117,8 +132,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
             signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
         })
     })?;
-    let board =
-        Process { window: Some(mapping.window()), build_id: control::build_id(), bells, started: Instant::now() };
+    let board = Process { window: Some(mapping.window()), build_id, bells, started: Instant::now() };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
@@ -140,6 +154,7 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
             device.announce_crash();
             return 101;
         }
+        error!("a call was abandoned: {}", &*text);
         if config.on_fault == OnFault::Reset {
             device.record_crash(&text, &trace);
             device.announce_crash();

@@ -115,7 +115,7 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["dot", &a]), &["B.npy", "--help"]);
     refused(&hamr(&["dto", &a, &b]), &["'dto'", "--help"]);
     refused(&hamr(&["devices", "--jsno"]), &["--jsno"]);
-    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, qemu, shm"]);
+    refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, pci, qemu, shm"]);
     refused(&hamr(&["devices", "--image", &a]), &[&a, "ELF"]);
     refused(&hamr(&["devices", "--image", "/nonexistent/image"]), &["/nonexistent/image"]);
     let own = env!("CARGO_BIN_EXE_hamr");
@@ -316,4 +316,68 @@ fn a_device_dies_with_its_host() {
     });
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     run.left_nothing();
+}
+
+#[test]
+fn logs_are_lines_with_time_level_module_message_and_place() {
+    let run = hamr(&["logs"]);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!((run.code, run.stderr.as_str(), lines.len()), (Some(0), "", 3), "{run:?}");
+    let (first, last) = (lines[0], lines[2]);
+    assert!(
+        first.starts_with("shm      0.000000  INFO   hamr_device_fw::") && first.contains("image starts"),
+        "{first}"
+    );
+    assert!(last.contains("serving") && last.contains("  device-fw/src/device.rs:"), "{last}");
+    run.left_nothing();
+    let run = hamr(&["logs", "--level", "debug", "--json"]);
+    let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let levels: Vec<&str> = lines.iter().filter_map(|line| line["level"].as_str()).collect();
+    assert_eq!(levels, ["info", "info", "debug", "info"], "{run:?}");
+    let fields = ["time_us", "module", "message", "file", "line", "device", "node"];
+    assert!(lines.iter().all(|line| fields.iter().all(|field| !line[field].is_null())), "{run:?}");
+}
+
+#[test]
+fn logs_are_followed_until_the_device_ends() {
+    let host = spawn(&["logs", "--follow"]);
+    let pid = host.id();
+    let window = until("the device serves", || windows_of(pid).into_iter().find(|w| w.device_state == "serving"));
+    until("the start was read", || dump(&window.path).ok()?.log.is_some_and(|l| l.consumed == l.written).then_some(()));
+    common::signal(window.device_pid, "KILL");
+    let run = host.wait();
+    assert_eq!((run.code, run.stdout.lines().count()), (Some(2), 3), "{run:?}");
+    assert!(run.stderr.starts_with("hamr: device shm is gone") && run.stderr.contains("signal: 9"), "{run:?}");
+    run.left_nothing();
+}
+
+#[test]
+fn logs_beside_another_command_go_to_standard_error() {
+    let image = image().display().to_string();
+    let run = hamr(&["load", &image, "--logs", "debug"]);
+    assert!(run.code == Some(0) && run.stdout.starts_with("DEVICE shm"), "{run:?}");
+    let lines: Vec<&str> = run.stderr.lines().collect();
+    assert!(lines.len() >= 4 && lines.iter().all(|line| line.starts_with("shm      0.")), "{run:?}");
+    assert!(lines.iter().any(|line| line.contains("DEBUG")), "{run:?}");
+    run.left_nothing();
+}
+
+#[test]
+fn logs_that_cannot_be_had_are_one_clear_line() {
+    refused(&hamr(&["logs", "--device", "loopback"]), &["device loopback", "an image that logs"]);
+    refused(&hamr(&["logs", "--level", "loud"]), &["--level", "error, warn, info, debug, trace"]);
+}
+
+#[test]
+fn the_last_lines_of_a_live_device_are_shown() {
+    let host = spawn(&["logs", "--follow"]);
+    let pid = host.id();
+    until("the device serves", || windows_of(pid).into_iter().find(|w| w.device_state == "serving"));
+    let pid = pid.to_string();
+    let shown = json(&hamr(&["inspect", &pid, "--lines", "1", "--json"]));
+    let lines = shown["lines"].as_array().expect("decoded with the file that the process runs");
+    assert!(lines.len() == 1 && lines[0]["message"].as_str().is_some_and(|m| m.contains("serving")), "{shown}");
+    let text = hamr(&["inspect", &pid, "--image", &image().display().to_string()]);
+    assert!(text.stdout.contains("image starts") && text.stdout.contains("device-fw/src/device.rs:"), "{text:?}");
+    host.kill().wait().left_nothing();
 }

@@ -2,7 +2,11 @@
 
 use super::devices::table;
 use super::{Cli, Failure};
-use crate::inspect::{dump, windows, windows_of};
+#[cfg(feature = "device-logs")]
+use crate::ImageFile;
+#[cfg(feature = "device-logs")]
+use crate::inspect::dump_with_lines;
+use crate::inspect::{Dump, dump, windows, windows_of};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,22 +19,26 @@ pub(super) struct Args {
     /// A process that has a window open, or a window's path (/proc/PID/fd/N, or a copied file)
     #[arg(value_name = "PID|PATH")]
     window: Option<PathBuf>,
+    /// Of the device's log, so many lines: decoded with the file that `--image` names, or that a hosted image runs from
+    #[cfg(feature = "device-logs")]
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    lines: usize,
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     match &args.window {
-        None => all(cli),
+        None => all(args, cli),
         Some(window) => match window.to_str().and_then(|text| text.parse().ok()) {
-            Some(pid) => one(&path_of(pid, cli)?, cli),
-            None => one(window, cli),
+            Some(pid) => one(&path_of(pid, cli)?, args, cli),
+            None => one(window, args, cli),
         },
     }
 }
 
-fn all(cli: &Cli) -> Result<(), Failure> {
+fn all(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let found = windows();
     if let [only] = &found[..] {
-        return one(&only.path, cli);
+        return one(&only.path, args, cli);
     }
     if cli.global.json {
         return cli.print_json(&json!({ "windows": found }));
@@ -58,11 +66,37 @@ fn path_of(pid: u32, cli: &Cli) -> Result<PathBuf, Failure> {
     }
 }
 
-fn one(path: &Path, cli: &Cli) -> Result<(), Failure> {
+/// The whole report. The file that the log's texts are in is known when it was named, or when the image is a process.
+#[cfg(feature = "device-logs")]
+fn look(path: &Path, args: &Args, cli: &Cli) -> Result<Dump, Failure> {
+    let plain = dump(path)?;
+    let image = match &cli.global.image {
+        Some(file) => Some(ImageFile::open(Path::new(file))?),
+        // Somebody else's process, or one that has taken the number meanwhile: its build id would differ.
+        None => ImageFile::open(&PathBuf::from(format!("/proc/{}/exe", plain.device.pid)))
+            .ok()
+            .filter(|image| image.build_id == plain.device.build_id),
+    };
+    match image {
+        Some(image) => Ok(dump_with_lines(path, &image, args.lines)?),
+        None => Ok(plain),
+    }
+}
+
+#[cfg(not(feature = "device-logs"))]
+fn look(path: &Path, _args: &Args, _cli: &Cli) -> Result<Dump, Failure> {
+    Ok(dump(path)?)
+}
+
+fn one(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> {
     let first = dump(path)?;
     std::thread::sleep(BETWEEN_LOOKS);
     // The window may be gone by now; then the first look is what there is.
-    let second = dump(path).ok();
+    let second = match look(path, args, cli) {
+        Ok(second) => Some(second),
+        Err(_) if dump(path).is_err() => None,
+        Err(why) => return Err(why),
+    };
     let now = second.as_ref().unwrap_or(&first);
     let stepped = |then: u32, now: u32| now.wrapping_sub(then);
     let alive = stepped(first.device.alive, now.device.alive);

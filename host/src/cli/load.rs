@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         None => (Image::named(&args.what), cli.global.device.clone()),
     };
     cli.target_of(&device)?;
-    let node = cli.runtime.open(&device, image)?;
+    let node = cli.open_on(&device, image, crate::Options::default())?;
     cli.warn(&node);
     let (info, ping) = (node.info(), node.ping()?);
     if cli.global.json {

@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `handlers`, `inspect` and `image` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
+//! `devices`, `load`, `handlers`, `logs`, `inspect` and `image` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
 //! program without commands of its own passes [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
@@ -41,10 +41,14 @@ mod handlers;
 mod image;
 mod inspect;
 mod load;
+#[cfg(feature = "device-logs")]
+mod logs;
 mod progress;
 
 pub use failure::Failure;
 pub use format::{bytes, duration, one_line};
+#[cfg(feature = "device-logs")]
+pub use logs::Level;
 pub use progress::Progress;
 
 use crate::{Error, Image, Node, Options, Runtime, Target, WaitMode};
@@ -130,6 +134,10 @@ pub struct Global {
     /// Print one JSON object on one line
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print the device's log on standard error while the command runs, down to this level
+    #[cfg(feature = "device-logs")]
+    #[arg(long, global = true, value_enum, value_name = "LEVEL")]
+    pub logs: Option<Level>,
     /// How host and device wait for each other: always polling, asleep at once, or one after the other
     #[arg(long, global = true, value_name = "HOW", default_value = "adaptive")]
     pub wait: Waiting,
@@ -180,6 +188,9 @@ enum Command<C: Subcommand> {
     Load(load::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
+    /// Start the chosen device and print its log, decoded
+    #[cfg(feature = "device-logs")]
+    Logs(logs::Args),
     /// Show what a live window holds, without touching it
     Inspect(inspect::Args),
     /// Build an image if it is not fresh, and print its path
@@ -192,6 +203,9 @@ pub struct Cli {
     runtime: Runtime,
     /// Was `--device` typed?
     is_device_chosen: bool,
+    /// Threads that print the logs of devices.
+    #[cfg(feature = "device-logs")]
+    printers: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// Options given.
     pub global: Global,
 }
@@ -217,15 +231,31 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
         Err(e) => return Err(Failure::usage(&e.render().to_string(), tool.name)),
     };
     let runtime = (tool.runtime)()?;
-    let cli = Cli { tool, runtime, is_device_chosen, global: line.global };
-    match line.command {
-        None => C::welcome(&cli),
-        Some(Command::Own(command)) => command.run(&cli),
-        Some(Command::Devices(args)) => devices::run(&args, &cli),
-        Some(Command::Load(args)) => load::run(&args, &cli),
-        Some(Command::Handlers) => handlers::run(&cli),
-        Some(Command::Inspect(args)) => inspect::run(&args, &cli),
-        Some(Command::Image(args)) => image::run(&args, &cli),
+    let cli = Cli {
+        tool,
+        runtime,
+        is_device_chosen,
+        #[cfg(feature = "device-logs")]
+        printers: std::sync::Mutex::default(),
+        global: line.global,
+    };
+    let outcome = dispatch(line.command, &cli);
+    #[cfg(feature = "device-logs")]
+    cli.finish_logs();
+    outcome
+}
+
+fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), Failure> {
+    match command {
+        None => C::welcome(cli),
+        Some(Command::Own(command)) => command.run(cli),
+        Some(Command::Devices(args)) => devices::run(&args, cli),
+        Some(Command::Load(args)) => load::run(&args, cli),
+        Some(Command::Handlers) => handlers::run(cli),
+        #[cfg(feature = "device-logs")]
+        Some(Command::Logs(args)) => logs::run(&args, cli),
+        Some(Command::Inspect(args)) => inspect::run(&args, cli),
+        Some(Command::Image(args)) => image::run(&args, cli),
     }
 }
 
@@ -265,8 +295,33 @@ impl Cli {
     fn open_quietly(&self, options: Options) -> Result<Node, Failure> {
         // Before the search for an image, which may build one.
         self.check_device()?;
-        let options = self.global.apply(options);
-        Ok(self.runtime.open_with(&self.global.device, self.image()?, options)?)
+        self.open_on(&self.global.device, self.image()?, self.global.apply(options))
+    }
+
+    /// Starts a device with an image, and prints its log if that was asked for.
+    fn open_on(&self, device: &str, image: Image, options: Options) -> Result<Node, Failure> {
+        #[cfg(feature = "device-logs")]
+        let options = match self.global.logs {
+            Some(level) => Options { log_level: level.into(), ..options },
+            None => options,
+        };
+        let node = self.runtime.open_with(device, image, options)?;
+        #[cfg(feature = "device-logs")]
+        if self.global.logs.is_some() {
+            let mut printers = self.printers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            printers.push(logs::beside(&node)?);
+        }
+        Ok(node)
+    }
+
+    /// Waits until what the devices said last is printed. Their nodes are gone by now, unless a command keeps one for ever.
+    #[cfg(feature = "device-logs")]
+    fn finish_logs(&self) {
+        let mut printers = self.printers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for printer in printers.drain(..) {
+            // One that panicked has said so.
+            let _ = printer.join();
+        }
     }
 
     /// Is there a device of the chosen name? Cheap: nothing is started.

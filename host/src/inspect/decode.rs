@@ -3,6 +3,11 @@
 use super::Hex;
 use super::report::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 use crate::keys::read_table;
+#[cfg(feature = "device-logs")]
+use crate::{
+    ImageFile,
+    logs::{LogBook, last_lines},
+};
 use hamr_comm::abi::ids::{Epoch, Isa};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{
@@ -18,6 +23,8 @@ use hamr_comm::abi::window::{Line, Shared, Window};
 /// Slots that one dump looks at: more than any sound window of ordinary size has, few enough that forged descriptors
 /// cannot keep the reader busy.
 const MAX_SLOTS: u32 = 1 << 18;
+/// Bytes of a fault that are shown.
+const MAX_FAULT: usize = 512;
 /// Looks at a slot that changes under the reader.
 const LOOKS: u32 = 4;
 
@@ -50,6 +57,25 @@ impl Dump {
         dump.trace = ring(window, &layout, SectionKind::TRACE);
         dump.crash = crash(window, &layout);
         dump
+    }
+
+    /// Decodes the log's last lines with the texts of an image's file, which must be the one that ran.
+    #[cfg(feature = "device-logs")]
+    pub(super) fn read_lines(&mut self, window: &Window<Shared>, image: &ImageFile, most: usize) {
+        let (file, ran) = (&image.build_id, &self.device.build_id);
+        if file != ran {
+            let ran = if ran.is_empty() { "none" } else { ran };
+            let path = image.path.display();
+            return self.problems.push(format!(
+                "expected the file of the image that ran, build id {ran}, got {path} with build id {file}: log lines are left out"
+            ));
+        }
+        let section = window.read::<Preamble>(0).ok().and_then(|p| Layout::read(&p, window).ok());
+        let Some(section) = section.and_then(|layout| layout.section(SectionKind::LOG).ok()) else { return };
+        match LogBook::of(image) {
+            Ok(book) => self.lines = last_lines(window, section, &book, most),
+            Err(why) => self.problems.push(why.to_string()),
+        }
     }
 
     /// Preamble and live words only.
@@ -90,6 +116,8 @@ impl Dump {
             slots_skipped: 0,
             handlers: Vec::new(),
             log: None,
+            #[cfg(feature = "device-logs")]
+            lines: Vec::new(),
             trace: None,
             crash: None,
         }
@@ -123,6 +151,7 @@ impl Dump {
                 slots: Vec::new(),
                 empty: 0,
             };
+            let ring_len = lines.ring_len();
             let hot = std::iter::once(("hot", 0, lines.hot()));
             let ring = (0..lines.ring_len()).map(|i| ("ring", i, lines.ring(i)));
             let side = (0..lines.side_len()).filter_map(|i| Some(("side", i, lines.side(i)?)));
@@ -132,7 +161,13 @@ impl Dump {
                     continue;
                 };
                 budget = left;
-                match self.slot(kind, i, line) {
+                let number = match kind {
+                    "ring" => 1 + i,
+                    "side" => 1 + ring_len + i,
+                    _ => 0,
+                };
+                let chunk = |to: &mut [u8]| lines.read_reply_chunk(number, to).is_some();
+                match self.slot(kind, i, line, chunk) {
                     Some(slot) => queue.slots.push(slot),
                     None => queue.empty += 1,
                 }
@@ -141,7 +176,13 @@ impl Dump {
         }
     }
 
-    fn slot(&self, kind: &'static str, index: u32, line: Line<'_, hamr_comm::abi::sync::Coherent>) -> Option<Slot> {
+    fn slot(
+        &self,
+        kind: &'static str,
+        index: u32,
+        line: Line<'_, hamr_comm::abi::sync::Coherent>,
+        chunk: impl Fn(&mut [u8]) -> bool,
+    ) -> Option<Slot> {
         let mut seen = Seen::take(line);
         for _ in 0..LOOKS {
             if !seen.moved {
@@ -178,10 +219,27 @@ impl Dump {
                 len: rep.len(),
                 place: place(rep.place()),
                 flags: flags(rep.0, &REPLY_FLAGS),
+                fault: rep.has(RepHdr::FAULT).then(|| fault(rep, &seen.words, chunk)).flatten(),
             }),
             payload: payload.iter().map(|b| format!("{b:02x}")).collect(),
         })
     }
+}
+
+/// What a fault says: text behind three numbers (abi §6).
+fn fault(rep: RepHdr, words: &[u64; INLINE_WORDS], chunk: impl Fn(&mut [u8]) -> bool) -> Option<String> {
+    const NUMBERS: usize = 24;
+    let mut long = [0; MAX_FAULT];
+    let bytes: &[u8] = match rep.place() {
+        Place::Inline => bytemuck::cast_slice::<u64, u8>(words).get(..rep.len().min(INLINE_BYTES))?,
+        Place::Chunk => {
+            let len = usize::try_from(*words.get(1)?).ok()?.min(MAX_FAULT);
+            let long = long.get_mut(..len)?;
+            chunk(long).then_some(long)?
+        }
+        Place::Buffer | Place::Invalid => return None,
+    };
+    Some(String::from_utf8_lossy(bytes.get(NUMBERS..)?).into_owned()).filter(|text| !text.is_empty())
 }
 
 /// A slot's words as one look found them.
@@ -334,8 +392,8 @@ fn sections(preamble: &Preamble, window: &Window<Shared>) -> Vec<SectionEntry> {
 fn ring(window: &Window<Shared>, layout: &Layout, kind: SectionKind) -> Option<Ring> {
     let section = layout.section(kind).ok().filter(|s| s.len >= size_of::<RingHeader>() as u64)?;
     let header: RingHeader = window.read(section.off).ok()?;
-    let RingHeader { written, consumed, dropped, level, .. } = header;
-    Some(Ring { written, consumed, dropped, level })
+    let RingHeader { written, consumed, dropped, level, reader, .. } = header;
+    Some(Ring { written, consumed, dropped, level, read: reader != 0 })
 }
 
 fn crash(window: &Window<Shared>, layout: &Layout) -> Option<Crash> {

@@ -76,6 +76,19 @@ pub fn dump(path: &Path) -> Result<Dump, InspectError> {
     Ok(Dump::of(&open(path)?, &path.display().to_string()))
 }
 
+/// [`dump`] with the last `most` lines of the device's log, decoded with the texts in `image`. One of another build is a problem that
+/// the dump names.
+///
+/// # Errors
+/// As for [`dump`].
+#[cfg(feature = "device-logs")]
+pub fn dump_with_lines(path: &Path, image: &crate::ImageFile, most: usize) -> Result<Dump, InspectError> {
+    let window = open(path)?;
+    let mut dump = Dump::of(&window, &path.display().to_string());
+    dump.read_lines(&window, image, most);
+    Ok(dump)
+}
+
 /// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy.
 fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
     let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };

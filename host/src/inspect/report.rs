@@ -30,6 +30,9 @@ pub struct Dump {
     pub handlers: Vec<HandlerInfo>,
     /// Ring of logs.
     pub log: Option<Ring>,
+    /// Its last lines, the youngest last; empty when the image's file is not known.
+    #[cfg(feature = "device-logs")]
+    pub lines: Vec<crate::logs::LogLine>,
     /// Ring of traces.
     pub trace: Option<Ring>,
     /// The last crash of the image.
@@ -197,6 +200,8 @@ pub struct Reply {
     pub place: &'static str,
     /// Names of the flags that are set.
     pub flags: Vec<&'static str>,
+    /// What a fault says, as far as it is in the line or the slot's chunk.
+    pub fault: Option<String>,
 }
 
 /// A log or trace ring.
@@ -210,6 +215,8 @@ pub struct Ring {
     pub dropped: u32,
     /// Least severe level wanted.
     pub level: u32,
+    /// Does somebody read it, so that nothing unread is written over?
+    pub read: bool,
 }
 
 /// A crash record.

@@ -1,6 +1,7 @@
 //! A dump as text.
 
 use super::{Dump, Queue, Ring, Slot};
+use hamr_comm::abi::rings::LogLevel;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Dump {
@@ -23,6 +24,10 @@ impl Display for Dump {
         for (name, ring) in [("log", &self.log), ("trace", &self.trace)] {
             if let Some(ring) = ring {
                 write_ring(f, name, ring)?;
+            }
+            #[cfg(feature = "device-logs")]
+            for line in self.lines.iter().filter(|_| name == "log") {
+                writeln!(f, "{line}")?;
             }
         }
         match &self.crash {
@@ -139,12 +144,17 @@ fn write_slot(f: &mut Formatter<'_>, s: &Slot) -> fmt::Result {
     if !s.payload.is_empty() {
         write!(f, "  [{}]", s.payload)?;
     }
-    writeln!(f)
+    writeln!(f)?;
+    match s.reply.as_ref().and_then(|r| r.fault.as_deref()) {
+        Some(fault) => writeln!(f, "             {}", clean(fault)),
+        None => Ok(()),
+    }
 }
 
 fn write_ring(f: &mut Formatter<'_>, name: &str, r: &Ring) -> fmt::Result {
-    let Ring { written, consumed, dropped, level } = r;
-    writeln!(f, "{name:<10} {written} bytes written, {consumed} read, {dropped} frames lost, level {level}")
+    let Ring { written, consumed, dropped, level, read } = r;
+    let (level, reader) = (LogLevel(*level).name(), if *read { "somebody reads" } else { "nobody reads" });
+    writeln!(f, "{name:<10} {written} bytes written, {consumed} read, {dropped} frames lost, level {level}, {reader}")
 }
 
 fn waiting(word: u32) -> &'static str {

@@ -37,8 +37,10 @@ const LEAVE: Duration = Duration::from_secs(3);
 
 /// Neither `alive` nor `progress` moved for so long: the device is gone (abi §8, rule 29).
 const SILENCE: Duration = Duration::from_secs(5);
-/// After so much silence the bus is asked whether the function is still there, and the device is rung: it may sleep.
+/// After so much silence the device is rung: it may sleep.
 const DOUBT: Duration = Duration::from_millis(200);
+/// Between two questions to the system whether the function is still on the bus.
+const LOOK: Duration = Duration::from_millis(50);
 /// A longer step of this host's clock counts as no more: it may have been stopped itself.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -143,6 +145,8 @@ struct PciLink {
 struct Watch {
     seen: [u32; 2],
     looked: Instant,
+    /// When the bus was asked.
+    asked: Instant,
     still: Duration,
     was_rung: bool,
     /// It said that it writes nothing any more.
@@ -151,8 +155,8 @@ struct Watch {
 
 impl Watch {
     fn new() -> Self {
-        let looked = Instant::now();
-        Self { seen: [0; 2], looked, still: Duration::ZERO, was_rung: false, has_left: false }
+        let now = Instant::now();
+        Self { seen: [0; 2], looked: now, asked: now, still: Duration::ZERO, was_rung: false, has_left: false }
     }
 }
 
@@ -274,11 +278,15 @@ impl Link for PciLink {
         } else {
             watch.still += passed;
         }
+        // Also while the device moves: what is removed from the bus goes on for a while.
+        if now - watch.asked >= LOOK {
+            watch.asked = now;
+            if !self.function.is_there() {
+                return Peer::Gone("its function is gone from the bus".into());
+            }
+        }
         if watch.still < DOUBT && seen != [NOBODY; 2] {
             return Peer::Alive;
-        }
-        if !self.function.is_there() {
-            return Peer::Gone("its function is gone from the bus".into());
         }
         if self.load(0) == NOBODY {
             return Peer::Gone("its memory reads as all ones, as if nobody answered on the bus".into());

@@ -186,6 +186,16 @@ impl<K> Window<K> {
         self.write_bytes(off, value.as_bytes())
     }
 
+    /// A window over a part of this one, `off` a multiple of 64. It keeps its place when this one's tail is taken: whoever splits
+    /// a window takes parts only of what lies before the heap, as for [`Self::queue`].
+    pub fn part(&self, off: u64, len: u64) -> Result<Self, OutOfWindow>
+    where
+        K: Clone,
+    {
+        let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
+        Ok(Self { base, len, taken: 0, keep: self.keep.clone() })
+    }
+
     /// Splits `len` bytes from `off` on away as a [`Heap`], whose views are Rust references; afterwards this window ends at
     /// `off`, so the two cannot alias. What lies behind the heap belongs to neither: a mapping may be longer than its layout.
     /// `off` is a multiple of 64.
@@ -258,6 +268,12 @@ impl<'w> Word<'w> {
     #[inline(always)]
     pub fn publish(self, value: u32) {
         self.atomic().store(value, Ordering::Release);
+    }
+
+    /// [`Self::publish`] in another kind of memory.
+    #[inline(always)]
+    pub fn publish_ordered<F: crate::sync::Order>(self, value: u32) {
+        F::publish(self.atomic(), value);
     }
 }
 

@@ -34,6 +34,16 @@ pub fn bad_address(_cx: &mut Context, address: u64) -> u64 {
     address
 }
 
+/// Writes to its own code.
+#[offload]
+pub fn writes_code(_cx: &mut Context) -> u64 {
+    let code: fn(u64) -> u64 = black_box(deeper);
+    let code = core::ptr::with_exposed_provenance_mut::<u8>(code as usize);
+    // SAFETY: none, as above.
+    unsafe { code.write_volatile(0) };
+    0
+}
+
 /// Calls itself until no stack is left.
 #[offload]
 pub fn overflows(_cx: &mut Context, depth: u64) -> u64 {

@@ -11,6 +11,7 @@ use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::sync::{Ordering, fence};
 use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Context, Fault, Migratable, offload};
+use hamr_comm::{debug, error, info, trace, warn};
 use heapless::{String, Vec};
 
 /// Variants of different sizes.
@@ -201,4 +202,30 @@ pub fn competed(cells: Words<'_>) -> Option<u32> {
 #[offload]
 pub fn peterson(cx: &mut Context, cells: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
     compete(cx.words(cells)?, 1, rounds).map(|_| ()).ok_or(Fault::msg("expected 64 cells"))
+}
+
+/// Logs a line of each level; that of info has a value of many kinds.
+#[offload]
+pub fn say(_cx: &mut Context, n: u32, x: f32, text: String<64>) {
+    trace!("trace {}", n);
+    debug!("debug {}", n);
+    info!(
+        "info {} {} {} {:?} {:#x} {}",
+        n,
+        x,
+        text.as_str(),
+        [n as u16, 2, 3],
+        u64::from(n) << 40,
+        Some(x > 1.0).is_some()
+    );
+    warn!("warn {}", n);
+    error!("error {}", n);
+}
+
+/// Logs numbered lines as fast as it can.
+#[offload]
+pub fn flood(_cx: &mut Context, lines: u32) {
+    for line in 0..lines {
+        info!("line {}", line);
+    }
 }

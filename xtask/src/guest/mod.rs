@@ -140,6 +140,7 @@ impl Lab {
         if extent == Extent::All || is_first {
             script.vfio();
             script.lost_and_found();
+            script.removal();
         }
         let server = Server::start(&self.folder, MEMORY)?;
         let mut device = Some(machine::device(machine, &image, &server)?);

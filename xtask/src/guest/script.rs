@@ -49,6 +49,10 @@ give() {
     echo "$1" > /sys/bus/pci/drivers_probe
     ls -l /sys/bus/pci/devices/$1/driver
 }
+free() {
+    echo > /sys/bus/pci/devices/$1/driver_override
+    echo "$1" > /sys/bus/pci/devices/$1/driver/unbind
+}
 load() { for module in "$@"; do insmod /lib/$module.ko; done; }
 "#;
 
@@ -152,6 +156,12 @@ impl Script {
         self.check("a device that was reset serves again", 0, "same", &format!("hamr handlers {device}"));
     }
 
+    /// The function goes from the bus under its host. Not through vfio, where the kernel waits for the host to let go.
+    pub(super) fn removal(&mut self) {
+        self.check("vfio lets go of it", 0, "", &format!("free {CARD}"));
+        self.ignored("a_function_that_is_removed_ends_its_calls");
+    }
+
     fn ignored(&mut self, name: &str) {
         self.check(name, 0, "1 passed", &format!("guest --ignored --exact --nocapture {name}"));
     }
@@ -169,6 +179,7 @@ mod tests {
         script.sysfs("riscv64", "1.5");
         script.vfio();
         script.lost_and_found();
+        script.removal();
         script.doorbells();
         let text = script.finish();
         let shell = std::process::Command::new("sh").args(["-n", "-c", &text]).status().expect("a shell");

@@ -8,7 +8,10 @@ use core::arch::global_asm;
 /// A naturally aligned 4 KiB in pmpaddr: its address in words, and below it ones, as many as the size has.
 const PAGE: u32 = 4096 / 8;
 /// pmpcfg: locked, naturally aligned power of two, neither read nor written nor run.
-const LOCKED: u32 = 1 << 7 | 3 << 3;
+const NOTHING: u64 = 1 << 7 | 3 << 3;
+/// The same from the address of the entry before to its own: read and run; read. Entry 2 is such an address, and off.
+const CODE: u64 = 1 << 7 | 1 << 3 | 1 << 2 | 1;
+const CONSTANTS: u64 = 1 << 7 | 1 << 3 | 1;
 
 // Zeroing starts before the trap vector is set: a fault this early could be reported nowhere.
 global_asm!(
@@ -43,7 +46,17 @@ _start:
     srli t0, t0, 2
     addi t0, t0, {page} - 1
     csrw pmpaddr1, t0
-    li t0, {locked} | {locked} << 8
+    # Nor does anybody write code or constants, or run constants.
+    la t0, __hamr_image_start
+    srli t0, t0, 2
+    csrw pmpaddr2, t0
+    la t0, __hamr_code_end
+    srli t0, t0, 2
+    csrw pmpaddr3, t0
+    la t0, __hamr_data_start
+    srli t0, t0, 2
+    csrw pmpaddr4, t0
+    li t0, {protected}
     csrw pmpcfg0, t0
     .balign 4
 4:  la t0, {trap}
@@ -60,7 +73,7 @@ _start:
     j 3b
 "#,
     page = const PAGE,
-    locked = const LOCKED,
+    protected = const NOTHING | NOTHING << 8 | CODE << 24 | CONSTANTS << 32,
     trap = sym super::traps::entry,
     main = sym crate::bare::entry,
 );

@@ -57,7 +57,7 @@ impl Timer {
     }
 }
 
-/// Steps since reset, for code without a [`Timer`].
+/// Steps since reset.
 pub(crate) fn now() -> u64 {
     let now;
     // SAFETY: reads a counter.

@@ -100,7 +100,7 @@ impl Timer {
     }
 }
 
-/// Steps since reset, for code without a [`Timer`].
+/// Steps since reset.
 pub(crate) fn now() -> u64 {
     // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }

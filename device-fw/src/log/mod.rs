@@ -1,0 +1,16 @@
+//! What the image says: defmt's frames, from the first instruction, into the window's log ring (abi §9, `docs/logs.md`).
+//!
+//! A frame is collected in memory of the image, then published with one store, or counted as dropped: a logger never waits. Before
+//! a host has been accepted, and after it has left, frames stay here; the next host finds them first. Handlers and this runtime
+//! log through `hamr_comm::info!` and its like.
+//!
+//! `logger.rs` is the logger of images, compiled with the platform they run on (`bare/logging.rs`, `hosted/logging.rs`). People with
+//! a main loop of their own make a logger over a [`Journal`], and say so in their [`crate::Board`].
+
+#[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
+mod journal;
+mod ring;
+
+#[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
+pub use journal::Journal;
+pub use ring::RingWriter;

@@ -1,0 +1,126 @@
+//! `hamr logs`: what the device says, decoded; and the same beside any other command (`--logs LEVEL`).
+
+use super::{Cli, Failure, one_line};
+use crate::logs::{LogEvent, LogLevel, Logs};
+use crate::{Node, Options};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::time::Duration;
+
+/// How long a look for more lines lasts at most: a device that ended is noticed so late.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Go on until the device ends or this program is interrupted
+    #[arg(long, short)]
+    follow: bool,
+    /// The least severe lines wanted
+    #[arg(long, value_enum, default_value = "info")]
+    level: Level,
+}
+
+/// A level as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Level {
+    /// What failed
+    Error,
+    /// What is odd
+    Warn,
+    /// Steps in the life of the device
+    Info,
+    /// What helps to find a mistake
+    Debug,
+    /// Everything
+    Trace,
+}
+
+impl From<Level> for LogLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
+    }
+}
+
+pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    let node = cli.open_quietly(Options { log_level: args.level.into(), ..Options::default() })?;
+    let mut logs = node.logs()?;
+    let who = Who::of(&node);
+    loop {
+        // Asked first: what it said last is read after its end.
+        let end = logs.ended();
+        let is_last = !args.follow || end.is_some();
+        for event in logs.wait(if is_last { Duration::ZERO } else { LOOK }) {
+            match cli.global.json {
+                true => cli.print_json(&to_json(&event, &who))?,
+                false => cli.print(&row(&event, &who))?,
+            }
+        }
+        if let Some(why) = end {
+            return Err(Failure::new(format!("device {} is gone: {why}", who.device)));
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Prints a device's lines on standard error until its node is dropped, from a thread that the tool waits for at its end.
+pub(super) fn beside(node: &Node) -> Result<std::thread::JoinHandle<()>, Failure> {
+    let (logs, who) = (node.logs()?, Who::of(node));
+    Ok(std::thread::Builder::new().name("hamr-logs".into()).spawn(move || forward(logs, &who))?)
+}
+
+fn forward(mut logs: Logs, who: &Who) {
+    loop {
+        let is_last = logs.is_closed();
+        for event in logs.wait(if is_last { Duration::ZERO } else { LOOK / 5 }) {
+            // Nobody to tell, when standard error is closed.
+            let _ = std::io::stderr().write_all(row(&event, who).as_bytes());
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Whose line it is.
+struct Who {
+    device: String,
+    node: u16,
+}
+
+impl Who {
+    fn of(node: &Node) -> Self {
+        let info = node.info();
+        Self { device: one_line(&info.name), node: info.node }
+    }
+}
+
+/// A line of text: the device, and what it said or what happened to it.
+fn row(event: &LogEvent, who: &Who) -> String {
+    let what = match event {
+        LogEvent::Line(line) => line.to_string(),
+        LogEvent::Lost(lines) => format!("{:>12}  {lines} lost here: there was no room for more", "--"),
+        LogEvent::Garbled(_) => format!("{:>12}  garbled: what the device wrote is no log line of its image", "--"),
+        LogEvent::Epoch(epoch) => format!("{:>12}  it starts again: epoch {epoch}", "--"),
+    };
+    format!("{}  {what}\n", who.device)
+}
+
+fn to_json(event: &LogEvent, who: &Who) -> Value {
+    let mut value = match event {
+        LogEvent::Line(line) => serde_json::to_value(line).unwrap_or_default(),
+        LogEvent::Lost(lines) => json!({ "lost": lines }),
+        LogEvent::Garbled(bytes) => json!({ "garbled": bytes }),
+        LogEvent::Epoch(epoch) => json!({ "epoch": epoch }),
+    };
+    value["device"] = who.device.as_str().into();
+    value["node"] = who.node.into();
+    value
+}

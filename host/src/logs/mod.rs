@@ -1,0 +1,364 @@
+//! What devices say: lines of their logs, read from the window and decoded with the texts in the image's file (`docs/logs.md`).
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use hamr::logs::LogEvent;
+//! let dev = hamr::Runtime::new()?.open("shm", hamr::Image::find("my-image")?)?;
+//! let mut logs = dev.logs()?;                     // or `dev.trace_logs()?`: everything goes to `tracing`
+//! for event in logs.poll() {
+//!     if let LogEvent::Line(line) = event {
+//!         println!("{} {}", line.module, line.message);
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+
+mod book;
+mod cobs;
+mod decode;
+mod places;
+mod ring;
+mod tracing;
+mod values;
+
+pub use book::LogBook;
+pub use hamr_comm::abi::rings::LogLevel;
+
+use crate::node::Inner;
+use crate::{DeviceInfo, Error, ImageFile, Node};
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::rings::RingHeader;
+use hamr_comm::abi::section::{Section, SectionKind};
+use hamr_comm::abi::window::{Shared, Window};
+use ring::{Cursor, Taken};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two looks of whoever waits for lines.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Ends of earlier epochs kept for a reader that has not come by.
+const MAX_TAILS: usize = 16;
+
+/// Why there are no logs to read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The image does not log.
+    #[error(
+        "device {device}: expected an image that logs, got one that does not offer to: build it with `hamr image` (a plain `cargo \
+         build` leaves logs out), or choose another device"
+    )]
+    Silent {
+        /// Its name.
+        device: String,
+    },
+    /// Nobody said which file the device runs.
+    #[error(
+        "device {device}: expected an image file to read the texts of logs from, got a device that was started by others"
+    )]
+    NoImage {
+        /// Its name.
+        device: String,
+    },
+    /// Texts of another build would be garbage.
+    #[error(
+        "device {device}: expected the file of the running image, build id {running}, got {} with build id {file}: logs are refused, \
+         since its texts are of another build; start the device again, or keep the file it was started from", path.display()
+    )]
+    OtherBuild {
+        /// Its name.
+        device: String,
+        /// Build id of what runs.
+        running: String,
+        /// The file.
+        path: PathBuf,
+        /// Its build id.
+        file: String,
+    },
+    /// There is a reader, and lines come once.
+    #[error("device {device}: its logs already have a reader; drop that one first")]
+    Taken {
+        /// Its name.
+        device: String,
+    },
+    /// The file.
+    #[error(transparent)]
+    Image(#[from] Error),
+}
+
+/// One line of a device's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// How severe it is; `None` for lines without a level (`println`).
+    #[serde(serialize_with = "level_name")]
+    pub level: Option<LogLevel>,
+    /// Device time in microseconds since its reset or start; 0 until it knows its clock. `None` for images without time.
+    pub time_us: Option<u64>,
+    /// The module that said it; the crate when the file has no debug information.
+    pub module: String,
+    /// What it said.
+    pub message: String,
+    /// Source file; empty when the image's file has no debug information.
+    pub file: String,
+    /// Line in it.
+    pub line: u32,
+}
+
+/// A row: time, level, module, message, place, so that rows that come one by one stand below each other. A device's text is kept
+/// from moving the reader's cursor.
+impl std::fmt::Display for LogLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { level, time_us, module, message, file, line } = self;
+        let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+        let level = level.map_or("", LogLevel::name).to_uppercase();
+        let clean = |text: &str| text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+        let (module, message, file) = (clean(module), clean(message), clean(file));
+        let place = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
+        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{place}")
+    }
+}
+
+fn level_name<S: serde::Serializer>(level: &Option<LogLevel>, to: S) -> Result<S::Ok, S::Error> {
+    level.map(LogLevel::name).serialize(to)
+}
+
+/// What a reader finds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogEvent {
+    /// A line.
+    Line(LogLine),
+    /// So many lines are missing here or a little earlier: the device had no room for them.
+    Lost(u32),
+    /// So many bytes that are no lines: the device garbled its ring.
+    Garbled(usize),
+    /// A new life of the device, by its epoch; its lines follow.
+    Epoch(u32),
+}
+
+/// What was left unread when an epoch ended.
+#[derive(Debug, Default)]
+pub(crate) struct Tails(Mutex<Vec<Taken>>);
+
+impl Inner {
+    fn log_section(&self) -> Option<Section> {
+        self.layout.section(SectionKind::LOG).ok().filter(|s| s.len >= RingHeader::BYTES)
+    }
+
+    /// Says which lines are wanted; before the first offer, too, so that the device's first lines are chosen by it.
+    pub(crate) fn say_log_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
+        if let Some(section) = section
+            && let Ok(word) = window.word(section.off + RingHeader::LEVEL)
+        {
+            word.store(level.0);
+        }
+    }
+
+    /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the ring.
+    pub(crate) fn keep_log_tail(&self) {
+        let window = self.link.window();
+        let Some(mut cursor) = self.log_section().and_then(|s| Cursor::at_consumed(window, s)) else { return };
+        let mut tails = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cursor.is_claimed(window) && tails.len() < MAX_TAILS {
+            tails.push(cursor.take(window));
+        }
+    }
+}
+
+impl Node {
+    /// Asks the device for lines of this level and more severe ones, from the next line on.
+    pub fn set_log_level(&self, level: LogLevel) {
+        let inner = self.inner();
+        Inner::say_log_level(inner.link.window(), inner.log_section(), level);
+    }
+
+    /// The device's lines: those of its start first. One reader at a time, since a line comes once.
+    ///
+    /// # Errors
+    /// When the image does not log, its file is unknown or of another build, or there is a reader already.
+    pub fn logs(&self) -> Result<Logs, LogError> {
+        let (info, device) = (self.info(), self.inner().name.clone());
+        match info.image {
+            Some(path) => self.logs_from(&ImageFile::open(&path)?),
+            None if does_log(&info) => Err(LogError::NoImage { device }),
+            None => Err(LogError::Silent { device }),
+        }
+    }
+
+    /// [`Self::logs`] with texts from a file: for devices that somebody else started.
+    ///
+    /// # Errors
+    /// As for [`Self::logs`].
+    pub fn logs_from(&self, image: &ImageFile) -> Result<Logs, LogError> {
+        let (info, inner) = (self.info(), self.inner());
+        let device = inner.name.clone();
+        if !does_log(&info) {
+            return Err(LogError::Silent { device });
+        }
+        if info.build_id != image.build_id || info.build_id.is_empty() {
+            let (path, file) = (image.path.clone(), image.build_id.clone());
+            return Err(LogError::OtherBuild { device, running: info.build_id, path, file });
+        }
+        let book = LogBook::of(image)?;
+        let window = inner.link.window();
+        let cursor = inner.log_section().and_then(|s| Cursor::at_oldest(window, s));
+        let cursor = cursor.ok_or(LogError::Silent { device: device.clone() })?;
+        if cursor.is_claimed(window) {
+            return Err(LogError::Taken { device });
+        }
+        cursor.claim(window, true);
+        let epoch = epoch_of(window);
+        let frames = Frames { rest: Vec::new(), is_whole: cursor.is_at_start() };
+        Ok(Logs { inner: inner.clone(), book, cursor, frames, epoch })
+    }
+}
+
+fn does_log(info: &DeviceInfo) -> bool {
+    info.features.contains(&"logs")
+}
+
+/// The host's own word; a device that overwrites it garbles its own logs.
+fn epoch_of(window: &Window<Shared>) -> u32 {
+    window.word(word::EPOCH).map_or(0, |word| word.observe())
+}
+
+/// The reader of a device's log.
+pub struct Logs {
+    inner: Arc<Inner>,
+    book: LogBook,
+    cursor: Cursor,
+    frames: Frames,
+    epoch: u32,
+}
+
+impl std::fmt::Debug for Logs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Logs({})", self.inner.name)
+    }
+}
+
+impl Logs {
+    /// What has come since the last look; never waits. A device that is gone can still be read.
+    pub fn poll(&mut self) -> Vec<LogEvent> {
+        let inner = self.inner.clone();
+        let window = inner.link.window();
+        let level = self.cursor.level(window);
+        let mut events = Vec::new();
+        let mut tails = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for tail in tails.drain(..) {
+            self.decode(tail, level, &mut events);
+            self.frames.rest.clear();
+        }
+        let epoch = epoch_of(window);
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.cursor.rewind();
+            self.frames = Frames { rest: Vec::new(), is_whole: true };
+            events.push(LogEvent::Epoch(epoch));
+        }
+        let taken = self.cursor.take(window);
+        self.cursor.give_back(window);
+        drop(tails);
+        self.decode(taken, level, &mut events);
+        events
+    }
+
+    /// [`Self::poll`], waiting until something is there, or for so long.
+    pub fn wait(&mut self, at_most: Duration) -> Vec<LogEvent> {
+        let begin = Instant::now();
+        loop {
+            let events = self.poll();
+            if !events.is_empty() || begin.elapsed() >= at_most {
+                return events;
+            }
+            std::thread::sleep(BETWEEN_LOOKS.min(at_most));
+        }
+    }
+
+    /// How the device ended, if it has. What it said last may still be unread.
+    pub fn ended(&self) -> Option<String> {
+        self.inner.look_at_peer();
+        self.inner.is_dead().then(|| self.inner.why_dead())
+    }
+
+    /// Was the device's [`Node`] dropped? What it said last may still be unread.
+    pub fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
+
+    fn decode(&mut self, taken: Taken, level: LogLevel, events: &mut Vec<LogEvent>) {
+        if taken.dropped > 0 {
+            events.push(LogEvent::Lost(taken.dropped));
+        }
+        if taken.impossible {
+            // Whatever lies there is not what was announced.
+            self.frames = Frames { rest: Vec::new(), is_whole: false };
+            events.push(LogEvent::Garbled(0));
+        }
+        for frame in self.frames.split(&taken.bytes) {
+            match line(&self.book, &frame) {
+                // Lines from before the host was there come whatever their level.
+                Some(line) if line.level.is_some_and(|l| l > level) => {}
+                Some(line) => events.push(LogEvent::Line(line)),
+                None => events.push(LogEvent::Garbled(frame.len())),
+            }
+        }
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.cursor.claim(self.inner.link.window(), false);
+    }
+}
+
+fn line(book: &LogBook, frame: &[u8]) -> Option<LogLine> {
+    book.line(&cobs::decode(frame)?).ok()
+}
+
+/// Cuts bytes at the zeros between frames.
+#[derive(Debug)]
+struct Frames {
+    /// The beginning of a frame whose end has not come.
+    rest: Vec<u8>,
+    /// Is what comes next the beginning of a frame?
+    is_whole: bool,
+}
+
+impl Frames {
+    fn split(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for piece in bytes.split_inclusive(|b| *b == 0) {
+            self.rest.extend_from_slice(piece.strip_suffix(&[0]).unwrap_or(piece));
+            if piece.ends_with(&[0]) {
+                let frame = std::mem::take(&mut self.rest);
+                if std::mem::replace(&mut self.is_whole, true) && !frame.is_empty() {
+                    frames.push(frame);
+                }
+            } else if self.rest.len() > RingHeader::MAX_FRAME as usize {
+                // No writer makes frames this long: it is reported as what it is, at its end.
+                self.rest.truncate(RingHeader::MAX_FRAME as usize + 1);
+            }
+        }
+        frames
+    }
+}
+
+/// The last lines that a window's ring holds, read or not: for whoever inspects it. Its state is not changed.
+pub(crate) fn last_lines(window: &Window<Shared>, section: Section, book: &LogBook, most: usize) -> Vec<LogLine> {
+    let Some(mut cursor) = Cursor::at_oldest(window, section) else { return Vec::new() };
+    let mut frames = Frames { rest: Vec::new(), is_whole: cursor.is_at_start() };
+    let mut lines: Vec<LogLine> = Vec::new();
+    loop {
+        let taken = cursor.take(window);
+        if taken.bytes.is_empty() {
+            break;
+        }
+        lines.extend(frames.split(&taken.bytes).iter().filter_map(|frame| line(book, frame)));
+    }
+    lines.split_off(lines.len().saturating_sub(most))
+}
+
+#[cfg(test)]
+mod tests;

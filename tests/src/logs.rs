@@ -1,0 +1,272 @@
+//! What every device that runs an image logs, and what its reader makes of it. One macro call per kind of device:
+//!
+//! ```no_run
+//! hamr_tests::logs!("qemu:riscv64");
+//! # fn main() {}
+//! ```
+
+use crate::devices;
+use hamr::inspect::{Found, dump, dump_with_lines, windows_of};
+use hamr::logs::{LogError, LogEvent, LogLevel, LogLine, Logs};
+use hamr::{Image, ImageFile, Node, Options};
+use hamr_kernels::bench::empty;
+use hamr_kernels::faults::panics;
+use hamr_tests_kernels::{flood, say};
+use std::time::{Duration, Instant};
+
+/// Patience with a machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One test per case, on the devices of a spec with the image of `tests/image`.
+#[macro_export]
+macro_rules! logs {
+    ($spec:expr) => {
+        $crate::__logs! { $spec;
+            from_the_first_instruction, arguments_arrive, the_level_is_the_hosts, a_flood_loses_and_counts,
+            a_flood_does_not_slow_calls, without_a_reader_the_last_lines_stay, texts_of_another_build_are_refused,
+            there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said, a_killed_device_shows_what_it_said_last
+        }
+    };
+}
+
+/// Behind [`logs!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __logs {
+    ($spec:expr; $($case:ident),*) => {
+        mod logs {$(
+            #[test]
+            fn $case() {
+                $crate::logs::$case($spec);
+            }
+        )*}
+    };
+}
+
+fn open(spec: &str, level: LogLevel) -> Node {
+    devices::open(spec, Options { log_level: level, ..Options::default() })
+}
+
+fn text(t: &str) -> heapless::String<64> {
+    heapless::String::try_from(t).expect("it fits")
+}
+
+/// All lines until one has the text; lost and garbled ones fail the test.
+fn until(logs: &mut Logs, last: &str) -> Vec<LogLine> {
+    let begin = Instant::now();
+    let mut lines = Vec::new();
+    while begin.elapsed() < PATIENCE {
+        for event in logs.wait(Duration::from_millis(50)) {
+            match event {
+                LogEvent::Line(line) => lines.push(line),
+                LogEvent::Epoch(_) => {}
+                other => panic!("{other:?} before `{last}`, behind {lines:?}"),
+            }
+        }
+        if lines.iter().any(|line| line.message.contains(last)) {
+            return lines;
+        }
+    }
+    panic!("no `{last}` within {PATIENCE:?}, but {lines:?}");
+}
+
+fn messages(lines: &[LogLine]) -> Vec<&str> {
+    lines.iter().map(|line| &*line.message).collect()
+}
+
+/// What was said before there was a window is there, with place and time.
+pub fn from_the_first_instruction(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    let lines = until(&mut node.logs().expect("an image that logs"), "serving");
+    let first = lines.first().expect("there are lines");
+    let build = &node.info().build_id[..16];
+    assert!(first.message.starts_with("image starts") && first.message.contains(build), "{first:?}");
+    assert!(first.file.starts_with("device-fw/src/") && first.file.ends_with("mod.rs") && first.line > 10, "{first:?}");
+    assert!(first.module.starts_with("hamr_device_fw::"), "{first:?}");
+    let times: Vec<u64> = lines.iter().filter_map(|line| line.time_us).collect();
+    assert_eq!(times.len(), lines.len());
+    assert!(times.is_sorted() && times.last().is_some_and(|us| (1..60_000_000).contains(us)), "{times:?}");
+}
+
+/// A handler's values come as it had them.
+pub fn arguments_arrive(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    let mut logs = node.logs().expect("an image that logs");
+    node.sync(say::with(7, 1.5, text("höherer Text"))).expect("answers");
+    let lines = until(&mut logs, "error 7");
+    let info = lines.iter().find(|line| line.message.starts_with("info")).expect("a line of level info");
+    assert_eq!(info.message, "info 7 1.5 höherer Text [7, 2, 3] 0x70000000000 true");
+    assert_eq!((info.level, &*info.module), (Some(LogLevel::INFO), "hamr_tests_kernels::say"));
+    assert!(info.file == "tests/kernels/src/lib.rs" && info.line > 100, "{info:?}");
+}
+
+/// Each level lets its own lines and more severe ones through, from the next line on.
+pub fn the_level_is_the_hosts(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    let mut logs = node.logs().expect("an image that logs");
+    until(&mut logs, "serving");
+    for (n, level) in LogLevel::ALL.into_iter().enumerate().rev() {
+        node.set_log_level(level);
+        let n = n as u32;
+        node.sync(say::with(n, 0.0, text(""))).expect("answers");
+        let lines = until(&mut logs, &format!("error {n}"));
+        let expected: Vec<&str> = LogLevel::ALL[..=n as usize].iter().rev().map(|level| level.name()).collect();
+        let got: Vec<&str> = messages(&lines).iter().filter_map(|text| text.split(' ').next()).collect();
+        assert_eq!(got, expected);
+    }
+}
+
+/// More than the ring holds: what is lost is counted exactly, what comes is whole, and the next line comes again.
+pub fn a_flood_loses_and_counts(spec: &str) {
+    const LINES: u32 = 30_000;
+    let node = open(spec, LogLevel::INFO);
+    let mut logs = node.logs().expect("an image that logs");
+    until(&mut logs, "serving");
+    node.sync(flood::with(LINES)).expect("a call that logs much ends all the same");
+    let (mut lost, mut came) = (0, Vec::new());
+    loop {
+        let events = logs.poll();
+        if events.is_empty() {
+            break;
+        }
+        for event in events {
+            match event {
+                LogEvent::Line(line) => came.push(line.message),
+                LogEvent::Lost(lines) => lost += lines,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(lost > 0 && came.len() > 1000, "{lost} lost, {} came", came.len());
+    assert_eq!(lost + came.len() as u32, LINES);
+    for (i, line) in came.iter().enumerate() {
+        assert_eq!(*line, format!("line {i}"));
+    }
+    node.sync(flood::with(1)).expect("answers");
+    assert_eq!(messages(&until(&mut logs, "line 0")), ["line 0"]);
+}
+
+/// A full ring costs a call no more than its own lines: calls beside it take as long as before.
+pub fn a_flood_does_not_slow_calls(spec: &str) {
+    const CALLS: u32 = 2000;
+    let node = open(spec, LogLevel::INFO);
+    let stream = node.stream().expect("a stream");
+    let median = || {
+        let mut times: Vec<Duration> = (0..CALLS)
+            .map(|_| {
+                let begin = Instant::now();
+                stream.sync(empty::with()).expect("answers");
+                begin.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        times[CALLS as usize / 2]
+    };
+    // The best of some: other programs run on this machine.
+    let best = || (0..4).map(|_| median()).min().unwrap_or_default();
+    let before = best();
+    let _logs = node.logs().expect("a reader that does not read: the ring stays full");
+    node.sync(flood::with(20_000)).expect("answers");
+    let after = best();
+    // A log line in the call's path would cost a multiple; the margin is for other programs on this machine.
+    assert!(after < before * 2 + Duration::from_micros(2), "{before:?} before, {after:?} with a full ring");
+}
+
+/// Nobody reads: the newest lines take the place of the oldest, and whoever comes late sees the last ones.
+pub fn without_a_reader_the_last_lines_stay(spec: &str) {
+    const LINES: u32 = 30_000;
+    let node = open(spec, LogLevel::INFO);
+    node.sync(flood::with(LINES)).expect("answers");
+    let last = format!("line {}", LINES - 1);
+    let lines = until(&mut node.logs().expect("an image that logs"), &last);
+    assert!(lines.len() > 100 && lines.last().is_some_and(|line| line.message == last), "{}", lines.len());
+}
+
+/// The texts of another image would be garbage: refused with both build ids.
+pub fn texts_of_another_build_are_refused(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    let other = demo(spec);
+    let refused = node.logs_from(&other).expect_err("another build");
+    let said = refused.to_string();
+    assert!(matches!(refused, LogError::OtherBuild { .. }), "{said}");
+    assert!(said.contains(&other.build_id) && said.contains(&node.info().build_id), "{said}");
+    assert!(node.logs().is_ok(), "its own file is taken");
+}
+
+/// Lines come once; a reader that goes makes room for the next.
+pub fn there_is_one_reader(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    let first = node.logs().expect("an image that logs");
+    assert!(matches!(node.logs(), Err(LogError::Taken { .. })));
+    drop(first);
+    let mut second = node.logs().expect("the first is gone");
+    until(&mut second, "serving");
+}
+
+/// What ends a call is in the log, too.
+pub fn a_panic_is_logged(spec: &str) {
+    let node = open(spec, LogLevel::ERROR);
+    let mut logs = node.logs().expect("an image that logs");
+    node.sync(panics::with(3)).expect_err("panics");
+    let lines = until(&mut logs, "asked to panic with 3");
+    assert!(lines.iter().all(|line| line.level == Some(LogLevel::ERROR)), "{lines:?}");
+}
+
+/// A device that is started anew: what it said in its last life is still read, then its new start.
+pub fn a_restart_keeps_what_was_said(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    let mut logs = node.logs().expect("an image that logs");
+    until(&mut logs, "serving");
+    node.sync(flood::with(2)).expect("answers");
+    node.restart().expect("it starts again");
+    let mut seen = Vec::new();
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE && !seen.iter().any(|text: &String| text.contains("serving")) {
+        seen.extend(logs.wait(Duration::from_millis(50)).into_iter().map(|event| match event {
+            LogEvent::Line(line) => line.message,
+            other => format!("{other:?}"),
+        }));
+    }
+    assert_eq!(seen[..3], ["line 0", "line 1", "Epoch(2)"], "{seen:?}");
+    assert!(seen[3].starts_with("image starts"), "{seen:?}");
+}
+
+/// What an inspector sees of a device that is gone, in the window and in a copy of it: its last lines, its last fault.
+pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
+    let node = open(spec, LogLevel::INFO);
+    node.sync(flood::with(5000)).expect("answers");
+    node.set_log_level(LogLevel::ERROR);
+    node.sync(panics::with(8)).expect_err("panics");
+    let mine =
+        |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == u32::from(node.info().node)));
+    let window = windows_of(std::process::id()).into_iter().find(mine).expect("this process has it open");
+    node.stop();
+    let copy = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::copy(&window.path, copy.path()).expect("it can be copied");
+    let image = ImageFile::open(&node.info().image.expect("a file")).expect("its file");
+    for path in [window.path.as_path(), copy.path()] {
+        let dump = dump_with_lines(path, &image, 3).expect("a window");
+        assert_eq!(dump.problems, Vec::<String>::new());
+        let said = messages(&dump.lines);
+        assert!(
+            matches!(said[..], ["line 4998", "line 4999", last] if last.contains("asked to panic with 8")),
+            "{said:?}"
+        );
+        let slots: Vec<_> = dump.queues.iter().flat_map(|q| &q.slots).collect();
+        let faults: Vec<&str> = slots.iter().filter_map(|s| s.reply.as_ref()?.fault.as_deref()).collect();
+        assert!(matches!(faults[..], [text] if text.contains("asked to panic with 8 at ")), "{faults:?}");
+        let handlers: Vec<&str> = slots.iter().filter_map(|s| s.request.as_ref()?.handler.as_deref()).collect();
+        assert!(handlers.iter().any(|name| name.ends_with("::panics")), "{handlers:?}");
+        assert!(dump.to_string().contains("line 4999"), "{dump}");
+    }
+    // The texts of another build are refused by name.
+    let other = demo(spec);
+    let dump = dump_with_lines(copy.path(), &other, 3).expect("a window");
+    assert!(dump.lines.is_empty() && dump.problems.iter().any(|p| p.contains(&other.build_id)), "{:?}", dump.problems);
+}
+
+/// An image with other texts than the one that runs.
+fn demo(spec: &str) -> ImageFile {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    Image::find("hamr-demo").expect("a name").resolve(&target).expect("the demo image")
+}
