@@ -26,6 +26,11 @@ pub mod bare;
 pub mod board;
 mod config;
 mod device;
+#[cfg(any(
+    not(any(target_os = "none", hamr_bare)),
+    all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
+))]
+pub mod hal;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub mod hosted;
 pub mod log;

@@ -3,6 +3,7 @@
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
+pub mod hal;
 pub mod handlers;
 pub mod logs;
 pub mod machines;

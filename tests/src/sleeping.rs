@@ -50,6 +50,23 @@ macro_rules! sleeping {
                 idle_takes_no_processor, spinning_never_sleeps
             }
         }
+        mod hal {
+            use super::*;
+            const KIND: $crate::sleeping::Kind =
+                $crate::sleeping::Kind { spec: $spec, launcher: $launcher, rounds: $rounds };
+            #[test]
+            fn a_drivers_sensor() {
+                $crate::hal::a_drivers_sensor(KIND);
+            }
+            #[test]
+            fn a_delay() {
+                $crate::hal::a_delay(KIND);
+            }
+            #[test]
+            fn pins() {
+                $crate::hal::pins(KIND);
+            }
+        }
     };
 }
 
@@ -68,8 +85,8 @@ macro_rules! __sleeping {
 /// A link under two observers: the node owns one share, the test keeps the other.
 struct Seen(Arc<Watched>);
 
-struct Watched {
-    link: Box<dyn Link>,
+pub(crate) struct Watched {
+    pub(crate) link: Box<dyn Link>,
     rings: AtomicU64,
 }
 
@@ -104,9 +121,9 @@ impl Link for Seen {
     }
 }
 
-struct Rig {
-    node: Node,
-    seen: Arc<Watched>,
+pub(crate) struct Rig {
+    pub(crate) node: Node,
+    pub(crate) seen: Arc<Watched>,
     faults: Arc<Faults>,
     /// The processes that were started for it.
     device: Vec<u32>,
@@ -120,7 +137,7 @@ struct Sleeps {
 }
 
 impl Rig {
-    fn start(kind: Kind, options: Options) -> Self {
+    pub(crate) fn start(kind: Kind, options: Options) -> Self {
         let options = Options { heap: 1 << 20, start_deadline: Duration::from_secs(60), ..options };
         let target = devices::runtime().target(kind.spec).expect("known").expect("takes an image");
         let image = devices::image(kind.spec).resolve(&target).expect("an image");
@@ -151,7 +168,7 @@ impl Rig {
 }
 
 /// Both sides sleep at once and for good: what is not rung for is never found.
-fn deep() -> Options {
+pub(crate) fn deep() -> Options {
     Options {
         wait: WaitMode::Sleep,
         longest_sleep: None,

@@ -1,6 +1,6 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::{doorbell, logging, memory, tick};
+use super::{doorbell, logging, memory, pins, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
@@ -75,6 +75,7 @@ impl<B> Running<B> {
         let Hardware { window, registers, naps } = hardware;
         arch::tick::prepare(naps.timer());
         doorbell::connect(naps.acknowledge());
+        pins::connect(naps.timer(), registers.as_ref().map(Registers::again));
         Self { window: Some(window), registers, naps, _board: PhantomData }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod doorbell;
 pub(crate) mod fault;
 mod logging;
 mod memory;
+pub(crate) mod pins;
 pub(crate) mod tick;
 mod walk;
 

@@ -16,6 +16,17 @@ impl Bells {
         Self { own, host }
     }
 
+    /// The same bells once more.
+    pub(super) fn again(&self) -> std::io::Result<Self> {
+        Ok(Self { own: self.own.try_clone()?, host: self.host.try_clone()? })
+    }
+
+    /// Has the host rung since the last sleep?
+    pub(super) fn is_rung(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.own, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
+    }
+
     /// Rings the host.
     pub(super) fn ring(&self) {
         // The only error is a counter at its end, and then the host is being woken already.

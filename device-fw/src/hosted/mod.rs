@@ -10,6 +10,7 @@ mod control;
 mod logging;
 mod map;
 mod panics;
+pub(crate) mod pins;
 mod signals;
 mod trace;
 
@@ -117,6 +118,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     info!("image starts as process {}, build {:016x}", std::process::id(), build);
     let mut control = Control::from_stdin()?;
     let bells = control.take_bells();
+    pins::connect(bells.as_ref());
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     info!("a window of {} bytes", alive.len());

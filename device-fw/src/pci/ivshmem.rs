@@ -39,6 +39,12 @@ impl Registers {
         self.block().iv_position.read()
     }
 
+    /// The same registers once more: writes to the doorbell do not disturb each other.
+    #[cfg(feature = "image")]
+    pub(crate) fn again(&self) -> Self {
+        Self(self.0)
+    }
+
     /// Rings vector `vector` of `peer`. Without a server, or without that peer, nothing happens.
     pub fn ring(&mut self, peer: u16, vector: u16) {
         let value = u32::from(peer) << 16 | u32::from(vector);

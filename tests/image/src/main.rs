@@ -1,6 +1,9 @@
-//! The image that the conformance suite runs on: the handlers of `hamr-kernels` and of `tests/kernels`.
+//! The image that the conformance suite runs on: the handlers of `hamr-kernels` and of `tests/kernels`, and some that use the
+//! board.
 #![no_std]
 #![no_main]
+
+mod driver;
 
 use hamr_kernels as _;
 use hamr_tests_kernels as _;

@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-device-fw", &["hamr-comm"]),
     ("hamr-device-fw-demo", &["hamr-device-fw", "hamr-kernels", "hamr-linker"]),
     ("hamr-tests-kernels", &["hamr-comm"]),
-    ("hamr-tests-image", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
+    ("hamr-tests-image", &["hamr-comm", "hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi"]),
     ("hamr", &["hamr-comm", "hamr-qemu"]),
