@@ -83,7 +83,7 @@ pub fn bump(cx: &mut Context, by: u64, then_panic: bool) -> Result<u64, Fault> {
     })
 }
 
-/// Whether [`bump`]'s resource is poisoned; clears it and starts over at `fresh`.
+/// Whether [`bump()`]'s resource is poisoned; clears it and starts over at `fresh`.
 #[offload]
 pub fn mend(_cx: &mut Context, fresh: u64) -> bool {
     let was_poisoned = COUNTER.is_poisoned();

@@ -53,7 +53,7 @@ pub(crate) const MACHINES: [Machine; 3] = [
         triple: "riscv64gc-unknown-none-elf",
         program: "qemu-system-riscv64",
         package: "qemu-system-misc",
-        machine: "virt",
+        machine: "virt,aia=aplic-imsic",
         cpu: "",
         args: &["-bios", "none"],
     },

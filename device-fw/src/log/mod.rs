@@ -5,7 +5,7 @@
 //! log through `hamr_comm::info!` and its like.
 //!
 //! `logger.rs` is the logger of images, compiled with the platform they run on (`bare/logging.rs`, `hosted/logging.rs`). People with
-//! a main loop of their own make a logger over a [`Journal`], and say so in their [`crate::Board`].
+//! a main loop of their own make a logger over a `Journal`, and say so in their [`crate::Board`].
 
 #[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
 mod journal;

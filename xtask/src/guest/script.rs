@@ -56,7 +56,7 @@ free() {
 load() { for module in "$@"; do insmod /lib/$module.ko; done; }
 "#;
 
-/// Modules that [`vfio`] and [`sysfs`] load, in the order in which they need each other.
+/// Modules that `vfio` and `sysfs` load, in the order in which they need each other.
 pub(super) const VFIO: [&str; 6] =
     ["vfio", "vfio_virqfd", "irqbypass", "vfio-pci-core", "vfio-pci", "vfio_iommu_type1"];
 pub(super) const UIO: [&str; 2] = ["uio", "uio_pci_generic"];
