@@ -9,7 +9,7 @@
 use crate::conformance::Random;
 use crate::devices;
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{LaunchRequest, Launcher, Options};
+use hamr::{HandlerInfo, LaunchRequest, Launcher, Options};
 use hamr_comm::Handler;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
@@ -158,7 +158,7 @@ pub fn garbage_in_every_line(machine: &Machine) {
     let (_, mut stream) = rig.serve(Epoch(3));
     let mut random = Random(13);
     for round in 0..20_000u32 {
-        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | any_key(&mut random));
+        let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | rig.any_key(&mut random));
         let words: [u64; 6] = core::array::from_fn(|_| random.number() >> random.below(64));
         if let Some(side) = stream.slots().side(random.below(9) as u32) {
             side.set_req_hdr(random.number() as u32 & !ReqHdr::CANCEL);
@@ -205,30 +205,12 @@ pub fn a_window_too_small_is_refused(machine: &Machine) {
 
 /// Bits of the key in a request's header.
 const KEY: u32 = 0xFFFF;
-/// Where the built-in handlers sort: before everybody's.
-const PING: HandlerKey = HandlerKey::of_index(0);
-
-/// A key of no handler, or of one that ends whatever its arguments are: others run for as long as those say.
-fn any_key(random: &mut Random) -> u32 {
-    let ours = Table::of_this_image();
-    let ends = |name: &str| {
-        ["::ping", "::axpy", "::dot_f64", "::divide", "::panics", "::echo_many", "::node_of_device", "::bump"]
-            .iter()
-            .any(|end| name.ends_with(end))
-    };
-    let keys: Vec<u32> =
-        (0..ours.len()).filter(|i| ours.get(*i).is_some_and(|e| ends(e.name))).map(|i| i as u32).collect();
-    assert!(keys.len() >= 8);
-    match random.below(2) {
-        0 => keys[random.below(keys.len() as u64) as usize],
-        _ => 0x200 + random.below(0xFD00) as u32,
-    }
-}
-
 /// A machine with its image and without the host library: what a host of somebody else's would see.
 struct Rig {
     link: Box<dyn Link>,
     offer: Offer,
+    /// The image's own table: a test program holds other handlers as well.
+    handlers: Vec<HandlerInfo>,
 }
 
 impl Rig {
@@ -248,6 +230,7 @@ impl Rig {
         let features = feature::TICKETS | feature::DEADLINES;
         Self {
             link,
+            handlers: image.handlers().expect("a table"),
             offer: Offer {
                 plan,
                 node: NodeId(1),
@@ -262,6 +245,19 @@ impl Rig {
 
     fn window(&self) -> &Window<Shared> {
         self.link.window()
+    }
+
+    /// A key of no handler, or of one that ends whatever its arguments are: others run for as long as those say.
+    fn any_key(&self, random: &mut Random) -> u32 {
+        const ENDING: [&str; 8] =
+            ["::ping", "::axpy", "::dot_f64", "::divide", "::panics", "::echo_many", "::node_of_device", "::bump"];
+        let ends = |h: &&HandlerInfo| ENDING.iter().any(|end| h.name.ends_with(end));
+        let keys: Vec<u32> = self.handlers.iter().filter(ends).map(|h| h.key.into()).collect();
+        assert!(keys.len() >= ENDING.len());
+        match random.below(2) {
+            0 => keys[random.below(keys.len() as u64) as usize],
+            _ => 0x200 + random.below(0xFD00) as u32,
+        }
     }
 
     fn say(&self, off: u64, value: u32) {
@@ -300,8 +296,8 @@ impl Rig {
     }
 
     fn expect_ping(&self, mut stream: Requester<Queue<Shared>>) {
-        assert_eq!(Table::of_this_image().get(0).map(|e| e.name), Some(hamr_comm::builtin::ping::NAME));
-        stream.submit_hot(ReqHdr::inline(PING, 8), &[0x1234_5678_9ABC_DEF0]);
+        let ping = self.handlers.iter().find(|h| h.name == hamr_comm::builtin::ping::NAME).expect("built in").key;
+        stream.submit_hot(ReqHdr::inline(HandlerKey::of_index(ping), 8), &[0x1234_5678_9ABC_DEF0]);
         let answer: RepHdr = self.wait(|| stream.hot_answer()).expect("answers a good request");
         assert_eq!((answer.status(), answer.len()), (Status::OK, 8));
         let mut words = [0];
