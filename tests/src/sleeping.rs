@@ -8,7 +8,7 @@
 //!
 //! `HAMR_SOAK=1` runs all the rounds that are named there instead of a fiftieth of them.
 
-use crate::conformance::Random;
+use crate::conformance::{Random, until};
 use crate::{devices, processes};
 use hamr::{LaunchRequest, Launcher, Node, Options, WaitMode};
 use hamr_comm::BufferPtr;
@@ -161,6 +161,16 @@ impl Rig {
         Self { node, seen, faults, device }
     }
 
+    /// Waits until the device says that it wants to be rung, and a little longer than it goes on looking around.
+    fn device_lies_down(&self) {
+        let word = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
+        until("the device lies down", || word.load() % 2 == 1);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(10) {
+            std::hint::spin_loop();
+        }
+    }
+
     fn sleeps(&self) -> Sleeps {
         let load = |off| self.seen.link.window().word(off).expect("in the preamble").load();
         Sleeps { host: load(word::HOST_WAIT).div_ceil(2), device: load(word::DEVICE_WAIT).div_ceil(2) }
@@ -188,6 +198,8 @@ pub fn no_ring_is_lost(kind: Kind) {
     let (before, begin) = (rig.sleeps(), Instant::now());
     let rounds = rounds(kind);
     for n in 0..u64::from(rounds) {
+        // A call that comes while the device still looks around needs no ring, and there are hosts that are that quick.
+        rig.device_lies_down();
         assert_eq!(stream.sync(echo::with(n)).expect("woken and answered"), n);
     }
     let (after, took) = (rig.sleeps(), begin.elapsed());
