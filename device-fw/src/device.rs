@@ -153,7 +153,8 @@ impl<'s, B: Board> Device<'s, B> {
             State::Lost => (Progress::NoHost, State::Lost),
         };
         self.state = state;
-        if let State::Serving(poller) = &self.state {
+        if let State::Serving(poller) = &mut self.state {
+            poller.use_desk(self.board.desk());
             self.board.watch(Some(poller.activity()));
         }
         progress

@@ -266,8 +266,9 @@ impl Node {
         self.inner.life.load(Ordering::Acquire) != DEAD
     }
 
-    /// A round trip through the control stream; proves that the dispatcher runs, whatever the other streams hold. A handler
-    /// that is running is waited for: a device has one processor.
+    /// A round trip through the control stream; proves that the device runs, whatever the other streams hold. While a queued
+    /// handler has its processor, the device answers from its tick: some tens of milliseconds later. A handler that is not queued
+    /// is waited for.
     ///
     /// # Errors
     /// As for any call.

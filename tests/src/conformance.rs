@@ -43,7 +43,7 @@ macro_rules! conformance {
             }
             order {
                 sync_after_many_offloads, every_path_in_submission_order, queued_calls_keep_order, unordered_calls_all_run,
-                other_streams_go_on, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
+                other_streams_go_on, pings_beside_a_queued_call, pings_beside_a_runaway, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
                 plain_calls_leave_tickets_alone, more_offloads_than_lines, unread_in_reverse, too_many_outstanding,
                 a_refused_call_keeps_no_ticket
             }

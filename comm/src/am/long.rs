@@ -250,6 +250,7 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
     #[cold]
     pub(super) fn run_job(&mut self) -> u32 {
         let Some(job) = self.engine.jobs.pop_front() else { return 0 };
+        self.lend_control();
         let Some(port) = self.ports.get_mut(job.queue as usize) else { return 0 };
         self.engine.frame.words = job.words;
         let cancelled = ReqHdr(port.responder.line(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
@@ -261,6 +262,7 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         };
         let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));
         self.engine.finish(port, job.found, job.wishes, reply, cancelled);
+        self.recall_control();
         1
     }
 }

@@ -3,7 +3,8 @@
 //! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
 //! call costs no lock, no allocation and no clock.
 
-use super::{Activity, Found, Responder, SlotLine, Waker, long};
+use super::desk::Control;
+use super::{Activity, Desk, Found, Responder, SlotLine, Waker, long};
 use crate::context::Context;
 use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
@@ -88,6 +89,9 @@ pub struct Poller<'s, K, F = Coherent> {
     waker: Waker,
     /// Messages answered since the last fence.
     unfenced: u32,
+    desk: Option<&'s Desk<K, F>>,
+    /// The control stream is on it.
+    lent: bool,
 }
 
 /// What runs the calls of all ports.
@@ -158,11 +162,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             streak: 0,
             waker: Waker::new(),
             unfenced: 0,
+            desk: None,
+            lent: false,
         })
     }
 
+    /// Leaves the control stream on `desk` while queued handlers run. It is this poller's alone.
+    pub fn use_desk(&mut self, desk: Option<&'s Desk<K, F>>) {
+        self.desk = desk;
+    }
+
     /// Gives the window back, whole, and the scratch memory.
-    pub fn into_parts(self) -> (Window<K>, &'s mut [u8]) {
+    pub fn into_parts(mut self) -> (Window<K>, &'s mut [u8]) {
+        self.recall_control();
         let mut window = self.window;
         window.rejoin(self.engine.heap);
         (window, self.engine.frame.scratch)
@@ -278,7 +290,39 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.ports.get_mut(index).map_or(0, |port| self.engine.poll_port(port))
     }
 
+    /// Before a queued handler runs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lend_control(&mut self) {
+        // Still there, if the last handler was abandoned.
+        self.recall_control();
+        let Some(desk) = self.desk else { return };
+        // What waits behind a queued call of its own stream waits on.
+        let Some(port) = self.ports.first().filter(|port| !port.held) else { return };
+        let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
+        let responder = port.responder.clone();
+        desk.put(Control { responder, table: self.engine.table, host, waker: Waker::new() });
+        self.lent = true;
+        settle(self);
+    }
+
+    /// After it, or before the control stream is served again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn recall_control(&mut self) {
+        if core::mem::take(&mut self.lent)
+            && let Some(control) = self.desk.and_then(Desk::take)
+            && let Some(port) = self.ports.first_mut()
+        {
+            port.responder = control.responder;
+        }
+    }
+
     fn poll_control(&mut self) -> u32 {
+        // A handler that panicked or was ended left it where it was.
+        if self.lent {
+            self.recall_control();
+        }
         let served = self.poll_one(0);
         if served != 0 {
             self.step_progress();

@@ -6,7 +6,7 @@ use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::window::Window;
-use hamr_comm::am::Activity;
+use hamr_comm::am::{Activity, Desk};
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
 /// must work wherever a fault happens.
@@ -76,6 +76,7 @@ impl<B> Running<B> {
         arch::tick::prepare(naps.timer());
         doorbell::connect(naps.acknowledge());
         pins::connect(naps.timer(), registers.as_ref().map(Registers::again));
+        tick::connect(registers.as_ref().map(Registers::again));
         Self { window: Some(window), registers, naps, _board: PhantomData }
     }
 }
@@ -98,6 +99,9 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn watch(&mut self, activity: Option<&Activity>) {
         tick::watch(activity);
+    }
+    fn desk(&self) -> Option<&'static Desk<(), arch::Device>> {
+        Some(&tick::DESK)
     }
     fn logs(&self) -> bool {
         true

@@ -1,13 +1,15 @@
-//! The tick that finds runaways, as far as it does not depend on the processor.
+//! The tick that finds runaways and answers pings beside queued handlers, as far as it does not depend on the processor.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the poller's activity is reached through a pointer (`docs/unsafe.md` "abandoning").
 
 use super::fault::{self, Trap};
+use crate::arch;
+use crate::pci::Registers;
 use crate::runaway::{Overdue, Watch};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use hamr_comm::am::Activity;
+use hamr_comm::am::{Activity, Desk, Lent};
 use spin::Mutex;
 
 /// Ticks per second.
@@ -16,6 +18,15 @@ pub(crate) const HZ: u64 = 100;
 static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
 static WATCH: Mutex<(Watch, u64)> = Mutex::new((Watch::new(0), 0));
 static HELD: AtomicU32 = AtomicU32::new(0);
+/// The control stream, while a queued handler runs.
+pub(super) static DESK: Desk<(), arch::Device> = Desk::new();
+/// The tick's own way to the host's doorbell.
+static BELL: Mutex<Option<Registers>> = Mutex::new(None);
+
+/// What the board found.
+pub(super) fn connect(bell: Option<Registers>) {
+    *BELL.lock() = bell;
+}
 
 /// What calls may take that have no deadline of their own; 0: for ever.
 pub(super) fn limit(longest_call_ms: u32) {
@@ -50,7 +61,15 @@ impl Drop for NoAbandon {
 /// A tick struck at `at`. Returns, unless the call that runs is over its time. The answer of a call is written when no call
 /// runs any more, so that is never what is left behind.
 pub(crate) fn tick(at: Trap) {
-    if !fault::is_armed() || HELD.load(Ordering::Acquire) != 0 {
+    if !fault::is_armed() {
+        return;
+    }
+    if DESK.serve() == Lent::Owed
+        && let Some(Some(bell)) = BELL.try_lock().as_deref_mut()
+    {
+        bell.ring(0, 0);
+    }
+    if HELD.load(Ordering::Acquire) != 0 {
         return;
     }
     // SAFETY: null, or in the device, which is in the frame of `main` for good; it was interrupted, so it does not move now.
