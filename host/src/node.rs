@@ -58,7 +58,7 @@ pub struct Inner {
     control: Mutex<Option<Box<Core>>>,
     /// Which queue pairs belong to streams; index 0 is the control stream.
     queues: Mutex<Vec<QueueSlot>>,
-    handlers: Vec<HandlerInfo>,
+    pub(crate) handlers: Vec<HandlerInfo>,
     /// Of its present life, or its last.
     facts: Mutex<Facts>,
     image: Option<ImageFile>,

@@ -2,7 +2,7 @@
 
 use super::{SlotLine, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::seq;
+use hamr_shared_abi::slot::{next_seq, seq};
 
 /// See the module's head. Indices are private shadows: nothing the peer writes moves them. Of a responder and its clone only one
 /// may go on.
@@ -72,8 +72,7 @@ impl<S: Slots> Responder<S> {
         if self.slots.hot().req_seq() != seq_now {
             return None;
         }
-        // The count alone wraps; the tag above it stays.
-        self.hot_seq = seq(self.tag, seq_now.wrapping_add(1), S::COUNT_BITS);
+        self.hot_seq = next_seq(seq_now, S::COUNT_BITS);
         Some(Found { slot: 0, seq: seq_now })
     }
 
