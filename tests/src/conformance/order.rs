@@ -1,7 +1,7 @@
 //! In which order calls run, and what happens when there are more of them than there is room for.
 
-use super::{Gate, Log, Open, Random, driven, is_loopback, options, refusal, until};
-use hamr::{CallError, CallOptions, Node, Options, Pending, Stream, SubmitError};
+use super::{Gate, Log, Open, Random, driven, options, refusal, until};
+use hamr::{Node, Options, Pending, Stream, SubmitError};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::faults::background;
 use hamr_tests_kernels::{append, append_long, append_named, append_queued, append_whenever, echo, wait_queued_at};
@@ -150,54 +150,6 @@ pub fn other_streams_go_on(open: Open) {
         }
         assert_eq!((first.get().expect("runs"), second.get().expect("runs")), (1, 2));
     });
-}
-
-/// A device answers pings while a queued handler has its processor, also to a host that sleeps; and the control stream is whole
-/// afterwards. What was sent on other streams has its turn later.
-pub fn pings_beside_a_queued_call(open: Open) {
-    let node = open(options());
-    if is_loopback(&node) {
-        // Has no tick: nothing runs beside a handler but who waits for it.
-        return;
-    }
-    let (long, other) = (node.stream().expect("free"), node.stream().expect("free"));
-    for round in 0..3 {
-        let gate = Gate::new(&node);
-        let call = long.offload(wait_queued_at::with(gate.ptr(), round)).expect("sent");
-        gate.wait_for(1);
-        let beside = other.offload(echo::with(round)).expect("sent");
-        for _ in 0..20 {
-            node.ping().expect("answered beside the handler");
-        }
-        assert!(!call.test() && !beside.test(), "the gate is shut");
-        gate.open();
-        assert_eq!((call.get().expect("runs"), beside.get().expect("runs")), (round, round));
-        for _ in 0..20 {
-            node.ping().expect("answered by the dispatcher");
-        }
-    }
-}
-
-/// The same when the handler beside which they were answered is ended.
-pub fn pings_beside_a_runaway(open: Open) {
-    let node = open(options());
-    if is_loopback(&node) {
-        return;
-    }
-    let stream = node.stream().expect("free");
-    for _ in 0..3 {
-        let gate = Gate::new(&node);
-        let limit = || CallOptions { limit: Some(Duration::from_millis(500)), ..CallOptions::default() };
-        let call = stream.offload_with(wait_queued_at::with(gate.ptr(), 0), limit()).expect("sent");
-        gate.wait_for(1);
-        node.ping().expect("answered beside the handler");
-        assert!(!call.test(), "the gate is shut");
-        assert!(matches!(call.get(), Err(CallError::Fault(_))), "it was ended");
-        stream.sync(echo::with(1u64)).expect("the device serves on");
-        for _ in 0..20 {
-            node.ping().expect("answered by the dispatcher");
-        }
-    }
 }
 
 /// With two tickets, the third queued call waits for one.
