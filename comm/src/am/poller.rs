@@ -8,7 +8,6 @@ use super::{Activity, Desk, Found, Responder, SlotLine, Waker, long};
 use crate::context::Context;
 use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
-use crate::handler::Entry;
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
 use crate::resource;
@@ -206,14 +205,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             && !port.held
         {
             // One caller alone, call after call: its line is looked at more often than all the others.
-            for _ in 0..=self.streak {
+            let mut more = self.streak;
+            loop {
                 if let Some(found) = port.responder.next_hot() {
                     // Counted first: a handler that panics unwinds past what stands behind it.
                     self.favours -= 1;
                     self.engine.serve(port, found);
-                    self.streak = (self.streak + 1).min(LINGER);
+                    if self.streak < LINGER {
+                        self.streak += 1;
+                    }
                     return Round::Worked(1);
                 }
+                if more == 0 {
+                    break;
+                }
+                more -= 1;
             }
         }
         self.poll_all()
@@ -396,9 +402,8 @@ impl<K: Clone> Engine<'_, K> {
             }
             line.read_request(&mut self.frame.words);
         }
-        let entry = match self.table.get(hdr.key().0 as usize) {
-            Some(entry) if entry.has_body() => entry,
-            other => return line.publish_reply(RepHdr::inline(missing(other), 0).0, found.seq),
+        let Some(entry) = self.table.get(hdr.key().0 as usize) else {
+            return line.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
         };
         let serial = self.activity.begin(port.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, 0);
@@ -445,11 +450,6 @@ pub(super) fn settle<T>(state: &mut T) {
     core::hint::black_box(state);
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     let _ = state;
-}
-
-/// Why an entry cannot be run.
-pub(super) fn missing(entry: Option<&'static Entry>) -> Status {
-    if entry.is_some() { Status::NO_BODY } else { Status::NO_HANDLER }
 }
 
 /// Writes an inline answer and publishes it: no word, the first, or all six, since a branch per word costs more than the
