@@ -237,6 +237,11 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
+    /// Does it serve a host?
+    pub fn is_serving(&self) -> bool {
+        matches!(self.state, State::Serving(_))
+    }
+
     /// Is a handler running, or was one abandoned?
     pub fn is_running(&self) -> bool {
         matches!(&self.state, State::Serving(poller) if poller.is_running())
@@ -270,7 +275,8 @@ impl<'s, B: Board> Device<'s, B> {
             pc: trace.pc,
             address: trace.address,
             frames: trace.frames,
-            text: [0; 384],
+            stack: trace.stack,
+            text: [0; 376],
         };
         let text = text.get(..text.floor_char_boundary(record.text.len())).unwrap_or_default();
         if let Some(to) = record.text.get_mut(..text.len()) {
@@ -294,7 +300,7 @@ impl<'s, B: Board> Device<'s, B> {
 
     /// Ends this life by itself: the host is told, and begins another when it likes.
     pub fn stop(&mut self) {
-        if matches!(self.state, State::Serving(_)) {
+        if self.is_serving() {
             self.leave();
         }
     }

@@ -13,7 +13,7 @@ use hamr_comm::fault::Trace;
 use spin::Mutex;
 
 /// Longest text of a fault: what a crash record holds.
-const TEXT: usize = 384;
+const TEXT: usize = 376;
 
 /// The serve loop runs: a fault can be survived.
 const ARMED: u32 = 1;
@@ -38,10 +38,10 @@ impl Fault {
     pub(crate) fn text(&self) -> &str {
         self.text.as_str()
     }
-    /// Says it on the console: of a fault that ends the machine.
+    /// Says it on the console: of a fault that no call has done.
     pub(super) fn report(&self) {
         let Trace { pc, address, .. } = self.trace;
-        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (outside of every call)"));
+        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (in the runtime)"));
     }
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace

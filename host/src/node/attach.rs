@@ -51,6 +51,7 @@ impl Node {
             memory,
             life: AtomicU32::new(epoch.0),
             why_dead: Mutex::new(Death::default()),
+            last_crash: Mutex::new(None),
             last_epoch: Mutex::new(epoch),
             control: Mutex::new(None),
             queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),

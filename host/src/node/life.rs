@@ -1,6 +1,7 @@
 //! How a life of a device ends: who notices, what the device says of it, what is kept of it.
 
 use super::{DEAD, Inner};
+use crate::CrashReport;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
@@ -71,7 +72,7 @@ impl Inner {
     /// Ends the life `life` if the device says that it did so itself.
     fn bury_by_fault(&self, life: u32) {
         if let Some(by_fault) = self.end_by_fault(life) {
-            let text = self.crash_text(life).unwrap_or_else(|| "without a crash record".into());
+            let text = self.keep_crash(life).map_or_else(|| "without a crash record".into(), |crash| crash.text);
             self.bury(life, &format!("it ended by a fault: {text}"), Some(by_fault));
         }
     }
@@ -88,12 +89,16 @@ impl Inner {
         (observe(word::EPOCH_ACK) == life).then_some(by_fault)
     }
 
-    /// The text of the crash record, when there is one of this life.
-    fn crash_text(&self, life: u32) -> Option<String> {
+    /// Reads the crash record of the life `life`, if there is one, and keeps it: the next epoch wipes the window.
+    pub(super) fn keep_crash(&self, life: u32) -> Option<CrashReport> {
         let section = self.layout.section(SectionKind::CRASH).ok()?;
         let record: CrashRecord = self.link.window().read(section.off).ok()?;
-        let text = record.text.get(..record.text_len as usize)?;
-        (record.valid == CrashRecord::VALID && record.epoch == life).then(|| String::from_utf8_lossy(text).into_owned())
+        if life == DEAD || record.valid != CrashRecord::VALID || record.epoch != life {
+            return None;
+        }
+        let report = CrashReport::read(&record, self.symbols());
+        *self.last_crash.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
+        Some(report)
     }
 
     /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
@@ -108,6 +113,7 @@ impl Inner {
     /// Ends the life `life`, unless it has ended or another one has begun.
     fn bury(&self, life: u32, why: &str, by_fault: Option<ByFault>) {
         let mut kept = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keep_crash(life);
         let ended = self.life.compare_exchange(life, DEAD, Ordering::AcqRel, Ordering::Acquire);
         if life != DEAD && ended.is_ok() {
             *kept = Death { why: why.into(), by_fault };

@@ -16,7 +16,8 @@ use crate::sleepers::Sleepers;
 use crate::stream::Core;
 use crate::symbols::Symbols;
 use crate::{
-    Buffer, CallError, CallOptions, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending, SharedStream,
+    Buffer, CallError, CallOptions, CrashReport, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending,
+    SharedStream,
 };
 use crate::{Stream, SubmitError};
 use hamr_comm::abi::ids::{Epoch, NodeId};
@@ -54,6 +55,7 @@ pub struct Inner {
     pub(crate) sleepers: Sleepers,
     pub(crate) me: Weak<Self>,
     why_dead: Mutex<Death>,
+    last_crash: Mutex<Option<CrashReport>>,
     /// The epoch of the last (or current) life.
     last_epoch: Mutex<Epoch>,
     /// The control stream's engine, made at its first use.
@@ -120,6 +122,14 @@ impl Node {
     pub fn is_alive(&self) -> bool {
         self.inner.look_at_peer();
         self.inner.life.load(Ordering::Acquire) != DEAD
+    }
+
+    /// What the device wrote before its last life that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
+    /// that trapped, or a runtime that failed outside of every call. It outlives the epoch that it tells of, and the window. `None`
+    /// when no life has ended so.
+    pub fn last_crash(&self) -> Option<CrashReport> {
+        self.inner.keep_crash(self.inner.life.load(Ordering::Acquire));
+        self.inner.last_crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A round trip through the control stream; proves that the dispatcher runs, whatever the other streams hold. A handler
