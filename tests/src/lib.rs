@@ -1,5 +1,6 @@
 //! Tests that cross crates: the conformance suite every way to open a device must pass, and handlers as users write them.
 
+pub mod broken;
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
