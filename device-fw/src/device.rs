@@ -248,6 +248,8 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Ends the abandoned call with a fault. Call it before serving again.
+    #[cold]
+    #[inline(never)]
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
             poller.fail_current(status, text, trace);
@@ -256,6 +258,8 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Rings a host that sleeps, for something that no round of polling will tell it.
+    #[cold]
+    #[inline(never)]
     fn ring_sleeper(&mut self) {
         if let State::Serving(poller) = &mut self.state
             && poller.owes_a_ring()
@@ -265,6 +269,8 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Says why this life ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
+    #[cold]
+    #[inline(never)]
     pub fn record_crash(&mut self, text: &str, trace: &Trace) {
         let (State::Serving(poller), Some(at)) = (&self.state, self.crash) else { return };
         let mut record = CrashRecord {
@@ -291,6 +297,8 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Says that this life is over for good: somebody else must start the device anew.
+    #[cold]
+    #[inline(never)]
     pub fn announce_crash(&mut self) {
         if let State::Serving(poller) = &self.state {
             DeviceHandshake::crash(poller.window());
@@ -299,6 +307,8 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Ends this life by itself: the host is told, and begins another when it likes.
+    #[cold]
+    #[inline(never)]
     pub fn stop(&mut self) {
         if self.is_serving() {
             self.leave();

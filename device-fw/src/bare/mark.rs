@@ -23,6 +23,7 @@ pub struct NoAbandon {
 
 impl NoAbandon {
     /// From here on.
+    #[inline(never)]
     pub fn begin() -> Self {
         let holder = of(tick::running());
         // Two steps, since not every processor has one for both: only interrupts come between, and they put back what they found.
