@@ -10,6 +10,7 @@
 mod board;
 mod console;
 pub(crate) mod doorbell;
+pub(crate) mod early;
 pub(crate) mod fault;
 mod logging;
 mod mark;
@@ -51,6 +52,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => {
+            early::found(&hardware.window);
             logging::clock::start(hardware.naps.hz());
             info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
             board::Running::<B>::new(hardware)
@@ -81,12 +83,11 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         let device = unsafe { &mut *device };
         let in_call = device.is_running();
         let is_broken = held || !in_call;
+        if !device.is_serving() {
+            early::end(&what);
+        }
         if is_broken {
             what.report();
-        }
-        if !device.is_serving() {
-            // No host waits for an answer of this life, and another try would come to the same.
-            B::exit(BROKEN);
         }
         error!("abandoned: {}", what.text());
         let is_over = is_broken || config.on_fault == OnFault::Reset;

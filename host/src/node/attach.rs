@@ -7,9 +7,12 @@ use crate::keys::{Keys, compare, read_table};
 use crate::memory::Memory;
 use crate::runtime::plan_of;
 use crate::sleepers::Sleepers;
-use crate::{Error, HandlerInfo, ImageFile, Options};
+use crate::symbols::Symbols;
+use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};
 use hamr_comm::abi::ids::{Epoch, NodeId};
-use hamr_comm::abi::preamble::{DeviceFacts, DeviceState, feature, word};
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{DEVICE_FACTS, DeviceFacts, DeviceState, feature, word};
+use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::handshake::{Answer, HostHandshake, Offer, Takeover};
 use hamr_comm::link::{Link, Peer};
@@ -31,7 +34,7 @@ impl Node {
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         #[cfg(feature = "device-logs")]
         Inner::say_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
-        let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch)?;
+        let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
         let facts = Facts::new(said, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
@@ -111,6 +114,7 @@ pub(super) fn shake_hands(
     link: &dyn Link,
     options: &Options,
     epoch: Epoch,
+    image: Option<&ImageFile>,
 ) -> Result<(DeviceFacts, Vec<HandlerInfo>), Error> {
     let window = link.window();
     let doorbell = if link.capabilities().doorbell { feature::DOORBELL } else { 0 };
@@ -131,6 +135,7 @@ pub(super) fn shake_hands(
         let stage = if told.is_none() { "starting" } else { "being told to serve" };
         match handshake.step(window) {
             Answer::Waiting => {}
+            Answer::Crashed => return Err(crashed(name, link, &layout, stage, image)),
             Answer::Refused(why) => return Err(Error::Refused { device: name.into(), why: why.to_string() }),
             Answer::Corrupt(what) => {
                 let why = format!("it published {what:#x}, which no device may say");
@@ -153,6 +158,10 @@ pub(super) fn shake_hands(
             },
         }
         if let Peer::Gone(why) = link.peer() {
+            // Said right before its end, perhaps.
+            if let Answer::Crashed = handshake.step(window) {
+                return Err(crashed(name, link, &layout, stage, image));
+            }
             return Err(Error::Lost { device: name.into(), stage, why });
         }
         if begin.elapsed() > options.start_deadline {
@@ -165,4 +174,21 @@ pub(super) fn shake_hands(
         }
         link.wait(20);
     }
+}
+
+/// What a device says that crashed before it served.
+fn crashed(name: &str, link: &dyn Link, layout: &Layout, stage: &'static str, image: Option<&ImageFile>) -> Error {
+    let window = link.window();
+    let build_id = window.read::<DeviceFacts>(DEVICE_FACTS).map_or([0; 20], |facts| facts.build_id);
+    let symbols = Symbols::new(image.map(|image| image.path.clone()), build_id);
+    let section = layout.section(SectionKind::CRASH).ok();
+    let record = section.and_then(|section| window.read::<CrashRecord>(section.off).ok());
+    let why = match record.filter(|record| record.valid == CrashRecord::VALID) {
+        // Its first line: what and where.
+        Some(record) => {
+            CrashReport::read(&record, symbols.into()).to_string().lines().next().unwrap_or_default().into()
+        }
+        None => "it ended by a fault, without a crash record".into(),
+    };
+    Error::Lost { device: name.into(), stage, why }
 }

@@ -61,7 +61,10 @@ impl Inner {
         if from == ByFault::Crashed {
             self.link.restart().map_err(|why| Error::Launch { device: self.name.clone(), why })?;
         }
-        let (said, handlers) = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch)?;
+        let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, self.image.as_ref());
+        let (said, handlers) = served.inspect_err(|_| {
+            self.keep_crash(epoch.0);
+        })?;
         if handlers != self.handlers {
             self.link.stop();
             return Err(Error::Launch {

@@ -10,6 +10,12 @@ use hamr_comm::{BufferPtr, Context, Fault, offload};
 /// Reads from a null pointer.
 #[offload]
 pub fn null(_cx: &mut Context) -> u64 {
+    read_null()
+}
+
+/// The same for whoever is no handler.
+#[inline(always)]
+pub fn read_null() -> u64 {
     let nothing: *const u64 = black_box(core::ptr::null());
     // SAFETY: none: the read is meant to trap. Volatile, so that it is done.
     unsafe { nothing.read_volatile() }
