@@ -4,6 +4,7 @@ pub mod broken;
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
+pub mod frames;
 pub mod hal;
 pub mod handlers;
 pub mod logs;

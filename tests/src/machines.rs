@@ -7,6 +7,7 @@
 //! ```
 
 use crate::conformance::Random;
+use crate::crashes::{fault, still_works};
 use crate::devices;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{HandlerInfo, Image, ImageFile, LaunchRequest, Launcher, Options};
@@ -21,6 +22,8 @@ use hamr_comm::am::Requester;
 use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
+use hamr_tests_kernels::crashes::leaps;
+use object::{Object, ObjectSymbol};
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
@@ -33,7 +36,7 @@ macro_rules! machine {
             $crate::__machine! { $machine;
                 its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
                 garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused,
-                a_fault_before_the_window_is_found, a_fault_before_serving
+                a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_leap_the_guard
             }
         }
     };
@@ -202,6 +205,30 @@ pub fn a_window_too_small_is_refused(machine: &Machine) {
     let options = Options { heap: 64 << 20, ..Options::default() };
     let error = devices::runtime().attach("small", rig.link, options).expect_err("too small").to_string();
     assert!(error.contains("small") && error.contains("window") && error.contains("bytes"), "{error}");
+}
+
+/// Frames larger than a page end in the guard, whatever of them is touched.
+pub fn large_frames_do_not_leap_the_guard(machine: &Machine) {
+    let node = devices::open(&spec(machine), Options::default());
+    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+    let path = devices::image(&spec(machine)).resolve(&target).expect("an image").path;
+    let guard = symbol(&path, "__hamr_serve_guard")..symbol(&path, "__hamr_serve_stack");
+    for kib in (12..=32).step_by(4) {
+        let report = fault(node.sync(leaps::with(kib)));
+        assert_eq!(report.status, Status::TRAP, "{report}");
+        assert!(report.backtrace().names("leap"), "{kib} KiB: {report}");
+        // aarch64 and x86_64 touch each page of a frame before they use it; riscv64 may be anywhere in its wider guard.
+        assert!(guard.contains(&report.trace.address), "{kib} KiB, guard {guard:x?}: {report}");
+        still_works(&node);
+    }
+    assert_eq!(node.info().epoch, 1);
+}
+
+/// The address of a symbol of an image.
+fn symbol(image: &std::path::Path, name: &str) -> u64 {
+    let bytes = std::fs::read(image).expect("readable");
+    let file = object::File::parse(&*bytes).expect("an image");
+    file.symbol_by_name(name).unwrap_or_else(|| panic!("no symbol {name}")).address()
 }
 
 /// What opening a machine with an image says that does not come up.

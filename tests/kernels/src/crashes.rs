@@ -62,6 +62,30 @@ fn deeper(depth: u64) -> u64 {
     if depth == 0 { 0 } else { block.iter().sum::<u64>() ^ deeper(depth - 1) }
 }
 
+/// Calls itself until no stack is left, in frames of so many KiB of which it touches both ends and nothing between.
+#[offload]
+pub fn leaps(_cx: &mut Context, kib: u32) -> u64 {
+    match kib {
+        0..16 => leap::<{ 12 << 10 }>(u64::MAX),
+        16..20 => leap::<{ 16 << 10 }>(u64::MAX),
+        20..24 => leap::<{ 20 << 10 }>(u64::MAX),
+        24..28 => leap::<{ 24 << 10 }>(u64::MAX),
+        28..32 => leap::<{ 28 << 10 }>(u64::MAX),
+        _ => leap::<{ 32 << 10 }>(u64::MAX),
+    }
+}
+
+#[inline(never)]
+fn leap<const BYTES: usize>(depth: u64) -> u64 {
+    let mut block = core::mem::MaybeUninit::<[u8; BYTES]>::uninit();
+    let far = black_box(&mut block).as_mut_ptr().cast::<u8>();
+    // SAFETY: the first byte of the block. Its frame is what does not fit.
+    unsafe { far.write_volatile(depth as u8) };
+    let deeper = if depth == 0 { 0 } else { leap::<BYTES>(depth - 1) };
+    // SAFETY: as above; written before.
+    deeper ^ u64::from(unsafe { far.read_volatile() })
+}
+
 /// Runs what is no instruction: the first word is UD2 on x86_64 and permanently undefined on aarch64, the second is undefined on
 /// riscv64, where the first is a fence.
 #[offload]
