@@ -11,3 +11,4 @@ pub mod logs;
 pub mod machines;
 pub mod processes;
 pub mod sleeping;
+pub mod unread;

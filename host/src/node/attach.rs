@@ -1,6 +1,7 @@
 //! From a window to a device that serves: its epoch, its word, its table.
 
 use super::life::Death;
+use super::past::Pasts;
 use super::queues::QueueSlot;
 use super::{Facts, Inner, Node};
 use crate::keys::{Keys, compare, read_table};
@@ -55,6 +56,7 @@ impl Node {
             life: AtomicU32::new(epoch.0),
             why_dead: Mutex::new(Death::default()),
             last_crash: Mutex::new(None),
+            pasts: Pasts::new(layout.queues()),
             last_epoch: Mutex::new(epoch),
             control: Mutex::new(None),
             queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),

@@ -3,6 +3,7 @@
 mod attach;
 mod info;
 mod life;
+mod past;
 mod queues;
 mod revive;
 mod wake;
@@ -27,6 +28,7 @@ use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link};
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
 use life::{ByFault, Death};
+use past::Pasts;
 use queues::QueueSlot;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -56,6 +58,7 @@ pub struct Inner {
     pub(crate) me: Weak<Self>,
     why_dead: Mutex<Death>,
     last_crash: Mutex<Option<CrashReport>>,
+    pasts: Pasts,
     /// The epoch of the last (or current) life.
     last_epoch: Mutex<Epoch>,
     /// The control stream's engine, made at its first use.

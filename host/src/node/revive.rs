@@ -55,6 +55,7 @@ impl Inner {
 
     /// Begins a new life of a device that is stopped, or waits.
     pub(super) fn begin_anew(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+        self.keep_answers(last.0);
         let epoch = last.next();
         *last = epoch;
         let begin = Instant::now();
