@@ -46,6 +46,11 @@ impl<S: Slots> Requester<S> {
         &self.slots
     }
 
+    /// Looks at other lines from now on, of the same numbers; those from before.
+    pub fn replace_slots(&mut self, slots: S) -> S {
+        core::mem::replace(&mut self.slots, slots)
+    }
+
     /// Starts over in a new epoch: every line is free, counts begin at 1. The caller has ended its outstanding calls.
     pub fn enter(&mut self, epoch: Epoch) {
         self.tag = epoch.tag();

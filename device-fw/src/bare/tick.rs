@@ -4,11 +4,12 @@
 // UNSAFETY: the poller's activity is reached through a pointer (`docs/unsafe.md` "abandoning").
 
 use super::fault::{self, Trap};
+use super::mark;
 use crate::arch;
 use crate::pci::Registers;
 use crate::runaway::{Overdue, Watch};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use hamr_comm::am::{Activity, Desk, Lent};
 use spin::Mutex;
 
@@ -17,7 +18,6 @@ pub(crate) const HZ: u64 = 100;
 
 static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
 static WATCH: Mutex<(Watch, u64)> = Mutex::new((Watch::new(0), 0));
-static HELD: AtomicU32 = AtomicU32::new(0);
 /// The control stream, while a queued handler runs.
 pub(super) static DESK: Desk<(), arch::Device> = Desk::new();
 /// The tick's own way to the host's doorbell.
@@ -39,23 +39,10 @@ pub(super) fn watch(activity: Option<&Activity>) {
     ACTIVITY.store(activity, Ordering::Release);
 }
 
-/// While it lives no runaway is ended: for pieces of the runtime that handlers run, and that hold what must not be left behind.
-/// The verdict comes with a later tick.
-#[must_use = "it holds as long as it lives"]
-pub struct NoAbandon(());
-
-impl NoAbandon {
-    /// From here on.
-    pub fn begin() -> Self {
-        HELD.fetch_add(1, Ordering::Acquire);
-        Self(())
-    }
-}
-
-impl Drop for NoAbandon {
-    fn drop(&mut self) {
-        HELD.fetch_sub(1, Ordering::Release);
-    }
+/// The number of the call that runs, for code that it has called or interrupted.
+pub(super) fn running() -> Option<u32> {
+    // SAFETY: as in `tick`.
+    unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }.and_then(Activity::running)
 }
 
 /// A tick struck at `at`. Returns, unless the call that runs is over its time. The answer of a call is written when no call
@@ -69,11 +56,11 @@ pub(crate) fn tick(at: Trap) {
     {
         bell.ring(0, 0);
     }
-    if HELD.load(Ordering::Acquire) != 0 {
-        return;
-    }
     // SAFETY: null, or in the device, which is in the frame of `main` for good; it was interrupted, so it does not move now.
     let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
+    if mark::is_held(activity.running()) {
+        return;
+    }
     let overdue = match WATCH.try_lock() {
         Some(mut watch) => {
             // Ticks that the processor missed do not count: a call has more time then, not less.

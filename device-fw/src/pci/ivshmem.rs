@@ -106,6 +106,8 @@ impl<'b> Ivshmem<'b> {
         // two of at least 4 KiB, and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so
         // there is one window.
         let window = unsafe { Window::new(self.memory, self.len, ()) };
+        #[cfg(feature = "image")]
+        crate::bare::early::found(&window);
         (window, self.registers)
     }
 }
