@@ -3,8 +3,10 @@
 //!
 //! `HAMR_GUEST_DEVICE` names the device. One at a time: there is one device.
 
-use hamr::pci::PciLauncher;
-use hamr::{CallError, Error, Image, LaunchRequest, Launcher, Node, Options};
+#[path = "guest/asleep.rs"]
+mod asleep;
+
+use hamr::{CallError, Error, Image, Node, Options};
 use hamr_kernels::bench::empty;
 use hamr_tests::{conformance, devices};
 use hamr_tests_kernels::echo;
@@ -156,28 +158,4 @@ fn a_function_that_is_removed_ends_its_calls() {
     drop(node);
     let error = try_open(conformance::options()).expect_err("nothing is there");
     assert!(error.to_string().contains("found none"), "{error}");
-}
-
-/// Rings go out and come in, without any image: somebody at the other end answers each with another. Run by name.
-#[test]
-#[ignore = "needs somebody who rings back"]
-fn doorbells_both_ways() {
-    const ROUNDS: u32 = 200;
-    const LONG: Duration = Duration::from_secs(2);
-    let spec = spec();
-    let argument = spec.strip_prefix("pci:").expect("a device on the bus");
-    let request = LaunchRequest { device: &spec, argument, image: None, window_len: 1 << 20, cpu: None };
-    let link = PciLauncher.launch(&request).expect("a function");
-    assert!(link.capabilities().doorbell, "bound to vfio-pci, with a vector");
-    let begin = Instant::now();
-    link.wait(50_000);
-    assert!(begin.elapsed() >= Duration::from_millis(50), "nobody rings without being rung");
-    let begin = Instant::now();
-    for round in 0..ROUNDS {
-        let rung = Instant::now();
-        link.ring();
-        link.wait(LONG.as_micros() as u32);
-        assert!(rung.elapsed() < LONG, "round {round}: nobody rang back");
-    }
-    eprintln!("{ROUNDS} rings there and back, {:?} each", begin.elapsed() / ROUNDS);
 }

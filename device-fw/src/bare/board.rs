@@ -5,7 +5,8 @@ use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
-use hamr_comm::abi::window::Window;
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::window::{KeptWord, OutOfWindow, Window};
 use hamr_comm::am::Activity;
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
@@ -66,6 +67,7 @@ impl core::fmt::Display for StartError {
 pub(super) struct Running<B> {
     window: Option<Window<()>>,
     registers: Option<Registers>,
+    bells: Option<Bells>,
     naps: Naps,
     _board: PhantomData<B>,
 }
@@ -75,8 +77,24 @@ impl<B> Running<B> {
         let Hardware { window, registers, naps } = hardware;
         arch::tick::prepare(naps.timer());
         doorbell::connect(naps.acknowledge());
-        pins::connect(naps.timer(), registers.as_ref().map(Registers::again));
-        Self { window: Some(window), registers, naps, _board: PhantomData }
+        pins::connect(
+            naps.timer(),
+            registers.as_ref().map(Registers::again).zip(window.keep_word(word::HOST_BELL).ok()),
+        );
+        let bells = Bells::of(&window).ok();
+        Self { window: Some(window), registers, bells, naps, _board: PhantomData }
+    }
+}
+
+/// How the two sides ring each other.
+struct Bells {
+    host: KeptWord<()>,
+    own: KeptWord<()>,
+}
+
+impl Bells {
+    fn of(window: &Window<()>) -> Result<Self, OutOfWindow> {
+        Ok(Self { host: window.keep_word(word::HOST_BELL)?, own: window.keep_word(word::DEVICE_BELL)? })
     }
 }
 
@@ -97,6 +115,10 @@ impl<B: BareBoard> Board for Running<B> {
         self.window.take()
     }
     fn watch(&mut self, activity: Option<&Activity>) {
+        // Before the first sleep, and so before anybody rings.
+        if let (Some(_), Some(registers), Some(bells)) = (activity, &self.registers, &self.bells) {
+            bells.own.word().store(registers.bell());
+        }
         tick::watch(activity);
     }
     fn logs(&self) -> bool {
@@ -106,9 +128,8 @@ impl<B: BareBoard> Board for Running<B> {
         logging::attach(section);
     }
     fn ring(&mut self) {
-        // The host is peer 0.
-        if let Some(registers) = &mut self.registers {
-            registers.ring(0, 0);
+        if let (Some(registers), Some(bells)) = (&mut self.registers, &self.bells) {
+            registers.ring(bells.host.word().load());
         }
     }
     #[inline]

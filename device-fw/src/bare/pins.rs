@@ -4,16 +4,18 @@ use super::doorbell;
 use crate::arch::{self, Timer};
 use crate::pci::Registers;
 use core::sync::atomic::{AtomicU64, Ordering};
+use hamr_comm::abi::window::KeptWord;
 use spin::Mutex;
 
 /// Steps of the clock per second.
 static HZ: AtomicU64 = AtomicU64::new(1);
-static REGISTERS: Mutex<Option<Registers>> = Mutex::new(None);
+/// The card, and whom to ring.
+static BELL: Mutex<Option<(Registers, KeptWord<()>)>> = Mutex::new(None);
 
 /// What the board found.
-pub(super) fn connect(timer: &Timer, registers: Option<Registers>) {
+pub(super) fn connect(timer: &Timer, bell: Option<(Registers, KeptWord<()>)>) {
     HZ.store(timer.hz().max(1), Ordering::Relaxed);
-    *REGISTERS.lock() = registers;
+    *BELL.lock() = bell;
 }
 
 pub(crate) fn now_ns() -> u64 {
@@ -23,8 +25,8 @@ pub(crate) fn now_ns() -> u64 {
 
 pub(crate) fn ring() {
     // Held by nobody else for long: a call that was abandoned while it rang leaves drivers without a bell.
-    if let Some(Some(registers)) = REGISTERS.try_lock().as_deref_mut() {
-        registers.ring(0, 0);
+    if let Some(Some((registers, host))) = BELL.try_lock().as_deref_mut() {
+        registers.ring(host.word().load());
     }
 }
 

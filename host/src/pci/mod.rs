@@ -47,9 +47,10 @@ const STEP: Duration = Duration::from_millis(50);
 /// What a bus reads when nobody answers.
 const NOBODY: u32 = u32::MAX;
 
-/// Registers in BAR 0.
+/// Registers in BAR 0: this machine's number among those that share the memory, and the doorbell, which takes a number and a vector.
 const POSITION: u64 = 8;
 const DOORBELL: u64 = 12;
+const PEER_SHIFT: u32 = 16;
 
 /// Attaches to functions on this machine's bus. A runtime has one under the name `pci`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -209,6 +210,11 @@ impl PciLink {
         self.window.word(off).map_or(0, |w| w.observe())
     }
 
+    /// This machine's number among those that share the memory.
+    fn position(&self) -> u32 {
+        self.registers.as_ref().and_then(|registers| registers.word(POSITION).ok()).map_or(0, |word| word.load())
+    }
+
     /// Waits until the device has left its epoch, at most [`LEAVE`].
     fn wait_until_left(&self) -> bool {
         let epoch = Epoch(self.load(word::EPOCH));
@@ -234,7 +240,7 @@ impl Link for PciLink {
             device_reaches_host: false,
             coherent: true,
             line_read_atomic: false,
-            doorbell: self.registers.is_some() && self.vfio.as_ref().is_some_and(Vfio::is_rung),
+            doorbell: self.registers.is_some() && self.function.has_interrupts(),
         }
     }
 
@@ -242,14 +248,20 @@ impl Link for PciLink {
         &self.window
     }
 
-    /// Vector 0 of the other one of the two that share the memory.
+    /// The device, by the bell that it named; by the other number of a pair when it named none, or its number is 0.
     fn ring(&self) {
         let Some(registers) = &self.registers else { return };
-        let position = registers.word(POSITION).map_or(0, |w| w.load());
-        let peer = u32::from(position == 0);
+        let bell = match self.load(word::DEVICE_BELL) {
+            0 => u32::from(self.position() == 0) << PEER_SHIFT,
+            bell => bell,
+        };
         if let Ok(doorbell) = registers.word(DOORBELL) {
-            doorbell.publish(peer << 16);
+            doorbell.publish(bell);
         }
+    }
+
+    fn bell(&self) -> u32 {
+        self.position() << PEER_SHIFT
     }
 
     fn wait(&self, max_us: u32) {

@@ -165,11 +165,6 @@ impl Vfio {
         map_window_at(&self.device, region.off, len, true)
     }
 
-    /// Does a ring reach this program?
-    pub(super) fn is_rung(&self) -> bool {
-        self.rung.is_some()
-    }
-
     /// Readable when the device has rung.
     pub(super) fn bell(&self) -> Option<Arc<OwnedFd>> {
         self.rung.clone()

@@ -121,9 +121,6 @@ impl Lab {
             self.host_and_device(machine, extent, is_first)?;
             notes.push(format!("{} {:.1} s", machine.name, begin.elapsed().as_secs_f64()));
         }
-        let begin = Instant::now();
-        self.doorbells()?;
-        notes.push(format!("doorbells {:.1} s", begin.elapsed().as_secs_f64()));
         Ok(notes.join(", "))
     }
 
@@ -137,8 +134,9 @@ impl Lab {
             script.refusals();
         }
         script.sysfs(machine.name, &self.dot);
-        if extent == Extent::All || is_first {
-            script.vfio();
+        let all = extent == Extent::All || is_first;
+        script.vfio(&self.dot, all);
+        if all {
             script.lost_and_found();
             script.removal();
         }
@@ -157,17 +155,6 @@ impl Lab {
             Ok(())
         };
         watch(machine.name, &mut guest, react)
-    }
-
-    /// One machine; this program is the other end of the bell.
-    fn doorbells(&self) -> Result<(), Error> {
-        let mut script = Script::new();
-        script.load(&script::VFIO);
-        script.doorbells();
-        let server = Server::start(&self.folder, MEMORY)?;
-        server.ring_back();
-        let mut guest = self.guest(script, &server)?;
-        watch("doorbells", &mut guest, |_| Ok(()))
     }
 
     fn guest(&self, script: Script, server: &Server) -> Result<Guest, Error> {
