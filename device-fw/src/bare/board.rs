@@ -81,6 +81,7 @@ impl<B> Running<B> {
             naps.timer(),
             registers.as_ref().map(Registers::again).zip(window.keep_word(word::HOST_BELL).ok()),
         );
+        tick::beat_at(window.keep_word(word::DEVICE_ALIVE).ok());
         let bells = Bells::of(&window).ok();
         Self { window: Some(window), registers, bells, naps, _board: PhantomData }
     }
@@ -121,6 +122,9 @@ impl<B: BareBoard> Board for Running<B> {
         }
         tick::watch(activity);
     }
+    fn has_heartbeat(&self) -> bool {
+        true
+    }
     fn logs(&self) -> bool {
         true
     }
@@ -140,6 +144,7 @@ impl<B: BareBoard> Board for Running<B> {
         // Naps take the timer, and a tick would end them.
         arch::tick::pause();
         self.naps.rest(rounds);
+        tick::beat();
         arch::tick::resume();
     }
     fn doorbell(&self) -> bool {
@@ -153,6 +158,7 @@ impl<B: BareBoard> Board for Running<B> {
             // Whoever ended the sleep has what he rang for found by the next round, and need not end another.
             doorbell::was_rung();
         }
+        tick::beat();
         arch::tick::resume();
     }
     fn micros(&mut self) -> u64 {

@@ -7,6 +7,7 @@ use super::fault::{self, Trap};
 use crate::runaway::{Overdue, Watch};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use hamr_comm::abi::window::KeptWord;
 use hamr_comm::am::Activity;
 use spin::Mutex;
 
@@ -20,6 +21,24 @@ static HELD: AtomicU32 = AtomicU32::new(0);
 /// What calls may take that have no deadline of their own; 0: for ever.
 pub(super) fn limit(longest_call_ms: u32) {
     WATCH.lock().0 = Watch::new(longest_call_ms);
+}
+
+/// Where `alive` is in the window.
+static ALIVE: Mutex<Option<KeptWord<()>>> = Mutex::new(None);
+
+/// Has [`beat`] step `alive`.
+pub(super) fn beat_at(alive: Option<KeptWord<()>>) {
+    *ALIVE.lock() = alive;
+}
+
+/// Steps `alive`, while a host is served: before and after, the window is not this side's to write. Called by the tick, which
+/// strikes while handlers run, and where rests end, because it does not strike in them.
+pub(super) fn beat() {
+    if !ACTIVITY.load(Ordering::Acquire).is_null()
+        && let Some(Some(alive)) = ALIVE.try_lock().as_deref()
+    {
+        alive.word().store(alive.word().load().wrapping_add(1));
+    }
 }
 
 /// Where the poller says what it is doing.
@@ -50,6 +69,7 @@ impl Drop for NoAbandon {
 /// A tick struck at `at`. Returns, unless the call that runs is over its time. The answer of a call is written when no call
 /// runs any more, so that is never what is left behind.
 pub(crate) fn tick(at: Trap) {
+    beat();
     if !fault::is_armed() || HELD.load(Ordering::Acquire) != 0 {
         return;
     }
