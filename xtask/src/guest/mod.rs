@@ -136,6 +136,7 @@ impl Lab {
         script.sysfs(machine.name, &self.dot);
         let all = extent == Extent::All || is_first;
         script.vfio(&self.dot, all);
+        script.long_handler();
         if all {
             script.lost_and_found();
             script.removal();
