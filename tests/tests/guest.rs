@@ -57,6 +57,33 @@ fn a_second_host_is_refused() {
     assert_eq!(second.sync(echo::with(3u64)).expect("it runs"), 3);
 }
 
+/// Who looks into the window of a device at work sees it, and neither side notices. What a host has through vfio is the host's alone
+/// until it leaves, says the system.
+#[test]
+fn a_window_in_use_is_looked_into() {
+    let node = try_open(conformance::options()).expect("a device");
+    let spec = spec();
+    let path = hamr::pci::window_file(spec.strip_prefix("pci:").expect("on the bus")).expect("a window");
+    let epoch = node.info().epoch;
+    let rounds = if node.info().link == "pci" { 20 } else { 0 };
+    if rounds == 0 {
+        let error = hamr::inspect::dump(&path).expect_err("it is in use").to_string();
+        assert!(error.contains("a program has through vfio"), "{error}");
+    }
+    for n in 0..rounds {
+        assert_eq!(node.sync(echo::with(n)).expect("it runs"), n);
+        let dump = hamr::inspect::dump(&path).expect("a window");
+        assert_eq!((dump.host.state, dump.device.state), ("ready", "serving"));
+        assert_eq!((dump.host.epoch, dump.device.epoch), (epoch, epoch));
+        assert_eq!(dump.problems, Vec::<String>::new());
+        assert_eq!(dump.handlers.len(), node.handlers().len());
+    }
+    assert!(node.is_alive());
+    drop(node);
+    let dump = hamr::inspect::dump(&path).expect("a window");
+    assert_eq!((dump.host.state, dump.device.state, dump.device.epoch), ("closing", "stopped", epoch));
+}
+
 /// The device counts on from host to host, and each has another layout.
 #[test]
 fn epochs_go_on() {

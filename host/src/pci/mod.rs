@@ -27,6 +27,7 @@ use hamr_comm::link::{Capabilities, Link, Peer};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,6 +81,24 @@ impl Launcher for PciLauncher {
             other => other,
         })
     }
+}
+
+/// The file of the memory of `pci:ARGUMENT`, for [`crate::inspect::dump`]: a window that can be looked into whether its host and its
+/// image live or not; while a host has it through vfio, by that host only.
+///
+/// # Errors
+/// When there is no such function, or it is switched off.
+pub fn window_file(argument: &str) -> Result<PathBuf, Error> {
+    let address = parse(argument)?;
+    let fail = |why: String| Error::Bus { device: format!("pci:{address}"), why };
+    let function = find(address).map_err(fail)?;
+    if !function.is_on() {
+        return Err(fail(
+            "expected a function that is switched on, this one is off: no host has used it since this machine started"
+                .into(),
+        ));
+    }
+    Ok(function.path())
 }
 
 fn parse(argument: &str) -> Result<Address, Error> {
@@ -172,7 +191,7 @@ impl PciLink {
         if let Some(file) = &file
             && flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
         {
-            return Err(Error::Owned { window: function.path(), owner: owner(file) });
+            return Err(Error::Owned { window: function.path().display().to_string(), owner: owner(file) });
         }
         let window = match (&vfio, &file) {
             (Some(vfio), _) => vfio.map(2, len)?,

@@ -99,9 +99,17 @@ impl Function {
         std::fs::write(&path, "1").map_err(|e| refused(&path, e))
     }
 
+    /// Do its memories answer? A function that nobody switched on says nothing.
+    pub(super) fn is_on(&self) -> bool {
+        const COMMAND: usize = 4;
+        const MEMORY: u8 = 1 << 1;
+        std::fs::read(self.folder.join("config"))
+            .is_ok_and(|config| config.get(COMMAND).is_some_and(|c| c & MEMORY != 0))
+    }
+
     /// The file that a second host finds locked, whatever way it comes.
     pub(super) fn memory_file(&self) -> Result<File, Error> {
-        let path = self.folder.join("resource2");
+        let path = self.path();
         File::options().read(true).write(true).open(&path).map_err(|e| refused(&path, e))
     }
 
@@ -117,9 +125,9 @@ impl Function {
         map_window(&file, start + len, true).ok()?.part(start, len).ok()
     }
 
-    /// Its path, for messages.
-    pub(super) fn path(&self) -> String {
-        self.folder.join("resource2").display().to_string()
+    /// The file of its memory.
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join("resource2")
     }
 
     fn hex(&self, name: &str) -> Option<u64> {

@@ -31,6 +31,9 @@ check() {
     if [ "$(cat /tmp/code)" != "$code" ]; then
         echo "!! $name: expected exit code $code, got $(cat /tmp/code)"
         wrong=1
+    elif [ "$code" = 2 ] && [ "$(wc -l < /tmp/said)" != 1 ]; then
+        echo "!! $name: expected one line, got $(wc -l < /tmp/said)"
+        wrong=1
     elif [ -n "$words" ] && ! grep -qF -- "$words" /tmp/said; then
         echo "!! $name: expected it to say: $words"
         wrong=1
@@ -92,29 +95,32 @@ impl Script {
         self.check("it is a candidate", 0, &format!("{CARD}  128.0 MiB  no driver"), &format!("hamr devices {device}"));
         self.check("dot has the bits of shm", 0, dot, &format!("hamr dot /x.npy /y.npy {device}"));
         self.check("dot with both sides asleep", 0, dot, &format!("hamr dot /x.npy /y.npy --wait sleep {device}"));
+        self.check("the tour says what is left", 0, "its image goes on", &format!("hamr {device}"));
+        self.check("its window is looked into", 0, "device     stopped", &format!("hamr inspect {device}"));
+        self.check("by root only", 2, "Permission denied", &format!("as_nobody hamr inspect {device}"));
         self.check("the conformance suite over sysfs", 0, "test result: ok", "guest --test-threads 1 --nocapture");
     }
 
     /// Every way in which a function is no device, each one line and exit code 2.
     pub(super) fn refusals(&mut self) {
-        let mut refuse = |name: &str, words: &str, with: &str, device: &str| {
-            self.check(name, 2, words, &format!("{with} hamr handlers --device {device}"));
-        };
         let known = format!("this machine has {CARD}, {SMALL}");
-        refuse("no function", &format!("expected a function at 0000:00:09.0, found none; {known}"), "", "pci:00:09.0");
-        refuse(
-            "another function",
-            "expected shared memory (ivshmem, 1af4:1110) at 0000:00:00.0, found 8086:29c0",
-            "",
-            "pci:00:00.0",
-        );
-        refuse("no address", "no device is named `pci:toaster`", "", "pci:toaster");
-        refuse("too small", "expected a BAR 2 of at least", "", &format!("pci:{SMALL}"));
-        refuse("no permission", "resource2 for writing (expected to run as root", "as_nobody", &format!("pci:{CARD}"));
-        refuse("no bus", "expected a machine with a PCI bus", "without_bus", &format!("pci:{CARD}"));
+        let nobody = format!("expected a function at 0000:00:09.0, found none; {known}");
+        let other = "expected shared memory (ivshmem, 1af4:1110) at 0000:00:00.0, found 8086:29c0";
+        let unread = "resource2 for writing (expected to run as root";
+        let bound = format!("expected no driver at {SMALL}, or vfio-pci, found uio_pci_generic; free it with");
+        for (name, words, command) in [
+            ("no function", &*nobody, "hamr handlers --device pci:00:09.0".to_owned()),
+            ("no function to look into", &nobody, "hamr inspect --device pci:00:09.0".to_owned()),
+            ("another function", other, "hamr handlers --device pci:00:00.0".to_owned()),
+            ("no address", "no device is named `pci:toaster`", "hamr handlers --device pci:toaster".to_owned()),
+            ("too small", "expected a BAR 2 of at least", format!("hamr handlers --device pci:{SMALL}")),
+            ("no permission", unread, format!("as_nobody hamr handlers --device pci:{CARD}")),
+            ("no bus", "expected a machine with a PCI bus", format!("without_bus hamr handlers --device pci:{CARD}")),
+        ] {
+            self.check(name, 2, words, &command);
+        }
         self.check("another driver takes it", 0, "uio_pci_generic", &format!("give {SMALL} uio_pci_generic"));
-        let words = format!("expected no driver at {SMALL}, or vfio-pci, found uio_pci_generic; free it with");
-        self.check("bound elsewhere", 2, &words, &format!("hamr handlers --device pci:{SMALL}"));
+        self.check("bound elsewhere", 2, &bound, &format!("hamr handlers --device pci:{SMALL}"));
     }
 
     /// Loads modules.
@@ -152,6 +158,8 @@ impl Script {
     pub(super) fn lost_and_found(&mut self) {
         let device = format!("--device pci:{CARD}");
         self.ignored("a_device_that_vanishes_ends_its_calls");
+        let still = "neither alive nor progress moved: it does not run";
+        self.check("a dead device is looked into", 0, still, &format!("hamr inspect {device}"));
         self.check("a dead device is named", 2, "no image runs there", &format!("hamr handlers {device}"));
         self.tell(START_DEVICE);
         self.check("a device that was reset serves again", 0, "same", &format!("hamr handlers {device}"));
