@@ -65,7 +65,7 @@ fn a_window_in_use_is_looked_into() {
     let spec = spec();
     let path = hamr::pci::window_file(spec.strip_prefix("pci:").expect("on the bus")).expect("a window");
     let epoch = node.info().epoch;
-    let rounds = if node.info().link == "pci" { 20 } else { 0 };
+    let rounds = if node.info().link == "pci" { 20u64 } else { 0 };
     if rounds == 0 {
         let error = hamr::inspect::dump(&path).expect_err("it is in use").to_string();
         assert!(error.contains("a program has through vfio"), "{error}");

@@ -23,6 +23,7 @@ use programs::Programs;
 use script::Script;
 use server::Server;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// One guest, from its start to its end. A quiet machine needs a tenth of it.
@@ -189,8 +190,9 @@ impl Lab {
         for (path, bytes) in paths.iter().zip(&self.vectors) {
             std::fs::write(path, bytes).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
         }
-        let mut command = child::cargo();
-        command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "dot"]).args(&paths);
+        // It asks cargo for the image.
+        let mut command = Command::new(&self.programs.hamr);
+        command.current_dir(crate::root()).arg("dot").args(&paths);
         let said = child::capture(&mut command, SHORT)?;
         said.lines().next().map(str::to_owned).ok_or_else(|| Error::Failed("`hamr dot` said nothing".into()))
     }
