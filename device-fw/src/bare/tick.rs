@@ -3,13 +3,14 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the poller's activity is reached through a pointer (`docs/unsafe.md` "abandoning").
 
+use super::doorbell::Bell;
 use super::fault::{self, Trap};
 use super::mark;
 use crate::arch;
-use crate::pci::Registers;
 use crate::runaway::{Overdue, Watch};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use hamr_comm::abi::window::KeptWord;
 use hamr_comm::am::{Activity, Desk, Lent};
 use spin::Mutex;
 
@@ -21,11 +22,24 @@ static WATCH: Mutex<(Watch, u64)> = Mutex::new((Watch::new(0), 0));
 /// The control stream, while a queued handler runs.
 pub(super) static DESK: Desk<(), arch::Device> = Desk::new();
 /// The tick's own way to the host's doorbell.
-static BELL: Mutex<Option<Registers>> = Mutex::new(None);
+static BELL: Mutex<Option<Bell>> = Mutex::new(None);
+/// Where `alive` is in the window.
+static ALIVE: Mutex<Option<KeptWord<()>>> = Mutex::new(None);
 
 /// What the board found.
-pub(super) fn connect(bell: Option<Registers>) {
+pub(super) fn connect(bell: Option<Bell>, alive: Option<KeptWord<()>>) {
     *BELL.lock() = bell;
+    *ALIVE.lock() = alive;
+}
+
+/// Steps `alive`, while a host is served: before and after, the window is not this side's to write. Called by the tick, which
+/// strikes while handlers run, and where rests end, because it does not strike in them.
+pub(super) fn beat() {
+    if !ACTIVITY.load(Ordering::Acquire).is_null()
+        && let Some(Some(alive)) = ALIVE.try_lock().as_deref()
+    {
+        alive.word().store(alive.word().load().wrapping_add(1));
+    }
 }
 
 /// What calls may take that have no deadline of their own; 0: for ever.
@@ -48,13 +62,14 @@ pub(super) fn running() -> Option<u32> {
 /// A tick struck at `at`. Returns, unless the call that runs is over its time. The answer of a call is written when no call
 /// runs any more, so that is never what is left behind.
 pub(crate) fn tick(at: Trap) {
+    beat();
     if !fault::is_armed() {
         return;
     }
     if DESK.serve() == Lent::Owed
         && let Some(Some(bell)) = BELL.try_lock().as_deref_mut()
     {
-        bell.ring(0, 0);
+        bell.ring();
     }
     // SAFETY: null, or in the device, which is in the frame of `main` for good; it was interrupted, so it does not move now.
     let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };

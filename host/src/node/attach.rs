@@ -43,7 +43,8 @@ impl Node {
             .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
         let memory = Arc::new(memory);
         let rings = said.features & feature::DOORBELL != 0;
-        let sleepers = Sleepers::new(link.window(), rings).map_err(|e| Error::Plan(e.to_string()))?;
+        let is_rung = !link.descriptors().is_empty();
+        let sleepers = Sleepers::new(link.window(), rings, is_rung).map_err(|e| Error::Plan(e.to_string()))?;
         let inner = Arc::new_cyclic(|me| Inner {
             name: name.into(),
             id,
@@ -131,6 +132,9 @@ pub(super) fn shake_hands(
     };
     let (handshake, layout) =
         HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;
+    if let Ok(bell) = window.word(word::HOST_BELL) {
+        bell.store(link.bell());
+    }
     let mut told = None;
     let begin = Instant::now();
     loop {
