@@ -79,7 +79,7 @@ impl Dump {
     }
 
     /// Preamble and live words only.
-    pub(super) fn outline(window: &Window<Shared>, path: &str) -> Self {
+    pub(crate) fn outline(window: &Window<Shared>, path: &str) -> Self {
         let mut problems = Vec::new();
         let word = |off| window.word(off).map_or(0, |w| w.observe());
         let preamble = match window.read::<Preamble>(0) {
