@@ -48,6 +48,8 @@ impl<K, F: Order> RingWriter<K, F> {
     /// Appends so many whole frames, published with one store; or drops and counts them.
     pub fn put(&mut self, frames: &[u8], count: u32) {
         if frames.len() > self.room() as usize {
+            // Said again: a reader that was told something else would wait for room for ever.
+            self.say(RingHeader::WRITTEN, self.written);
             return self.count_dropped(count);
         }
         let at = self.written & (self.len - 1);
@@ -56,13 +58,15 @@ impl<K, F: Order> RingWriter<K, F> {
         let _ = self.section.write_bytes(RingHeader::BYTES + u64::from(at), front);
         let _ = self.section.write_bytes(RingHeader::BYTES, back);
         self.written = self.written.wrapping_add(frames.len() as u32);
-        if let Ok(word) = self.section.word(RingHeader::WRITTEN) {
-            word.publish_ordered::<F>(self.written);
-        }
         self.frames = self.frames.wrapping_add(count);
-        if let Ok(word) = self.section.word(RingHeader::FRAMES) {
-            // Behind the bytes: a reader that takes this count first finds at least so many frames.
-            word.publish_ordered::<F>(self.frames);
+        self.say(RingHeader::WRITTEN, self.written);
+        // Behind the bytes: a reader that takes this count first finds at least so many frames.
+        self.say(RingHeader::FRAMES, self.frames);
+    }
+
+    fn say(&self, off: u64, value: u32) {
+        if let Ok(word) = self.section.word(off) {
+            word.publish_ordered::<F>(value);
         }
     }
 
@@ -155,6 +159,13 @@ mod tests {
             bench.writer.put(&[1; 10], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (0, 4));
+        // A host that was told nonsense has given back what never was; it learns the truth, and there is room again.
+        bench.say(RingHeader::CONSUMED, 0);
+        bench.writer.put(&[1; 100], 1);
+        bench.say(RingHeader::WRITTEN, 12_345);
+        bench.say(RingHeader::CONSUMED, 12_345);
+        bench.writer.put(&[2; 10], 1);
+        assert_eq!((bench.header().written, bench.header().dropped), (100, 5));
     }
 
     #[test]
