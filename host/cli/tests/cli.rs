@@ -223,23 +223,54 @@ fn flags_of_the_environment_do_not_reach_an_image() {
     assert_eq!(Path::new(String::from_utf8_lossy(&output.stdout).trim_end()), image());
 }
 
-#[test]
-fn a_target_that_is_not_installed_is_one_clear_line() {
-    // A compiler that has nothing installed, and no path to the linker of a distribution's, which would be taken instead.
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let rustc = dir.path().join("rustc");
+/// A compiler that has nothing installed, in a folder of its own.
+fn bare_compiler(dir: &Path) -> std::path::PathBuf {
+    let rustc = dir.join("rustc");
     std::fs::write(&rustc, "#!/bin/sh\necho /nonexistent/lib\n").expect("room for a script");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&rustc, mode).expect("just written");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
-        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
-        .env("RUSTC", &rustc)
-        .env("PATH", dir.path())
-        .output()
-        .expect("the binary runs");
+    rustc
+}
+
+fn is_target_missing(output: &std::process::Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("rustup target add aarch64-unknown-none") && said.contains("cargo xtask setup"), "{said}");
+}
+
+#[test]
+fn a_target_that_is_not_installed_is_one_clear_line() {
+    // No path to the linker of a distribution's compiler, which would be taken instead.
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
+        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
+        .env("RUSTC", bare_compiler(dir.path()))
+        .env("PATH", dir.path())
+        .output()
+        .expect("the binary runs");
+    is_target_missing(&output);
+}
+
+#[test]
+fn a_target_that_is_not_installed_is_built_by_the_distributions_compiler() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
+        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
+        .env("RUSTC", bare_compiler(dir.path()))
+        // Beside what the usual compiler has built, which would look stale.
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("distribution"))
+        .output()
+        .expect("the binary runs");
+    let compiler = std::process::Command::new("/usr/bin/rustc").arg("--version").output();
+    let source = Path::new("/usr/lib/rustlib/src/rust/library/core/Cargo.toml");
+    if source.is_file() && compiler.is_ok_and(|c| String::from_utf8_lossy(&c.stdout) >= *"rustc 1.95") {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        let image = hamr::ImageFile::open(Path::new(&path)).expect("an image");
+        assert!((image.isa.name(), image.build_id.len()) == ("aarch64", 40), "{image:?}");
+    } else {
+        is_target_missing(&output);
+    }
 }
 
 #[test]
