@@ -263,7 +263,7 @@ fn a_target_that_is_not_installed_is_built_by_the_distributions_compiler() {
         .expect("the binary runs");
     let compiler = std::process::Command::new("/usr/bin/rustc").arg("--version").output();
     let source = Path::new("/usr/lib/rustlib/src/rust/library/core/Cargo.toml");
-    if source.is_file() && compiler.is_ok_and(|c| String::from_utf8_lossy(&c.stdout) >= *"rustc 1.95") {
+    if source.is_file() && compiler.is_ok_and(|c| *String::from_utf8_lossy(&c.stdout) >= *"rustc 1.95") {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let path = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         let image = hamr::ImageFile::open(Path::new(&path)).expect("an image");
