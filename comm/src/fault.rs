@@ -7,7 +7,7 @@ use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
-/// Bytes of text in a handler's own fault; longer text is cut at a character boundary. Small, because every
+/// Bytes of text in a handler's own fault; longer text is [`cut`]. Small, because every
 /// `Result<_, Fault>` is at least this large. A panic's message does not pass through here and may be longer.
 pub const FAULT_TEXT: usize = 80;
 
@@ -15,6 +15,19 @@ pub const FAULT_TEXT: usize = 80;
 pub const FRAMES: usize = 12;
 /// Bytes of text that travel with a [`Trace`]: longer text is cut, so that the trace behind it always arrives.
 pub const TRACED_TEXT: usize = 512;
+
+/// What a text that was cut ends in.
+pub const CUT: &str = "…";
+
+/// So much of a text as fits into `most` bytes, and what says that something is missing: nothing, or [`CUT`]. Together they are no
+/// longer than `most`.
+pub fn cut(text: &str, most: usize) -> (&str, &'static str) {
+    if text.len() <= most {
+        return (text, "");
+    }
+    let end = text.floor_char_boundary(most.saturating_sub(CUT.len()));
+    (text.get(..end).unwrap_or_default(), CUT)
+}
 
 /// Where a call was when it was abandoned. Addresses are those of the image's file, whatever it was loaded at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,9 +55,10 @@ impl Trace {
 
     /// Appends the wire form of a fault with a trace (abi §6): numbers, length of the text, text, stack pointer, frames.
     pub fn encode(&self, text: &str, out: &mut Encoder<'_>) {
-        let text = text.get(..text.floor_char_boundary(TRACED_TEXT)).unwrap_or(text);
-        (self.cause, self.pc, self.address, text.len() as u32).encode(out);
+        let (text, mark) = cut(text, TRACED_TEXT);
+        (self.cause, self.pc, self.address, (text.len() + mark.len()) as u32).encode(out);
         out.bytes(text.as_bytes());
+        out.bytes(mark.as_bytes());
         self.stack.encode(out);
         self.frames().for_each(|frame| frame.encode(out));
     }
@@ -82,19 +96,17 @@ impl Fault {
         Self { status, numbers, text: heapless::String::new() }
     }
 
-    /// A handler's own fault: "failed", with a reason. Text beyond 80 bytes is cut.
+    /// A handler's own fault: "failed", with a reason. Text beyond 80 bytes is cut, and ends in `…` then.
     pub fn msg(text: &str) -> Self {
         Self::with_text(Status::FAILED, text)
     }
 
-    /// A fault of some kind with text, cut at a character boundary.
+    /// A fault of some kind with text, cut like that of [`Self::msg`].
     pub fn with_text(status: Status, text: &str) -> Self {
         let mut fault = Self::new(status, [0; 3]);
-        for c in text.chars() {
-            if fault.text.push(c).is_err() {
-                break;
-            }
-        }
+        let (text, mark) = cut(text, FAULT_TEXT);
+        // Both fit: that is what the text was cut to.
+        let _ = fault.text.push_str(text).and_then(|()| fault.text.push_str(mark));
         fault
     }
 
@@ -181,6 +193,22 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_is_cut_says_so() {
+        assert_eq!(cut("exactly", 7), ("exactly", ""));
+        assert_eq!(cut("exactly so", 9), ("exactl", CUT));
+        // Never inside of a character, and never longer than it may be.
+        for most in 0..12 {
+            let (text, mark) = cut("ääääää…", most);
+            assert!("ääääää…".starts_with(text) && (text.len() + mark.len()) <= most.max(CUT.len()), "{most}");
+        }
+        let fault = Fault::msg(&"ä".repeat(41));
+        assert_eq!(fault.text.as_str(), std::format!("{}{CUT}", "ä".repeat(38)));
+        let bytes = encoded(&Trace::NONE, &"x".repeat(TRACED_TEXT + 1));
+        let (_, text) = Trace::decode(&bytes);
+        assert!(text.len() == TRACED_TEXT && text.ends_with(CUT.as_bytes()));
+    }
+
+    #[test]
     fn a_trace_travels_and_a_cut_one_keeps_what_came() {
         let mut trace = Trace { cause: 13, pc: 0x8000_0010, address: 8, stack: 0x8004_0000, frames: [0; FRAMES] };
         (trace.frames[0], trace.frames[1]) = (0x8000_0100, 0x8000_0200);
@@ -199,6 +227,7 @@ mod tests {
             let (whole, text) = Trace::decode(&bytes);
             (whole, text.to_vec())
         };
-        assert_eq!((whole, text.len()), (trace, TRACED_TEXT));
+        // Of the mark's three bytes and letters of two, one byte is left over.
+        assert_eq!((whole, text.len()), (trace, TRACED_TEXT - 1));
     }
 }

@@ -384,7 +384,7 @@ impl HostHandshake {
             if let Ok(s) = layout.section(kind)
                 && s.len >= RingHeader::BYTES
             {
-                for word in [RingHeader::WRITTEN, RingHeader::DROPPED, RingHeader::CONSUMED] {
+                for word in [RingHeader::WRITTEN, RingHeader::DROPPED, RingHeader::CONSUMED, RingHeader::FRAMES] {
                     say(window, s.off + word, 0);
                 }
             }

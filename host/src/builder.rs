@@ -2,7 +2,7 @@
 
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
-use std::ffi::OsString;
+use hamr_linker::compiler::{Compiler, rustc};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,20 +36,13 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let package = package_of(name, dir)?;
     let compiler = compiler_for(name, &target.triple, dir)?;
     eprintln!("hamr: building image {name} for {} ({})", target.triple, target.kind.text());
-    let cargo = if compiler == Compiler::Usual { cargo() } else { distribution::CARGO.into() };
-    let mut command = Command::new(&cargo);
-    if compiler == Compiler::Distribution {
-        distribution::prepare(&mut command, &target.triple);
-    }
+    let mut command = compiler.cargo("build", &target.triple);
     command
         .current_dir(dir)
-        .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
-        .args(["--package", &package.package, "--bin", &package.bin, "--target", &target.triple])
+        .args(["--release", "--quiet", "--message-format=json-render-diagnostics"])
+        .args(["--package", &package.package, "--bin", &package.bin])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    if compiler == Compiler::Distribution {
-        command.args(distribution::BUILD_STD);
-    }
     if target.kind == ImageKind::BARE {
         command.arg("--target-dir").arg(package.target_dir.join("bare"));
     }
@@ -67,7 +60,7 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let output = command
         .stdout(Stdio::piped())
         .output()
-        .map_err(|e| no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(&cargo).display())))?;
+        .map_err(|e| no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(command.get_program()).display())))?;
     if !output.status.success() {
         return Err(no(format!(
             "`cargo build --release --package {} --target {}` in {} failed ({}); its messages are above",
@@ -100,75 +93,19 @@ fn flags(target: &Target) -> Vec<&'static str> {
     vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes", "-Copt-level=2"]
 }
 
-fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-/// Who compiles.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Compiler {
-    /// The one in the path.
-    Usual,
-    /// See [`distribution`].
-    Distribution,
-}
-
-/// Who has the standard library of this target, or its source? Asked of the compiler, so that one without rustup counts too.
+/// Who has the standard library of this target, or its source?
 fn compiler_for(name: &str, triple: &str, dir: &Path) -> Result<Compiler, Error> {
     // Every compiler has its own; asking takes time at each start of a device.
     if triple == Target::hosted().triple {
         return Ok(Compiler::Usual);
     }
     let no = |why: String| Err(Error::NoImage { name: name.into(), why });
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut command = Command::new(&rustc);
-    command.current_dir(dir).args(["--print", "target-libdir", "--target", triple]).stdin(Stdio::null());
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(e) => return no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(&rustc).display())),
-    };
-    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    if files.any(|file| file.file_name().to_string_lossy().starts_with("libcore")) {
-        return Ok(Compiler::Usual);
-    }
-    if distribution::is_there() {
-        return Ok(Compiler::Distribution);
-    }
-    no(format!(
-        "expected Rust's target {triple}, it is not installed; `rustup target add {triple}` or `cargo xtask setup` installs it"
-    ))
-}
-
-/// Debian's `rustc-web`, `cargo-web`, `rust-web-src` and `lld`: a compiler with the source of its library, for machines that
-/// rustup's server cannot be reached from. It builds `core` along with the image.
-mod distribution {
-    use std::path::Path;
-    use std::process::Command;
-
-    pub(super) const CARGO: &str = "/usr/bin/cargo";
-    const RUSTC: &str = "/usr/bin/rustc";
-    const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/core/Cargo.toml";
-    const LINKER: &str = "ld.lld";
-    /// The packages of the same paths without `-web` are years older.
-    const OLDEST: (u32, u32) = (1, 95);
-    pub(super) const BUILD_STD: [&str; 2] = ["-Zbuild-std=core,alloc", "-Zbuild-std-features=compiler-builtins-mem"];
-
-    pub(super) fn is_there() -> bool {
-        let has = |program: &str| Command::new(program).arg("--version").output();
-        let said = has(RUSTC).map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        let mut numbers = said.split([' ', '.']).filter_map(|word| word.parse().ok());
-        let version = numbers.next().zip(numbers.next());
-        version.is_some_and(|version| version >= OLDEST)
-            && Path::new(CARGO).is_file()
-            && Path::new(SOURCE).is_file()
-            && has(LINKER).is_ok_and(|output| output.status.success())
-    }
-
-    pub(super) fn prepare(command: &mut Command, triple: &str) {
-        // Building the library from its source is unstable; the source is the compiler's own.
-        command.env("RUSTC", RUSTC).env("RUSTC_BOOTSTRAP", "1");
-        command.env(format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace(['-', '.'], "_")), LINKER);
+    match Compiler::of(triple, dir) {
+        Ok(Some(compiler)) => Ok(compiler),
+        Ok(None) => no(format!(
+            "expected Rust's target {triple}, it is not installed; `rustup target add {triple}` or `cargo xtask setup` installs it"
+        )),
+        Err(e) => no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(&rustc()).display())),
     }
 }
 
@@ -183,7 +120,7 @@ struct Binary {
 /// The package that holds the binary `name`, by the binary's or the package's name.
 fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
     let no = |why: String| Error::NoImage { name: name.into(), why };
-    let output = Command::new(cargo())
+    let output = Command::new(Compiler::Usual.program())
         .current_dir(dir)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .stdin(Stdio::null())

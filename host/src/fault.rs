@@ -4,7 +4,7 @@ use crate::Site;
 use crate::symbols::{Backtrace, Symbols};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::status::Status;
-use hamr_comm::fault::{Trace, explain};
+use hamr_comm::fault::{CUT, Trace, explain};
 use hamr_comm::migrate::{Decoder, Migratable};
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,11 @@ impl FaultReport {
             let mut from = Decoder::new(payload);
             (Trace::NONE, Migratable::decode(&mut from).unwrap_or_default(), from.rest())
         };
-        Self { site, status, numbers, text: String::from_utf8_lossy(text).into_owned(), trace, symbols }
+        let mut text = String::from_utf8_lossy(text).into_owned();
+        if status.has_trace() && is_short(payload, &text) {
+            text.push_str(CUT);
+        }
+        Self { site, status, numbers, text, trace, symbols }
     }
 
     /// Where the handler was, innermost first, with names from the image's file. Reads the file at the first look at an
@@ -43,6 +47,12 @@ impl FaultReport {
     pub fn backtrace(&self) -> Backtrace {
         self.symbols.backtrace(&self.trace)
     }
+}
+
+/// Is there less text than the payload announces, because the slot's chunk had no room for more?
+fn is_short(payload: &[u8], text: &str) -> bool {
+    let head = <(u64, u64, u64, u32)>::decode(&mut Decoder::new(payload));
+    head.is_ok_and(|(.., announced)| text.len() < announced as usize)
 }
 
 impl fmt::Display for FaultReport {

@@ -1,11 +1,19 @@
 //! What `hamr bench` calls: empty calls of every size, and the raw ping-pongs that calls are measured against.
 
 use hamr_comm::abi::buffer::WireBuffer;
-use hamr_comm::{BufferPtr, Context, Fault, offload};
+use hamr_comm::{BufferPtr, Context, Fault, info, offload};
 
 /// Nothing.
 #[offload]
 pub fn empty(_cx: &mut Context) {}
+
+/// Logs numbered lines of level info, as fast as it can.
+#[offload]
+pub fn log_lines(_cx: &mut Context, lines: u32) {
+    for line in 0..lines {
+        info!("line {}", line);
+    }
+}
 
 /// 32 bytes in, 8 out.
 #[offload]

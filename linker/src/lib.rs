@@ -4,7 +4,11 @@
 //! this folder: one shared body, one short script per instruction set, and the board's `memory.x`. A `memory.x` beside the
 //! image's Cargo.toml takes the place of the instruction set's usual board.
 //!
-//! Who may depend on it: build scripts of images. It depends on nothing.
+//! [`compiler`] is the other thing that whoever builds an image has to know, before there is a build script.
+//!
+//! Who may depend on it: build scripts of images, and what starts builds of them. It depends on nothing.
+
+pub mod compiler;
 
 use std::path::{Path, PathBuf};
 

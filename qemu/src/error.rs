@@ -33,6 +33,16 @@ pub enum Error {
         /// Its first line.
         said: String,
     },
+    /// The program does not answer.
+    #[error(
+        "expected `{program} --version` to answer within {limit:?}, it did not, and was ended; is it the QEMU that you meant?"
+    )]
+    Silent {
+        /// Its name.
+        program: &'static str,
+        /// How long it had.
+        limit: std::time::Duration,
+    },
     /// An argument of a machine's row would undo what shared memory relies on.
     #[error("machine {machine}: `{argument}` is not for a row to say: {why}")]
     Forbidden {

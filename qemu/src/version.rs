@@ -1,12 +1,21 @@
 //! Which QEMU this is. Older ones lack what the command line says, and would answer with a usage error of their own.
 
 use crate::{Error, Machine};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 /// The oldest QEMU that is accepted.
 pub const MINIMUM: Version = Version { major: 7, minor: 0 };
+
+/// How long a program may take to say its version, on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of what it says that are looked at.
+const LONGEST: u64 = 1024;
 
 /// A version of QEMU, without its patch level.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,12 +41,11 @@ pub(crate) fn check(machine: &Machine) -> Result<(), Error> {
     if ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&program) {
         return Ok(());
     }
-    let output = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let output = output.map_err(|e| match e.kind() {
+    let said = first_line(program).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::Absent { program, package },
+        std::io::ErrorKind::TimedOut => Error::Silent { program, limit: PATIENCE },
         _ => Error::os(format!("running `{program} --version`"))(e),
     })?;
-    let said = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
     match parse(&said) {
         None => Err(Error::Unversioned { program, said }),
         Some(found) if found < MINIMUM => Err(Error::TooOld { program, found, package }),
@@ -46,6 +54,29 @@ pub(crate) fn check(machine: &Machine) -> Result<(), Error> {
             Ok(())
         }
     }
+}
+
+/// What a program says to `--version`, within [`PATIENCE`]. It is ended then, with what it may have started.
+fn first_line(program: &str) -> std::io::Result<String> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn()?;
+    let (sender, receiver) = mpsc::channel();
+    let pipe = child.stdout.take();
+    let reader = std::thread::Builder::new().name("hamr-version".into()).spawn(move || {
+        let mut line = Vec::new();
+        // What cannot be read says no version.
+        let _ = pipe.map(|pipe| BufReader::new(pipe.take(LONGEST)).read_until(b'\n', &mut line));
+        let _ = sender.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+    });
+    let said = match reader {
+        Ok(_) => receiver.recv_timeout(PATIENCE).map_err(|_| std::io::ErrorKind::TimedOut.into()),
+        Err(e) => Err(e),
+    };
+    // The leader of its group has not been waited for, so the number is still its own.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    child.wait()?;
+    said
 }
 
 fn parse(line: &str) -> Option<Version> {

@@ -24,11 +24,15 @@ pub struct RingHeader {
     pub level: u32,
     /// Host: nonzero while somebody reads, who must not lose what he has not seen. Zero: new frames take the place of the oldest.
     pub reader: u32,
+    /// Device: frames written since the epoch began, mod 2^32; published behind the `written` that includes them. What a reader has
+    /// not seen of them and of `dropped`, nobody will.
+    pub frames: u32,
     /// Zero.
-    pub reserved: [u32; 11],
+    pub reserved: [u32; 10],
 }
 const _: () = assert!(size_of::<RingHeader>() == 64 && core::mem::offset_of!(RingHeader, level) == 12);
 const _: () = assert!(core::mem::offset_of!(RingHeader, reader) == RingHeader::READER as usize);
+const _: () = assert!(core::mem::offset_of!(RingHeader, frames) == RingHeader::FRAMES as usize);
 
 impl RingHeader {
     /// Offset of `written`.
@@ -41,6 +45,8 @@ impl RingHeader {
     pub const LEVEL: u64 = 12;
     /// Offset of `reader`.
     pub const READER: u64 = 16;
+    /// Offset of `frames`.
+    pub const FRAMES: u64 = 20;
     /// Bytes of a header.
     pub const BYTES: u64 = size_of::<Self>() as u64;
     /// Longest frame of a log ring, its end mark included.

@@ -39,7 +39,7 @@ macro_rules! conformance {
         $crate::__conformance! { $open;
             values { inline, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send }
             outcomes {
-                own_errors, bad_buffers, a_panic, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
+                own_errors, bad_buffers, a_panic, a_long_message, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
                 ping_and_info
             }
             order {

@@ -7,7 +7,7 @@
 
 use crate::devices;
 use hamr::inspect::{Found, dump, dump_with_lines, windows_of};
-use hamr::logs::{LogError, LogEvent, LogLevel, LogLine, Logs};
+use hamr::logs::{LogError, LogEvent, LogLevel, LogLine, Logs, Watch};
 use hamr::{Image, ImageFile, Node, Options};
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
@@ -23,7 +23,8 @@ macro_rules! logs {
     ($spec:expr) => {
         $crate::__logs! { $spec;
             from_the_first_instruction, arguments_arrive, the_level_is_the_hosts, a_flood_loses_and_counts,
-            a_flood_does_not_slow_calls, without_a_reader_the_last_lines_stay, texts_of_another_build_are_refused,
+            a_flood_does_not_slow_calls, a_flood_that_nobody_reads_is_counted, an_onlooker_takes_nothing_away,
+            an_onlooker_that_is_overtaken_counts, texts_of_another_build_are_refused,
             there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said, a_killed_device_shows_what_it_said_last
         }
     };
@@ -123,20 +124,7 @@ pub fn a_flood_loses_and_counts(spec: &str) {
     let mut logs = node.logs().expect("an image that logs");
     until(&mut logs, "serving");
     node.sync(flood::with(LINES)).expect("a call that logs much ends all the same");
-    let (mut lost, mut came) = (0, Vec::new());
-    loop {
-        let events = logs.poll();
-        if events.is_empty() {
-            break;
-        }
-        for event in events {
-            match event {
-                LogEvent::Line(line) => came.push(line.message),
-                LogEvent::Lost(lines) => lost += lines,
-                other => panic!("{other:?}"),
-            }
-        }
-    }
+    let (came, lost) = drained(&mut logs);
     assert!(lost > 0 && came.len() > 1000, "{lost} lost, {} came", came.len());
     assert_eq!(lost + came.len() as u32, LINES);
     for (i, line) in came.iter().enumerate() {
@@ -172,14 +160,104 @@ pub fn a_flood_does_not_slow_calls(spec: &str) {
     assert!(after < before * 2 + Duration::from_micros(2), "{before:?} before, {after:?} with a full ring");
 }
 
-/// Nobody reads: the newest lines take the place of the oldest, and whoever comes late sees the last ones.
-pub fn without_a_reader_the_last_lines_stay(spec: &str) {
-    const LINES: u32 = 30_000;
-    let node = open(spec, LogLevel::INFO);
-    node.sync(flood::with(LINES)).expect("answers");
+/// Nobody reads: the newest lines take the place of the oldest, calls go on, and whoever comes late sees the last ones and how many he
+/// has missed.
+pub fn a_flood_that_nobody_reads_is_counted(spec: &str) {
+    // An emulated processor takes a hundred times as long for a line.
+    let flooded: u32 = if spec == "shm" { 1_000_000 } else { 50_000 };
+    // Lines from before there was a host come whatever their level: none is to be left out.
+    let node = open(spec, LogLevel::TRACE);
+    let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
+    node.sync(flood::with(flooded)).expect("a call that logs much ends all the same");
+    let mut logs = node.logs().expect("the first reader is gone");
+    let (came, lost) = drained(&mut logs);
+    assert!(came.len() > 100, "{}", came.len());
+    assert_eq!(lost + came.len() as u32, first + flooded);
+    let begin = flooded - came.len() as u32;
+    assert!(came.iter().zip(begin..).all(|(line, n)| *line == format!("line {n}")), "{came:?}");
+    node.sync(empty::with()).expect("calls go on");
+    node.sync(flood::with(1)).expect("answers");
+    assert_eq!(messages(&until(&mut logs, "line 0")), ["line 0"]);
+}
+
+/// Everything that has come, and how many lines are missing.
+fn drained(logs: &mut Logs) -> (Vec<String>, u32) {
+    let (mut came, mut lost) = (Vec::new(), 0);
+    loop {
+        let events = logs.poll();
+        if events.is_empty() {
+            return (came, lost);
+        }
+        count(events, &mut came, &mut lost);
+    }
+}
+
+fn count(events: Vec<LogEvent>, came: &mut Vec<String>, lost: &mut u32) {
+    for event in events {
+        match event {
+            LogEvent::Line(line) => came.push(line.message),
+            LogEvent::Lost(lines) => *lost += lines,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Somebody who looks on finds what the reader finds, and leaves it to him.
+pub fn an_onlooker_takes_nothing_away(spec: &str) {
+    let node = open(spec, LogLevel::TRACE);
+    let mut logs = node.logs().expect("an image that logs");
+    let mut watch = watch(&node);
+    let first = until(&mut logs, "serving");
+    node.sync(flood::with(500)).expect("answers");
+    let (owners, lost) = drained(&mut logs);
+    assert_eq!((owners.len(), lost), (500, 0));
+    let (mut came, mut lost) = (Vec::new(), 0);
+    count(watch.poll().expect("its build"), &mut came, &mut lost);
+    assert_eq!((came.len(), lost), (first.len() + 500, 0));
+    assert_eq!(came[first.len()..], owners);
+    assert_eq!(watch.poll().expect("its build"), [], "each line once");
+    node.restart().expect("it starts again");
+    let begin = Instant::now();
+    let mut events = Vec::new();
+    while !events.iter().any(|e| matches!(e, LogEvent::Line(line) if line.message.contains("serving"))) {
+        assert!(begin.elapsed() < PATIENCE, "{events:?}");
+        events.extend(watch.wait(Duration::from_millis(50)).expect("its build"));
+    }
+    assert_eq!(events[0], LogEvent::Epoch(2));
+    assert!(!watch.is_closed());
+    drop(logs);
+    drop(node);
+    assert!(watch.is_closed());
+}
+
+/// The device does not wait for one who looks on: he learns how many lines he has missed.
+pub fn an_onlooker_that_is_overtaken_counts(spec: &str) {
+    let node = open(spec, LogLevel::TRACE);
+    let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
+    let mut watch = watch(&node);
+    let (mut came, mut lost) = (Vec::new(), 0);
+    const ROUNDS: u32 = 3;
+    const LINES: u32 = 20_000;
+    for _ in 0..ROUNDS {
+        // While the device writes, too.
+        let flooding = node.offload(flood::with(LINES)).expect("sent");
+        while !flooding.test() {
+            count(watch.poll().expect("its build"), &mut came, &mut lost);
+        }
+        flooding.get().expect("answers");
+    }
+    while let Some(events) = Some(watch.poll().expect("its build")).filter(|events| !events.is_empty()) {
+        count(events, &mut came, &mut lost);
+    }
+    assert_eq!(came.len() as u32 + lost, first + ROUNDS * LINES);
     let last = format!("line {}", LINES - 1);
-    let lines = until(&mut node.logs().expect("an image that logs"), &last);
-    assert!(lines.len() > 100 && lines.last().is_some_and(|line| line.message == last), "{}", lines.len());
+    assert!(lost > 0 && came.len() > 100 && came.last() == Some(&last), "{lost} lost, {} came", came.len());
+}
+
+/// Looks on at the window of a node of this process.
+fn watch(node: &Node) -> Watch {
+    let image = ImageFile::open(&node.info().image.expect("a file")).expect("its file");
+    Watch::open(&window(node).path, &image, LogLevel::TRACE).expect("a window whose device logs")
 }
 
 /// The texts of another image would be garbage: refused with both build ids.
@@ -237,9 +315,7 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
     node.sync(flood::with(5000)).expect("answers");
     node.set_log_level(LogLevel::ERROR);
     node.sync(panics::with(8)).expect_err("panics");
-    let mine =
-        |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == u32::from(node.info().node)));
-    let window = windows_of(std::process::id()).into_iter().find(mine).expect("this process has it open");
+    let window = window(&node);
     node.stop();
     let copy = tempfile::NamedTempFile::new().expect("a file");
     std::fs::copy(&window.path, copy.path()).expect("it can be copied");
@@ -263,6 +339,13 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
     let other = demo(spec);
     let dump = dump_with_lines(copy.path(), &other, 3).expect("a window");
     assert!(dump.lines.is_empty() && dump.problems.iter().any(|p| p.contains(&other.build_id)), "{:?}", dump.problems);
+}
+
+/// The window of a node of this process.
+fn window(node: &Node) -> Found {
+    let id = u32::from(node.info().node);
+    let is_its = |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == id));
+    windows_of(std::process::id()).into_iter().find(is_its).expect("this process has it open")
 }
 
 /// An image with other texts than the one that runs.

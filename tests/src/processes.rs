@@ -1,6 +1,8 @@
 //! Looking at other processes, for tests of what is left behind.
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 /// Every process of this machine, as its folder in /proc.
 pub fn processes() -> impl Iterator<Item = PathBuf> {
@@ -33,4 +35,22 @@ pub fn children(parent: u32) -> Vec<u32> {
         fields.nth(1) == Some(&parent.to_string())
     };
     processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
+}
+
+/// Starts this test program again, for one ignored test that acts as a host when the variable is set, and prints `device PID` on a
+/// line of its own when a call is in flight. Returns both processes.
+///
+/// # Panics
+/// When it prints no such line.
+pub fn host_in_a_call(test: &str, variable: &str) -> (Child, u32) {
+    let mut host = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env(variable, "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts this test again");
+    let lines = std::io::BufReader::new(host.stdout.take().expect("piped")).lines();
+    let device = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("device ").and_then(|pid| pid.parse().ok()));
+    (host, device.expect("the helper says its device's process"))
 }

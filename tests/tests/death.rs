@@ -4,13 +4,11 @@ use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Run
 use hamr_comm::Handler;
 use hamr_kernels::faults::background;
 use hamr_tests::conformance::{Gate, Log, options, refusal, until};
-use hamr_tests::processes::{has_ended, processes, windows_of};
+use hamr_tests::processes::{has_ended, host_in_a_call, processes, windows_of};
 use hamr_tests_kernels::{append_named, echo, wait_at};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::BufRead;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// By when everybody must have noticed (issue: "within a second").
@@ -287,16 +285,7 @@ fn host_to_be_killed() {
 #[test]
 fn a_killed_host_leaves_nothing() {
     let before = shared_memory();
-    let mut host = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "host_to_be_killed", "--ignored", "--nocapture"])
-        .env(HELPER, "1")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts this test again");
-    let lines = std::io::BufReader::new(host.stdout.take().expect("piped")).lines();
-    let device = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("device ").and_then(|pid| pid.parse().ok()));
-    let device: u32 = device.expect("the helper says its device's process");
+    let (mut host, device) = host_in_a_call("host_to_be_killed", HELPER);
     assert!(!has_ended(device));
     let window = std::fs::metadata(window_of(device)).expect("the device holds it");
     host.kill().expect("our child");

@@ -5,9 +5,8 @@ use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{CallError, Error, Image, Node, Options, Runtime};
 use hamr_tests::conformance::{Gate, options, until};
 use hamr_tests::devices::{image, open, runtime};
-use hamr_tests::processes::{children, has_ended, windows_of};
+use hamr_tests::processes::{children, has_ended, host_in_a_call, windows_of};
 use hamr_tests_kernels::{echo, wait_at};
-use std::io::BufRead;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -99,6 +98,21 @@ fn an_old_program_is_refused_with_both_versions() {
     contains_all(&said_with(dir.path()), &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2"]);
     let dir = with_fake("echo 'a toaster'");
     contains_all(&said_with(dir.path()), &["QEMU emulator version", "`a toaster`"]);
+}
+
+/// Also when it is not the program itself that keeps its output open.
+#[test]
+fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
+    for script in ["exec /bin/sleep 60", "/bin/sleep 60", "exec 1>&-\nexec /bin/sleep 60"] {
+        let dir = with_fake(script);
+        let begin = Instant::now();
+        let said = said_with(dir.path());
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+        match script.contains("1>&-") {
+            true => contains_all(&said, &["`qemu-system-riscv64 --version`", "it said ``"]),
+            false => contains_all(&said, &["`qemu-system-riscv64 --version`", "within 10s", "ended"]),
+        }
+    }
 }
 
 #[test]
@@ -315,23 +329,14 @@ fn host_to_be_killed() {
     let gate = Gate::new(&node);
     let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
     gate.wait_for(1);
-    println!("\nmachine {}", the_machine());
+    println!("\ndevice {}", the_machine());
     // Until it is killed; should nobody do it, the test runner would wait for this one.
     std::thread::sleep(Duration::from_secs(60));
 }
 
 #[test]
 fn a_killed_host_leaves_no_machine() {
-    let mut host = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "host_to_be_killed", "--ignored", "--nocapture"])
-        .env(HELPER, "1")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts this test again");
-    let lines = std::io::BufReader::new(host.stdout.take().expect("piped")).lines();
-    let machine = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("machine ").and_then(|pid| pid.parse().ok()));
-    let machine: u32 = machine.expect("the helper says its machine's process");
+    let (mut host, machine) = host_in_a_call("host_to_be_killed", HELPER);
     assert!(!has_ended(machine));
     let window = windows_of(Path::new(&format!("/proc/{machine}"))).pop().expect("the machine holds it");
     host.kill().expect("our child");

@@ -5,7 +5,7 @@
 
 use crate::child;
 use crate::test::Outcome;
-use crate::toolchain::{self, Compiler};
+use crate::toolchain;
 
 /// The oldest QEMU that knows every argument it is started with.
 pub(crate) const MINIMUM: (u32, u32) = (7, 0);
@@ -72,7 +72,7 @@ impl Machine {
 
     /// Whether its images can be compiled; the outcome of what needs one, if not.
     pub(crate) fn can_build(&self) -> Result<(), Outcome> {
-        match Compiler::of(self.triple) {
+        match toolchain::compiler_of(self.triple) {
             Some(_) => Ok(()),
             None => Err(Outcome::missing(self.triple, &toolchain::install(self.triple))),
         }

@@ -2,7 +2,7 @@
 //! installed where that needs nobody's permission, and otherwise named with the command to type.
 
 use crate::machines::{MACHINES, MINIMUM, Machine};
-use crate::toolchain::{self, Compiler, TARGETS};
+use crate::toolchain::{self, Compiler, TARGETS, compiler_of};
 use crate::{Error, child, in_ci, no_arguments};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<String, Error> {
 /// Names the targets that rustup did not bring: their builds take longer, and clippy does not see them.
 fn built_here() -> String {
     let targets: Vec<&str> =
-        TARGETS.iter().copied().filter(|&target| Compiler::of(target) == Some(Compiler::System)).collect();
+        TARGETS.iter().copied().filter(|&target| compiler_of(target) == Some(Compiler::Distribution)).collect();
     match targets.is_empty() {
         true => String::new(),
         false => format!("; rustup did not bring {}, /usr/bin/cargo builds their library", targets.join(", ")),
@@ -83,7 +83,7 @@ impl Need {
 fn needs() -> Vec<Need> {
     let target = |&name| {
         let ways = [toolchain::install(name), apt(toolchain::PACKAGES)];
-        Need::new(name, move || Compiler::of(name).is_some(), &ways)
+        Need::new(name, move || compiler_of(name).is_some(), &ways)
     };
     let component = |name, subcommand| {
         // A rustup proxy exists without the component behind it: only running it tells.

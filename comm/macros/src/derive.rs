@@ -1,6 +1,7 @@
 //! `#[derive(Migratable)]`: fields in order; enums as one tag byte and the variant's fields.
 
 use crate::crossing;
+use crate::name;
 use crate::options::default_crate;
 use crate::signature::all;
 use crate::tokens;
@@ -255,18 +256,7 @@ fn type_name(input: &DeriveInput, krate: &Path) -> TokenStream {
     let shown = format!("::{}", input.ident.unraw());
     let path = quote!(::core::concat!(::core::module_path!(), #shown));
     let params = input.generics.type_params().map(|param| &param.ident).collect::<Vec<_>>();
-    if params.is_empty() {
-        return path;
-    }
-    quote! {
-        const {
-            #krate::migrate::Name::new(#path)
-                .then("<")
-                .then_list(&[#(<#params as #krate::Migratable>::TYPE_NAME),*])
-                .then(">")
-        }
-            .as_str()
-    }
+    name::of_instance(&path, krate, &params)
 }
 
 /// Fields whose types mention a type parameter must be able to travel: `T: Migratable` alone does not make a

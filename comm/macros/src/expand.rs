@@ -1,5 +1,6 @@
 //! What `#[offload]` makes of a function: the function itself, a type of its name, and table entries.
 
+use crate::name;
 use crate::options::{Options, Side};
 use crate::signature::{self, Signature};
 use crate::tokens;
@@ -220,19 +221,7 @@ impl Handler<'_> {
 
     /// The full name: the path, and the names of type arguments.
     fn name(&self) -> TokenStream {
-        let (path, krate, params) = (self.path(), &self.options.krate, &self.signature.params);
-        if params.is_empty() {
-            return path;
-        }
-        quote! {
-            const {
-                #krate::migrate::Name::new(#path)
-                    .then("<")
-                    .then_list(&[#(<#params as #krate::Migratable>::TYPE_NAME),*])
-                    .then(">")
-            }
-            .as_str()
-        }
+        name::of_instance(&self.path(), &self.options.krate, &self.signature.params)
     }
 
     fn flags(&self) -> TokenStream {

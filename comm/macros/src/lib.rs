@@ -7,6 +7,7 @@
 mod crossing;
 mod derive;
 mod expand;
+mod name;
 mod options;
 mod register;
 mod signature;

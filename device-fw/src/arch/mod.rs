@@ -43,3 +43,7 @@ pub(crate) use isa::timer::now;
 pub use naps::Naps;
 #[cfg(feature = "image")]
 pub(crate) use naps::SPIN_ROUNDS;
+
+/// Stack pointer of the frame of [`run`] while it is out; stored there and read by [`abandon`], both in assembly.
+#[cfg(feature = "image")]
+static ANCHOR: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);

@@ -1,5 +1,5 @@
-//! Ringing the host; and its rings that come while the image does not sleep. Interrupts are on then, for the tick: one of the doorbell
-//! is taken, and must
+//! Ringing the host; and its rings that come while the image does not sleep. Interrupts are on then, for the tick: one of the
+//! doorbell is taken, and must still end the sleep that the image may be about to begin.
 
 use crate::pci::Registers;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -81,12 +81,14 @@ pub(super) fn disarm() -> Fault {
 
 /// The panic handler.
 pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
-    let mut text = Text::new();
+    // Of a long message the beginning travels, and the place behind it: " at ", ":" and a number of up to ten digits are 15 bytes.
+    let mut text = Text::before(info.location().map_or(0, |at| at.file().len() + 15));
     // Writing to `Text` never fails.
     let _ = match info.message().as_str() {
         Some(message) => text.write_str(message),
         None => write!(text, "{}", info.message()),
     };
+    text.behind();
     if let Some(at) = info.location() {
         let _ = text.write_str(" at ");
         let _ = text.write_str(at.file());

@@ -25,6 +25,7 @@ pub use memory::ram;
 
 use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
+use hamr_comm::fault::CUT;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
@@ -117,24 +118,44 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fault::panicked(info)
 }
 
-/// Text that drops what does not fit.
-pub(crate) struct Text<const N: usize>(heapless::String<N>);
+/// Text that is cut where it gets too long, which it says with [`CUT`].
+pub(crate) struct Text<const N: usize> {
+    text: heapless::String<N>,
+    /// Bytes that may be used, but for the mark behind them.
+    limit: usize,
+    is_cut: bool,
+}
 
 impl<const N: usize> Text<N> {
     pub(crate) const fn new() -> Self {
-        Self(heapless::String::new())
+        Self::before(0)
     }
+
+    /// With so many bytes left for what comes [`Self::behind`].
+    pub(crate) const fn before(behind: usize) -> Self {
+        Self { text: heapless::String::new(), limit: N.saturating_sub(CUT.len() + behind), is_cut: false }
+    }
+
+    /// What comes now may use all the room there is.
+    pub(crate) fn behind(&mut self) {
+        (self.limit, self.is_cut) = (N.saturating_sub(CUT.len()), false);
+    }
+
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let take = text.floor_char_boundary(N - self.0.len());
-        if let Some(text) = text.get(..take) {
-            // It fits: so much room was measured.
-            let _ = self.0.push_str(text);
+        if self.is_cut {
+            return Ok(());
+        }
+        let take = text.floor_char_boundary(self.limit.saturating_sub(self.text.len()));
+        self.is_cut = take < text.len();
+        for piece in [text.get(..take).unwrap_or_default(), if self.is_cut { CUT } else { "" }] {
+            // It fits: so much room was measured, and kept for the mark.
+            let _ = self.text.push_str(piece);
         }
         Ok(())
     }

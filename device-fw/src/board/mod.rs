@@ -9,6 +9,11 @@ use hamr_comm::am::{Activity, Desk};
 mod register;
 #[cfg(any(target_os = "none", hamr_bare))]
 pub use register::Register;
+#[cfg(all(
+    any(target_os = "none", hamr_bare),
+    any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))
+))]
+mod uart16550;
 
 #[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
 pub mod pc;

@@ -1,7 +1,7 @@
 //! The message of the last panic, for the fault that answers its call.
 
 use super::trace;
-use hamr_comm::fault::Trace;
+use hamr_comm::fault::{TRACED_TEXT, Trace, cut};
 use std::format;
 use std::string::{String, ToString};
 use std::sync::Mutex;
@@ -14,7 +14,9 @@ pub(super) fn capture() {
         let text = info.payload_as_str().unwrap_or("panic");
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         if let Ok(mut last) = LAST.lock() {
-            *last = (format!("{text}{place}"), trace::here());
+            // Of a long message the beginning travels, and the place behind it.
+            let (text, mark) = cut(text, TRACED_TEXT.saturating_sub(place.len()));
+            *last = (format!("{text}{mark}{place}"), trace::here());
         }
     }));
 }

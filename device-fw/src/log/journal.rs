@@ -31,6 +31,8 @@ pub struct Journal<K, F> {
     /// May exceed [`FRAME`] by what did not fit.
     used: usize,
     early_used: usize,
+    /// Frames kept until there is a ring.
+    early_frames: u32,
     /// Frames lost while there was no ring.
     lost: u32,
     ring: Option<RingWriter<K, F>>,
@@ -52,6 +54,7 @@ impl<K, F: Order> Journal<K, F> {
             phase: Phase::Closed,
             used: 0,
             early_used: 0,
+            early_frames: 0,
             lost: 0,
             ring: None,
             frame: [0; FRAME],
@@ -98,12 +101,13 @@ impl<K, F: Order> Journal<K, F> {
         self.encoder.end_frame(|encoded| push(frame, used, encoded));
         let Some(frame) = self.frame.get(..self.used) else { return self.lose() };
         if let Some(ring) = &mut self.ring {
-            return ring.put(frame);
+            return ring.put(frame, 1);
         }
         match self.early.get_mut(self.early_used..self.early_used + self.used) {
             Some(room) => {
                 room.copy_from_slice(frame);
                 self.early_used += self.used;
+                self.early_frames += 1;
             }
             None => self.lose(),
         }
@@ -122,10 +126,10 @@ impl<K, F: Order> Journal<K, F> {
         self.ring = ring;
         if let Some(ring) = &mut self.ring {
             if let Some(early) = self.early.get(..self.early_used) {
-                ring.put(early);
+                ring.put(early, self.early_frames);
             }
             ring.count_dropped(self.lost);
-            (self.early_used, self.lost) = (0, 0);
+            (self.early_used, self.early_frames, self.lost) = (0, 0, 0);
         }
     }
 }

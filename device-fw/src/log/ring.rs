@@ -12,6 +12,8 @@ pub struct RingWriter<K, F> {
     len: u32,
     /// Bytes written in this epoch, mod 2^32.
     written: u32,
+    /// Frames written in this epoch, mod 2^32.
+    frames: u32,
     /// Frames dropped in this epoch.
     dropped: u32,
     _order: PhantomData<F>,
@@ -21,7 +23,7 @@ impl<K, F: Order> RingWriter<K, F> {
     /// A writer that begins where the host's layout left off: with nothing written. `None` when no frame fits.
     pub fn new(section: Window<K>) -> Option<Self> {
         let len = RingHeader::ring_len(section.len());
-        (len != 0).then_some(Self { section, len, written: 0, dropped: 0, _order: PhantomData })
+        (len != 0).then_some(Self { section, len, written: 0, frames: 0, dropped: 0, _order: PhantomData })
     }
 
     fn word(&self, off: u64) -> u32 {
@@ -43,10 +45,12 @@ impl<K, F: Order> RingWriter<K, F> {
         self.len.saturating_sub(unread)
     }
 
-    /// Appends whole frames, published with one store; or drops them, which counts as one.
-    pub fn put(&mut self, frames: &[u8]) {
+    /// Appends so many whole frames, published with one store; or drops and counts them.
+    pub fn put(&mut self, frames: &[u8], count: u32) {
         if frames.len() > self.room() as usize {
-            return self.count_dropped(1);
+            // Said again: a reader that was told something else would wait for room for ever.
+            self.say(RingHeader::WRITTEN, self.written);
+            return self.count_dropped(count);
         }
         let at = self.written & (self.len - 1);
         let (front, back) = frames.split_at(frames.len().min((self.len - at) as usize));
@@ -54,8 +58,15 @@ impl<K, F: Order> RingWriter<K, F> {
         let _ = self.section.write_bytes(RingHeader::BYTES + u64::from(at), front);
         let _ = self.section.write_bytes(RingHeader::BYTES, back);
         self.written = self.written.wrapping_add(frames.len() as u32);
-        if let Ok(word) = self.section.word(RingHeader::WRITTEN) {
-            word.publish_ordered::<F>(self.written);
+        self.frames = self.frames.wrapping_add(count);
+        self.say(RingHeader::WRITTEN, self.written);
+        // Behind the bytes: a reader that takes this count first finds at least so many frames.
+        self.say(RingHeader::FRAMES, self.frames);
+    }
+
+    fn say(&self, off: u64, value: u32) {
+        if let Ok(word) = self.section.word(off) {
+            word.publish_ordered::<F>(value);
         }
     }
 
@@ -116,10 +127,11 @@ mod tests {
         let mut bench = Bench::new();
         for round in 0..50u8 {
             let frame = vec![round + 1; 100];
-            bench.writer.put(&frame);
+            bench.writer.put(&frame, 1);
             assert_eq!(bench.tail(100), frame);
         }
-        assert_eq!((bench.header().written, bench.header().dropped), (5000, 0));
+        let RingHeader { written, dropped, frames, .. } = bench.header();
+        assert_eq!((written, dropped, frames), (5000, 0, 50));
     }
 
     #[test]
@@ -127,13 +139,15 @@ mod tests {
         let mut bench = Bench::new();
         bench.say(RingHeader::READER, 1);
         for _ in 0..30 {
-            bench.writer.put(&[7; 100]);
+            bench.writer.put(&[7; 100], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (2000, 10));
         bench.say(RingHeader::CONSUMED, 2000);
-        bench.writer.put(&[8; 2000]);
+        bench.writer.put(&[8; 2000], 3);
         assert_eq!(bench.tail(2000), [8; 2000]);
-        assert_eq!(bench.header().dropped, 10);
+        assert_eq!((bench.header().frames, bench.header().dropped), (23, 10));
+        bench.writer.put(&[9; 100], 2);
+        assert_eq!((bench.header().frames, bench.header().dropped), (23, 12), "there was no room for either");
     }
 
     #[test]
@@ -142,9 +156,16 @@ mod tests {
         bench.say(RingHeader::READER, 1);
         for consumed in [1, LEN as u32, u32::MAX - LEN as u32, 1 << 31] {
             bench.say(RingHeader::CONSUMED, consumed);
-            bench.writer.put(&[1; 10]);
+            bench.writer.put(&[1; 10], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (0, 4));
+        // A host that was told nonsense has given back what never was; it learns the truth, and there is room again.
+        bench.say(RingHeader::CONSUMED, 0);
+        bench.writer.put(&[1; 100], 1);
+        bench.say(RingHeader::WRITTEN, 12_345);
+        bench.say(RingHeader::CONSUMED, 12_345);
+        bench.writer.put(&[2; 10], 1);
+        assert_eq!((bench.header().written, bench.header().dropped), (100, 5));
     }
 
     #[test]

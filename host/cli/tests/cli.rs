@@ -223,23 +223,54 @@ fn flags_of_the_environment_do_not_reach_an_image() {
     assert_eq!(Path::new(String::from_utf8_lossy(&output.stdout).trim_end()), image());
 }
 
-#[test]
-fn a_target_that_is_not_installed_is_one_clear_line() {
-    // A compiler that has nothing installed, and no path to the linker of a distribution's, which would be taken instead.
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let rustc = dir.path().join("rustc");
+/// A compiler that has nothing installed, in a folder of its own.
+fn bare_compiler(dir: &Path) -> std::path::PathBuf {
+    let rustc = dir.join("rustc");
     std::fs::write(&rustc, "#!/bin/sh\necho /nonexistent/lib\n").expect("room for a script");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&rustc, mode).expect("just written");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
-        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
-        .env("RUSTC", &rustc)
-        .env("PATH", dir.path())
-        .output()
-        .expect("the binary runs");
+    rustc
+}
+
+fn is_target_missing(output: &std::process::Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("rustup target add aarch64-unknown-none") && said.contains("cargo xtask setup"), "{said}");
+}
+
+#[test]
+fn a_target_that_is_not_installed_is_one_clear_line() {
+    // No path to the linker of a distribution's compiler, which would be taken instead.
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
+        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
+        .env("RUSTC", bare_compiler(dir.path()))
+        .env("PATH", dir.path())
+        .output()
+        .expect("the binary runs");
+    is_target_missing(&output);
+}
+
+#[test]
+fn a_target_that_is_not_installed_is_built_by_the_distributions_compiler() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
+        .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
+        .env("RUSTC", bare_compiler(dir.path()))
+        // Beside what the usual compiler has built, which would look stale.
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("distribution"))
+        .output()
+        .expect("the binary runs");
+    let compiler = std::process::Command::new("/usr/bin/rustc").arg("--version").output();
+    let source = Path::new("/usr/lib/rustlib/src/rust/library/core/Cargo.toml");
+    if source.is_file() && compiler.is_ok_and(|c| *String::from_utf8_lossy(&c.stdout) >= *"rustc 1.95") {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        let image = hamr::ImageFile::open(Path::new(&path)).expect("an image");
+        assert!((image.isa.name(), image.build_id.len()) == ("aarch64", 40), "{image:?}");
+    } else {
+        is_target_missing(&output);
+    }
 }
 
 #[test]
@@ -349,6 +380,79 @@ fn logs_are_followed_until_the_device_ends() {
     assert_eq!((run.code, run.stdout.lines().count()), (Some(2), 3), "{run:?}");
     assert!(run.stderr.starts_with("hamr: device shm is gone") && run.stderr.contains("signal: 9"), "{run:?}");
     run.left_nothing();
+}
+
+/// The messages of a run of `logs --json`.
+fn messages(run: &Run) -> Vec<String> {
+    let lines = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn logs_of_another_programs_device_are_read_beside_it() {
+    let owner = spawn(&["logs", "--follow", "--json"]);
+    let pid = owner.id().to_string();
+    let window =
+        until("the device serves", || windows_of(owner.id()).into_iter().find(|w| w.device_state == "serving"));
+    let path = window.path.display().to_string();
+    let device = format!("shm:{path}");
+    let onlooker = spawn(&["logs", &pid, "--follow", "--json"]);
+    for arguments in [&["logs", &pid][..], &["logs", &path], &["logs", "--device", &device]] {
+        let run = hamr(arguments);
+        assert_eq!((run.code, run.stderr.as_str(), run.stdout.lines().count()), (Some(0), "", 3), "{run:?}");
+        assert!(
+            run.stdout.lines().all(|line| line.starts_with("shm      0.")) && run.stdout.contains("serving"),
+            "{run:?}"
+        );
+    }
+    let errors = hamr(&["logs", &pid, "--level", "error"]);
+    assert_eq!((errors.code, errors.stdout.as_str(), errors.stderr.as_str()), (Some(0), "", ""));
+    let more = hamr(&["logs", &pid, "--level", "debug"]);
+    assert!(
+        more.stderr.contains("its owner asks for lines of level info") && more.stderr.lines().count() == 1,
+        "{more:?}"
+    );
+    assert!(more.code == Some(0) && more.stdout.contains("accepted the offer"), "{more:?}");
+    refused(&hamr(&["logs", &pid, "--device", &device]), &["both", &pid]);
+    // The owner has read everything, and the onlooker ends with it: that is no failure.
+    until("the owner has read", || dump(&window.path).ok()?.log.is_some_and(|l| l.consumed == l.written).then_some(()));
+    let owner = owner.kill().wait();
+    let onlooker = onlooker.wait();
+    assert_eq!((onlooker.code, onlooker.stderr.as_str()), (Some(0), ""), "{onlooker:?}");
+    assert_eq!(messages(&onlooker), messages(&owner));
+    assert_eq!(messages(&owner).len(), 3);
+    onlooker.left_nothing();
+    refused(&hamr(&["logs", &pid]), &["no process", &pid]);
+}
+
+#[test]
+fn logs_of_a_window_need_the_file_of_the_image_that_runs() {
+    let owner = spawn(&["logs", "--follow"]);
+    let pid = owner.id().to_string();
+    let window =
+        until("the device serves", || windows_of(owner.id()).into_iter().find(|w| w.device_state == "serving"));
+    let id = dump(&window.path).expect("a window").device.build_id;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let name = |name: &str| dir.path().join(name).display().to_string();
+    // The same image, but for its build id.
+    let mut bytes = std::fs::read(image()).expect("the demo image");
+    let raw: Vec<u8> = (0..20).map(|i| u8::from_str_radix(&id[2 * i..2 * i + 2], 16).expect("hexadecimal")).collect();
+    let places: Vec<usize> = (0..bytes.len() - 20).filter(|at| bytes[*at..*at + 20] == raw[..]).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at] ^= 1);
+    std::fs::write(name("other"), bytes).expect("room");
+    std::fs::copy(&window.path, name("copy")).expect("a window can be read");
+    for window in [&pid, &name("copy")] {
+        refused(&hamr(&["logs", window, "--image", &name("other")]), &[&id, &name("other"), "logs are refused"]);
+    }
+    owner.kill().wait().left_nothing();
+    refused(&hamr(&["logs", &name("copy")]), &["--image FILE", &id]);
+    let image = image().display().to_string();
+    // Nothing more comes in a copy.
+    let run = hamr(&["logs", &name("copy"), "--follow", "--image", &image]);
+    assert_eq!((run.code, run.stderr.as_str(), run.stdout.lines().count()), (Some(0), "", 3), "{run:?}");
+    refused(&hamr(&["logs", "/nonexistent/window"]), &["/nonexistent/window"]);
+    refused(&hamr(&["logs", &image]), &["expected"]);
 }
 
 #[test]

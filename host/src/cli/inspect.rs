@@ -37,10 +37,15 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         ))),
         (None, Some(address)) => one(&window_file(address)?, args, cli),
         (None, None) => all(args, cli),
-        (Some(window), None) => match window.to_str().and_then(|text| text.parse().ok()) {
-            Some(pid) => one(&path_of(pid, cli)?, args, cli),
-            None => one(window, args, cli),
-        },
+        (Some(window), None) => one(&find(window, cli)?, args, cli),
+    }
+}
+
+/// The window that is meant by a process id or a path.
+pub(super) fn find(window: &Path, cli: &Cli) -> Result<PathBuf, Failure> {
+    match window.to_str().and_then(|text| text.parse().ok()) {
+        Some(pid) => path_of(pid, cli),
+        None => Ok(window.into()),
     }
 }
 
@@ -75,18 +80,22 @@ fn path_of(pid: u32, cli: &Cli) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The whole report. The file that the log's texts are in is known when it was named, or when the image is a process.
+/// The file with the texts of a window's log, when that is known: it was named, or the image is a process.
+#[cfg(feature = "device-logs")]
+pub(super) fn texts(device: &crate::inspect::Device, cli: &Cli) -> Result<Option<ImageFile>, Failure> {
+    if let Some(file) = &cli.global.image {
+        return Ok(Some(ImageFile::open(Path::new(file))?));
+    }
+    // Somebody else's process, or one that has taken the number meanwhile: its build id would differ.
+    let runs = ImageFile::open(&PathBuf::from(format!("/proc/{}/exe", device.pid)));
+    Ok(runs.ok().filter(|image| image.build_id == device.build_id))
+}
+
+/// The whole report.
 #[cfg(feature = "device-logs")]
 fn look(path: &Path, args: &Args, cli: &Cli) -> Result<Dump, Failure> {
     let plain = dump(path)?;
-    let image = match &cli.global.image {
-        Some(file) => Some(ImageFile::open(Path::new(file))?),
-        // Somebody else's process, or one that has taken the number meanwhile: its build id would differ.
-        None => ImageFile::open(&PathBuf::from(format!("/proc/{}/exe", plain.device.pid)))
-            .ok()
-            .filter(|image| image.build_id == plain.device.build_id),
-    };
-    match image {
+    match texts(&plain.device, cli)? {
         Some(image) => Ok(dump_with_lines(path, &image, args.lines)?),
         None => Ok(plain),
     }

@@ -1,10 +1,13 @@
-//! `hamr logs`: what the device says, decoded; and the same beside any other command (`--logs LEVEL`).
+//! `hamr logs`: what a device says, decoded: one that is started for it, or one that another program runs. And the same beside any
+//! other command (`--logs LEVEL`).
 
-use super::{Cli, Failure, one_line};
-use crate::logs::{LogEvent, LogLevel, Logs};
+use super::{Cli, Failure, inspect, one_line};
+use crate::inspect::{device_name, dump};
+use crate::logs::{LogEvent, LogLevel, Logs, Watch};
 use crate::{Node, Options};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a look for more lines lasts at most: a device that ended is noticed so late.
@@ -12,6 +15,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
+    /// The device of another program: a process that has its window open, or the window's path (/proc/PID/fd/N, or a copied file)
+    #[arg(value_name = "PID|PATH")]
+    window: Option<PathBuf>,
     /// Go on until the device ends or this program is interrupted
     #[arg(long, short)]
     follow: bool,
@@ -48,6 +54,21 @@ impl From<Level> for LogLevel {
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    // A window of this name has a host, or no device.
+    let named = cli.global.device.strip_prefix("shm:").filter(|path| !path.is_empty()).map(Path::new);
+    match (&args.window, named) {
+        (Some(window), _) if cli.is_device_chosen => Err(Failure::new(format!(
+            "expected one device, got both --device {} and {}; leave one out",
+            cli.global.device,
+            window.display()
+        ))),
+        (Some(window), _) => beside_its_owner(&inspect::find(window, cli)?, args, cli),
+        (None, Some(path)) => beside_its_owner(path, args, cli),
+        (None, None) => of_its_own(args, cli),
+    }
+}
+
+fn of_its_own(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let node = cli.open_quietly(Options { log_level: args.level.into(), ..Options::default() })?;
     let mut logs = node.logs()?;
     let who = Who::of(&node);
@@ -55,12 +76,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         // Asked first: what it said last is read after its end.
         let end = logs.ended();
         let is_last = !args.follow || end.is_some();
-        for event in logs.wait(if is_last { Duration::ZERO } else { LOOK }) {
-            match cli.global.json {
-                true => cli.print_json(&to_json(&event, &who))?,
-                false => cli.print(&row(&event, &who))?,
-            }
-        }
+        print(&logs.wait(if is_last { Duration::ZERO } else { LOOK }), &who, cli)?;
         if let Some(why) = end {
             return Err(Failure::new(format!("device {} is gone: {why}", who.device)));
         }
@@ -68,6 +84,49 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
             return Ok(());
         }
     }
+}
+
+/// Another program's device: looked at, and not disturbed. The end of that program is no failure of this one.
+fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> {
+    let device = dump(path)?.device;
+    let (name, ran) = (path.display(), &device.build_id);
+    let image = inspect::texts(&device, cli)?.ok_or_else(|| {
+        let ran = if ran.is_empty() { "none" } else { ran };
+        Failure::new(format!(
+            "window {name}: expected a file to read the texts of its log from, got a device (build id {ran}) that is no process to \
+             ask: name the file that it was started from with --image FILE"
+        ))
+    })?;
+    let wanted = args.level.into();
+    let mut watch = Watch::open(path, &image, wanted)?;
+    let owners = watch.owners_level();
+    if owners < wanted {
+        eprintln!(
+            "{}: warning: window {name}: its owner asks for lines of level {} and more severe ones; others are not written",
+            cli.name(),
+            owners.name()
+        );
+    }
+    let device = device_name(path).unwrap_or_else(|| name.to_string());
+    let who = Who { device: one_line(&device), node: watch.node() };
+    loop {
+        // Asked first: what it said last is read after its end.
+        let is_last = !args.follow || watch.is_closed();
+        print(&watch.wait(if is_last { Duration::ZERO } else { LOOK })?, &who, cli)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+fn print(events: &[LogEvent], who: &Who, cli: &Cli) -> Result<(), Failure> {
+    for event in events {
+        match cli.global.json {
+            true => cli.print_json(&to_json(event, who))?,
+            false => cli.print(&row(event, who))?,
+        }
+    }
+    Ok(())
 }
 
 /// Prints a device's lines on standard error until its node is dropped, from a thread that the tool waits for at its end.
@@ -106,7 +165,7 @@ impl Who {
 fn row(event: &LogEvent, who: &Who) -> String {
     let what = match event {
         LogEvent::Line(line) => line.to_string(),
-        LogEvent::Lost(lines) => format!("{:>12}  {lines} lost here: there was no room for more", "--"),
+        LogEvent::Lost(lines) => format!("{:>12}  {lines} lines are missing here", "--"),
         LogEvent::Garbled(_) => format!("{:>12}  garbled: what the device wrote is no log line of its image", "--"),
         LogEvent::Epoch(epoch) => format!("{:>12}  it starts again: epoch {epoch}", "--"),
     };

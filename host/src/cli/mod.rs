@@ -188,7 +188,7 @@ enum Command<C: Subcommand> {
     Load(load::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
-    /// Start the chosen device and print its log, decoded
+    /// Print a device's log, decoded: the chosen one's, which is started, or that of another program's
     #[cfg(feature = "device-logs")]
     Logs(logs::Args),
     /// Show what a live window holds, without touching it

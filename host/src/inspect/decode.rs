@@ -19,12 +19,13 @@ use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr, seq_count, seq_tag};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Line, Shared, Window};
+use hamr_comm::fault::{TRACED_TEXT, Trace};
 
 /// Slots that one dump looks at: more than any sound window of ordinary size has, few enough that forged descriptors
 /// cannot keep the reader busy.
 const MAX_SLOTS: u32 = 1 << 18;
-/// Bytes of a fault that are shown.
-const MAX_FAULT: usize = 512;
+/// Bytes of a fault that are looked at: the longest text, and what comes before it.
+const MAX_FAULT: usize = 28 + TRACED_TEXT;
 /// Looks at a slot that changes under the reader.
 const LOOKS: u32 = 4;
 
@@ -79,7 +80,7 @@ impl Dump {
     }
 
     /// Preamble and live words only.
-    pub(super) fn outline(window: &Window<Shared>, path: &str) -> Self {
+    pub(crate) fn outline(window: &Window<Shared>, path: &str) -> Self {
         let mut problems = Vec::new();
         let word = |off| window.word(off).map_or(0, |w| w.observe());
         let preamble = match window.read::<Preamble>(0) {
@@ -226,7 +227,7 @@ impl Dump {
     }
 }
 
-/// What a fault says: text behind three numbers (abi §6).
+/// What a fault says: text behind its numbers (abi §6).
 fn fault(rep: RepHdr, words: &[u64; INLINE_WORDS], chunk: impl Fn(&mut [u8]) -> bool) -> Option<String> {
     const NUMBERS: usize = 24;
     let mut long = [0; MAX_FAULT];
@@ -239,7 +240,8 @@ fn fault(rep: RepHdr, words: &[u64; INLINE_WORDS], chunk: impl Fn(&mut [u8]) -> 
         }
         Place::Buffer | Place::Invalid => return None,
     };
-    Some(String::from_utf8_lossy(bytes.get(NUMBERS..)?).into_owned()).filter(|text| !text.is_empty())
+    let text = if rep.status().has_trace() { Trace::decode(bytes).1 } else { bytes.get(NUMBERS..)? };
+    Some(String::from_utf8_lossy(text).into_owned()).filter(|text| !text.is_empty())
 }
 
 /// A slot's words as one look found them.

@@ -5,7 +5,7 @@ use crate::memfd::MEMFD_PREFIX;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One live window. Several processes hold it: its host, its device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +56,7 @@ fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
         // A process that ends meanwhile, or belongs to somebody else, has no descriptors to show.
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for path in descriptors.flatten().map(|d| d.path()) {
-            let Some(name) = std::fs::read_link(&path).ok().as_deref().and_then(name_of) else { continue };
+            let Some(name) = device_name(&path) else { continue };
             let Ok(facts) = std::fs::metadata(&path) else { continue };
             let holder = Holder { pid, path, name, size: facts.len() };
             windows.entry((facts.dev(), facts.ino())).or_default().push(holder);
@@ -67,7 +67,12 @@ fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
     found
 }
 
-fn name_of(link: &std::path::Path) -> Option<String> {
+/// What the host of a live window called its device.
+pub(crate) fn device_name(path: &Path) -> Option<String> {
+    name_of(&std::fs::read_link(path).ok()?)
+}
+
+fn name_of(link: &Path) -> Option<String> {
     let text = link.to_str()?.strip_prefix("/memfd:")?.strip_prefix(MEMFD_PREFIX)?;
     Some(text.strip_suffix(" (deleted)").unwrap_or(text).to_owned())
 }

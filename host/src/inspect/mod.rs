@@ -9,6 +9,8 @@ mod find;
 mod report;
 mod text;
 
+#[cfg(all(feature = "cli", feature = "device-logs"))]
+pub(crate) use find::device_name;
 pub use find::{Found, windows, windows_of};
 pub use report::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 
@@ -93,7 +95,7 @@ pub fn dump_with_lines(path: &Path, image: &crate::ImageFile, most: usize) -> Re
 }
 
 /// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy.
-fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
+pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
     let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
     let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
     // Before it is opened: opening a pipe would wait for a writer.

@@ -16,20 +16,26 @@
 mod book;
 mod cobs;
 mod decode;
+mod lines;
 mod places;
 mod ring;
 mod tracing;
 mod values;
+mod watch;
 
 pub use book::LogBook;
 pub use hamr_comm::abi::rings::LogLevel;
+pub use watch::Watch;
 
+use crate::inspect::InspectError;
 use crate::node::Inner;
 use crate::{DeviceInfo, Error, ImageFile, Node};
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::window::{Shared, Window};
+use lines::Decoder;
+pub(crate) use lines::last_lines;
 use ring::{Cursor, Taken};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -76,6 +82,15 @@ pub enum LogError {
         /// Its build id.
         file: String,
     },
+    /// A window in which no device is at work.
+    #[error("window {}: expected one whose device has accepted its host, got none within {:?}; `inspect` shows what it holds", path.display(), watch::PATIENCE)]
+    NoDevice {
+        /// The window.
+        path: PathBuf,
+    },
+    /// The window.
+    #[error(transparent)]
+    Window(#[from] InspectError),
     /// There is a reader, and lines come once.
     #[error("device {device}: its logs already have a reader; drop that one first")]
     Taken {
@@ -129,7 +144,7 @@ fn level_name<S: serde::Serializer>(level: &Option<LogLevel>, to: S) -> Result<S
 pub enum LogEvent {
     /// A line.
     Line(LogLine),
-    /// So many lines are missing here or a little earlier: the device had no room for them.
+    /// So many lines are missing here or a little earlier: there was no room for them, or they were written over before they were read.
     Lost(u32),
     /// So many bytes that are no lines: the device garbled its ring.
     Garbled(usize),
@@ -203,14 +218,14 @@ impl Node {
         let book = LogBook::of(image)?;
         let window = inner.link.window();
         let cursor = inner.log_section().and_then(|s| Cursor::at_oldest(window, s));
-        let cursor = cursor.ok_or(LogError::Silent { device: device.clone() })?;
+        let mut cursor = cursor.ok_or(LogError::Silent { device: device.clone() })?;
         if cursor.is_claimed(window) {
             return Err(LogError::Taken { device });
         }
         cursor.claim(window, true);
         let epoch = epoch_of(window);
-        let frames = Frames { rest: Vec::new(), is_whole: cursor.is_at_start() };
-        Ok(Logs { inner: inner.clone(), book, cursor, frames, epoch })
+        let decoder = Decoder::new(book, cursor.is_at_start());
+        Ok(Logs { inner: inner.clone(), decoder, cursor, epoch })
     }
 }
 
@@ -226,9 +241,8 @@ fn epoch_of(window: &Window<Shared>) -> u32 {
 /// The reader of a device's log.
 pub struct Logs {
     inner: Arc<Inner>,
-    book: LogBook,
+    decoder: Decoder,
     cursor: Cursor,
-    frames: Frames,
     epoch: u32,
 }
 
@@ -247,33 +261,27 @@ impl Logs {
         let mut events = Vec::new();
         let mut tails = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
         for tail in tails.drain(..) {
-            self.decode(tail, level, &mut events);
-            self.frames.rest.clear();
+            self.decoder.decode(tail, level, &mut events);
+            self.decoder.restart();
         }
         let epoch = epoch_of(window);
         if epoch != self.epoch {
             self.epoch = epoch;
             self.cursor.rewind();
-            self.frames = Frames { rest: Vec::new(), is_whole: true };
+            self.decoder.restart();
             events.push(LogEvent::Epoch(epoch));
         }
         let taken = self.cursor.take(window);
         self.cursor.give_back(window);
         drop(tails);
-        self.decode(taken, level, &mut events);
+        self.decoder.decode(taken, level, &mut events);
         events
     }
 
     /// [`Self::poll`], waiting until something is there, or for so long.
     pub fn wait(&mut self, at_most: Duration) -> Vec<LogEvent> {
-        let begin = Instant::now();
-        loop {
-            let events = self.poll();
-            if !events.is_empty() || begin.elapsed() >= at_most {
-                return events;
-            }
-            std::thread::sleep(BETWEEN_LOOKS.min(at_most));
-        }
+        let Ok(events) = wait_for(at_most, || Ok::<_, std::convert::Infallible>(self.poll()));
+        events
     }
 
     /// How the device ended, if it has. What it said last may still be unread.
@@ -286,25 +294,6 @@ impl Logs {
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
-
-    fn decode(&mut self, taken: Taken, level: LogLevel, events: &mut Vec<LogEvent>) {
-        if taken.dropped > 0 {
-            events.push(LogEvent::Lost(taken.dropped));
-        }
-        if taken.impossible {
-            // Whatever lies there is not what was announced.
-            self.frames = Frames { rest: Vec::new(), is_whole: false };
-            events.push(LogEvent::Garbled(0));
-        }
-        for frame in self.frames.split(&taken.bytes) {
-            match line(&self.book, &frame) {
-                // Lines from before the host was there come whatever their level.
-                Some(line) if line.level.is_some_and(|l| l > level) => {}
-                Some(line) => events.push(LogEvent::Line(line)),
-                None => events.push(LogEvent::Garbled(frame.len())),
-            }
-        }
-    }
 }
 
 impl Drop for Logs {
@@ -313,51 +302,16 @@ impl Drop for Logs {
     }
 }
 
-fn line(book: &LogBook, frame: &[u8]) -> Option<LogLine> {
-    book.line(&cobs::decode(frame)?).ok()
-}
-
-/// Cuts bytes at the zeros between frames.
-#[derive(Debug)]
-struct Frames {
-    /// The beginning of a frame whose end has not come.
-    rest: Vec<u8>,
-    /// Is what comes next the beginning of a frame?
-    is_whole: bool,
-}
-
-impl Frames {
-    fn split(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut frames = Vec::new();
-        for piece in bytes.split_inclusive(|b| *b == 0) {
-            self.rest.extend_from_slice(piece.strip_suffix(&[0]).unwrap_or(piece));
-            if piece.ends_with(&[0]) {
-                let frame = std::mem::take(&mut self.rest);
-                if std::mem::replace(&mut self.is_whole, true) && !frame.is_empty() {
-                    frames.push(frame);
-                }
-            } else if self.rest.len() > RingHeader::MAX_FRAME as usize {
-                // No writer makes frames this long: it is reported as what it is, at its end.
-                self.rest.truncate(RingHeader::MAX_FRAME as usize + 1);
-            }
-        }
-        frames
-    }
-}
-
-/// The last lines that a window's ring holds, read or not: for whoever inspects it. Its state is not changed.
-pub(crate) fn last_lines(window: &Window<Shared>, section: Section, book: &LogBook, most: usize) -> Vec<LogLine> {
-    let Some(mut cursor) = Cursor::at_oldest(window, section) else { return Vec::new() };
-    let mut frames = Frames { rest: Vec::new(), is_whole: cursor.is_at_start() };
-    let mut lines: Vec<LogLine> = Vec::new();
+/// Looks until something is there, or for so long.
+fn wait_for<E>(at_most: Duration, mut look: impl FnMut() -> Result<Vec<LogEvent>, E>) -> Result<Vec<LogEvent>, E> {
+    let begin = Instant::now();
     loop {
-        let taken = cursor.take(window);
-        if taken.bytes.is_empty() {
-            break;
+        let events = look()?;
+        if !events.is_empty() || begin.elapsed() >= at_most {
+            return Ok(events);
         }
-        lines.extend(frames.split(&taken.bytes).iter().filter_map(|frame| line(book, frame)));
+        std::thread::sleep(BETWEEN_LOOKS.min(at_most));
     }
-    lines.split_off(lines.len().saturating_sub(most))
 }
 
 #[cfg(test)]

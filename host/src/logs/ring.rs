@@ -2,17 +2,23 @@
 
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
 use hamr_comm::abi::section::Section;
+use hamr_comm::abi::sync::{Ordering, fence};
 use hamr_comm::abi::window::{Shared, Window};
 
 /// Bytes that one look takes out of the ring.
 const MOST: u32 = 1 << 16;
+/// Bytes that a writer may have begun to write beyond what it has published: a frame, and one whose publication is on its way.
+const BEGUN: u32 = 2 * RingHeader::MAX_FRAME;
 
 /// What a ring held since the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
-    /// Frames that the device had no room for.
-    pub(super) dropped: u32,
+    /// Frames that the device made in this epoch, dropped ones included, mod 2^32: at most those that lie before the cursor now. `None`
+    /// when there is more to take.
+    pub(super) made: Option<u32>,
+    /// The device came over what was not read yet: these bytes do not follow the last ones.
+    pub(super) overtaken: bool,
     /// The device's word cannot be: reading starts again where it says that it is.
     pub(super) impossible: bool,
 }
@@ -24,7 +30,8 @@ pub(crate) struct Cursor {
     /// Bytes of ring, a power of two.
     len: u32,
     position: u32,
-    dropped: u32,
+    /// Does the device keep what this one has not read?
+    is_waited_for: bool,
 }
 
 impl Cursor {
@@ -35,7 +42,7 @@ impl Cursor {
         if len == 0 || !inside {
             return None;
         }
-        let cursor = Self { section, len, position: 0, dropped: 0 };
+        let cursor = Self { section, len, position: 0, is_waited_for: false };
         let written = cursor.word(window, RingHeader::WRITTEN);
         // A device that nobody reads from goes on over the oldest while we look. Half a ring is out of its reach.
         let safe = if written <= len / 8 * 7 { written } else { len / 2 };
@@ -45,7 +52,7 @@ impl Cursor {
     /// Where a reader stands, by the word that it told the device.
     pub(super) fn at_consumed(window: &Window<Shared>, section: Section) -> Option<Self> {
         let cursor = Self::at_oldest(window, section)?;
-        Some(Self { position: cursor.word(window, RingHeader::CONSUMED), ..cursor })
+        Some(Self { position: cursor.word(window, RingHeader::CONSUMED), is_waited_for: true, ..cursor })
     }
 
     /// Is the first frame whole?
@@ -55,7 +62,7 @@ impl Cursor {
 
     /// Where the next epoch's writer begins.
     pub(super) fn rewind(&mut self) {
-        (self.position, self.dropped) = (0, 0);
+        self.position = 0;
     }
 
     fn word(&self, window: &Window<Shared>, off: u64) -> u32 {
@@ -69,7 +76,8 @@ impl Cursor {
     }
 
     /// From now on the device keeps what has not been read; or it does not.
-    pub(super) fn claim(&self, window: &Window<Shared>, reads: bool) {
+    pub(super) fn claim(&mut self, window: &Window<Shared>, reads: bool) {
+        self.is_waited_for = reads;
         self.say(window, RingHeader::CONSUMED, self.position);
         self.say(window, RingHeader::READER, u32::from(reads));
     }
@@ -84,17 +92,28 @@ impl Cursor {
         LogLevel(self.word(window, RingHeader::LEVEL))
     }
 
+    /// Looks that show all that a ring holds.
+    pub(super) fn looks(&self) -> u32 {
+        self.len.div_ceil(MOST)
+    }
+
     /// Copies what is new, and goes on behind it.
     pub(super) fn take(&mut self, window: &Window<Shared>) -> Taken {
-        let dropped = self.word(window, RingHeader::DROPPED);
-        let mut taken = Taken { dropped: dropped.wrapping_sub(self.dropped), ..Taken::default() };
-        self.dropped = dropped;
+        let mut taken = Taken::default();
+        // Before `written`, so that whatever is counted here lies before what is read there.
+        let made = self.word(window, RingHeader::FRAMES).wrapping_add(self.word(window, RingHeader::DROPPED));
         let written = self.word(window, RingHeader::WRITTEN);
-        let unread = written.wrapping_sub(self.position);
+        let mut unread = written.wrapping_sub(self.position);
         if unread > self.len {
             self.position = written;
-            taken.impossible = true;
-            return taken;
+            (taken.impossible, taken.overtaken) = (self.is_waited_for, !self.is_waited_for);
+            if taken.impossible {
+                taken.made = Some(made);
+                return taken;
+            }
+            // Half of a ring that is written over is out of the writer's reach for a while.
+            unread = self.len / 2;
+            self.position = written.wrapping_sub(unread);
         }
         let count = unread.min(MOST);
         taken.bytes = vec![0; count as usize];
@@ -104,7 +123,16 @@ impl Cursor {
         // Both lie in the section, which lies in the window.
         let _ = window.read_bytes(ring + u64::from(at), front);
         let _ = window.read_bytes(ring, back);
+        if !self.is_waited_for {
+            // The copy comes before this look at how far the writer got.
+            fence(Ordering::Acquire);
+            let reach = self.word(window, RingHeader::WRITTEN).wrapping_sub(self.position).saturating_add(BEGUN);
+            let gone = reach.saturating_sub(self.len).min(count);
+            taken.bytes.drain(..gone as usize);
+            taken.overtaken |= gone > 0;
+        }
         self.position = self.position.wrapping_add(count);
+        taken.made = (self.position == written).then_some(made);
         taken
     }
 
@@ -120,7 +148,7 @@ mod tests {
     use hamr_comm::abi::section::SectionKind;
     use proptest::prelude::*;
 
-    const LEN: u32 = 1024;
+    const LEN: u32 = 8192;
 
     fn bench() -> (Window<Shared>, Section) {
         let window = Window::private(64 + RingHeader::BYTES + u64::from(LEN)).share();
@@ -136,14 +164,32 @@ mod tests {
     fn bytes_come_once_and_round_the_end() {
         let (window, section) = bench();
         let mut cursor = Cursor::at_oldest(&window, section).expect("room");
-        for written in [1000u32, 1500] {
+        cursor.claim(&window, true);
+        for written in [8000u32, 8500] {
             device_says(&window, RingHeader::WRITTEN, written);
             let taken = cursor.take(&window);
-            assert_eq!((taken.bytes.len(), taken.impossible), (if written == 1000 { 1000 } else { 500 }, false));
+            assert_eq!((taken.bytes.len(), taken.impossible), (if written == 8000 { 8000 } else { 500 }, false));
             cursor.give_back(&window);
             assert_eq!(window.word(64 + RingHeader::CONSUMED).expect("there").load(), written);
         }
-        assert_eq!(cursor.take(&window), Taken::default());
+        assert_eq!(cursor.take(&window), Taken { made: Some(0), ..Taken::default() });
+    }
+
+    #[test]
+    fn a_reader_that_is_not_waited_for_notices_that_it_was_overtaken() {
+        let (window, section) = bench();
+        let mut cursor = Cursor::at_oldest(&window, section).expect("room");
+        device_says(&window, RingHeader::WRITTEN, LEN - BEGUN);
+        let taken = cursor.take(&window);
+        assert_eq!((taken.bytes.len() as u32, taken.overtaken), (LEN - BEGUN, false));
+        // All of it is in the ring, and the oldest may be written over at any moment.
+        device_says(&window, RingHeader::WRITTEN, 2 * LEN - BEGUN);
+        let taken = cursor.take(&window);
+        assert_eq!((taken.bytes.len() as u32, taken.overtaken), (LEN - BEGUN, true));
+        device_says(&window, RingHeader::WRITTEN, 9 * LEN);
+        let taken = cursor.take(&window);
+        assert_eq!((taken.bytes.len() as u32, taken.overtaken, taken.impossible), (LEN / 2, true, false));
+        assert_eq!(cursor.take(&window), Taken { made: Some(0), ..Taken::default() });
     }
 
     #[test]
@@ -167,16 +213,18 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_the_device_says_a_look_ends(words in proptest::collection::vec((0u64..5, any::<u32>()), 0..50)) {
+        fn whatever_the_device_says_a_look_ends(words in proptest::collection::vec((0u64..6, any::<u32>()), 0..50), claimed: bool) {
             let (window, section) = bench();
             let mut cursor = Cursor::at_oldest(&window, section).expect("room");
+            cursor.claim(&window, claimed);
             for (word, value) in words {
                 device_says(&window, word * 4, value);
                 let taken = cursor.take(&window);
                 prop_assert!(taken.bytes.len() as u32 <= LEN);
                 cursor.give_back(&window);
                 // What was impossible was said once.
-                prop_assert_eq!(cursor.take(&window), Taken::default());
+                let again = cursor.take(&window);
+                prop_assert!(again.bytes.is_empty() && !again.impossible && !again.overtaken && again.made.is_some());
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Lines from bytes: what images send, and what no image would.
 
+use super::book::LogBook;
+use super::lines::{Decoder, Frames};
+use super::ring::Taken;
 use super::*;
 use proptest::prelude::*;
 
@@ -102,6 +105,31 @@ fn what_no_image_sends_is_refused() {
 }
 
 #[test]
+fn what_was_made_and_not_found_is_lost() {
+    let mut decoder = Decoder::new(book(), true);
+    // Frames of another image: found all the same.
+    let mut look = |frames: usize, made: Option<u32>, overtaken: bool| {
+        let taken = Taken { bytes: b"?\0".repeat(frames), made, overtaken, impossible: false };
+        let mut events = Vec::new();
+        decoder.decode(taken, LogLevel::TRACE, &mut events);
+        events.iter().map(|e| if let LogEvent::Lost(lines) = e { *lines } else { 0 }).sum::<u32>()
+    };
+    assert_eq!(look(3, Some(3), false), 0);
+    // There is more to take: nothing can be said yet.
+    assert_eq!(look(2, None, false), 0);
+    assert_eq!(look(2, Some(11), false), 4);
+    assert_eq!(look(0, Some(11), false), 0, "said once");
+    assert_eq!(look(5, Some(13), false), 0, "the count lags behind");
+    assert_eq!(look(0, Some(16), false), 0);
+    // The first piece behind a gap is the end of a frame that is lost.
+    assert_eq!(look(2, Some(27), true), 10);
+    decoder.restart();
+    let mut events = Vec::new();
+    decoder.decode(Taken { made: Some(u32::MAX / 2), ..Taken::default() }, LogLevel::TRACE, &mut events);
+    assert_eq!(events, [LogEvent::Lost(u32::MAX / 2)]);
+}
+
+#[test]
 fn frames_are_cut_at_zeros_wherever_a_look_ended() {
     let mut frames = Frames { rest: Vec::new(), is_whole: false };
     assert_eq!(frames.split(b"half\0who"), Vec::<Vec<u8>>::new());
@@ -188,17 +216,17 @@ proptest! {
     }
 
     #[test]
-    fn random_rings_give_events(bytes in proptest::collection::vec(any::<u8>(), 0..4000), cuts in proptest::collection::vec(0usize..4000, 0..8)) {
-        let mut frames = Frames { rest: Vec::new(), is_whole: true };
-        let (mut cuts, book) = (cuts, book());
+    fn random_rings_give_events(bytes in proptest::collection::vec(any::<u8>(), 0..4000), cuts in proptest::collection::vec(0usize..4000, 0..8), made: Option<u32>, overtaken: bool) {
+        let mut decoder = Decoder::new(book(), true);
+        let mut cuts = cuts;
         cuts.push(bytes.len());
         cuts.sort_unstable();
-        let mut from = 0;
+        let (mut from, mut events) = (0, Vec::new());
         for cut in cuts.into_iter().map(|cut| cut.min(bytes.len())) {
-            for frame in frames.split(&bytes[from..cut]) {
-                let _ = line(&book, &frame);
-            }
+            let taken = Taken { bytes: bytes[from..cut].to_vec(), made, overtaken, impossible: !overtaken };
+            decoder.decode(taken, LogLevel::TRACE, &mut events);
             from = cut;
         }
+        prop_assert!(events.len() <= 3 * 9 + bytes.len());
     }
 }

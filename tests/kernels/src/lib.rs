@@ -76,6 +76,19 @@ pub fn refuse_at_length(_cx: &mut Context, why: String<64>) -> Result<u8, String
     Err(why)
 }
 
+/// Says more than a fault has room for: `len` letters of two bytes, as an error or as a panic.
+#[offload]
+pub fn fails_at_length(_cx: &mut Context, len: u32, panics: bool) -> Result<(), Fault> {
+    let mut text = String::<4096>::new();
+    for _ in 0..len {
+        let _ = text.push('ö');
+    }
+    if panics {
+        panic!("{text}");
+    }
+    Err(Fault::msg(&text))
+}
+
 /// Appends to a log: element 0 counts, the entries follow. Returns the entry's place.
 ///
 /// The log comes as the two words of its pointer, so that the call does not name the buffer and stays a short one; who

@@ -9,7 +9,7 @@ use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::node_of_device;
 use hamr_kernels::faults::{DivideError, bump, divide, mend, panics, panics_queued};
-use hamr_tests_kernels::{alias, append, append_named, append_queued, refuse_at_length};
+use hamr_tests_kernels::{alias, append, append_named, append_queued, fails_at_length, refuse_at_length};
 
 fn fault<E: std::fmt::Debug>(error: CallError<E>) -> FaultReport {
     match error {
@@ -86,6 +86,27 @@ pub fn a_panic(open: Open) {
     say(fault(node.offload(panics::with(18)).expect("sent").get().expect_err("panics")), 18);
     assert_eq!(node.sync(panics::with(u32::MAX)).expect("does not panic"), u32::MAX);
     still_works(&node);
+}
+
+/// A message that is too long arrives as far as it goes, says that something is missing, and keeps the place behind it.
+pub fn a_long_message(open: Open) {
+    let node = open(options());
+    let said = |len, panics| fault(node.sync(fails_at_length::with(len, panics)).expect_err("fails")).text;
+    let of = |len: usize| "ö".repeat(len);
+    assert_eq!(said(40, false), of(40));
+    assert_eq!(said(41, false), of(38) + "…");
+    let short = said(100, true);
+    assert!(short.starts_with(&of(100)) && !short.contains('…'), "{short}");
+    let long = said(2000, true);
+    let (text, place) = long.split_once('…').expect("it says that it was cut");
+    assert!(text.len() > 300 && text.chars().all(|c| c == 'ö'), "{long}");
+    // A device that knows the place of a short message knows that of a long one.
+    assert_eq!(
+        short.contains(" at tests/kernels/src/lib.rs:"),
+        place.starts_with(" at tests/kernels/src/lib.rs:"),
+        "{long}"
+    );
+    assert!(long.len() <= hamr_comm::fault::TRACED_TEXT, "{}", long.len());
 }
 
 /// Each panic costs one call, not a piece of the device: two hundred in a row, waited for one by one and all at once.

@@ -17,9 +17,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-tests-image", &["hamr-comm", "hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi"]),
-    ("hamr", &["hamr-comm", "hamr-qemu"]),
+    ("hamr", &["hamr-comm", "hamr-linker", "hamr-qemu"]),
     ("hamr-cli", &["hamr", "hamr-kernels"]),
-    ("xtask", &["hamr"]),
+    ("xtask", &["hamr", "hamr-linker"]),
 ];
 
 /// The package with cross-crate tests, which may use everything.

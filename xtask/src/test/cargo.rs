@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use crate::metadata::Metadata;
-use crate::toolchain::{self, Compiler, TARGETS, X86_64};
+use crate::toolchain::{self, Compiler, TARGETS, X86_64, compiler_of};
 use crate::{child, root};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
     let mut done = Vec::new();
     let mut missing = None;
     for &target in TARGETS.iter().chain(&[X86_64]) {
-        let Some(compiler) = Compiler::of(target) else {
+        let Some(compiler) = compiler_of(target) else {
             missing = Some(Outcome::missing(target, &toolchain::install(target)));
             continue;
         };
@@ -42,7 +42,7 @@ pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
             if packages.is_empty() {
                 continue;
             }
-            let mut command = compiler.cargo(if lints { "clippy" } else { "check" }, target);
+            let mut command = toolchain::cargo(compiler, if lints { "clippy" } else { "check" }, target);
             command.args(packages.iter().flat_map(|package| ["--package", package]));
             if !features {
                 command.arg("--no-default-features");

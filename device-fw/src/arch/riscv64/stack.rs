@@ -3,8 +3,8 @@
 #![expect(unsafe_code)]
 // UNSAFETY: switching stacks has no words in Rust.
 
+use crate::arch::ANCHOR;
 use core::arch::{asm, naked_asm};
-use core::cell::UnsafeCell;
 
 /// Where a frame keeps the pointer to the frame around it and its return address, from where its pointer points: below what the frame pointer points to.
 pub(crate) const SAVED_FRAME: i64 = -16;
@@ -18,15 +18,6 @@ pub(crate) fn frame_pointer() -> u64 {
     unsafe { asm!("mv {}, s0", out(reg) frame, options(nomem, nostack, preserves_flags)) };
     frame
 }
-
-/// Stack pointer of [`run`]'s frame while it is out; read by [`abandon`].
-#[repr(transparent)]
-struct Anchor(UnsafeCell<usize>);
-
-// SAFETY: one processor, and only the assembly below touches it.
-unsafe impl Sync for Anchor {}
-
-static ANCHOR: Anchor = Anchor(UnsafeCell::new(0));
 
 /// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
 ///

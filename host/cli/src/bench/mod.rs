@@ -7,6 +7,7 @@ mod asleep;
 mod calls;
 mod floors;
 mod instructions;
+mod logging;
 mod stats;
 mod transfers;
 
@@ -33,7 +34,7 @@ const REPETITIONS: usize = 32;
 const SHM: &str = "shm";
 const GAPS: [u32; 3] = [0, 50, 500];
 /// Every name there is, in the order of the table.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "start",
     "floor_one_line",
     "floor_two_lines",
@@ -46,6 +47,8 @@ const NAMES: [&str; 18] = [
     "call_unread",
     "one_way",
     "streams_64",
+    "log_line",
+    "call_empty_logs",
     "put_8b",
     "get_8b",
     "put",
@@ -107,6 +110,9 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
                     Err(e) => eprintln!("hamr: bench: call_empty_vs_shm skipped: {e}"),
                 }
             }
+            if wanted("log_line") || wanted("call_empty_logs") {
+                logging::measure(&node, &mut table)?;
+            }
             measure_transfers(&node, &mut table, &wanted)?;
         }
     }
@@ -149,12 +155,22 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Rows that [`measure_calls`] makes.
+/// Rows that [`measure_calls`] does not make.
+const OTHERS: [&str; 10] = [
+    "start",
+    "call_empty_vs_shm",
+    "call_asleep",
+    "log_line",
+    "call_empty_logs",
+    "put_8b",
+    "get_8b",
+    "put",
+    "get",
+    "put_notify",
+];
+
 fn needs_a_device(wanted: &impl Fn(&str) -> bool) -> bool {
-    NAMES.iter().any(|name| {
-        !["start", "call_empty_vs_shm", "call_asleep", "put_8b", "get_8b", "put", "get", "put_notify"].contains(name)
-            && wanted(name)
-    })
+    NAMES.iter().any(|name| !OTHERS.contains(name) && wanted(name))
 }
 
 /// Empty calls of a device and of shared memory in turns.

@@ -1,0 +1,160 @@
+//! The log of somebody else's device, read beside its owner: from the window, mapped read-only, with a place of one's own.
+
+use super::lines::Decoder;
+use super::ring::Cursor;
+use super::{LogBook, LogError, LogEvent, LogLevel, wait_for};
+use crate::ImageFile;
+use crate::inspect::{self, Device, Dump, InspectError};
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{MAGIC, Preamble, word};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::sync::{Ordering, fence};
+use hamr_comm::abi::window::{Shared, Window};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a window may be between two lives of its device.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks for a device.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// An onlooker at the log of a window: it takes no line from the reader that the device waits for, and the device does not wait for
+/// it. Lines that were written over before it came by are counted.
+pub struct Watch {
+    path: PathBuf,
+    window: Window<Shared>,
+    /// Device and inode number: what the path stands for as long as the window is open there.
+    file: (u64, u64),
+    image: ImageFile,
+    level: LogLevel,
+    cursor: Cursor,
+    decoder: Decoder,
+    epoch: u32,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch({})", self.path.display())
+    }
+}
+
+impl Watch {
+    /// Opens a window by its path (`/proc/PID/fd/N` of a live one, or a copy), with the texts of `image`, for lines of `level` and more
+    /// severe ones. Lines that the owner does not ask its device for are not written, and do not come.
+    ///
+    /// # Errors
+    /// When it is no window, no device has accepted it, the device does not log, or `image` is of another build than what runs.
+    pub fn open(path: &Path, image: &ImageFile, level: LogLevel) -> Result<Self, LogError> {
+        let window = inspect::open(path)?;
+        let facts = std::fs::metadata(path);
+        let facts =
+            facts.map_err(|source| InspectError::Os { path: path.into(), what: "looking for a window", source })?;
+        let name = path.display().to_string();
+        let device = accepted(&window, path)?;
+        if !device.features.iter().any(|feature| feature == "logs") {
+            return Err(LogError::Silent { device: name });
+        }
+        check_build(&device, image, path)?;
+        let book = LogBook::of(image)?;
+        let section = window.read::<Preamble>(0).ok().and_then(|p| Layout::read(&p, &window).ok());
+        let section = section.and_then(|layout| layout.section(SectionKind::LOG).ok());
+        let cursor = section.and_then(|section| Cursor::at_oldest(&window, section));
+        let cursor = cursor.ok_or(LogError::Silent { device: name })?;
+        let decoder = Decoder::new(book, cursor.is_at_start());
+        let epoch = laid_out(&window).unwrap_or_default();
+        let file = (facts.dev(), facts.ino());
+        Ok(Self { path: path.into(), window, file, image: image.clone(), level, cursor, decoder, epoch })
+    }
+
+    /// The least severe level that the owner wants now.
+    pub fn owners_level(&self) -> LogLevel {
+        self.cursor.level(&self.window)
+    }
+
+    /// The node that the device is.
+    pub fn node(&self) -> u16 {
+        // Half a word by the handshake's rule; an owner that says more is not believed.
+        self.window.read::<Preamble>(0).map_or(0, |p| p.node as u16)
+    }
+
+    /// What has come since the last look; never waits. A window that its owner has closed can still be read.
+    ///
+    /// # Errors
+    /// When the device was started anew with another build than the texts are of.
+    pub fn poll(&mut self) -> Result<Vec<LogEvent>, LogError> {
+        let mut events = Vec::new();
+        let Some(epoch) = laid_out(&self.window) else { return Ok(events) };
+        if epoch != self.epoch {
+            let dump = Dump::outline(&self.window, "");
+            if dump.device.epoch != epoch || dump.device.build_id.is_empty() {
+                // Its device has not answered yet, so there are no lines either.
+                return Ok(events);
+            }
+            check_build(&dump.device, &self.image, &self.path)?;
+            self.epoch = epoch;
+            self.cursor.rewind();
+            self.decoder.restart();
+            events.push(LogEvent::Epoch(epoch));
+        }
+        let (before, taken) = (self.cursor, self.cursor.take(&self.window));
+        // What was copied is of this epoch only when it goes on.
+        fence(Ordering::Acquire);
+        if laid_out(&self.window) == Some(epoch) {
+            self.decoder.decode(taken, self.level, &mut events);
+        } else {
+            self.cursor = before;
+        }
+        Ok(events)
+    }
+
+    /// [`Self::poll`], waiting until something is there, or for so long.
+    ///
+    /// # Errors
+    /// As for [`Self::poll`].
+    pub fn wait(&mut self, at_most: Duration) -> Result<Vec<LogEvent>, LogError> {
+        wait_for(at_most, || self.poll())
+    }
+
+    /// Has the window been closed where the path finds it? True of a copy, too, in which nothing moves. What was said last may still
+    /// be unread.
+    pub fn is_closed(&self) -> bool {
+        // A live window has no name in any file system. What has one is a copy.
+        !std::fs::metadata(&self.path).is_ok_and(|facts| facts.nlink() == 0 && (facts.dev(), facts.ino()) == self.file)
+    }
+}
+
+/// The epoch of a window that its host has laid out. `None` while it does that.
+fn laid_out(window: &Window<Shared>) -> Option<u32> {
+    let word = |off| window.word(off).map_or(0, |word| word.observe());
+    // Magic goes first and comes last.
+    let epoch = word(word::EPOCH);
+    (word(0) == MAGIC && word(word::EPOCH) == epoch).then_some(epoch)
+}
+
+/// What the device says of itself, once it has accepted the window's epoch.
+fn accepted(window: &Window<Shared>, path: &Path) -> Result<Device, LogError> {
+    let begin = Instant::now();
+    loop {
+        let Dump { device, host, preamble, .. } = Dump::outline(window, "");
+        if preamble.is_some() && device.epoch == host.epoch && !device.build_id.is_empty() {
+            return Ok(device);
+        }
+        if begin.elapsed() >= PATIENCE {
+            return Err(LogError::NoDevice { path: path.into() });
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+fn check_build(device: &Device, image: &ImageFile, path: &Path) -> Result<(), LogError> {
+    if device.build_id == image.build_id {
+        return Ok(());
+    }
+    Err(LogError::OtherBuild {
+        device: path.display().to_string(),
+        running: device.build_id.clone(),
+        path: image.path.clone(),
+        file: image.build_id.clone(),
+    })
+}

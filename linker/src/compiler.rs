@@ -1,0 +1,126 @@
+//! Who compiles for a target: the compiler in the path, or Debian's, which compiles the library from its source.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Debian's packages of the other compiler, and of the linker that it does not bring for targets without a system. Those of the same
+/// paths without `-web` are years older.
+pub const PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
+
+// Full paths, because a rustup that lacks the target usually comes first in `PATH`.
+const RUSTC: &str = "/usr/bin/rustc";
+const CARGO: &str = "/usr/bin/cargo";
+const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/core/Cargo.toml";
+const LINKER: &str = "ld.lld";
+/// Only what images use: no allocator, no unwinder.
+const BUILD_STD: &[&str] = &["-Zbuild-std=core,alloc", "-Zbuild-std-features=compiler-builtins-mem"];
+
+/// Who compiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compiler {
+    /// The one that `cargo` stands for, with the target's library.
+    Usual,
+    /// The distribution's, with the library's source: for machines that rustup's server cannot be reached from.
+    Distribution,
+}
+
+impl Compiler {
+    /// Who compiles for `target` in the folder `dir`; `None` when nobody here can. Asks the compiler, so that one without rustup
+    /// counts too.
+    ///
+    /// # Errors
+    /// When there is no compiler at all.
+    pub fn of(target: &str, dir: &Path) -> std::io::Result<Option<Self>> {
+        let mut command = Command::new(rustc());
+        command.current_dir(dir).args(["--print", "target-libdir", "--target", target]).stdin(Stdio::null());
+        let output = command.output();
+        let folder = output.as_ref().map(|o| PathBuf::from(String::from_utf8_lossy(&o.stdout).trim()));
+        let mut files = folder.ok().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        if files.any(|file| file.file_name().to_string_lossy().starts_with("libcore")) {
+            return Ok(Some(Self::Usual));
+        }
+        if is_distributions() {
+            return Ok(Some(Self::Distribution));
+        }
+        output.map(|_| None)
+    }
+
+    /// `cargo SUBCOMMAND --target TARGET`, run with this compiler. Other arguments may follow.
+    pub fn cargo(self, subcommand: &str, target: &str) -> Command {
+        let mut command = Command::new(self.program());
+        command.args([subcommand, "--target", target]);
+        if self == Self::Distribution {
+            // Building the library from its source is unstable; the source is the compiler's own.
+            command.env("RUSTC", RUSTC).env("RUSTC_BOOTSTRAP", "1").args(BUILD_STD);
+            command.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace(['-', '.'], "_")), LINKER);
+        }
+        command
+    }
+
+    /// The program that is cargo.
+    pub fn program(self) -> OsString {
+        match self {
+            Self::Usual => std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
+            Self::Distribution => CARGO.into(),
+        }
+    }
+}
+
+/// The program that is asked first.
+pub fn rustc() -> OsString {
+    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+}
+
+fn is_distributions() -> bool {
+    [CARGO, SOURCE].iter().all(|path| Path::new(path).is_file())
+        && version(RUSTC) >= numbers(env!("CARGO_PKG_RUST_VERSION"))
+        && version(LINKER).is_some()
+}
+
+fn version(program: &str) -> Option<(u32, u32)> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    numbers(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The first two numbers of a text: `rustc 1.96.0 (…)`, `LLD 14.0.6`, `1.95`.
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split([' ', '.']).filter_map(|word| word.trim().parse().ok());
+    numbers.next().zip(numbers.next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn the_distributions_compiler_builds_the_library_too() {
+        let command = Compiler::Distribution.cargo("check", "thumbv7em-none-eabihf");
+        let words: Vec<&OsStr> = command.get_args().collect();
+        assert_eq!(words[..4], ["check", "--target", "thumbv7em-none-eabihf", "-Zbuild-std=core,alloc"]);
+        assert_eq!(command.get_program(), CARGO);
+        let linker = command.get_envs().find(|(name, _)| *name == "CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER");
+        assert_eq!(linker.and_then(|(_, value)| value), Some(OsStr::new(LINKER)));
+        assert!(Compiler::Usual.cargo("check", "thumbv7em-none-eabihf").get_envs().next().is_none());
+    }
+
+    #[test]
+    fn the_host_is_compiled_as_usual() {
+        let here = Compiler::of("x86_64-unknown-linux-gnu", Path::new("/")).expect("a compiler built this");
+        assert_eq!(here, Some(Compiler::Usual));
+    }
+
+    #[test]
+    fn a_target_that_does_not_exist_has_no_library() {
+        let nobody = Compiler::of("no-such-target", Path::new("/")).expect("a compiler built this");
+        assert_ne!(nobody, Some(Compiler::Usual));
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(numbers("rustc 1.96.0 (abc 2026-05-01) (built from a source tarball)\n"), Some((1, 96)));
+        assert_eq!(numbers("Debian LLD 14.0.6 (compatible with GNU linkers)"), Some((14, 0)));
+        assert!(numbers(env!("CARGO_PKG_RUST_VERSION")).is_some() && numbers("none") < numbers("1.0"));
+    }
+}

@@ -1,0 +1,293 @@
+//! A window, and messages through it.
+
+use super::*;
+
+struct Add;
+impl Handler for Add {
+    const NAME: &'static str = "golden::add";
+    const BODY: u64 = 0x0123_4567_89AB_CDEF;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = (u32, u32);
+    type Output = u32;
+    fn run(_: &mut Context<'_>, (a, b): (u32, u32)) -> u32 {
+        a.wrapping_add(b)
+    }
+}
+
+type Bytes = heapless::Vec<u8, 200>;
+
+struct Reverse;
+impl Handler for Reverse {
+    const NAME: &'static str = "golden::reverse";
+    const BODY: u64 = 0x1122_3344_5566_7788;
+    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::QUEUED | record_flag::UNORDERED;
+    type Args = (Bytes,);
+    type Output = Bytes;
+    fn run(_: &mut Context<'_>, (mut bytes,): (Bytes,)) -> Bytes {
+        bytes.reverse();
+        bytes
+    }
+}
+
+struct Refuse;
+impl Handler for Refuse {
+    const NAME: &'static str = "golden::refuse";
+    const BODY: u64 = 7;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = ();
+    type Output = Result<(), Fault>;
+    fn run(_: &mut Context<'_>, (): ()) -> Result<(), Fault> {
+        Err(Fault { numbers: [1, 2, 3], ..Fault::msg("no such sensor") })
+    }
+}
+
+static ADD: Entry = Entry::of::<Add>();
+static REVERSE: Entry = Entry::of::<Reverse>();
+static REFUSE: Entry = Entry::of::<Refuse>();
+// Sorted by name: add, refuse, reverse.
+const ADD_KEY: HandlerKey = HandlerKey(0);
+const REFUSE_KEY: HandlerKey = HandlerKey(1);
+const REVERSE_KEY: HandlerKey = HandlerKey(2);
+
+const PLAN: Plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 256, table: 512, log: 256, trace: 128, heap: 4096 };
+const EPOCH: Epoch = Epoch(3);
+const STREAM: u32 = 1;
+
+const PROFILE: DeviceProfile = DeviceProfile {
+    features: feature::TICKETS | feature::DEADLINES,
+    board: "golden",
+    memory: 0,
+    pid: 0,
+    build_id: [0; 20],
+    max_queues: MAX_QUEUES as u32,
+    max_chunk: QueueDescriptor::MAX_CHUNK,
+};
+
+/// A host's half and a device's half of one window, attached.
+struct Pair {
+    window: Window<Shared>,
+    layout: Layout,
+    requester: Requester<Queue<Shared>>,
+    poller: Poller<'static, Shared>,
+}
+
+fn table() -> Table {
+    Table::of(vec![&ADD, &REVERSE, &REFUSE])
+}
+
+/// A window with the offer in it, before the device has looked.
+fn offered() -> (Window<Shared>, Window<Shared>, Layout, HostHandshake) {
+    let bytes = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
+    let (host, device) = Window::private_pair(bytes);
+    let offer = Offer {
+        plan: PLAN,
+        node: NodeId(1),
+        features: feature::TICKETS | feature::DEADLINES | feature::DOORBELL,
+        required: feature::TICKETS,
+        fingerprint: 0x0102_0304_0506_0708,
+        pid: 4242,
+        rest: Rest { spin_us: 300, sleep_us: 50_000 },
+    };
+    let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("the window is long enough");
+    (host, device, layout, handshake)
+}
+
+fn attached() -> Pair {
+    let (window, device, layout, handshake) = offered();
+    let table = table();
+    let state = DeviceHandshake::Waiting.step(&device, table, &PROFILE);
+    handshake.ready(&window);
+    let DeviceHandshake::Serving(a) = state.step(&device, table, &PROFILE) else { panic!("not served: {state:?}") };
+    let scratch = vec![0; MAX_MESSAGE].leak();
+    let Ok(poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    DeviceHandshake::announce(poller.window());
+    let open = window.word(hamr_comm::abi::preamble::word::OPEN_QUEUES).expect("in the preamble");
+    open.publish(layout.queues());
+    let descriptor = layout.queue(&window, STREAM).expect("own descriptor");
+    let requester = Requester::new(window.queue(&descriptor).expect("own queue"), EPOCH);
+    Pair { window, layout, requester, poller }
+}
+
+impl Pair {
+    fn bytes(&self, off: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.window.read_bytes(off, &mut bytes).expect("inside the window");
+        bytes
+    }
+
+    fn descriptor(&self) -> QueueDescriptor {
+        self.layout.queue(&self.window, STREAM).expect("own descriptor")
+    }
+
+    /// A slot with `payload` bytes in it. What stands behind them means nothing and is shown as zeros.
+    fn line(&self, slot: u32, payload: usize) -> Vec<u8> {
+        let d = self.descriptor();
+        let line = |first: u32, i: u32| u64::from(first) + u64::from(i) * SLOT_BYTES as u64;
+        let off = match slot {
+            0 => line(d.hot, 0),
+            s if s <= d.ring_len => line(d.ring, s - 1),
+            s => line(d.side, s - 1 - d.ring_len),
+        };
+        let mut bytes = self.bytes(d.req_base + off, SLOT_BYTES);
+        bytes[payload..INLINE_BYTES].fill(0);
+        bytes
+    }
+
+    fn chunk(&self, slot: u32, reply: bool, len: usize) -> Vec<u8> {
+        let d = self.descriptor();
+        let skip = if reply { u64::from(d.req_chunk) } else { 0 };
+        self.bytes(d.chunks + u64::from(slot) * d.chunk_pair() + skip, len)
+    }
+
+    fn poll(&mut self, served: u32) {
+        assert_eq!(self.poller.poll(), Round::Worked(served));
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |chunk: &[u8]| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    };
+    bytes.chunks(8).map(word).collect()
+}
+
+fn hundred() -> Bytes {
+    (0..100).collect()
+}
+
+#[test]
+fn window() {
+    let (host, _, layout, _) = offered();
+    let mut head = vec![0; PREAMBLE_BYTES as usize];
+    host.read_bytes(0, &mut head).expect("a window has a preamble");
+    let queues = layout.section(SectionKind::QUEUES).expect("planned");
+    let mut descriptors = vec![0; queues.len as usize];
+    host.read_bytes(queues.off, &mut descriptors).expect("inside the window");
+    let title = "A window on offer (abi §3), plan: 2 streams, ring 4, tickets 2, chunk 256, table 512, log 256, trace \
+                 128, heap 4096; node 1, epoch 3";
+    let parts: [(&str, &[u8]); 6] = [
+        ("preamble", &head[..0x80]),
+        ("host words", &head[0x80..0xC0]),
+        ("device words", &head[0xC0..0x100]),
+        ("device facts", &head[0x100..0x200]),
+        ("section table", &head[0x200..]),
+        ("queue pair descriptors", &descriptors),
+    ];
+    golden("window", title, &parts);
+}
+
+#[test]
+fn the_table_of_handlers() {
+    let pair = attached();
+    let section = pair.layout.section(SectionKind::TABLE).expect("planned");
+    let used = 16 + 3 * 40 + "golden::addgolden::refusegolden::reverse".len();
+    let bytes = pair.bytes(section.off, used);
+    let parts: [(&str, &[u8]); 5] = [
+        ("header", &bytes[..16]),
+        ("golden::add(u32, u32) -> u32", &bytes[16..56]),
+        ("golden::refuse() -> Result<(), Fault>", &bytes[56..96]),
+        ("golden::reverse(Vec<u8, 200>) -> Vec<u8, 200>", &bytes[96..136]),
+        ("names", &bytes[136..]),
+    ];
+    golden("table", "A handler table (abi §3.7)", &parts);
+}
+
+#[test]
+fn a_plain_call_and_its_answer() {
+    let mut pair = attached();
+    let args = encoded(&(1000u32, 234u32));
+    assert!(pair.requester.hot_is_open());
+    pair.requester.submit_hot(ReqHdr::inline(ADD_KEY, args.len()), &words(&args));
+    let hot = pair.line(0, 8);
+    pair.requester.submit_ring(ReqHdr::inline(ADD_KEY, args.len()), &words(&args));
+    let ring = pair.line(1, 8);
+    let title = "A short request (abi §4.1, §4.2): add(1000, 234) of epoch 3";
+    golden("plain_request", title, &[("hot line, first use", &hot), ("ring line 0, first lap", &ring)]);
+
+    pair.poll(2);
+    let answer = pair.requester.hot_answer().expect("answered");
+    assert_eq!((answer.status(), answer.len()), (Status::OK, 4));
+    assert!(pair.requester.ring_answer(0).is_some());
+    let title = "Its answer (abi §4.3), in the same lines";
+    golden("plain_answer", title, &[("hot line", &pair.line(0, 4)), ("ring line 0", &pair.line(1, 4))]);
+}
+
+#[test]
+fn a_long_call_and_its_answer() {
+    let mut pair = attached();
+    let args = encoded(&(hundred(),));
+    let ext = Ext { deadline_us: 5000, trace: 0x1234_5678, ..Ext::default() };
+    let place = Descriptor { off: 0, len: args.len() as u64 };
+    let reply = Descriptor { off: 1024, len: 512 };
+    let payload = [wire!(ext), wire!(place), wire!(reply)].concat();
+    let slot = 1 + (pair.requester.next_position() as u32 & 3);
+    pair.requester.slots().write_request_chunk(slot, &args).expect("fits the chunk");
+    let hdr = ReqHdr::inline(REVERSE_KEY, payload.len()).in_chunk().with(ReqHdr::EXT | ReqHdr::REPLY_BUF);
+    pair.requester.submit_ring(hdr, &words(&payload));
+    let parts: [(&str, &[u8]); 2] =
+        [("ring line 0", &pair.line(slot, 48)), ("request chunk", &pair.chunk(slot, false, args.len()))];
+    golden("chunk_request", "A request with EXT, arguments in its chunk and a reply buffer (abi §4.4)", &parts);
+
+    pair.poll(1);
+    let answer = pair.requester.ring_answer(0).expect("answered");
+    assert_eq!(answer.status(), Status::OK);
+    let parts: [(&str, &[u8]); 2] =
+        [("ring line 0", &pair.line(slot, 16)), ("reply chunk", &pair.chunk(slot, true, args.len()))];
+    golden("chunk_answer", "Its answer: a result in the reply chunk (abi §4.3, §4.4)", &parts);
+}
+
+#[test]
+fn a_ticket_call_and_its_answer() {
+    let mut pair = attached();
+    let args = encoded(&(hundred(),));
+    // A side slot's published words count the uses of its ticket.
+    let seq = hamr_comm::abi::slot::seq(EPOCH.tag(), 1, <Queue<Shared> as Slots>::COUNT_BITS);
+    let ext = Ext { ticket: 1, ticket_seq: seq, ..Ext::default() };
+    let place = Descriptor { off: 0, len: args.len() as u64 };
+    let payload = [wire!(ext), wire!(place)].concat();
+    let side = 1 + 4 + 1;
+    let hdr = ReqHdr::inline(REVERSE_KEY, payload.len()).in_chunk().with(ReqHdr::EXT | ReqHdr::TICKET);
+    pair.requester.slots().write_request_chunk(side, &args).expect("fits the chunk");
+    pair.requester.slots().side(1).expect("there are two").set_req_hdr(hdr.0);
+    pair.requester.submit_ring(hdr, &words(&payload));
+    let request = pair.line(1, 32);
+    let waiting = pair.line(side, 0);
+    // One round finds the message and runs the queued call.
+    pair.poll(2);
+    let parts: [(&str, &[u8]); 5] = [
+        ("ring line 0: the request", &request),
+        ("side line 1: the request's header", &waiting),
+        ("ring line 0: taken", &pair.line(1, 0)),
+        ("side line 1: the answer", &pair.line(side, 16)),
+        ("reply chunk of side line 1", &pair.chunk(side, true, args.len())),
+    ];
+    golden("ticket", "A TICKET request, taken, and its answer in the side line (abi §5, rule 13)", &parts);
+}
+
+#[test]
+fn a_one_way_message_and_its_answer() {
+    let mut pair = attached();
+    let args = encoded(&(1u32, 2u32));
+    pair.requester.submit_ring(ReqHdr::inline(ADD_KEY, args.len()).with(ReqHdr::ONE_WAY), &words(&args));
+    let request = pair.line(1, 8);
+    pair.poll(1);
+    let parts: [(&str, &[u8]); 2] = [("request", &request), ("executed", &pair.line(1, 0))];
+    golden("one_way", "A one-way message (abi §5, rule 11)", &parts);
+}
+
+#[test]
+fn a_fault_and_an_unknown_handler() {
+    let mut pair = attached();
+    pair.requester.submit_ring(ReqHdr::inline(REFUSE_KEY, 0), &[]);
+    pair.requester.submit_ring(ReqHdr::inline(HandlerKey::MISSING, 0), &[]);
+    pair.requester.submit_ring(ReqHdr::inline(ADD_KEY, 7), &[0]);
+    pair.poll(3);
+    let parts: [(&str, &[u8]); 3] = [
+        ("a handler's fault: numbers 1, 2, 3 and its text", &pair.line(1, 38)),
+        ("NO_HANDLER", &pair.line(2, 0)),
+        ("BAD_ARGUMENTS", &pair.line(3, 0)),
+    ];
+    golden("fault_answer", "Answers without a value (abi §6)", &parts);
+}
