@@ -11,12 +11,13 @@ use crate::crashes::{fault, still_works};
 use crate::devices;
 use crate::processes::children;
 use hamr::inspect::Dump;
+use hamr::logs::LogEvent;
 use hamr::{CallError, CallOptions, CrashReport, Node};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
 use hamr_tests_kernels::crashes::{loops, misleads};
-use hamr_tests_kernels::wait_at;
+use hamr_tests_kernels::{flood, say, wait_at};
 use object::{Object, ObjectSymbol};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -40,6 +41,10 @@ macro_rules! broken {
             #[test]
             fn a_mark_puts_a_runaways_end_off_and_no_longer() {
                 $crate::broken::put_off($spec);
+            }
+            #[test]
+            fn a_runaway_is_not_ended_inside_of_the_logger() {
+                $crate::broken::logs_for_ever($spec);
             }
         }
     };
@@ -184,6 +189,26 @@ pub fn put_off(spec: &str) {
     assert_eq!(node.info().epoch, 1);
     assert!(node.last_crash().is_none());
     until("the device is there", || node.is_alive());
+}
+
+/// What ends a handler that logs without an end leaves the logger as it should be.
+pub fn logs_for_ever(spec: &str) {
+    let node = devices::open(spec, options());
+    for _ in 0..10 {
+        let call = node.offload_with(flood::with(u32::MAX), limit()).expect("sent");
+        assert_eq!(fault(call.get()).status, Status::RUNAWAY);
+    }
+    let mut logs = node.logs().expect("an image that logs");
+    let text = heapless::String::try_from("still here").expect("it fits");
+    node.sync(say::with(1, 2.0, text)).expect("answers");
+    let mut found = false;
+    until("the logger works", || {
+        let lines = logs.wait(Duration::from_millis(50));
+        let is_it = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains("still here"));
+        found |= lines.iter().any(is_it);
+        found
+    });
+    assert_eq!(node.info().epoch, 1);
 }
 
 fn limit() -> CallOptions {
