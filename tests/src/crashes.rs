@@ -82,7 +82,9 @@ pub fn each_fault_says_where(spec: &str) {
     for round in 0..3 {
         expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");
         expect(&fault(node.sync(null::with())), Status::TRAP, "null", "crashes.rs");
-        expect(&fault(node.sync(overflows::with(u64::MAX))), Status::TRAP, "deeper", "crashes.rs");
+        let report = fault(node.sync(overflows::with(u64::MAX)));
+        expect(&report, Status::TRAP, "deeper", "crashes.rs");
+        assert!(report.to_string().contains("stack overflow"), "{report}");
         expect(&fault(node.sync(illegal::with())), Status::TRAP, "illegal", "crashes.rs");
         still_works(&node);
         expect(&fault(node.sync(bad_address::with(64))), Status::TRAP, "bad_address", "crashes.rs");

@@ -102,6 +102,9 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
 pub(crate) fn trapped(trap: Trap) -> ! {
     let Trap { name, cause, pc, address, stack, frame, link } = trap;
     let mut text = Text::new();
+    if memory::is_guard(address) {
+        let _ = text.write_str("stack overflow: ");
+    }
     let _ = text.write_str(name);
     let _ = write!(text, " (cause {cause})");
     // A call of what is no code has made no frame yet.

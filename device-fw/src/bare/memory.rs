@@ -10,6 +10,7 @@ unsafe extern "C" {
     static __hamr_code_end: [u8; 0];
     static __hamr_boot_stack: [u8; 0];
     static __hamr_boot_stack_top: [u8; 0];
+    static __hamr_serve_guard: [u8; 0];
     static __hamr_serve_stack: [u8; 0];
     static __hamr_build_id_start: [u8; 0];
     static __hamr_serve_stack_top: [u8; 0];
@@ -41,6 +42,12 @@ pub(super) fn serve_stack_top() -> *mut u8 {
 /// May `address` be code?
 pub(super) fn is_code(address: u64) -> bool {
     let (start, end) = (&raw const __hamr_image_start, &raw const __hamr_code_end);
+    (start.addr() as u64..end.addr() as u64).contains(&address)
+}
+
+/// Is `address` in the guard below the serve stack?
+pub(super) fn is_guard(address: u64) -> bool {
+    let (start, end) = (&raw const __hamr_serve_guard, &raw const __hamr_serve_stack);
     (start.addr() as u64..end.addr() as u64).contains(&address)
 }
 
