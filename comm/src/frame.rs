@@ -78,6 +78,8 @@ impl<'s> Frame<'s> {
         self.arguments_anywhere()
     }
 
+    /// Out of line: a copy of it in every handler's thunk would be a fifth of an image.
+    #[inline(never)]
     fn arguments_anywhere<A: Migratable>(&self) -> Result<A, Malformed> {
         let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
         let (start, end) = (self.args.start(), self.args.end());

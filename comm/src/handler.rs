@@ -220,7 +220,7 @@ impl Entry {
             id: H::ID,
             signature: H::SIGNATURE,
             body: H::BODY,
-            run: thunk::<H>,
+            run: if H::FLAGS & record_flag::HAS_BODY != 0 { thunk::<H> } else { bodiless },
             flags: H::FLAGS,
             reserved: 0,
             #[cfg(not(any(target_os = "none", hamr_bare)))]
@@ -239,6 +239,11 @@ impl Entry {
     pub const fn has_body(&self) -> bool {
         self.flags & record_flag::HAS_BODY != 0
     }
+}
+
+/// Runs in place of a handler whose body is on the other side: so that no call has to look whether there is one.
+fn bodiless(_cx: &mut Context<'_>, frame: &mut Frame<'_>) -> Reply {
+    frame.status(Status::NO_BODY)
 }
 
 fn thunk<H: Handler>(cx: &mut Context<'_>, frame: &mut Frame<'_>) -> Reply {

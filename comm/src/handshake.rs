@@ -133,6 +133,8 @@ pub enum DeviceHandshake {
 
 impl DeviceHandshake {
     /// One step; call it until it is `Serving` or `Refused`.
+    // One copy of it: an image has two callers.
+    #[inline(never)]
     pub fn step<K>(self, window: &Window<K>, table: Table, profile: &DeviceProfile) -> Self {
         let load = |off| window.word(off).map_or(0, |w| w.observe());
         let epoch = Epoch(load(word::EPOCH));
@@ -344,6 +346,8 @@ pub enum Answer {
     Serving,
     /// It refused.
     Refused(Refused),
+    /// It crashed before it served; its crash record says why (abi §9).
+    Crashed,
     /// It answered with something no device may say; its state word.
     Corrupt(u32),
 }
@@ -419,7 +423,7 @@ impl HostHandshake {
         match DeviceState(load(word::DEVICE_STATE)) {
             // STOPPED is of an earlier epoch: the device has not seen the offer yet.
             DeviceState::ABSENT | DeviceState::CHECKING | DeviceState::STOPPED => Answer::Waiting,
-            DeviceState::ACCEPTED | DeviceState::SERVING | DeviceState::REFUSED
+            DeviceState::ACCEPTED | DeviceState::SERVING | DeviceState::REFUSED | DeviceState::CRASHED
                 if load(word::EPOCH_ACK) != self.epoch.0 =>
             {
                 Answer::Waiting
@@ -434,6 +438,7 @@ impl HostHandshake {
                 _ => Answer::Corrupt(DeviceState::ACCEPTED.0),
             },
             DeviceState::SERVING => Answer::Serving,
+            DeviceState::CRASHED => Answer::Crashed,
             DeviceState(other) => Answer::Corrupt(other),
         }
     }

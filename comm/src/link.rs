@@ -68,6 +68,10 @@ pub trait Link: Send + Sync {
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         Vec::new()
     }
+    /// What the device writes to its card's doorbell register to ring this side, where there is such a register (abi §7).
+    fn bell(&self) -> u32 {
+        0
+    }
     /// Ends the peer and returns when it writes nothing any more.
     fn stop(&self);
     /// Does the device live on when its host leaves? Then the window may hold what an earlier host left (abi §8), and
@@ -325,6 +329,9 @@ impl<L: Link> Link for Faulty<L> {
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         self.inner.descriptors()
+    }
+    fn bell(&self) -> u32 {
+        self.inner.bell()
     }
     fn stop(&self) {
         self.inner.stop();

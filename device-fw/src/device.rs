@@ -1,11 +1,10 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::Board;
 use crate::rest::{Next, Rests};
+use crate::{Board, crash};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
-use hamr_comm::abi::rings::CrashRecord;
-use hamr_comm::abi::section::{Section, SectionKind};
+use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{Window, Word};
@@ -121,9 +120,7 @@ impl<'s, B: Board> Device<'s, B> {
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
                             self.rests = Rests::of(a.features & feature::DOORBELL != 0, a.rest);
-                            let section = a.layout.section(SectionKind::CRASH);
-                            let fits = |section: &Section| section.len >= size_of::<CrashRecord>() as u64;
-                            self.crash = section.ok().filter(fits).map(|section| section.off);
+                            self.crash = crash::section(&a.layout);
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))
                         }
@@ -153,7 +150,8 @@ impl<'s, B: Board> Device<'s, B> {
             State::Lost => (Progress::NoHost, State::Lost),
         };
         self.state = state;
-        if let State::Serving(poller) = &self.state {
+        if let State::Serving(poller) = &mut self.state {
+            poller.use_desk(self.board.desk());
             self.board.watch(Some(poller.activity()));
         }
         progress
@@ -237,12 +235,19 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
+    /// Does it serve a host?
+    pub fn is_serving(&self) -> bool {
+        matches!(self.state, State::Serving(_))
+    }
+
     /// Is a handler running, or was one abandoned?
     pub fn is_running(&self) -> bool {
         matches!(&self.state, State::Serving(poller) if poller.is_running())
     }
 
     /// Ends the abandoned call with a fault. Call it before serving again.
+    #[cold]
+    #[inline(never)]
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
             poller.fail_current(status, text, trace);
@@ -251,6 +256,8 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Rings a host that sleeps, for something that no round of polling will tell it.
+    #[cold]
+    #[inline(never)]
     fn ring_sleeper(&mut self) {
         if let State::Serving(poller) = &mut self.state
             && poller.owes_a_ring()
@@ -260,31 +267,16 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Says why this life ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
+    #[cold]
+    #[inline(never)]
     pub fn record_crash(&mut self, text: &str, trace: &Trace) {
         let (State::Serving(poller), Some(at)) = (&self.state, self.crash) else { return };
-        let mut record = CrashRecord {
-            valid: 0,
-            epoch: poller.epoch().0,
-            cause: trace.cause as u32,
-            text_len: 0,
-            pc: trace.pc,
-            address: trace.address,
-            frames: trace.frames,
-            text: [0; 384],
-        };
-        let text = text.get(..text.floor_char_boundary(record.text.len())).unwrap_or_default();
-        if let Some(to) = record.text.get_mut(..text.len()) {
-            to.copy_from_slice(text.as_bytes());
-            record.text_len = text.len() as u32;
-        }
-        // The section was checked when the layout was; a window never shrinks.
-        let _ = poller.window().write(at, &record);
-        if let Ok(valid) = poller.window().word(at) {
-            valid.publish(CrashRecord::VALID);
-        }
+        crash::record(poller.window(), at, poller.epoch(), text, trace);
     }
 
     /// Says that this life is over for good: somebody else must start the device anew.
+    #[cold]
+    #[inline(never)]
     pub fn announce_crash(&mut self) {
         if let State::Serving(poller) = &self.state {
             DeviceHandshake::crash(poller.window());
@@ -293,8 +285,10 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// Ends this life by itself: the host is told, and begins another when it likes.
+    #[cold]
+    #[inline(never)]
     pub fn stop(&mut self) {
-        if matches!(self.state, State::Serving(_)) {
+        if self.is_serving() {
             self.leave();
         }
     }

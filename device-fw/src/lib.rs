@@ -25,6 +25,7 @@ pub mod arch;
 pub mod bare;
 pub mod board;
 mod config;
+mod crash;
 mod device;
 #[cfg(any(
     not(any(target_os = "none", hamr_bare)),

@@ -1,7 +1,8 @@
-//! What a call that ended with a fault tells its caller.
+//! What a call that ended with a fault tells its caller, and what a device that ended so leaves behind.
 
 use crate::Site;
 use crate::symbols::{Backtrace, Symbols};
+use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::status::Status;
 use hamr_comm::fault::{CUT, Trace, explain};
 use hamr_comm::migrate::{Decoder, Migratable};
@@ -62,17 +63,59 @@ impl fmt::Display for FaultReport {
         if !self.text.is_empty() {
             write!(f, ": {}", self.text)?;
         }
-        let Trace { pc, address, stack, .. } = self.trace;
-        if pc == 0 && self.trace.frames().next().is_none() {
-            return Ok(());
+        say_where(f, &self.trace, &self.symbols)
+    }
+}
+
+/// Ends a line with file and line; registers and backtrace below it.
+fn say_where(f: &mut fmt::Formatter<'_>, trace: &Trace, symbols: &Symbols) -> fmt::Result {
+    let Trace { pc, address, stack, .. } = *trace;
+    if pc == 0 && trace.frames().next().is_none() {
+        return Ok(());
+    }
+    let backtrace = symbols.backtrace(trace);
+    if pc != 0 {
+        if let Some((file, line)) = backtrace.place() {
+            write!(f, " at {file}:{line}")?;
         }
-        let backtrace = self.backtrace();
-        if pc != 0 {
-            if let Some((file, line)) = backtrace.place() {
-                write!(f, " at {file}:{line}")?;
-            }
-            write!(f, "\n  pc {pc:#x}, address {address:#x}, sp {stack:#x}")?;
-        }
-        write!(f, "\n{backtrace}")
+        write!(f, "\n  pc {pc:#x}, address {address:#x}, sp {stack:#x}")?;
+    }
+    write!(f, "\n{backtrace}")
+}
+
+/// What a device wrote before one of its lives ended by a fault: its crash record (`docs/abi.md` §9).
+/// [`Node::last_crash`](crate::Node::last_crash) returns the last one.
+#[derive(Debug, Clone)]
+pub struct CrashReport {
+    /// The life that it ended.
+    pub epoch: u32,
+    /// The device's own words: a panic's message with file and line, or a trap's name.
+    pub text: String,
+    /// Registers and return addresses: of a handler, or of the runtime when no call ran.
+    pub trace: Trace,
+    symbols: Arc<Symbols>,
+}
+
+impl CrashReport {
+    /// Reads a record, whatever is in it.
+    pub(crate) fn read(record: &CrashRecord, symbols: Arc<Symbols>) -> Self {
+        let &CrashRecord { epoch, cause, pc, address, stack, frames, .. } = record;
+        let text = record.text.get(..record.text_len as usize).unwrap_or(&record.text);
+        let trace = Trace { cause: cause.into(), pc, address, stack, frames };
+        Self { epoch, text: String::from_utf8_lossy(text).into_owned(), trace, symbols }
+    }
+
+    /// Where the processor was, innermost first, with names from the image's file, when that is still the build that crashed. Reads
+    /// the file at the first look at an address.
+    pub fn backtrace(&self) -> Backtrace {
+        self.symbols.backtrace(&self.trace)
+    }
+}
+
+impl fmt::Display for CrashReport {
+    /// A line that says what and where; registers and backtrace below it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {} ended by a fault: {}", self.epoch, self.text)?;
+        say_where(f, &self.trace, &self.symbols)
     }
 }

@@ -1,12 +1,12 @@
 //! The device's handler table, and the translation a host calls through (abi §3.7).
 //!
-//! A call looks its handler's id up in a table of open addressing: one probe nearly always. The key that travels is the
-//! device's index.
+//! A call looks its handler up in a table of open addressing: one probe nearly always, in a row whose place is a constant of the
+//! program. The key that travels is the device's index.
 
 use crate::{Site, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::section::Section;
-use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
+use hamr_comm::abi::table::{TableHeader, TableRecord, hash_join, record_flag};
 use hamr_comm::abi::window::Window;
 use hamr_comm::registry::Table;
 use hamr_comm::{Entry, Handler};
@@ -77,76 +77,66 @@ pub(crate) fn read_table<K>(window: &Window<K>, section: Section) -> Result<Vec<
     Ok(handlers)
 }
 
+/// Rows of the table: so many that half of them are empty whatever the image holds, and a constant, so that where a handler's row
+/// is is one too.
+const ROWS: usize = 2 * HandlerKey::PER_MODULE;
+
+/// The tag of an empty row: a handler whose own is zero is out of reach, and refused as missing.
+const UNUSED: u64 = 0;
+
 #[derive(Clone, Copy)]
 struct Row {
-    /// [`UNUSED`] in an empty row.
-    id: u64,
-    /// Inverted when the image lacks the body, so that one comparison finds out.
-    signature: u64,
+    /// Of a handler's id and signature together: one comparison finds out whether it may be called.
+    tag: u64,
     key: HandlerKey,
 }
 
-/// No handler's id: a name whose hash is zero is out of reach, and refused as missing.
-const UNUSED: u64 = 0;
-const EMPTY: Row = Row { id: UNUSED, signature: 0, key: HandlerKey::MISSING };
-
-/// Handler id → key, O(1).
+/// Handler → key, O(1): the first row looked at nearly always.
 pub(crate) struct Keys {
-    rows: Box<[Row]>,
-    mask: usize,
+    rows: Box<[Row; ROWS]>,
 }
 
 impl Keys {
     pub(crate) fn of(handlers: &[HandlerInfo]) -> Self {
-        let size = (handlers.len() * 4).next_power_of_two().max(8);
-        let mut rows = vec![EMPTY; size].into_boxed_slice();
-        for h in handlers {
-            let mut at = h.id as usize;
-            // A quarter full at most, so there is always an empty row.
-            while let Some(row) = rows.get_mut(at & (size - 1)) {
-                if row.id == UNUSED {
-                    let signature = if h.has_body() { h.signature } else { !h.signature };
-                    *row = Row { id: h.id, signature, key: HandlerKey::of_index(h.key) };
-                    break;
-                }
-                at = at.wrapping_add(1);
+        let mut rows = vec![Row { tag: UNUSED, key: HandlerKey::MISSING }; ROWS];
+        for h in handlers.iter().filter(|h| h.has_body()) {
+            let tag = hash_join(h.id, h.signature);
+            if let Some(row) = probes(tag).find(|at| rows[*at].tag == UNUSED) {
+                rows[row] = Row { tag, key: HandlerKey::of_index(h.key) };
             }
         }
-        Self { rows, mask: size - 1 }
-    }
-
-    #[inline(always)]
-    fn find(&self, id: u64) -> Option<&Row> {
-        let mut at = id as usize;
-        loop {
-            let row = self.rows.get(at & self.mask)?;
-            if row.id == id {
-                return Some(row);
-            }
-            if row.id == UNUSED {
-                return None;
-            }
-            at = at.wrapping_add(1);
-        }
+        let rows = rows.into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("it was made with so many rows"));
+        Self { rows }
     }
 
     /// The key of `H`, when the device can run it.
     #[inline(always)]
     pub(crate) fn key<H: Handler>(&self) -> Option<HandlerKey> {
-        match self.find(H::ID) {
-            Some(row) if row.signature == H::SIGNATURE => Some(row.key),
-            _ => None,
-        }
+        let tag = const { hash_join(H::ID, H::SIGNATURE) };
+        let row = &self.rows[const { hash_join(H::ID, H::SIGNATURE) as usize % ROWS }];
+        if row.tag == tag { Some(row.key) } else { self.key_further_on(tag) }
     }
 
-    /// Why [`Self::key`] found none.
     #[cold]
-    pub(crate) fn why_not<H: Handler>(&self, site: Box<Site>) -> SubmitError {
-        match self.find(H::ID) {
-            None => SubmitError::MissingHandler { site },
-            Some(row) if row.signature == !H::SIGNATURE => SubmitError::NoBody { site },
-            Some(_) => SubmitError::OtherSignature { site },
-        }
+    #[inline(never)]
+    fn key_further_on(&self, tag: u64) -> Option<HandlerKey> {
+        let row = probes(tag).map(|at| &self.rows[at]).find(|row| row.tag == tag || row.tag == UNUSED)?;
+        (row.tag == tag && tag != UNUSED).then_some(row.key)
+    }
+}
+
+/// Where a row may be, the likeliest first.
+fn probes(tag: u64) -> impl Iterator<Item = usize> {
+    (0..ROWS).map(move |step| (tag as usize).wrapping_add(step) % ROWS)
+}
+
+/// Why [`Keys::key`] found none for `H`.
+#[cold]
+pub(crate) fn why_not<H: Handler>(handlers: &[HandlerInfo], site: Box<Site>) -> SubmitError {
+    match handlers.iter().find(|h| h.id == H::ID) {
+        None => SubmitError::MissingHandler { site },
+        Some(h) if h.signature == H::SIGNATURE && !h.has_body() => SubmitError::NoBody { site },
+        Some(_) => SubmitError::OtherSignature { site },
     }
 }
 

@@ -50,7 +50,7 @@ mod transfer;
 
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, Site, SubmitError};
-pub use fault::FaultReport;
+pub use fault::{CrashReport, FaultReport};
 pub use image::{Image, ImageFile, Target};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};

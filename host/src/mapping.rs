@@ -7,8 +7,9 @@
 use crate::Error;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::AsFd;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A shared mapping, unmapped when dropped.
 struct Mapping {
@@ -36,6 +37,32 @@ pub(crate) fn map_window(fd: impl AsFd, len: u64, writable: bool) -> Result<Wind
 
 /// [`map_window`] from `off` on, a multiple of the page size: one descriptor may stand for several memories of a function.
 pub(crate) fn map_window_at(fd: impl AsFd, off: u64, len: u64, writable: bool) -> Result<Window<Shared>, Error> {
+    Ok(map_revocable(fd, off, len, writable)?.0)
+}
+
+/// Ends a mapping while windows over it live.
+pub(crate) struct Revocable(Arc<Mapping>);
+
+impl Revocable {
+    /// Puts zeros of this program's own where the file was, which has one user less then.
+    pub(crate) fn revoke(&self) -> Result<(), Error> {
+        let Mapping { base, len } = *self.0;
+        let (access, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
+        // SAFETY: replaces the mapping that `self.0` keeps and nothing else, in one step: at every moment the range is mapped,
+        // readable, and as writable as before. Windows over it expect any value at any time, because a peer writes there.
+        let mapped = unsafe { mmap_anonymous(base.as_ptr().cast(), len, access, flags) };
+        mapped.map(drop).map_err(Error::os("letting go of a mapping"))
+    }
+}
+
+/// [`map_window_at`], and the way to end it.
+pub(crate) fn map_revocable(
+    fd: impl AsFd,
+    off: u64,
+    len: u64,
+    writable: bool,
+) -> Result<(Window<Shared>, Revocable), Error> {
     let mut access = ProtFlags::READ;
     access.set(ProtFlags::WRITE, writable);
     // A private read-only mapping of a shared file still shows the writer's pages; SHARED keeps that promise explicit.
@@ -45,8 +72,10 @@ pub(crate) fn map_window_at(fd: impl AsFd, off: u64, len: u64, writable: bool) -
     let raw =
         unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, off) }.map_err(Error::os(what()))?;
     let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
-    let mapping = Mapping { base, len: bytes };
+    let mapping = Arc::new(Mapping { base, len: bytes });
+    let revocable = Revocable(mapping.clone());
     // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it and a host never takes
     // a tail.
-    Ok(unsafe { Window::new(base, bytes, mapping) }.share())
+    let window = unsafe { Window::new(base, bytes, mapping) };
+    Ok((window.share(), revocable))
 }

@@ -18,8 +18,10 @@ use std::time::{Duration, Instant};
 
 /// See the module's head.
 pub(crate) struct Sleepers {
-    /// Both sides ring in this life of the device.
+    /// The device sleeps until it is rung, in this life of it.
     rings: AtomicBool,
+    /// The link has something to be rung by. One that has not polls, and its wait word stays even.
+    has_bell: bool,
     own: KeptWord<Shared>,
     device: KeptWord<Shared>,
     waker: Waker,
@@ -56,7 +58,7 @@ struct Task {
 }
 
 impl Sleepers {
-    pub(crate) fn new(window: &Window<Shared>, rings: bool) -> Result<Self, OutOfWindow> {
+    pub(crate) fn new(window: &Window<Shared>, rings: bool, has_bell: bool) -> Result<Self, OutOfWindow> {
         let state = State {
             sleeper: Sleeper::new(),
             threads: 0,
@@ -69,6 +71,7 @@ impl Sleepers {
         };
         Ok(Self {
             rings: AtomicBool::new(rings),
+            has_bell,
             own: window.keep_word(word::HOST_WAIT)?,
             device: window.keep_word(word::DEVICE_WAIT)?,
             waker: Waker::new(),
@@ -83,9 +86,14 @@ impl Sleepers {
         self.waker.enter();
     }
 
-    /// Do both sides ring?
-    pub(crate) fn ring(&self) -> bool {
+    /// Is the device to be rung when it sleeps?
+    fn rings(&self) -> bool {
         self.rings.load(Ordering::Relaxed)
+    }
+
+    /// Does the device ring when this side sleeps?
+    pub(crate) fn is_rung(&self) -> bool {
+        self.has_bell && self.rings()
     }
 
     /// Does the device want to be rung? Never, where it does not ring.
@@ -101,7 +109,7 @@ impl Sleepers {
 
     /// Rule 22.
     pub(crate) fn owes_a_ring(&self) -> bool {
-        self.ring() && self.waker.look::<Coherent>(self.device.word())
+        self.rings() && self.waker.look::<Coherent>(self.device.word())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -162,6 +162,7 @@ impl Layout {
     }
 
     /// Copies the section table out of a window and checks it. Nothing of it is believed before.
+    #[inline(never)]
     pub fn read<K>(preamble: &Preamble, window: &Window<K>) -> Result<Self, LayoutError> {
         if preamble.window_len > window.len() || preamble.window_len < PREAMBLE_BYTES {
             return Err(LayoutError::Window(window.len()));
@@ -207,6 +208,7 @@ impl Layout {
     }
 
     /// Copies descriptor `index` out and checks that every line and chunk of it lies in its section.
+    #[inline(never)]
     pub fn queue<K>(&self, window: &Window<K>, index: u32) -> Result<QueueDescriptor, LayoutError> {
         let bad = LayoutError::Queue(index);
         if index >= self.queues {

@@ -94,6 +94,8 @@ pub mod word {
     pub const OPEN_QUEUES: u64 = HOST_WORDS + 12;
     /// Host: wait word, even = polling, odd = ring me (abi §7).
     pub const HOST_WAIT: u64 = HOST_WORDS + 16;
+    /// Host: what the device writes to its card's doorbell register to ring the host (abi §7).
+    pub const HOST_BELL: u64 = HOST_WORDS + 20;
 
     /// Device: the epoch it serves.
     pub const EPOCH_ACK: u64 = DEVICE_WORDS;
@@ -103,6 +105,8 @@ pub mod word {
     pub const DEVICE_ALIVE: u64 = DEVICE_WORDS + 8;
     /// Device: stepped by the dispatcher in every round that found work.
     pub const DEVICE_PROGRESS: u64 = DEVICE_WORDS + 12;
+    /// Device: what the host writes to its card's doorbell register to ring the device (abi §7).
+    pub const DEVICE_BELL: u64 = DEVICE_WORDS + 16;
     /// Device: wait word. Not among its other words, which change in every round that finds work: a host looks here after
     /// each message, and finds its own cached copy for as long as the device stays awake.
     pub const DEVICE_WAIT: u64 = DEVICE_FACTS + 0x80;

@@ -124,10 +124,12 @@ pub struct CrashRecord {
     pub address: u64,
     /// Return addresses, innermost first; 0 ends.
     pub frames: [u64; 12],
+    /// Stack pointer; 0 of a panic.
+    pub stack: u64,
     /// Message, UTF-8.
-    pub text: [u8; 384],
+    pub text: [u8; 376],
 }
-const _: () = assert!(size_of::<CrashRecord>() == 512 && core::mem::offset_of!(CrashRecord, text) == 128);
+const _: () = assert!(size_of::<CrashRecord>() == 512 && core::mem::offset_of!(CrashRecord, text) == 136);
 
 impl CrashRecord {
     /// "CRSH".

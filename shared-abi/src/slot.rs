@@ -224,6 +224,12 @@ pub const fn seq(tag: u8, count: u32, count_bits: u32) -> u32 {
     (tag as u32) << 24 | count & ((1 << count_bits) - 1)
 }
 
+/// The word behind `word` in the same epoch: the count alone wraps.
+#[inline(always)]
+pub const fn next_seq(word: u32, count_bits: u32) -> u32 {
+    word & 0xFF00_0000 | word.wrapping_add(1) & ((1 << count_bits) - 1)
+}
+
 /// The epoch tag of a published word.
 pub const fn seq_tag(word: u32) -> u8 {
     (word >> 24) as u8

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod one_way;
 pub mod order;
 pub mod outcomes;
+pub mod pings;
 pub mod restart;
 pub mod streams;
 pub mod values;
@@ -47,6 +48,7 @@ macro_rules! conformance {
                 plain_calls_leave_tickets_alone, more_offloads_than_lines, unread_in_reverse, too_many_outstanding,
                 a_refused_call_keeps_no_ticket
             }
+            pings { beside_a_queued_call, while_queued_calls_come_and_go, beside_a_runaway }
             ending {
                 dropped_results_are_discarded, deadline_of_a_pending, deadline_of_a_sync_call, deadline_while_submitting,
                 get_within, the_device_knows_the_deadline, cancel_before_it_runs, cancel_while_it_runs,

@@ -47,14 +47,22 @@ macro_rules! crashes {
     };
 }
 
-fn fault<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) -> FaultReport {
+/// The fault that a call ended with.
+///
+/// # Panics
+/// When it did not.
+pub fn fault<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) -> FaultReport {
     match outcome {
         Err(CallError::Fault(report)) => *report,
         other => panic!("expected a fault, got {other:?}"),
     }
 }
 
-fn still_works(node: &Node) {
+/// The device serves calls.
+///
+/// # Panics
+/// When it does not.
+pub fn still_works(node: &Node) {
     assert_eq!(node.sync(sum_4::with(1, 2, 3, 4)).expect("the next call works"), 10);
 }
 

@@ -1,11 +1,14 @@
 //! Tests that cross crates: the conformance suite every way to open a device must pass, and handlers as users write them.
 
+pub mod broken;
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
+pub mod frames;
 pub mod hal;
 pub mod handlers;
 pub mod logs;
 pub mod machines;
 pub mod processes;
 pub mod sleeping;
+pub mod unread;

@@ -7,9 +7,10 @@
 //! ```
 
 use crate::conformance::Random;
+use crate::crashes::{fault, still_works};
 use crate::devices;
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{HandlerInfo, LaunchRequest, Launcher, Options};
+use hamr::{HandlerInfo, Image, ImageFile, LaunchRequest, Launcher, Options};
 use hamr_comm::Handler;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
@@ -21,6 +22,8 @@ use hamr_comm::am::Requester;
 use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
+use hamr_tests_kernels::crashes::leaps;
+use object::{Object, ObjectSymbol};
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,8 @@ macro_rules! machine {
             use super::*;
             $crate::__machine! { $machine;
                 its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
-                garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused
+                garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused,
+                a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_leap_the_guard
             }
         }
     };
@@ -203,6 +207,83 @@ pub fn a_window_too_small_is_refused(machine: &Machine) {
     assert!(error.contains("small") && error.contains("window") && error.contains("bytes"), "{error}");
 }
 
+/// Frames larger than a page end in the guard, whatever of them is touched.
+pub fn large_frames_do_not_leap_the_guard(machine: &Machine) {
+    let node = devices::open(&spec(machine), Options::default());
+    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+    let path = devices::image(&spec(machine)).resolve(&target).expect("an image").path;
+    let guard = symbol(&path, "__hamr_serve_guard")..symbol(&path, "__hamr_serve_stack");
+    for kib in (12..=32).step_by(4) {
+        let report = fault(node.sync(leaps::with(kib)));
+        assert_eq!(report.status, Status::TRAP, "{report}");
+        assert!(report.backtrace().names("leap"), "{kib} KiB: {report}");
+        // aarch64 and x86_64 touch each page of a frame before they use it; riscv64 may be anywhere in its wider guard.
+        assert!(guard.contains(&report.trace.address), "{kib} KiB, guard {guard:x?}: {report}");
+        still_works(&node);
+    }
+    assert_eq!(node.info().epoch, 1);
+}
+
+/// The address of a symbol of an image.
+fn symbol(image: &std::path::Path, name: &str) -> u64 {
+    let bytes = std::fs::read(image).expect("readable");
+    let file = object::File::parse(&*bytes).expect("an image");
+    file.symbol_by_name(name).unwrap_or_else(|| panic!("no symbol {name}")).address()
+}
+
+/// What opening a machine with an image says that does not come up.
+fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile) {
+    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+    let file = Image::find(image).expect("a name").resolve(&target).expect("the image builds");
+    let options = Options { start_deadline: devices::PATIENCE, ..Options::default() };
+    let image = Image::file(&file.path).expect("an image");
+    let said = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
+    println!("{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    (said, file)
+}
+
+/// There is no window to write to: the console's line is in the host's error.
+pub fn a_fault_before_the_window_is_found(machine: &Machine) {
+    let begin = Instant::now();
+    let (said, _) = refusal_of(machine, "hamr-checks-early");
+    for part in ["starting", "code 101", "no bus to be found at tests/image/src/early.rs:"] {
+        assert!(said.contains(part), "no `{part}` in: {said}");
+    }
+    assert!(begin.elapsed() < devices::PATIENCE / 2, "it is not waited for in vain: {:?}", begin.elapsed());
+}
+
+/// The host reads in the crash record what the image's start came to, and so does `hamr inspect` in a copy of the window.
+pub fn a_fault_before_serving(machine: &Machine) {
+    let (said, file) = refusal_of(machine, "hamr-checks-late");
+    for part in ["epoch 1 ended by a fault: load", "crashes.rs:"] {
+        assert!(said.contains(part), "no `{part}` in: {said}");
+    }
+    let rig = Rig::start_with(machine, &file);
+    let window = rig.window();
+    let state = || DeviceState(window.word(word::DEVICE_STATE).expect("in the preamble").observe());
+    // The image waits for an offer, to have a place to write to.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!((state(), rig.link.peer()), (DeviceState::ABSENT, Peer::Alive));
+    HostHandshake::offer(window, &rig.offer, Epoch(9)).expect("long enough");
+    let begin = Instant::now();
+    while state() != DeviceState::CRASHED {
+        assert!(begin.elapsed() < devices::PATIENCE, "{:?}", state());
+        std::thread::yield_now();
+    }
+    let mut bytes = vec![0; window.len() as usize];
+    window.read_bytes(0, &mut bytes).expect("all of it");
+    let copy = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(copy.path(), bytes).expect("written");
+    let dump = hamr::inspect::dump(copy.path()).expect("a window");
+    println!("{dump}");
+    let crash = dump.crash.as_ref().expect("a crash record");
+    assert_eq!((crash.epoch, dump.device.state), (9, "crashed"));
+    assert_eq!(dump.device.build_id, file.build_id);
+    assert!(crash.pc.0 != 0 && crash.stack.0 != 0 && !crash.frames.is_empty(), "{crash:?}");
+    assert!(dump.to_string().contains(&crash.text), "{dump}");
+}
+
 /// Bits of the key in a request's header.
 const KEY: u32 = 0xFFFF;
 /// A machine with its image and without the host library: what a host of somebody else's would see.
@@ -215,14 +296,17 @@ struct Rig {
 
 impl Rig {
     fn start(machine: &Machine) -> Self {
+        let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+        Self::start_with(machine, &devices::image(&spec(machine)).resolve(&target).expect("an image"))
+    }
+
+    fn start_with(machine: &Machine, image: &ImageFile) -> Self {
         let plan = Plan { heap: 1 << 20, ..Plan::default() };
         let layout = Layout::plan(&plan).expect("allowed");
-        let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
-        let image = devices::image(&spec(machine)).resolve(&target).expect("an image");
         let request = LaunchRequest {
             device: "garbage",
             argument: "",
-            image: Some(&image),
+            image: Some(image),
             window_len: layout.window_len(),
             cpu: None,
         };

@@ -379,8 +379,17 @@ fn memory_without_a_layout_is_taken_at_once() {
 }
 
 #[test]
+fn a_crash_counts_in_its_own_epoch() {
+    let b = Bench::new();
+    b.say(word::DEVICE_STATE, DeviceState::CRASHED.0);
+    assert!(matches!(b.offered.step(&b.host), Answer::Waiting), "of an earlier life");
+    b.say(word::EPOCH_ACK, b.word(word::EPOCH));
+    assert!(matches!(b.offered.step(&b.host), Answer::Crashed));
+}
+
+#[test]
 fn garbage_from_a_device_is_corrupt() {
-    for state in [DeviceState::CRASHED.0, 7, 0xFFFF_FFFF] {
+    for state in [7, 0xFFFF_FFFF] {
         let b = Bench::new();
         b.say(word::DEVICE_STATE, state);
         assert!(matches!(b.offered.step(&b.host), Answer::Corrupt(got) if got == state));

@@ -154,6 +154,7 @@ impl Bench {
                 }
                 Answer::Refused(why) => panic!("a good offer was refused: {why}"),
                 Answer::Corrupt(state) => panic!("the device says {state}"),
+                Answer::Crashed => panic!("no device here crashes"),
                 Answer::Accepted(_) | Answer::Waiting => {}
             }
         }

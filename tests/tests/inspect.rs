@@ -104,7 +104,8 @@ fn crashed() -> Vec<u8> {
         pc: 0x8000_1234,
         address: 0x10,
         frames: [0; 12],
-        text: [0; 384],
+        stack: 0x8004_0000,
+        text: [0; 376],
     };
     // A peer's words must not move the cursor.
     let text = b"load access fault\x1b[2J while serving";

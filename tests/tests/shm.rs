@@ -43,3 +43,14 @@ fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
         assert!(info.pid != pid && info.epoch == epoch, "{info:?}");
     }
 }
+
+/// Other streams' answers outlive the life that gave them.
+#[test]
+fn unread_answers_outlive_their_epoch() {
+    hamr_tests::unread::unread_answers("shm");
+}
+
+#[test]
+fn unanswered_calls_end_with_their_epoch() {
+    hamr_tests::unread::unanswered_calls("shm");
+}

@@ -1,10 +1,9 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Engine, Poller, Port, answer_inline, missing, settle};
+use super::poller::{Engine, Poller, Port, answer_inline, settle};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
-use crate::handler::Entry;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
@@ -114,10 +113,7 @@ impl<K: Clone> Engine<'_, K> {
         args: Args,
         ext: Ext,
     ) -> Result<(Reply, bool), Status> {
-        let entry = match self.table.get(hdr.key().0 as usize) {
-            Some(entry) if entry.has_body() => entry,
-            other => return Err(missing(other)),
-        };
+        let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
         self.load(port, found.slot, args)?;
         let line = port.responder.line(found.slot);
         let Ext { deadline_us, .. } = ext;
@@ -158,9 +154,9 @@ impl<K: Clone> Engine<'_, K> {
         if port.responder.slots().side(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
         }
-        let entry = self.table.get(hdr.key().0 as usize);
-        if !entry.is_some_and(Entry::has_body) {
-            return Err(missing(entry));
+        // What it lacks is better said now than when its turn comes.
+        if !self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?.has_body() {
+            return Err(Status::NO_BODY);
         }
         let slot = 1 + port.responder.slots().ring_len() + ticket;
         let job = Job {
@@ -250,6 +246,7 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
     #[cold]
     pub(super) fn run_job(&mut self) -> u32 {
         let Some(job) = self.engine.jobs.pop_front() else { return 0 };
+        self.lend_control();
         let Some(port) = self.ports.get_mut(job.queue as usize) else { return 0 };
         self.engine.frame.words = job.words;
         let cancelled = ReqHdr(port.responder.line(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
@@ -261,6 +258,7 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         };
         let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));
         self.engine.finish(port, job.found, job.wishes, reply, cancelled);
+        self.recall_control();
         1
     }
 }

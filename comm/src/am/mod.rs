@@ -5,6 +5,7 @@
 //! either side sleeps and is woken (abi §7).
 
 mod activity;
+mod desk;
 mod long;
 mod poller;
 mod requester;
@@ -13,6 +14,7 @@ mod slots;
 mod wait;
 
 pub use activity::Activity;
+pub use desk::{Desk, Lent};
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};

@@ -3,11 +3,11 @@
 //! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
 //! call costs no lock, no allocation and no clock.
 
-use super::{Activity, Found, Responder, SlotLine, Waker, long};
+use super::desk::Control;
+use super::{Activity, Desk, Found, Responder, SlotLine, Waker, long};
 use crate::context::Context;
 use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
-use crate::handler::Entry;
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
 use crate::resource;
@@ -88,6 +88,9 @@ pub struct Poller<'s, K, F = Coherent> {
     waker: Waker,
     /// Messages answered since the last fence.
     unfenced: u32,
+    desk: Option<&'s Desk<K, F>>,
+    /// The control stream is on it.
+    lent: bool,
 }
 
 /// What runs the calls of all ports.
@@ -158,11 +161,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             streak: 0,
             waker: Waker::new(),
             unfenced: 0,
+            desk: None,
+            lent: false,
         })
     }
 
+    /// Leaves the control stream on `desk` while queued handlers run. It is this poller's alone.
+    pub fn use_desk(&mut self, desk: Option<&'s Desk<K, F>>) {
+        self.desk = desk;
+    }
+
     /// Gives the window back, whole, and the scratch memory.
-    pub fn into_parts(self) -> (Window<K>, &'s mut [u8]) {
+    pub fn into_parts(mut self) -> (Window<K>, &'s mut [u8]) {
+        self.recall_control();
         let mut window = self.window;
         window.rejoin(self.engine.heap);
         (window, self.engine.frame.scratch)
@@ -194,14 +205,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             && !port.held
         {
             // One caller alone, call after call: its line is looked at more often than all the others.
-            for _ in 0..=self.streak {
+            let mut more = self.streak;
+            loop {
                 if let Some(found) = port.responder.next_hot() {
                     // Counted first: a handler that panics unwinds past what stands behind it.
                     self.favours -= 1;
                     self.engine.serve(port, found);
-                    self.streak = (self.streak + 1).min(LINGER);
+                    if self.streak < LINGER {
+                        self.streak += 1;
+                    }
                     return Round::Worked(1);
                 }
+                if more == 0 {
+                    break;
+                }
+                more -= 1;
             }
         }
         self.poll_all()
@@ -278,7 +296,39 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.ports.get_mut(index).map_or(0, |port| self.engine.poll_port(port))
     }
 
+    /// Before a queued handler runs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lend_control(&mut self) {
+        // Still there, if the last handler was abandoned.
+        self.recall_control();
+        let Some(desk) = self.desk else { return };
+        // What waits behind a queued call of its own stream waits on.
+        let Some(port) = self.ports.first().filter(|port| !port.held) else { return };
+        let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
+        let responder = port.responder.clone();
+        desk.put(Control { responder, table: self.engine.table, host, waker: Waker::new() });
+        self.lent = true;
+        settle(self);
+    }
+
+    /// After it, or before the control stream is served again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn recall_control(&mut self) {
+        if core::mem::take(&mut self.lent)
+            && let Some(control) = self.desk.and_then(Desk::take)
+            && let Some(port) = self.ports.first_mut()
+        {
+            port.responder = control.responder;
+        }
+    }
+
     fn poll_control(&mut self) -> u32 {
+        // A handler that panicked or was ended left it where it was.
+        if self.lent {
+            self.recall_control();
+        }
         let served = self.poll_one(0);
         if served != 0 {
             self.step_progress();
@@ -352,9 +402,8 @@ impl<K: Clone> Engine<'_, K> {
             }
             line.read_request(&mut self.frame.words);
         }
-        let entry = match self.table.get(hdr.key().0 as usize) {
-            Some(entry) if entry.has_body() => entry,
-            other => return line.publish_reply(RepHdr::inline(missing(other), 0).0, found.seq),
+        let Some(entry) = self.table.get(hdr.key().0 as usize) else {
+            return line.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
         };
         let serial = self.activity.begin(port.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, 0);
@@ -401,11 +450,6 @@ pub(super) fn settle<T>(state: &mut T) {
     core::hint::black_box(state);
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     let _ = state;
-}
-
-/// Why an entry cannot be run.
-pub(super) fn missing(entry: Option<&'static Entry>) -> Status {
-    if entry.is_some() { Status::NO_BODY } else { Status::NO_HANDLER }
 }
 
 /// Writes an inline answer and publishes it: no word, the first, or all six, since a branch per word costs more than the

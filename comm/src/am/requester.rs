@@ -5,7 +5,7 @@
 
 use super::{SlotLine, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::{RepHdr, ReqHdr, seq};
+use hamr_shared_abi::slot::{RepHdr, ReqHdr, next_seq, seq};
 
 /// See the module's head.
 pub struct Requester<S> {
@@ -14,7 +14,6 @@ pub struct Requester<S> {
     ring_bits: u32,
     /// The word that the hot line's current (or next) message carries.
     hot_seq: u32,
-    hot_count: u32,
     hot_busy: bool,
     /// Ring messages submitted.
     submitted: u64,
@@ -34,7 +33,6 @@ impl<S: Slots> Requester<S> {
             tag,
             ring_bits,
             hot_seq: seq(tag, 1, S::COUNT_BITS),
-            hot_count: 1,
             hot_busy: false,
             submitted: 0,
             released: 0,
@@ -48,10 +46,14 @@ impl<S: Slots> Requester<S> {
         &self.slots
     }
 
+    /// Looks at other lines from now on, of the same numbers; those from before.
+    pub fn replace_slots(&mut self, slots: S) -> S {
+        core::mem::replace(&mut self.slots, slots)
+    }
+
     /// Starts over in a new epoch: every line is free, counts begin at 1. The caller has ended its outstanding calls.
     pub fn enter(&mut self, epoch: Epoch) {
         self.tag = epoch.tag();
-        self.hot_count = 1;
         self.hot_seq = seq(self.tag, 1, S::COUNT_BITS);
         self.hot_busy = false;
         (self.submitted, self.released, self.answered) = (0, 0, 0);
@@ -110,8 +112,7 @@ impl<S: Slots> Requester<S> {
     /// Gives the hot line back, after its answer was read.
     #[inline(always)]
     pub fn release_hot(&mut self) {
-        self.hot_count = self.hot_count.wrapping_add(1);
-        self.hot_seq = seq(self.tag, self.hot_count, S::COUNT_BITS);
+        self.hot_seq = next_seq(self.hot_seq, S::COUNT_BITS);
         self.hot_busy = false;
     }
 

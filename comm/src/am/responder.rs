@@ -2,9 +2,11 @@
 
 use super::{SlotLine, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::seq;
+use hamr_shared_abi::slot::{next_seq, seq};
 
-/// See the module's head. Indices are private shadows: nothing the peer writes moves them.
+/// See the module's head. Indices are private shadows: nothing the peer writes moves them. Of a responder and its clone only one
+/// may go on.
+#[derive(Clone)]
 pub struct Responder<S> {
     slots: S,
     tag: u8,
@@ -70,8 +72,7 @@ impl<S: Slots> Responder<S> {
         if self.slots.hot().req_seq() != seq_now {
             return None;
         }
-        // The count alone wraps; the tag above it stays.
-        self.hot_seq = seq(self.tag, seq_now.wrapping_add(1), S::COUNT_BITS);
+        self.hot_seq = next_seq(seq_now, S::COUNT_BITS);
         Some(Found { slot: 0, seq: seq_now })
     }
 
@@ -98,6 +99,26 @@ impl<S: Slots> Responder<S> {
             self.ring_seq = seq(self.tag, self.ring_count, S::COUNT_BITS);
         }
         found
+    }
+
+    /// What [`Self::next`] would find. It is not counted as taken.
+    pub fn upcoming(&self) -> Option<Found> {
+        let hot = Found { slot: 0, seq: self.hot_seq };
+        if self.hot_is_next() {
+            return Some(hot);
+        }
+        let ring = self.ring_is_next().then_some(Found { slot: 1 + self.ring_pos, seq: self.ring_seq })?;
+        // As there, the second look.
+        Some(if self.hot_is_next() { hot } else { ring })
+    }
+
+    /// Counts the message that [`Self::upcoming`] found as taken.
+    pub fn advance(&mut self, found: Found) {
+        if found.slot == 0 {
+            self.next_hot();
+        } else {
+            self.next_ring();
+        }
     }
 
     /// The next message of the stream in its order, or `None`. `hot_first` is false right after a hot message was

@@ -1,12 +1,14 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::{doorbell, logging, memory, pins, tick};
+use super::doorbell::{self, Bell};
+use super::{logging, memory, pins, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
-use hamr_comm::abi::window::Window;
-use hamr_comm::am::Activity;
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::window::{KeptWord, Window};
+use hamr_comm::am::{Activity, Desk};
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
 /// must work wherever a fault happens.
@@ -66,6 +68,10 @@ impl core::fmt::Display for StartError {
 pub(super) struct Running<B> {
     window: Option<Window<()>>,
     registers: Option<Registers>,
+    /// The host's.
+    bell: Option<Bell>,
+    /// Where the host learns what to write to ring this side.
+    own_bell: Option<KeptWord<()>>,
     naps: Naps,
     _board: PhantomData<B>,
 }
@@ -75,8 +81,11 @@ impl<B> Running<B> {
         let Hardware { window, registers, naps } = hardware;
         arch::tick::prepare(naps.timer());
         doorbell::connect(naps.acknowledge());
-        pins::connect(naps.timer(), registers.as_ref().map(Registers::again));
-        Self { window: Some(window), registers, naps, _board: PhantomData }
+        let bell = || Bell::of(registers.as_ref()?, &window);
+        pins::connect(naps.timer(), bell());
+        tick::connect(bell(), window.keep_word(word::DEVICE_ALIVE).ok());
+        let (bell, own_bell) = (bell(), window.keep_word(word::DEVICE_BELL).ok());
+        Self { window: Some(window), registers, bell, own_bell, naps, _board: PhantomData }
     }
 }
 
@@ -97,7 +106,17 @@ impl<B: BareBoard> Board for Running<B> {
         self.window.take()
     }
     fn watch(&mut self, activity: Option<&Activity>) {
+        // Before the first sleep, and so before anybody rings.
+        if let (Some(_), Some(registers), Some(bell)) = (activity, &self.registers, &self.own_bell) {
+            bell.word().store(registers.bell());
+        }
         tick::watch(activity);
+    }
+    fn desk(&self) -> Option<&'static Desk<(), arch::Device>> {
+        Some(&tick::DESK)
+    }
+    fn has_heartbeat(&self) -> bool {
+        true
     }
     fn logs(&self) -> bool {
         true
@@ -106,9 +125,8 @@ impl<B: BareBoard> Board for Running<B> {
         logging::attach(section);
     }
     fn ring(&mut self) {
-        // The host is peer 0.
-        if let Some(registers) = &mut self.registers {
-            registers.ring(0, 0);
+        if let Some(bell) = &mut self.bell {
+            bell.ring();
         }
     }
     #[inline]
@@ -119,6 +137,7 @@ impl<B: BareBoard> Board for Running<B> {
         // Naps take the timer, and a tick would end them.
         arch::tick::pause();
         self.naps.rest(rounds);
+        tick::beat();
         arch::tick::resume();
     }
     fn doorbell(&self) -> bool {
@@ -132,6 +151,7 @@ impl<B: BareBoard> Board for Running<B> {
             // Whoever ended the sleep has what he rang for found by the next round, and need not end another.
             doorbell::was_rung();
         }
+        tick::beat();
         arch::tick::resume();
     }
     fn micros(&mut self) -> u64 {

@@ -1,8 +1,29 @@
-//! Rings that come while the image does not sleep. Interrupts are on then, for the tick: one of the doorbell is taken, and must
-//! still end the sleep that the image may be about to begin.
+//! Ringing the host; and its rings that come while the image does not sleep. Interrupts are on then, for the tick: one of the
+//! doorbell is taken, and must still end the sleep that the image may be about to begin.
 
+use crate::pci::Registers;
 use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::window::{KeptWord, Window};
 use spin::Mutex;
+
+/// The host's doorbell: the card's register, and the word that says what to write there.
+pub(super) struct Bell {
+    registers: Registers,
+    host: KeptWord<()>,
+}
+
+impl Bell {
+    /// `None` where the window is too short for a preamble.
+    pub(super) fn of(registers: &Registers, window: &Window<()>) -> Option<Self> {
+        Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_BELL).ok()? })
+    }
+
+    /// Rings it.
+    pub(super) fn ring(&mut self) {
+        self.registers.ring(self.host.word().load());
+    }
+}
 
 /// Not zero: the host has rung. Also stored by x86_64's entry, in assembly.
 pub(crate) static RUNG: AtomicU32 = AtomicU32::new(0);

@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: `arch::abandon` leaves frames behind (`docs/unsafe.md` "abandoning").
 
-use super::{BROKEN, Text, console, memory, walk};
+use super::{Text, console, early, memory, walk};
 use crate::arch;
 use core::fmt::Write;
 use core::panic::PanicInfo;
@@ -13,7 +13,7 @@ use hamr_comm::fault::Trace;
 use spin::Mutex;
 
 /// Longest text of a fault: what a crash record holds.
-const TEXT: usize = 384;
+const TEXT: usize = 376;
 
 /// The serve loop runs: a fault can be survived.
 const ARMED: u32 = 1;
@@ -38,10 +38,11 @@ impl Fault {
     pub(crate) fn text(&self) -> &str {
         self.text.as_str()
     }
-    /// Says it on the console: of a fault that ends the machine.
+    /// Says it on the console: of a fault that no call has done.
+    #[inline(never)]
     pub(super) fn report(&self) {
         let Trace { pc, address, .. } = self.trace;
-        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (outside of every call)"));
+        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (in the runtime)"));
     }
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
@@ -104,7 +105,7 @@ pub(crate) fn trapped(trap: Trap) -> ! {
     let _ = text.write_str(name);
     let _ = write!(text, " (cause {cause})");
     // A call of what is no code has made no frame yet.
-    let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::serve_stack_word(stack)) };
+    let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::stack_word(stack)) };
     let trace = Trace { cause: cause.into(), pc, address, stack, frames: walk::frames(frame, called) };
     give_up(Fault { status: Status::TRAP, text, trace })
 }
@@ -124,8 +125,7 @@ pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
 
 fn give_up(fault: Fault) -> ! {
     if STATE.swap(HANDLING, Ordering::AcqRel) != ARMED {
-        fault.report();
-        console::exit(BROKEN);
+        early::end(&fault);
     }
     // Nobody else holds the lock: one processor, and the loop that takes it is not running.
     if let Some(mut last) = LAST.try_lock() {

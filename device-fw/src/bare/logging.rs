@@ -44,6 +44,8 @@ mod context {
 
     /// Runs `what`, unless it was just the holder of the lock that was interrupted: waiting for it would be for ever.
     pub(super) fn with<T>(lock: &Mutex<T>, what: impl FnOnce(&mut T)) {
+        // Whoever is ended in here leaves the desk locked, and an image without logs.
+        let _mark = crate::bare::NoAbandon::begin();
         if let Some(mut desk) = lock.try_lock() {
             what(&mut desk);
         }

@@ -8,13 +8,12 @@ unsafe extern "C" {
     static __hamr_ram_end: [u8; 0];
     static __hamr_image_start: [u8; 0];
     static __hamr_code_end: [u8; 0];
-    static __hamr_serve_guard: [u8; 0];
+    static __hamr_boot_stack: [u8; 0];
+    static __hamr_boot_stack_top: [u8; 0];
+    static __hamr_serve_stack: [u8; 0];
     static __hamr_build_id_start: [u8; 0];
     static __hamr_serve_stack_top: [u8; 0];
 }
-
-/// Bytes of the guard below the serve stack.
-const GUARD: u64 = 4096;
 
 /// ELF note header and the owner "GNU".
 const NOTE_HEADER: usize = 16;
@@ -45,11 +44,15 @@ pub(super) fn is_code(address: u64) -> bool {
     (start.addr() as u64..end.addr() as u64).contains(&address)
 }
 
-/// The aligned word at `address`, when that is in the serve stack.
-pub(super) fn serve_stack_word(address: u64) -> Option<u64> {
-    let (guard, end) = (&raw const __hamr_serve_guard, serve_stack_top().addr() as u64);
-    let start = guard.addr() as u64 + GUARD;
-    let inside = address >= start && address.checked_add(8)? <= end && address.is_multiple_of(8);
-    // SAFETY: an aligned word of the serve stack, which is always mapped. Only fault paths ask, when nothing runs on it.
-    inside.then(|| unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
+/// The aligned word at `address`, when that is in the stack of the serve loop or of boot code.
+pub(super) fn stack_word(address: u64) -> Option<u64> {
+    let serve = (&raw const __hamr_serve_stack).addr() as u64..serve_stack_top().addr() as u64;
+    let boot = (&raw const __hamr_boot_stack).addr() as u64..(&raw const __hamr_boot_stack_top).addr() as u64;
+    // Both end at multiples of 8.
+    if !(serve.contains(&address) || boot.contains(&address)) || !address.is_multiple_of(8) {
+        return None;
+    }
+    // SAFETY: an aligned word of a stack, which is always mapped. Only fault paths ask: of the serve stack when nothing runs on it any
+    // more, of the boot stack, on which they themselves may run, for words that no variable of theirs is in.
+    Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
 }

@@ -10,16 +10,18 @@
 mod board;
 mod console;
 pub(crate) mod doorbell;
+pub(crate) mod early;
 pub(crate) mod fault;
 mod logging;
+mod mark;
 mod memory;
 pub(crate) mod pins;
 pub(crate) mod tick;
 mod walk;
 
 pub use board::{BareBoard, Hardware, StartError};
+pub use mark::NoAbandon;
 pub use memory::ram;
-pub use tick::NoAbandon;
 
 use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
@@ -51,6 +53,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => {
+            early::found(&hardware.window);
             logging::clock::start(hardware.naps.hz());
             info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
             board::Running::<B>::new(hardware)
@@ -75,23 +78,30 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
         arch::tick::pause();
+        // Before the state below says otherwise.
+        let held = mark::take(tick::running());
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
         let device = unsafe { &mut *device };
-        if !device.is_running() {
-            // Not a handler's: the runtime is broken, and stopping is the honest report.
-            what.report();
-            device.record_crash(what.text(), what.trace());
-            device.announce_crash();
-            B::exit(BROKEN);
+        let in_call = device.is_running();
+        let is_broken = held || !in_call;
+        if !device.is_serving() {
+            early::end(&what);
         }
-        error!("a call was abandoned: {}", what.text());
-        if config.on_fault == OnFault::Reset {
+        if is_broken {
+            what.report();
+        }
+        error!("abandoned: {}", what.text());
+        let is_over = is_broken || config.on_fault == OnFault::Reset;
+        if is_over {
             // Said before the answer, so that nobody sends another call after it.
             device.record_crash(what.text(), what.trace());
             device.announce_crash();
         }
-        device.fail_current(what.status(), what.text(), what.trace());
-        if config.on_fault == OnFault::Reset {
+        if in_call {
+            device.fail_current(what.status(), what.text(), what.trace());
+        }
+        if is_over {
+            // What the runtime knows of this life is dropped with it, the host's next offer finds it as it was at the start.
             device.stop();
         }
     }

@@ -1,19 +1,18 @@
 //! The board's clock and doorbell for drivers (`hal`), wherever they run.
 
-use super::doorbell;
+use super::doorbell::{self, Bell};
 use crate::arch::{self, Timer};
-use crate::pci::Registers;
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
 
 /// Steps of the clock per second.
 static HZ: AtomicU64 = AtomicU64::new(1);
-static REGISTERS: Mutex<Option<Registers>> = Mutex::new(None);
+static BELL: Mutex<Option<Bell>> = Mutex::new(None);
 
 /// What the board found.
-pub(super) fn connect(timer: &Timer, registers: Option<Registers>) {
+pub(super) fn connect(timer: &Timer, bell: Option<Bell>) {
     HZ.store(timer.hz().max(1), Ordering::Relaxed);
-    *REGISTERS.lock() = registers;
+    *BELL.lock() = bell;
 }
 
 pub(crate) fn now_ns() -> u64 {
@@ -23,8 +22,8 @@ pub(crate) fn now_ns() -> u64 {
 
 pub(crate) fn ring() {
     // Held by nobody else for long: a call that was abandoned while it rang leaves drivers without a bell.
-    if let Some(Some(registers)) = REGISTERS.try_lock().as_deref_mut() {
-        registers.ring(0, 0);
+    if let Some(Some(bell)) = BELL.try_lock().as_deref_mut() {
+        bell.ring();
     }
 }
 

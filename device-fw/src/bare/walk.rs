@@ -16,7 +16,7 @@ pub(super) fn frames(frame: u64, first: Option<u64>) -> [u64; FRAMES] {
         *entry = match first.take() {
             Some(address) => address,
             None => {
-                let word = |offset| memory::serve_stack_word(at.wrapping_add_signed(offset));
+                let word = |offset| memory::stack_word(at.wrapping_add_signed(offset));
                 let Some(address) = word(SAVED_RETURN).filter(|address| memory::is_code(*address)) else { break };
                 // Zero when the chain ends here.
                 at = word(SAVED_FRAME).filter(|outer| *outer > at).unwrap_or(0);

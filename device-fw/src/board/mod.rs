@@ -3,7 +3,7 @@
 
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
-use hamr_comm::am::Activity;
+use hamr_comm::am::{Activity, Desk};
 
 #[cfg(any(target_os = "none", hamr_bare))]
 mod register;
@@ -36,7 +36,7 @@ pub use virt_riscv64::VirtRiscv64 as Default;
 /// with a main loop of their own write theirs.
 pub trait Board {
     /// What keeps the window mapped; `()` where nothing unmaps it.
-    type Keep: Clone;
+    type Keep: Clone + 'static;
     /// The fences that the window's memory needs.
     type Order: Order;
 
@@ -59,6 +59,11 @@ pub trait Board {
     /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
     /// boards that look for runaways.
     fn watch(&mut self, _activity: Option<&Activity>) {}
+    /// Where the control stream lies while a queued handler runs, if something of this board interrupts the handler now and then
+    /// and has it served ([`Desk::serve`]): pings are answered meanwhile. Otherwise they wait until the handler has ended.
+    fn desk(&self) -> Option<&'static Desk<Self::Keep, Self::Order>> {
+        None
+    }
     /// Does this image log?
     fn logs(&self) -> bool {
         false

@@ -14,6 +14,8 @@ use std::{format, fs};
 const GREETING: &[u8; 8] = b"hamrshm1";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// The same while pings are answered beside a queued handler, which has already run for some time.
+const QUICK_BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 /// Why a hosted image cannot start. Printed as one line.
 #[derive(Debug)]
@@ -102,15 +104,15 @@ impl Control {
         self.window.as_fd()
     }
 
-    /// Steps `alive` until the host is gone, then ends the process. The host never writes after the greeting, so
-    /// anything readable is its end.
-    pub(super) fn watch(&self, mut alive: impl FnMut(u32)) -> ! {
+    /// Steps `alive` until the host is gone, then ends the process; more often while `alive` says so. The host never writes after
+    /// the greeting, so anything readable is its end.
+    pub(super) fn watch(&self, mut alive: impl FnMut(u32) -> bool) -> ! {
         let mut beat = 0u32;
         loop {
             beat = beat.wrapping_add(1);
-            alive(beat);
+            let beat_length = if alive(beat) { QUICK_BEAT } else { BEAT };
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            if poll(&mut fds, Some(&BEAT)).is_ok_and(|n| n > 0) {
+            if poll(&mut fds, Some(&beat_length)).is_ok_and(|n| n > 0) {
                 std::process::exit(0);
             }
         }

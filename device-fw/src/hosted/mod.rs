@@ -22,7 +22,7 @@ use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Window;
-use hamr_comm::am::Activity;
+use hamr_comm::am::{Activity, Desk, Lent};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
@@ -37,6 +37,9 @@ const SPIN_ROUNDS: u32 = 40_000;
 /// Naps grow with the number of them, up to this.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
+
+/// The control stream, while a queued handler runs.
+static DESK: Desk<Arc<Mapping>> = Desk::new();
 
 struct Process {
     window: Option<Window<Arc<Mapping>>>,
@@ -65,6 +68,9 @@ impl Board for Process {
     }
     fn watch(&mut self, activity: Option<&Activity>) {
         signals::watch(activity);
+    }
+    fn desk(&self) -> Option<&'static Desk<Arc<Mapping>>> {
+        Some(&DESK)
     }
     #[cfg(hamr_image)]
     fn logs(&self) -> bool {
@@ -122,14 +128,20 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let mapping = Arc::new(Mapping::of(control.window_fd())?);
     let alive = mapping.window();
     info!("a window of {} bytes", alive.len());
-    // Watches the host and steps `alive`: the only thread besides the dispatcher, asleep nearly always.
+    // Watches the host, steps `alive`, answers pings beside queued handlers: the only thread besides the dispatcher, asleep
+    // nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
         control.watch(|beat| {
             if let Ok(word) = alive.word(word::DEVICE_ALIVE) {
                 word.store(beat);
             }
+            let lent = DESK.serve();
+            if lent == Lent::Owed {
+                pins::ring();
+            }
             signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
+            lent != Lent::No
         })
     })?;
     let board = Process { window: Some(mapping.window()), build_id, bells, started: Instant::now() };

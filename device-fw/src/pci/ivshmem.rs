@@ -45,11 +45,15 @@ impl Registers {
         Self(self.0)
     }
 
-    /// Rings vector `vector` of `peer`. Without a server, or without that peer, nothing happens.
-    pub fn ring(&mut self, peer: u16, vector: u16) {
-        let value = u32::from(peer) << 16 | u32::from(vector);
+    /// What others write to their doorbell registers to ring this side: its number and vector 0.
+    pub fn bell(&self) -> u32 {
+        self.position() << 16
+    }
+
+    /// Rings whoever `bell` belongs to. Without a server, or when nobody is there, nothing happens.
+    pub fn ring(&mut self, bell: u32) {
         // SAFETY: any value may be written; the device only signals.
-        unsafe { self.block().doorbell.write(value) };
+        unsafe { self.block().doorbell.write(bell) };
     }
 }
 
@@ -106,6 +110,8 @@ impl<'b> Ivshmem<'b> {
         // two of at least 4 KiB, and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so
         // there is one window.
         let window = unsafe { Window::new(self.memory, self.len, ()) };
+        #[cfg(feature = "image")]
+        crate::bare::early::found(&window);
         (window, self.registers)
     }
 }

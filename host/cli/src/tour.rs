@@ -1,6 +1,7 @@
 //! `hamr` without a command: starts a device, calls it, breaks it, looks inside, and says how to go on.
 
 use hamr::cli::{Cli, Failure, bytes, duration, one_line};
+use hamr::inspect::InspectError;
 use hamr::{CallError, Node, inspect};
 use hamr_kernels::bench::empty;
 use hamr_kernels::demo::dot_f64;
@@ -28,9 +29,18 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
     tour.look_inside()?;
     let begin = Instant::now();
     drop(node);
-    tour.say(&format!("\nStopped the device in {}; nothing of it is left.\n", duration(begin.elapsed())))?;
+    let took = duration(begin.elapsed());
+    tour.say(&match on_bus(cli) {
+        Some(_) => format!("\nLeft the device in {took}; its image goes on, and waits for its next host.\n"),
+        None => format!("\nStopped the device in {took}; nothing of it is left.\n"),
+    })?;
     tour.say(NEXT)?;
     if cli.global.json { cli.print_json(&Value::Object(tour.facts)) } else { Ok(()) }
+}
+
+/// The address of a device that was there before this program.
+fn on_bus(cli: &Cli) -> Option<&str> {
+    cli.global.device.strip_prefix("pci:")
 }
 
 const NEXT: &str = "
@@ -163,18 +173,29 @@ impl Tour<'_> {
 
     /// What somebody else sees of this very window.
     fn look_inside(&mut self) -> Result<(), Failure> {
-        let name = self.cli.global.device.clone();
-        let Some(found) = inspect::windows_of(std::process::id()).into_iter().find(|w| w.name == name) else {
+        let cli = self.cli;
+        let name = &cli.global.device;
+        let mine = || inspect::windows_of(std::process::id()).into_iter().find(|w| w.name == *name);
+        let found = match on_bus(cli) {
+            Some(address) => {
+                Some((hamr::pci::window_file(address)?, format!("Root may look (`hamr inspect --device {name}`)")))
+            }
+            None => mine().map(|w| (w.path, format!("Anybody may look (`hamr inspect {}`)", std::process::id()))),
+        };
+        let Some((path, who)) = found else {
             return self.say("\nThis device has no window that other processes can look into.\n");
         };
-        let dump = inspect::dump(&found.path)?;
+        let dump = match inspect::dump(&path) {
+            // Whoever has a function through vfio need not be root.
+            Err(InspectError::Os { .. }) if on_bus(cli).is_some() => {
+                return self.say(&format!("\n{who}; this user may not.\n"));
+            }
+            dump => dump?,
+        };
         let used: usize = dump.queues.iter().map(|q| q.slots.len()).sum();
         self.say(&format!(
-            "\nAnybody may look (`hamr inspect {}`), without disturbing\n  host {}, device {}, epoch {}, {used} slots used\n",
-            std::process::id(),
-            dump.host.state,
-            dump.device.state,
-            dump.device.epoch
+            "\n{who}, without disturbing\n  host {}, device {}, epoch {}, {used} slots used\n",
+            dump.host.state, dump.device.state, dump.device.epoch
         ))?;
         let hot = dump.queues.iter().flat_map(|q| &q.slots).find(|s| s.kind == "hot");
         if let Some((request, reply)) = hot.and_then(|s| s.request.as_ref().zip(s.reply.as_ref())) {
@@ -182,7 +203,7 @@ impl Tour<'_> {
             let (count, status) = (request.count, reply.status);
             self.say(&format!("  last in a hot slot: {}, message {count}, {status}\n", one_line(handler)))?;
         }
-        self.note("window", json!({ "path": found.path, "slots_used": used }));
+        self.note("window", json!({ "path": path, "slots_used": used }));
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use crate::ImageFile;
 #[cfg(feature = "device-logs")]
 use crate::inspect::dump_with_lines;
 use crate::inspect::{Dump, dump, windows, windows_of};
+use crate::pci::window_file;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +17,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(120);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A process that has a window open, or a window's path (/proc/PID/fd/N, or a copied file)
+    /// A process that has a window open, or a window's path (/proc/PID/fd/N, or a copied file); a device on a bus is named by `--device
+    /// pci:ADDRESS`
     #[arg(value_name = "PID|PATH")]
     window: Option<PathBuf>,
     /// Of the device's log, so many lines: decoded with the file that `--image` names, or that a hosted image runs from
@@ -26,9 +28,16 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
-    match &args.window {
-        None => all(args, cli),
-        Some(window) => one(&find(window, cli)?, args, cli),
+    let on_bus = cli.global.device.strip_prefix("pci:").filter(|_| cli.is_device_chosen);
+    match (&args.window, on_bus) {
+        (Some(window), Some(_)) => Err(Failure::new(format!(
+            "expected one window, got two: {} and --device {}",
+            window.display(),
+            cli.global.device
+        ))),
+        (None, Some(address)) => one(&window_file(address)?, args, cli),
+        (None, None) => all(args, cli),
+        (Some(window), None) => one(&find(window, cli)?, args, cli),
     }
 }
 

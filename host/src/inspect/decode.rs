@@ -407,6 +407,7 @@ fn crash(window: &Window<Shared>, layout: &Layout) -> Option<Crash> {
         cause: record.cause,
         pc: Hex(record.pc),
         address: Hex(record.address),
+        stack: Hex(record.stack),
         frames: record.frames.iter().take_while(|f| **f != 0).map(|f| Hex(*f)).collect(),
         text: String::from_utf8_lossy(text).into_owned(),
     })

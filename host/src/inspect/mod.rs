@@ -1,7 +1,7 @@
 //! Looking into windows, live or copied, without touching them.
 //!
-//! A window is found through `/proc/PID/fd`, opened and mapped read-only, and never locked: looking neither disturbs the
-//! two sides nor makes a second host of the reader. Nothing in it is trusted. What does not decode becomes a line in
+//! A window is found through `/proc/PID/fd`, or is the memory of a function on the bus ([`crate::pci::window_file`]), opened and mapped
+//! read-only, and never locked: looking neither disturbs the two sides nor makes a second host of the reader. Nothing in it is trusted. What does not decode becomes a line in
 //! [`Dump::problems`], so that a half-written or garbled window still gives a report.
 
 mod decode;
@@ -28,11 +28,14 @@ use std::path::{Path, PathBuf};
 /// all that a dump shows lies before it.
 const COPY_LIMIT: u64 = 256 << 20;
 
+/// `SYSFS_MAGIC`: Linux's files about devices.
+const SYSFS: rustix::fs::FsWord = 0x6265_6572;
+
 /// Why there is nothing to dump.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The path cannot be opened as a window.
-    #[error("{}: expected a window (/proc/PID/fd/N of a live one, or a copied file), got {got}", path.display())]
+    #[error("{}: expected a window (/proc/PID/fd/N of a live one, a copied file, or --device pci:ADDRESS), got {got}", path.display())]
     NotAWindow {
         /// What was asked for.
         path: PathBuf,
@@ -107,6 +110,16 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
     let len = file.metadata().map_err(os("reading its size"))?.len();
     if len < PREAMBLE_BYTES {
         return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));
+    }
+    // The memory of a function on the bus has its length for as long as it is there, and cannot be read like a file.
+    if rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type == SYSFS) {
+        return map_window(&file, len, false).map_err(|e| match e {
+            crate::Error::Os { source, .. } if source.kind() == std::io::ErrorKind::InvalidInput => not(
+                "memory that a program has through vfio: the system shows it to nobody else until that program ends"
+                    .into(),
+            ),
+            other => other.into(),
+        });
     }
     // A mapped file that somebody truncates kills the reader with SIGBUS; only a seal rules that out.
     let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));

@@ -230,6 +230,8 @@ pub struct Crash {
     pub pc: Hex,
     /// Faulting address.
     pub address: Hex,
+    /// Stack pointer; 0 for a panic.
+    pub stack: Hex,
     /// Return addresses, innermost first.
     pub frames: Vec<Hex>,
     /// Message.

@@ -33,7 +33,8 @@ impl Display for Dump {
         match &self.crash {
             None => writeln!(f, "crash      none recorded")?,
             Some(c) => {
-                writeln!(f, "crash      epoch {}, cause {}, pc {}, address {}", c.epoch, c.cause, c.pc, c.address)?;
+                let super::Crash { epoch, cause, pc, address, stack, .. } = c;
+                writeln!(f, "crash      epoch {epoch}, cause {cause}, pc {pc}, address {address}, sp {stack}")?;
                 writeln!(f, "           {}", clean(&c.text))?;
                 for frame in &c.frames {
                     writeln!(f, "           called from {frame}")?;

@@ -8,6 +8,7 @@
 //! that may belong to any user, with interrupts.
 
 mod address;
+mod card;
 mod sysfs;
 mod vfio;
 
@@ -17,6 +18,7 @@ pub use sysfs::{Candidate, candidates};
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::{Error, Target};
+use card::{Card, Watcher};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window};
@@ -25,6 +27,7 @@ use hamr_comm::link::{Capabilities, Link, Peer};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,10 +49,6 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// What a bus reads when nobody answers.
 const NOBODY: u32 = u32::MAX;
-
-/// Registers in BAR 0.
-const POSITION: u64 = 8;
-const DOORBELL: u64 = 12;
 
 /// Attaches to functions on this machine's bus. A runtime has one under the name `pci`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +81,24 @@ impl Launcher for PciLauncher {
             other => other,
         })
     }
+}
+
+/// The file of the memory of `pci:ARGUMENT`, for [`crate::inspect::dump`]: a window that can be looked into whether its host and its
+/// image live or not; while a host has it through vfio, by that host only.
+///
+/// # Errors
+/// When there is no such function, or it is switched off.
+pub fn window_file(argument: &str) -> Result<PathBuf, Error> {
+    let address = parse(argument)?;
+    let fail = |why: String| Error::Bus { device: format!("pci:{address}"), why };
+    let function = find(address).map_err(fail)?;
+    if !function.is_on() {
+        return Err(fail(
+            "expected a function that is switched on, this one is off: no host has used it since this machine started"
+                .into(),
+        ));
+    }
+    Ok(function.path())
 }
 
 fn parse(argument: &str) -> Result<Address, Error> {
@@ -131,9 +148,8 @@ fn find(address: Address) -> Result<Function, String> {
 struct PciLink {
     device: String,
     function: Function,
-    window: Window<Shared>,
-    registers: Option<Window<Shared>>,
-    vfio: Option<Vfio>,
+    card: Arc<Card>,
+    _watcher: Option<Watcher>,
     /// The open file whose lock keeps other hosts away.
     lock: Mutex<Option<File>>,
     /// This host has let go, and another one may be at work.
@@ -175,7 +191,7 @@ impl PciLink {
         if let Some(file) = &file
             && flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
         {
-            return Err(Error::Owned { window: function.path(), owner: owner(file) });
+            return Err(Error::Owned { window: function.path().display().to_string(), owner: owner(file) });
         }
         let window = match (&vfio, &file) {
             (Some(vfio), _) => vfio.map(2, len)?,
@@ -189,12 +205,12 @@ impl PciLink {
             Some(vfio) => vfio.map(0, function.bar(0)).ok(),
             None => function.registers(),
         };
+        let card = Arc::new(Card::new(window, registers, vfio));
         Ok(Self {
             device: request.device.into(),
             function,
-            window,
-            registers,
-            vfio,
+            _watcher: Watcher::of(&card),
+            card,
             lock: Mutex::new(file),
             is_released: AtomicBool::new(false),
             watch: Mutex::new(Watch::new()),
@@ -205,15 +221,11 @@ impl PciLink {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn load(&self, off: u64) -> u32 {
-        self.window.word(off).map_or(0, |w| w.observe())
-    }
-
     /// Waits until the device has left its epoch, at most [`LEAVE`].
     fn wait_until_left(&self) -> bool {
-        let epoch = Epoch(self.load(word::EPOCH));
+        let epoch = Epoch(self.card.load(word::EPOCH));
         let begin = Instant::now();
-        while !HostHandshake::has_acknowledged(&self.window, epoch) {
+        while !HostHandshake::has_acknowledged(&self.card.window, epoch) {
             if begin.elapsed() > LEAVE || matches!(self.peer(), Peer::Gone(_)) {
                 return false;
             }
@@ -225,7 +237,7 @@ impl PciLink {
 
 impl Link for PciLink {
     fn kind(&self) -> &str {
-        if self.vfio.is_some() { "pci-vfio" } else { "pci" }
+        if self.card.vfio.is_some() { "pci-vfio" } else { "pci" }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -234,42 +246,45 @@ impl Link for PciLink {
             device_reaches_host: false,
             coherent: true,
             line_read_atomic: false,
-            doorbell: self.registers.is_some() && self.vfio.as_ref().is_some_and(Vfio::is_rung),
+            doorbell: self.card.registers.is_some() && self.function.has_interrupts(),
         }
     }
 
     fn window(&self) -> &Window<Shared> {
-        &self.window
+        &self.card.window
     }
 
-    /// Vector 0 of the other one of the two that share the memory.
     fn ring(&self) {
-        let Some(registers) = &self.registers else { return };
-        let position = registers.word(POSITION).map_or(0, |w| w.load());
-        let peer = u32::from(position == 0);
-        if let Ok(doorbell) = registers.word(DOORBELL) {
-            doorbell.publish(peer << 16);
-        }
+        self.card.ring();
+    }
+
+    fn bell(&self) -> u32 {
+        self.card.bell()
     }
 
     fn wait(&self, max_us: u32) {
         if max_us == 0 {
             std::hint::spin_loop();
-        } else if !self.vfio.as_ref().is_some_and(|vfio| vfio.sleep(max_us)) {
+        } else if !self.card.vfio.as_ref().is_some_and(|vfio| vfio.sleep(max_us)) {
             std::thread::sleep(Duration::from_micros(max_us.into()));
         }
     }
 
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.vfio.iter().filter_map(Vfio::bell).collect()
+        self.card.vfio.iter().filter_map(Vfio::bell).collect()
     }
 
     fn peer(&self) -> Peer {
         let now = Instant::now();
         let mut watch = self.watch();
-        let seen = [self.load(word::DEVICE_ALIVE), self.load(word::DEVICE_PROGRESS)];
+        let seen = [self.card.load(word::DEVICE_ALIVE), self.card.load(word::DEVICE_PROGRESS)];
         let passed = now.saturating_duration_since(watch.looked).min(STEP);
         watch.looked = now;
+        if self.card.is_taken() {
+            return Peer::Gone(
+                "the system took its function back: it is unbound from vfio-pci, or removed from the bus".into(),
+            );
+        }
         if watch.has_left {
             return Peer::Gone("it has left, as it was asked to".into());
         }
@@ -288,7 +303,7 @@ impl Link for PciLink {
         if watch.still < DOUBT && seen != [NOBODY; 2] {
             return Peer::Alive;
         }
-        if self.load(0) == NOBODY {
+        if self.card.load(0) == NOBODY {
             return Peer::Gone("its memory reads as all ones, as if nobody answered on the bus".into());
         }
         // An offer zeroes both words. An image that has not stepped `alive` since is not judged by it.
@@ -306,7 +321,7 @@ impl Link for PciLink {
     }
 
     fn stop(&self) {
-        HostHandshake::close(&self.window);
+        HostHandshake::close(&self.card.window);
         self.ring();
         let has_left = self.wait_until_left();
         self.watch().has_left = has_left;
@@ -320,10 +335,15 @@ impl Link for PciLink {
         self.is_released.store(true, Ordering::Release);
         // Closing the file drops its lock.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Whoever still holds this link does not keep the function.
+        self.card.let_go();
     }
 
     fn restart(&self) -> Result<(), String> {
-        if !HostHandshake::has_acknowledged(&self.window, Epoch(self.load(word::EPOCH))) {
+        if self.card.is_taken() {
+            return Err("the system took its function back; open the device anew".into());
+        }
+        if !HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) {
             return Err(format!(
                 "expected {} to leave its epoch within {LEAVE:?}, it did not: a handler does not end, or the image is gone; \
                  reset the device",
@@ -338,9 +358,10 @@ impl Link for PciLink {
 impl Drop for PciLink {
     fn drop(&mut self) {
         // An offer that nobody answered must not be taken up when nobody is there. Not once another host is let in.
-        if !*self.is_released.get_mut() && self.load(0) == MAGIC {
-            HostHandshake::close(&self.window);
+        if !*self.is_released.get_mut() {
+            self.card.close();
         }
+        self.card.let_go();
     }
 }
 

@@ -76,8 +76,12 @@ impl Function {
 
     /// Bytes of a memory BAR; 0 when there is none.
     pub(super) fn bar(&self, index: usize) -> u64 {
-        let resources = std::fs::read_to_string(self.folder.join("resource")).unwrap_or_default();
-        resources.lines().nth(index).and_then(bytes_of).unwrap_or(0)
+        self.resource(index).map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// Address and bytes of a memory BAR.
+    fn resource(&self, index: usize) -> Option<(u64, u64)> {
+        std::fs::read_to_string(self.folder.join("resource")).ok()?.lines().nth(index).and_then(memory_of)
     }
 
     fn candidate(&self) -> Option<Candidate> {
@@ -95,21 +99,35 @@ impl Function {
         std::fs::write(&path, "1").map_err(|e| refused(&path, e))
     }
 
+    /// Do its memories answer? A function that nobody switched on says nothing.
+    pub(super) fn is_on(&self) -> bool {
+        const COMMAND: usize = 4;
+        const MEMORY: u8 = 1 << 1;
+        std::fs::read(self.folder.join("config"))
+            .is_ok_and(|config| config.get(COMMAND).is_some_and(|c| c & MEMORY != 0))
+    }
+
     /// The file that a second host finds locked, whatever way it comes.
     pub(super) fn memory_file(&self) -> Result<File, Error> {
-        let path = self.folder.join("resource2");
+        let path = self.path();
         File::options().read(true).write(true).open(&path).map_err(|e| refused(&path, e))
     }
 
-    /// The registers; `None` when they cannot be mapped, as where memory pages are larger than them.
-    pub(super) fn registers(&self) -> Option<Window<Shared>> {
-        let file = File::options().read(true).write(true).open(self.folder.join("resource0")).ok()?;
-        map_window(&file, self.bar(0), true).ok()
+    /// Can those who share the memory interrupt each other? The table of interrupts has a BAR of its own.
+    pub(super) fn has_interrupts(&self) -> bool {
+        self.bar(1) != 0
     }
 
-    /// Its path, for messages.
-    pub(super) fn path(&self) -> String {
-        self.folder.join("resource2").display().to_string()
+    /// The registers; `None` when they cannot be mapped. A mapping begins with the page that they are in.
+    pub(super) fn registers(&self) -> Option<Window<Shared>> {
+        let file = File::options().read(true).write(true).open(self.folder.join("resource0")).ok()?;
+        let (start, len) = (self.resource(0)?.0 % rustix::param::page_size() as u64, self.bar(0));
+        map_window(&file, start + len, true).ok()?.part(start, len).ok()
+    }
+
+    /// The file of its memory.
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join("resource2")
     }
 
     fn hex(&self, name: &str) -> Option<u64> {
@@ -130,11 +148,11 @@ fn refused(path: &Path, e: std::io::Error) -> Error {
 }
 
 /// A line of `resource`: start, end, flags.
-fn bytes_of(line: &str) -> Option<u64> {
+fn memory_of(line: &str) -> Option<(u64, u64)> {
     const IS_MEMORY: u64 = 0x200;
     let mut numbers = line.split_whitespace().map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
     let (start, end, flags) = (numbers.next()??, numbers.next()??, numbers.next()??);
-    if flags & IS_MEMORY == 0 || end <= start { None } else { (end - start).checked_add(1) }
+    if flags & IS_MEMORY == 0 || end <= start { None } else { Some((start, (end - start).checked_add(1)?)) }
 }
 
 #[cfg(test)]
@@ -152,7 +170,7 @@ mod tests {
             ("garbage", None),
             ("", None),
         ] {
-            assert_eq!(bytes_of(line), bytes, "{line}");
+            assert_eq!(memory_of(line).map(|(_, bytes)| bytes), bytes, "{line}");
         }
     }
 

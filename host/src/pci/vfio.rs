@@ -5,7 +5,7 @@
 // UNSAFETY: each request of this interface has an argument of its own, and `ioctl` cannot check which.
 
 use crate::Error;
-use crate::mapping::map_window_at;
+use crate::mapping::{Revocable, map_revocable};
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::{CString, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `VFIO_TYPE` and `VFIO_BASE`.
 const fn request(number: u8) -> Opcode {
@@ -37,6 +37,8 @@ const COMMAND: u64 = 4;
 const MEMORY_AND_MASTER: u16 = 1 << 1 | 1 << 2;
 /// `VFIO_PCI_MSIX_IRQ_INDEX`.
 const MSIX: u32 = 2;
+/// `VFIO_PCI_REQ_IRQ_INDEX`: the system asks for the function back.
+const REQUEST: u32 = 4;
 /// `VFIO_IRQ_SET_DATA_EVENTFD` and `VFIO_IRQ_SET_ACTION_TRIGGER`.
 const TRIGGER_EVENTFD: u32 = 1 << 2 | 1 << 5;
 
@@ -111,8 +113,21 @@ unsafe fn ask_with<T>(fd: impl AsFd, opcode: Opcode, memory: &mut T) -> Result<I
 
 /// The function, open.
 pub(super) struct Vfio {
-    device: OwnedFd,
+    held: Mutex<Held>,
     rung: Option<Arc<OwnedFd>>,
+    asked: Option<Arc<OwnedFd>>,
+}
+
+/// What keeps the function here.
+#[derive(Default)]
+struct Held {
+    device: Option<Device>,
+    /// The memories that were mapped: each is a user of the device.
+    maps: Vec<Revocable>,
+}
+
+struct Device {
+    device: OwnedFd,
     // Closing one of them takes the device away.
     _group: OwnedFd,
     _container: OwnedFd,
@@ -150,24 +165,42 @@ impl Vfio {
             .map_err(Error::os(format!("opening {address} in {group_path}")))?;
         // SAFETY: the kernel's answer is a new descriptor that nobody else has.
         let device = unsafe { OwnedFd::from_raw_fd(device) };
-        let mut this = Self { device, rung: None, _group: group, _container: container };
-        this.enable()?;
-        this.rung = this.listen().map(Arc::new);
-        Ok(this)
+        let device = Device { device, _group: group, _container: container };
+        device.enable()?;
+        // A function without vectors (`ivshmem-plain`) has none, and is no error; nor is a system that does not ask.
+        let (rung, asked) = (device.listen(MSIX).map(Arc::new), device.listen(REQUEST).map(Arc::new));
+        let held = Held { device: Some(device), maps: Vec::new() };
+        Ok(Self { held: Mutex::new(held), rung, asked })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maps the first `len` bytes of a memory.
     pub(super) fn map(&self, bar: u32, len: u64) -> Result<Window<Shared>, Error> {
-        let region = self.region(bar)?;
+        let mut held = self.held();
+        let device = held.device.as_ref().ok_or_else(|| Error::Plan("the function was given back".into()))?;
+        let region = device.region(bar)?;
         if region.bytes < len {
             return Err(Error::Plan(format!("expected {len} bytes in BAR {bar}, got {}", region.bytes)));
         }
-        map_window_at(&self.device, region.off, len, true)
+        let (window, map) = map_revocable(&device.device, region.off, len, true)?;
+        held.maps.push(map);
+        Ok(window)
     }
 
-    /// Does a ring reach this program?
-    pub(super) fn is_rung(&self) -> bool {
-        self.rung.is_some()
+    /// Gives the function back: its memories read as zeros from now on, and nobody is rung.
+    pub(super) fn let_go(&self) {
+        let mut held = self.held();
+        // A mapping that stays keeps the device open, and nothing worse.
+        held.maps.retain(|map| map.revoke().is_err());
+        held.device = None;
+    }
+
+    /// Readable when the system asks for the function back.
+    pub(super) fn asked(&self) -> Option<Arc<OwnedFd>> {
+        self.asked.clone()
     }
 
     /// Readable when the device has rung.
@@ -186,7 +219,9 @@ impl Vfio {
         }
         true
     }
+}
 
+impl Device {
     fn region(&self, index: u32) -> Result<RegionInfo, Error> {
         let mut info = RegionInfo { size: size_of::<RegionInfo>() as u32, index, ..RegionInfo::default() };
         // SAFETY: `struct vfio_region_info` without capabilities, which the kernel leaves out when there is no room.
@@ -205,13 +240,13 @@ impl Vfio {
         Ok(())
     }
 
-    /// Connects the first vector to an eventfd. A function without vectors (`ivshmem-plain`) has none, and is no error.
-    fn listen(&self) -> Option<OwnedFd> {
+    /// Connects the first vector of a kind of interrupt to an eventfd, where there is one.
+    fn listen(&self, index: u32) -> Option<OwnedFd> {
         let rung = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         let mut set = IrqSet {
             size: size_of::<IrqSet>() as u32,
             flags: TRIGGER_EVENTFD,
-            index: MSIX,
+            index,
             start: 0,
             count: 1,
             eventfd: rung.as_raw_fd(),

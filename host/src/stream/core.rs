@@ -5,7 +5,7 @@
 
 use super::CallOptions;
 use super::cells::{Cells, Ended, Holds, Place};
-use super::message::{Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
+use super::message::{Answer, Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
 use super::results::ended_error;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::node::Inner;
@@ -38,6 +38,8 @@ pub struct Core {
     pub(super) tickets: Box<[Ticket]>,
     /// The hot line holds a call whose caller stopped waiting; its holds.
     pub(super) hot_abandoned: Option<Holds>,
+    /// The answer of a started call whose life is over, and the word of its request.
+    pub(super) hot_kept: Option<(u32, Answer)>,
     /// The buffers of the call in the hot line whose caller waits.
     pub(super) hot_held: Held,
     /// One-way calls that ended otherwise than executed.
@@ -59,6 +61,7 @@ impl Core {
             0 => NOWHERE,
             life => life,
         };
+        inner.engine_is_in(number, if epoch == NOWHERE { 0 } else { epoch });
         let lines = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
         let tickets = vec![Ticket::default(); queue.side_len() as usize].into_boxed_slice();
         Self {
@@ -69,6 +72,7 @@ impl Core {
             cells: Cells::new(inner.options.max_outstanding),
             tickets,
             hot_abandoned: None,
+            hot_kept: None,
             hot_held: Held::NONE,
             one_way_failures: 0,
             scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE),
@@ -179,15 +183,18 @@ impl Core {
         seq: u32,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            return Err(self.ended_meanwhile::<H>(inner));
+            return self.ended_meanwhile::<H>(inner, seq);
         }
         self.finish::<H>(inner)
     }
 
     #[cold]
-    fn ended_meanwhile<H: Handler>(&self, inner: &Inner) -> CallError<ErrorOf<H>> {
+    fn ended_meanwhile<H: Handler>(&mut self, inner: &Inner, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        if let Some((_, answer)) = self.hot_kept.take_if(|(of, _)| *of == seq) {
+            return decode::<H>(inner, &answer);
+        }
         let ended = if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset };
-        ended_error(inner, inner.site::<H>("waiting for the answer"), ended)
+        Err(ended_error(inner, inner.site::<H>("waiting for the answer"), ended))
     }
 
     /// The stream is dropped: a call in the hot line that is not abandoned by now was forgotten by its owner.
@@ -202,6 +209,7 @@ impl Core {
     pub(super) fn abandon_hot(&mut self, inner: &Inner, seq: u32) {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
             // Its device began another life, and the line is free or another call's.
+            self.hot_kept.take_if(|(of, _)| *of == seq);
             return;
         }
         let held = std::mem::replace(&mut self.hot_held, Held::NONE);
@@ -261,13 +269,19 @@ impl Core {
                 }
             }
         };
-        self.hot_abandoned = Some(holds);
         let site = inner.site::<H>("waiting for the answer");
         match stop {
-            Stop::Deadline => Err(CallError::Deadline(site)),
+            Stop::Deadline => {
+                self.hot_abandoned = Some(holds);
+                Err(CallError::Deadline(site))
+            }
             Stop::Ended(ended) => {
+                // Another stream may have begun the next life before this one looked again.
+                let answer = self.last_hot_answer(inner, &holds);
+                holds.release(&inner.memory);
+                self.req.release_hot();
                 self.follow_life(inner);
-                Err(ended_error(inner, site, ended))
+                answer.map_or_else(|| Err(ended_error(inner, site, ended)), |answer| decode::<H>(inner, &answer))
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::CallOptions;
 use super::cells::Holds;
 use super::core::Core;
+use crate::keys::why_not;
 use crate::memory::Memory;
 use crate::node::Inner;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
@@ -142,7 +143,7 @@ pub(super) fn prepare<H: Handler>(
     options: &CallOptions,
 ) -> Result<Message, SubmitError> {
     let site = || inner.site::<H>("submitting");
-    let key = inner.keys.key::<H>().ok_or_else(|| inner.keys.why_not::<H>(site()))?;
+    let key = inner.keys.key::<H>().ok_or_else(|| why_not::<H>(&inner.handlers, site()))?;
     let queued = H::FLAGS & record_flag::QUEUED != 0;
     let mut message = Message {
         hdr: ReqHdr::inline(key, 0),

@@ -145,18 +145,20 @@ impl<'n> Stream<'n> {
         let seq = core.req.hot_seq();
         let started = core.start(&self.owned.inner, &call);
         drop(core);
-        if started && self.owned.inner.sleepers.device_is_down() {
-            return self.started_asleep(seq);
+        if !started {
+            return self.start_in_ring(call);
         }
-        if started { Ok(Started::hot(self, seq)) } else { Ok(Started::queued(self.offload(call)?)) }
+        // Rule 21: nobody waits for this call yet.
+        if self.owned.inner.sleepers.device_is_down() {
+            self.owned.inner.ring_device();
+        }
+        Ok(Started::hot(self, seq))
     }
 
-    /// Rule 21: nobody waits for this call yet.
     #[cold]
     #[inline(never)]
-    fn started_asleep<H: Handler>(&self, seq: u32) -> Result<Started<'_, 'n, H>, SubmitError> {
-        self.owned.inner.ring_device();
-        Ok(Started::hot(self, seq))
+    fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
+        self.offload(call).map(Started::queued)
     }
 
     /// [`Self::sync`] with options.

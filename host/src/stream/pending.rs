@@ -162,7 +162,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         inner.look_around();
         // A poll and what its executor does around it take a microsecond or so: counting is as good as a clock.
         let spins = inner.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
-        let is_rung = inner.sleepers.ring();
+        let is_rung = inner.sleepers.is_rung();
         self.polls = self.polls.saturating_add(1);
         let inner = self.stream.inner();
         if spins || !is_rung {

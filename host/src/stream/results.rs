@@ -369,8 +369,15 @@ impl Core {
             return;
         }
         // What was answered before the end is still an answer.
-        self.empty_ring(inner);
-        self.harvest_side_lines(inner);
+        self.on_last_lines(inner, |core| {
+            core.empty_ring(inner);
+            core.harvest_side_lines(inner);
+        });
+        if self.req.hot_is_busy() && self.hot_abandoned.is_none() {
+            let answer = self.last_hot_answer(inner, &Holds::default());
+            self.hot_kept = answer.map(|answer| (self.req.hot_seq(), answer));
+            self.req.release_hot();
+        }
         let ended = if life == 0 { Ended::Lost } else { Ended::Reset };
         let in_flight = |(_, place): &(u32, Place)| matches!(place, Place::Ring(_) | Place::Side(_));
         let outstanding: Vec<u32> = self.cells.places().filter(in_flight).map(|(i, _)| i).collect();
@@ -390,10 +397,34 @@ impl Core {
         self.lines.fill(CONSUMED);
         self.tickets.fill(Ticket::default());
         self.epoch = NOWHERE;
+        inner.engine_is_in(self.number, life);
         if life != 0 {
             self.epoch = life;
             self.req.enter(Epoch(life));
         }
+    }
+
+    /// Runs `what` on the lines as the engine's life left them, whoever has wiped the window since.
+    fn on_last_lines<R>(&mut self, inner: &Inner, what: impl FnOnce(&mut Self) -> R) -> R {
+        inner.at_the_end_of(self.epoch, |end| {
+            let lines = end.and_then(|window| {
+                let descriptor = inner.layout.queue(window, self.number).ok()?;
+                window.queue(&descriptor).ok()
+            });
+            let Some(lines) = lines else { return what(self) };
+            let live = self.req.replace_slots(lines);
+            let outcome = what(self);
+            self.req.replace_slots(live);
+            outcome
+        })
+    }
+
+    /// The answer of the call in the hot line, when it came before the engine's life was over.
+    pub(super) fn last_hot_answer(&mut self, inner: &Inner, holds: &Holds) -> Option<Answer> {
+        self.on_last_lines(inner, |core| {
+            let hdr = core.req.hot_answer()?;
+            Some(core.read(inner, core.req.slots().hot(), 0, hdr, holds))
+        })
     }
 }
 

@@ -87,7 +87,7 @@ impl<'i> Wait<'i> {
             life if life != self.epoch => return Err(Stop::Ended(Ended::Reset)),
             _ => {}
         }
-        if inner.sleepers.ring() {
+        if inner.sleepers.is_rung() {
             self.rest(begin, now, until)
         } else {
             self.nap(begin, now, until)

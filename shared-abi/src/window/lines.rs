@@ -51,7 +51,9 @@ impl<K> Window<K> {
     }
 }
 
-/// The slots and chunks of one queue pair. `F` is the kind of memory.
+/// The slots and chunks of one queue pair. `F` is the kind of memory. A clone is another view of the same ones: which of them is
+/// used is for the protocol to say.
+#[derive(Clone)]
 pub struct Queue<K, F = Coherent> {
     // Hot line, first ring line, first side line; the reply lines are the same when coherent.
     req: [NonNull<u8>; 3],

@@ -4,6 +4,7 @@
 #![no_main]
 
 mod driver;
+mod marks;
 
 use hamr_kernels as _;
 use hamr_tests_kernels as _;

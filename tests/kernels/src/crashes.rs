@@ -5,11 +5,17 @@
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
-use hamr_comm::{Context, offload};
+use hamr_comm::{BufferPtr, Context, Fault, offload};
 
 /// Reads from a null pointer.
 #[offload]
 pub fn null(_cx: &mut Context) -> u64 {
+    read_null()
+}
+
+/// The same for whoever is no handler.
+#[inline(always)]
+pub fn read_null() -> u64 {
     let nothing: *const u64 = black_box(core::ptr::null());
     // SAFETY: none: the read is meant to trap. Volatile, so that it is done.
     unsafe { nothing.read_volatile() }
@@ -56,6 +62,30 @@ fn deeper(depth: u64) -> u64 {
     if depth == 0 { 0 } else { block.iter().sum::<u64>() ^ deeper(depth - 1) }
 }
 
+/// Calls itself until no stack is left, in frames of so many KiB of which it touches both ends and nothing between.
+#[offload]
+pub fn leaps(_cx: &mut Context, kib: u32) -> u64 {
+    match kib {
+        0..16 => leap::<{ 12 << 10 }>(u64::MAX),
+        16..20 => leap::<{ 16 << 10 }>(u64::MAX),
+        20..24 => leap::<{ 20 << 10 }>(u64::MAX),
+        24..28 => leap::<{ 24 << 10 }>(u64::MAX),
+        28..32 => leap::<{ 28 << 10 }>(u64::MAX),
+        _ => leap::<{ 32 << 10 }>(u64::MAX),
+    }
+}
+
+#[inline(never)]
+fn leap<const BYTES: usize>(depth: u64) -> u64 {
+    let mut block = core::mem::MaybeUninit::<[u8; BYTES]>::uninit();
+    let far = black_box(&mut block).as_mut_ptr().cast::<u8>();
+    // SAFETY: the first byte of the block. Its frame is what does not fit.
+    unsafe { far.write_volatile(depth as u8) };
+    let deeper = if depth == 0 { 0 } else { leap::<BYTES>(depth - 1) };
+    // SAFETY: as above; written before.
+    deeper ^ u64::from(unsafe { far.read_volatile() })
+}
+
 /// Runs what is no instruction: the first word is UD2 on x86_64 and permanently undefined on aarch64, the second is undefined on
 /// riscv64, where the first is a fence.
 #[offload]
@@ -98,4 +128,26 @@ pub fn misaligned(_cx: &mut Context) -> u64 {
     let odd = (&raw const bytes).cast::<u8>().wrapping_add(1 + (&raw const bytes).addr() % 2);
     // SAFETY: the bytes are inside of the array; whether the address is allowed is the question.
     unsafe { black_box(odd).cast::<u64>().read_volatile() }
+}
+
+/// Overwrites what only the runtime uses: of the words from address `from` to `to`, each that points into a card's memory before byte
+/// `end` of it, but for pointers to its first byte. `card` is how many bytes the card has, `data` a buffer in it. How many there were.
+#[offload]
+pub fn misleads(cx: &mut Context, data: BufferPtr<u64>, card: u64, end: u64, from: u64, to: u64) -> Result<u64, Fault> {
+    /// Memory on no machine; the same on top of any offset that the runtime adds.
+    const NOWHERE: u64 = 1 << 45;
+    // As every base address register, it is aligned to its size.
+    let base = cx.view(data)?.as_ptr().addr() as u64 & !(card - 1);
+    let mut found = 0;
+    for address in (from..to).step_by(8) {
+        let word = core::ptr::with_exposed_provenance_mut::<u64>(black_box(address as usize));
+        // SAFETY: none. Whoever calls this says that it is memory of the runtime's, and it is meant to break.
+        let value = unsafe { word.read_volatile() };
+        if base < value && value < base + end {
+            // SAFETY: none, as above.
+            unsafe { word.write_volatile(NOWHERE) };
+            found += 1;
+        }
+    }
+    Ok(found)
 }

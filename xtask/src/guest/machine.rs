@@ -1,7 +1,7 @@
 //! The two machines: a PC that runs Linux, and one that runs an image.
 
 use super::script;
-use super::server::{Server, Side};
+use super::server::Server;
 use super::{MEMORY_OF_SMALL, exit};
 use crate::Error;
 use crate::child::Background;
@@ -24,7 +24,7 @@ pub(super) fn device(machine: &Machine, image: &Path, server: &Server) -> Result
     if !machine.cpu.is_empty() {
         command.args(["-cpu", machine.cpu]);
     }
-    command.args(server.arguments(Side::Device)).arg("-kernel").arg(image);
+    command.args(server.arguments()).arg("-kernel").arg(image);
     Background::start(command.stdout(Stdio::null()))
 }
 
@@ -52,7 +52,7 @@ impl Guest {
         command.args(["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on"]);
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
         command.args(["-append", "console=ttyS0 quiet panic=-1 intel_iommu=on"]);
-        command.args(["-serial", "stdio", "-device", exit::DEVICE]).args(server.arguments(Side::Host));
+        command.args(["-serial", "stdio", "-device", exit::DEVICE]).args(server.arguments());
         let (small, at) = (format!("memory-backend-ram,id=small,size={MEMORY_OF_SMALL},share=on"), addr(script::SMALL));
         command.args(["-object", &small, "-device", &format!("ivshmem-plain,memdev=small,addr={at}")]);
         let mut qemu = Background::start(command.stdout(Stdio::piped()))?;

@@ -23,6 +23,7 @@ use programs::Programs;
 use script::Script;
 use server::Server;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// One guest, from its start to its end. A quiet machine needs a tenth of it.
@@ -121,9 +122,6 @@ impl Lab {
             self.host_and_device(machine, extent, is_first)?;
             notes.push(format!("{} {:.1} s", machine.name, begin.elapsed().as_secs_f64()));
         }
-        let begin = Instant::now();
-        self.doorbells()?;
-        notes.push(format!("doorbells {:.1} s", begin.elapsed().as_secs_f64()));
         Ok(notes.join(", "))
     }
 
@@ -137,8 +135,10 @@ impl Lab {
             script.refusals();
         }
         script.sysfs(machine.name, &self.dot);
-        if extent == Extent::All || is_first {
-            script.vfio();
+        let all = extent == Extent::All || is_first;
+        script.vfio(&self.dot, all);
+        script.long_handler();
+        if all {
             script.lost_and_found();
             script.removal();
         }
@@ -157,17 +157,6 @@ impl Lab {
             Ok(())
         };
         watch(machine.name, &mut guest, react)
-    }
-
-    /// One machine; this program is the other end of the bell.
-    fn doorbells(&self) -> Result<(), Error> {
-        let mut script = Script::new();
-        script.load(&script::VFIO);
-        script.doorbells();
-        let server = Server::start(&self.folder, MEMORY)?;
-        server.ring_back();
-        let mut guest = self.guest(script, &server)?;
-        watch("doorbells", &mut guest, |_| Ok(()))
     }
 
     fn guest(&self, script: Script, server: &Server) -> Result<Guest, Error> {
@@ -201,8 +190,9 @@ impl Lab {
         for (path, bytes) in paths.iter().zip(&self.vectors) {
             std::fs::write(path, bytes).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
         }
-        let mut command = child::cargo();
-        command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "dot"]).args(&paths);
+        // It asks cargo for the image.
+        let mut command = Command::new(&self.programs.hamr);
+        command.current_dir(crate::root()).arg("dot").args(&paths);
         let said = child::capture(&mut command, SHORT)?;
         said.lines().next().map(str::to_owned).ok_or_else(|| Error::Failed("`hamr dot` said nothing".into()))
     }

@@ -1,140 +1,149 @@
-//! The server of `ivshmem-doorbell` for two machines (QEMU, `specs/ivshmem-spec`): the same memory for both, and for each an
-//! eventfd that the other one rings.
+//! The server of `ivshmem-doorbell` (QEMU, `specs/ivshmem-spec`): machines that connect get the same memory, a number, and a
+//! doorbell for each other machine.
 //!
-//! A socket per machine, so that numbers do not depend on who comes first: the host is 0, which is whom images ring.
+//! Numbers are given in the order of connecting and never twice, as QEMU's own server does: who is host and who device has to come
+//! out of the window.
 
 use crate::Error;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use std::io::IoSlice;
+use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Version of the protocol.
 const VERSION: i64 = 0;
 /// Precedes the memory.
 const MEMORY: i64 = -1;
 
-/// Who shares the memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    /// The machine with the host program.
-    Host,
-    /// The machine with the image.
-    Device,
-}
-
-impl Side {
-    fn number(self) -> i64 {
-        if self == Self::Host { 0 } else { 1 }
-    }
-    fn name(self) -> &'static str {
-        if self == Self::Host { "host.sock" } else { "device.sock" }
-    }
+/// Runs until it is dropped. The machines end before it: one whose socket closes says so, which is noise.
+pub(super) struct Server {
+    path: PathBuf,
+    shared: Arc<Shared>,
 }
 
 struct Shared {
     memory: OwnedFd,
-    bells: [OwnedFd; 2],
-    is_over: AtomicBool,
+    state: Mutex<State>,
 }
 
-/// Runs until it is dropped.
-pub(super) struct Server {
-    folder: PathBuf,
-    shared: Arc<Shared>,
+struct State {
+    machines: Vec<Machine>,
+    next: i64,
+    is_over: bool,
+}
+
+/// One that is connected.
+struct Machine {
+    number: i64,
+    stream: UnixStream,
+    /// Rings it.
+    bell: OwnedFd,
 }
 
 impl Server {
-    /// Serves `bytes` of memory at sockets in `folder`.
+    /// Serves `bytes` of memory at a socket in `folder`.
     pub(super) fn start(folder: &Path, bytes: u64) -> Result<Self, Error> {
         let failed = |e: std::io::Error| Error::Failed(format!("the server of shared memory: {e}"));
-        let shared = Arc::new(Shared::new(bytes).map_err(|e| failed(e.into()))?);
-        for side in [Side::Host, Side::Device] {
-            let path = folder.join(side.name());
-            // What a run that was killed left behind.
-            let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path).map_err(failed)?;
-            let shared = shared.clone();
-            std::thread::spawn(move || serve(side, &listener, &shared));
-        }
-        Ok(Self { folder: folder.into(), shared })
+        let memory = memory(bytes).map_err(|e| failed(e.into()))?;
+        let state = Mutex::new(State { machines: Vec::new(), next: 0, is_over: false });
+        let shared = Arc::new(Shared { memory, state });
+        let path = folder.join("ivshmem.sock");
+        // What a run that was killed left behind.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        let accepting = shared.clone();
+        std::thread::spawn(move || accepting.serve(&listener));
+        Ok(Self { path, shared })
     }
 
-    /// QEMU's arguments for a machine of this side, with the card at device 1 of its bus.
-    pub(super) fn arguments(&self, side: Side) -> Vec<String> {
-        let path = self.folder.join(side.name());
-        let socket = format!("socket,path={},id=hamr", path.display());
+    /// QEMU's arguments for a machine with the card at device 1 of its bus.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let socket = format!("socket,path={},id=hamr", self.path.display());
         ["-chardev", &socket, "-device", "ivshmem-doorbell,chardev=hamr,vectors=1,addr=1"].map(String::from).into()
-    }
-
-    /// Answers each ring of the device's bell with one of the host's, in place of a device, until the server ends.
-    pub(super) fn ring_back(&self) {
-        let shared = self.shared.clone();
-        std::thread::spawn(move || {
-            let [host, device] = &shared.bells;
-            let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            while !shared.is_over.load(Ordering::Acquire) {
-                let mut fds = [PollFd::new(device, PollFlags::IN)];
-                if poll(&mut fds, Some(&limit)).is_ok_and(|n| n > 0) {
-                    // Both are eventfds of ours: neither is closed, full, or empty here.
-                    let _ = rustix::io::read(device, &mut [0u8; 8]);
-                    let _ = rustix::io::write(host, &1u64.to_le_bytes());
-                }
-            }
-        });
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Release);
-        for side in [Side::Host, Side::Device] {
-            let path = self.folder.join(side.name());
-            // Wakes the thread that waits for the next machine.
-            let _ = UnixStream::connect(&path);
-            let _ = std::fs::remove_file(&path);
+        let mut state = self.shared.state();
+        state.is_over = true;
+        // Ends the threads that wait for them.
+        for machine in state.machines.drain(..) {
+            let _ = machine.stream.shutdown(Shutdown::Both);
         }
+        drop(state);
+        // Wakes the thread that waits for the next one.
+        let _ = UnixStream::connect(&self.path);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
 impl Shared {
-    fn new(bytes: u64) -> rustix::io::Result<Self> {
-        let memory = rustix::fs::memfd_create("hamr-guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&memory, bytes)?;
-        rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        Ok(Self { memory, bells: [bell()?, bell()?], is_over: AtomicBool::new(false) })
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a machine hears: version, its number, the memory, its peer's bell, its own.
-    fn greet(&self, side: Side, stream: &UnixStream) -> rustix::io::Result<()> {
-        let [host, device] = &self.bells;
-        let (peer, own) = if side == Side::Host { (device, host) } else { (host, device) };
+    fn serve(self: &Arc<Self>, listener: &UnixListener) {
+        while let Ok((stream, _)) = listener.accept() {
+            if self.state().is_over {
+                return;
+            }
+            // A machine that has ended meanwhile is noticed by whoever waits for it.
+            let Ok(number) = self.join(&stream) else { continue };
+            let shared = self.clone();
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                // Clients never speak: this ends when the machine does.
+                let _ = stream.read(&mut [0]);
+                shared.leave(number);
+            });
+        }
+    }
+
+    /// Tells a machine of the memory and the others, and the others of it. Its number.
+    fn join(&self, stream: &UnixStream) -> rustix::io::Result<i64> {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         say(stream, VERSION, None)?;
-        say(stream, side.number(), None)?;
+        say(stream, number, None)?;
         say(stream, MEMORY, Some(self.memory.as_fd()))?;
-        say(stream, 1 - side.number(), Some(peer.as_fd()))?;
-        say(stream, side.number(), Some(own.as_fd()))
+        for other in &state.machines {
+            say(stream, other.number, Some(other.bell.as_fd()))?;
+        }
+        // What comes with its own number is to be listened to.
+        say(stream, number, Some(bell.as_fd()))?;
+        for other in &state.machines {
+            // As above: one that has ended is about to leave.
+            let _ = say(&other.stream, number, Some(bell.as_fd()));
+        }
+        let stream = stream.try_clone().map_err(|_| rustix::io::Errno::MFILE)?;
+        state.machines.push(Machine { number, stream, bell });
+        Ok(number)
+    }
+
+    fn leave(&self, number: i64) {
+        let mut state = self.state();
+        state.machines.retain(|machine| machine.number != number);
+        for other in &state.machines {
+            // A number that comes alone is one that is gone.
+            let _ = say(&other.stream, number, None);
+        }
     }
 }
 
-fn serve(side: Side, listener: &UnixListener, shared: &Shared) {
-    // Kept: a machine whose socket closes would believe the server gone, which is allowed, and says so, which is noise.
-    let mut connected = Vec::new();
-    while let Ok((stream, _)) = listener.accept() {
-        if shared.is_over.load(Ordering::Acquire) {
-            return;
-        }
-        // A machine that has ended meanwhile is noticed by whoever waits for it.
-        let _ = shared.greet(side, &stream);
-        connected.push(stream);
-    }
+fn memory(bytes: u64) -> rustix::io::Result<OwnedFd> {
+    let memory = rustix::fs::memfd_create("hamr-guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&memory, bytes)?;
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(memory)
 }
 
 fn say(stream: &UnixStream, number: i64, fd: Option<BorrowedFd<'_>>) -> rustix::io::Result<()> {
@@ -146,4 +155,45 @@ fn say(stream: &UnixStream, number: i64, fd: Option<BorrowedFd<'_>>) -> rustix::
     }
     sendmsg(stream, &[IoSlice::new(&number.to_le_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn hear(stream: &mut UnixStream, messages: usize) -> Vec<i64> {
+        let mut one = || {
+            let mut bytes = [0; 8];
+            stream.read_exact(&mut bytes).map(|()| i64::from_le_bytes(bytes))
+        };
+        (0..messages).map(|_| one().expect("the server speaks")).collect()
+    }
+
+    #[test]
+    fn machines_hear_of_each_other_and_numbers_are_not_used_twice() {
+        let folder = a_folder();
+        let server = Server::start(&folder, 4096).expect("a socket");
+        let join = || {
+            let stream = UnixStream::connect(&server.path).expect("it listens");
+            stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+            stream
+        };
+        let mut first = join();
+        assert_eq!(hear(&mut first, 4), [VERSION, 0, MEMORY, 0]);
+        let mut second = join();
+        assert_eq!(hear(&mut second, 5), [VERSION, 1, MEMORY, 0, 1]);
+        assert_eq!(hear(&mut first, 1), [1], "with its bell");
+        drop(second);
+        assert_eq!(hear(&mut first, 1), [1], "without");
+        assert_eq!(hear(&mut join(), 5), [VERSION, 2, MEMORY, 0, 2]);
+        drop(server);
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+
+    fn a_folder() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("hamr-server-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        folder
+    }
 }

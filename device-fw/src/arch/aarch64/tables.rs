@@ -62,7 +62,7 @@ __hamr_regions:
     .quad __hamr_cached_start, __hamr_cached_end, {data}
     .quad __hamr_image_start, __hamr_text_end, {code}
     .quad __hamr_text_end, __hamr_data_start, {constants}
-    .quad __hamr_serve_guard, __hamr_serve_guard_end, {nothing}
+    .quad __hamr_serve_guard, __hamr_serve_stack, {nothing}
 "#,
     bits = const ADDRESS_BITS,
     nothing = const NOTHING,

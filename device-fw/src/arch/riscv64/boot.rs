@@ -7,11 +7,13 @@ use core::arch::global_asm;
 
 /// A naturally aligned 4 KiB in pmpaddr: its address in words, and below it ones, as many as the size has.
 const PAGE: u32 = 4096 / 8;
-/// pmpcfg: locked, naturally aligned power of two, neither read nor written nor run.
-const NOTHING: u64 = 1 << 7 | 3 << 3;
-/// The same from the address of the entry before to its own: read and run; read. Entry 2 is such an address, and off.
-const CODE: u64 = 1 << 7 | 1 << 3 | 1 << 2 | 1;
-const CONSTANTS: u64 = 1 << 7 | 1 << 3 | 1;
+/// pmpcfg: locked, and neither read nor written nor run. Of a naturally aligned power of two; from the address of the entry before
+/// to its own.
+const NO_PAGE: u64 = 1 << 7 | 3 << 3;
+const NO_RANGE: u64 = 1 << 7 | 1 << 3;
+/// The same that may be read and run; read. Entries 1 and 3 are such addresses, and off.
+const CODE: u64 = NO_RANGE | 1 << 2 | 1;
+const CONSTANTS: u64 = NO_RANGE | 1;
 
 // Zeroing starts before the trap vector is set: a fault this early could be reported nowhere.
 global_asm!(
@@ -44,18 +46,20 @@ _start:
     csrw pmpaddr0, t0
     la t0, __hamr_serve_guard
     srli t0, t0, 2
-    addi t0, t0, {page} - 1
     csrw pmpaddr1, t0
+    la t0, __hamr_serve_stack
+    srli t0, t0, 2
+    csrw pmpaddr2, t0
     # Nor does anybody write code or constants, or run constants.
     la t0, __hamr_image_start
     srli t0, t0, 2
-    csrw pmpaddr2, t0
+    csrw pmpaddr3, t0
     la t0, __hamr_code_end
     srli t0, t0, 2
-    csrw pmpaddr3, t0
+    csrw pmpaddr4, t0
     la t0, __hamr_data_start
     srli t0, t0, 2
-    csrw pmpaddr4, t0
+    csrw pmpaddr5, t0
     li t0, {protected}
     csrw pmpcfg0, t0
     .balign 4
@@ -73,7 +77,7 @@ _start:
     j 3b
 "#,
     page = const PAGE,
-    protected = const NOTHING | NOTHING << 8 | CODE << 24 | CONSTANTS << 32,
+    protected = const NO_PAGE | NO_RANGE << 16 | CODE << 32 | CONSTANTS << 40,
     trap = sym super::traps::entry,
     main = sym crate::bare::entry,
 );

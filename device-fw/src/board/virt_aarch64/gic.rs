@@ -31,6 +31,8 @@ const MESSAGES: Register<u32> = unsafe { Register::new(GICV2M + 8) };
 /// MSI_SETSPI_NS: a number written here makes that interrupt pending.
 const SET_PENDING: u64 = GICV2M as u64 + 0x40;
 
+/// Interrupts below this number are the processor's own.
+const FIRST_SHARED: u32 = 32;
 /// GICC_IAR: none is pending, from this number on.
 const NONE: u32 = 1020;
 /// An interrupt's bits in GICD_ICFGR: its edge counts, which is all that a message has.
@@ -55,14 +57,19 @@ pub(super) fn message() -> Message {
     Message { address: SET_PENDING, data: number }
 }
 
-/// Takes every interrupt that is pending.
+/// Takes every message that is pending. Not the timer's interrupt, whose line stays up until the timer is set anew: it would come
+/// again and again. It is more urgent, so messages behind it stay pending until then.
 pub(super) fn acknowledge() {
     loop {
         let taken = TAKE.read();
-        if taken & 0x3FF >= NONE {
+        let number = taken & 0x3FF;
+        if number >= NONE {
             return;
         }
         DONE.write(taken);
+        if number < FIRST_SHARED {
+            return;
+        }
     }
 }
 

@@ -1,0 +1,67 @@
+//! Faults while no host is served: of boot code, of a board's start, of the handshake. With a window the host reads what happened in its
+//! crash record; always on the console. Either way the image ends: another try would come to the same.
+
+use super::fault::Fault;
+use super::{BROKEN, console, memory};
+use crate::crash;
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{HostState, Preamble, feature, word};
+use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::window::Window;
+use hamr_comm::am::MAX_QUEUES;
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
+use hamr_comm::registry::Table;
+use spin::Mutex;
+
+/// Looks for a host's offer: a few seconds. A host that starts a machine makes its offer meanwhile.
+const LOOKS: u32 = 1 << 24;
+
+/// The window, from the moment when it was mapped.
+static WINDOW: Mutex<Option<Window<()>>> = Mutex::new(None);
+
+/// The window is mapped.
+#[inline(never)]
+pub(crate) fn found(window: &Window<()>) {
+    *WINDOW.lock() = window.part(0, window.len()).ok();
+}
+
+/// Says what happened wherever somebody may look, and ends the image.
+pub(super) fn end(fault: &Fault) -> ! {
+    fault.report();
+    // Taken, so that a fault in here ends the image at once.
+    if let Some(window) = WINDOW.try_lock().and_then(|mut known| known.take()) {
+        record(&window, fault);
+    }
+    console::exit(BROKEN)
+}
+
+/// Accepts the offer that is there or comes soon, so that the host knows the build, and writes the crash record into it.
+fn record(window: &Window<()>, fault: &Fault) {
+    let profile = DeviceProfile {
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | feature::DOORBELL,
+        board: "",
+        memory: memory::ram(),
+        pid: 0,
+        build_id: memory::build_id(),
+        max_queues: MAX_QUEUES as u32,
+        max_chunk: QueueDescriptor::MAX_CHUNK,
+    };
+    let load = |off| window.word(off).map_or(0, |word| word.observe());
+    // Accepted before the fault, perhaps.
+    let is_ready = || load(word::HOST_STATE) == HostState::READY.0;
+    for _ in 0..LOOKS {
+        let step = DeviceHandshake::Waiting.step(window, Table::of_this_image(), &profile);
+        if matches!(step, DeviceHandshake::Accepted(_)) || is_ready() {
+            break;
+        }
+    }
+    let layout = window.read::<Preamble>(0).ok().and_then(|preamble| Layout::read(&preamble, window).ok());
+    let epoch = Epoch(load(word::EPOCH));
+    if let Some(at) = layout.as_ref().and_then(crash::section)
+        && load(word::EPOCH_ACK) == epoch.0
+    {
+        crash::record(window, at, epoch, fault.text(), fault.trace());
+        DeviceHandshake::crash(window);
+    }
+}

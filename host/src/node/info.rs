@@ -1,0 +1,80 @@
+//! What a device said of itself, for people.
+
+use super::{Inner, Node};
+use hamr_comm::abi::ids::Isa;
+use hamr_comm::abi::preamble::feature;
+use hamr_comm::abi::version::AbiVersion;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What a device said of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The spec it was opened by.
+    pub name: String,
+    /// Its id in this runtime.
+    pub node: u16,
+    /// Kind of link.
+    pub link: String,
+    /// Instruction set.
+    pub isa: &'static str,
+    /// Board.
+    pub board: String,
+    /// Process id of a hosted image; 0 otherwise.
+    pub pid: u32,
+    /// ABI version in use.
+    pub abi: AbiVersion,
+    /// Names of the accepted features.
+    pub features: Vec<&'static str>,
+    /// Bytes of memory of its board; 0 when it does not know.
+    pub memory: u64,
+    /// Bytes of heap.
+    pub heap: u64,
+    /// Bytes of the window.
+    pub window: u64,
+    /// Handlers in its table.
+    pub handlers: u32,
+    /// Build id of the image, hexadecimal; empty when it has none.
+    pub build_id: String,
+    /// Life of the device, counted from 1.
+    pub epoch: u32,
+    /// From its launch until it served, in this life.
+    pub start: Duration,
+    /// The image's file, when the runtime loaded it.
+    pub image: Option<std::path::PathBuf>,
+}
+
+impl Node {
+    /// What the device said of itself.
+    pub fn info(&self) -> DeviceInfo {
+        let Inner { name, id, link, layout, image, .. } = &*self.inner;
+        let (facts, start) = {
+            let facts = self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
+            (facts.said, facts.start)
+        };
+        let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
+        DeviceInfo {
+            name: name.clone(),
+            node: id.0,
+            link: link.kind().into(),
+            isa: Isa(facts.isa).name(),
+            board: facts.board_name().into(),
+            pid: facts.pid,
+            abi: AbiVersion::from_wire(facts.abi),
+            features: feature_names(facts.features),
+            memory: facts.memory,
+            heap: self.inner.memory.heap_len(),
+            window: layout.window_len(),
+            handlers: facts.handlers,
+            build_id: id_bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            epoch: self.inner.life.load(Ordering::Acquire),
+            start,
+            image: image.as_ref().map(|i| i.path.clone()),
+        }
+    }
+}
+
+fn feature_names(bits: u32) -> Vec<&'static str> {
+    feature::NAMES.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, n)| *n).collect()
+}

@@ -1,0 +1,305 @@
+//! One device, attached: what it is, its memory, its streams, and how it ends.
+
+mod attach;
+mod info;
+mod life;
+mod past;
+mod queues;
+mod revive;
+mod wake;
+
+pub use info::DeviceInfo;
+pub(crate) use queues::give_queue_back;
+
+use crate::keys::{Differences, Keys};
+use crate::memory::Memory;
+use crate::sleepers::Sleepers;
+use crate::stream::Core;
+use crate::symbols::Symbols;
+use crate::{
+    Buffer, CallError, CallOptions, CrashReport, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending,
+    SharedStream,
+};
+use crate::{Stream, SubmitError};
+use hamr_comm::abi::ids::{Epoch, NodeId};
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::DeviceFacts;
+use hamr_comm::handshake::HostHandshake;
+use hamr_comm::link::{Capabilities, Link};
+use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
+use life::{ByFault, Death};
+use past::Pasts;
+use queues::QueueSlot;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// [`Inner::life`] of a device that is gone.
+const DEAD: u32 = 0;
+
+/// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own.
+///
+/// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+pub struct Inner {
+    pub(crate) name: String,
+    pub(crate) id: NodeId,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) layout: Layout,
+    pub(crate) keys: Keys,
+    pub(crate) options: Options,
+    pub(crate) memory: Arc<Memory>,
+    /// The epoch that streams may submit in; [`DEAD`] when there is none.
+    pub(crate) life: AtomicU32,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) me: Weak<Self>,
+    why_dead: Mutex<Death>,
+    last_crash: Mutex<Option<CrashReport>>,
+    pasts: Pasts,
+    /// The epoch of the last (or current) life.
+    last_epoch: Mutex<Epoch>,
+    /// The control stream's engine, made at its first use.
+    control: Mutex<Option<Box<Core>>>,
+    /// Which queue pairs belong to streams; index 0 is the control stream.
+    queues: Mutex<Vec<QueueSlot>>,
+    pub(crate) handlers: Vec<HandlerInfo>,
+    /// Of its present life, or its last.
+    facts: Mutex<Facts>,
+    image: Option<ImageFile>,
+    differences: Differences,
+    closed: AtomicBool,
+    attached: Instant,
+    #[cfg(feature = "device-logs")]
+    pub(crate) tails: crate::logs::Tails,
+    /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
+    looked: AtomicU32,
+    /// Milliseconds after `attached` when this life was first seen to have crashed; zero: it was not.
+    crash_seen: AtomicU32,
+}
+
+/// What a device said of itself in one life, and how long it took to say it.
+struct Facts {
+    said: DeviceFacts,
+    start: Duration,
+    symbols: Arc<Symbols>,
+}
+
+impl Facts {
+    fn new(said: DeviceFacts, start: Duration, image: Option<&ImageFile>) -> Self {
+        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), said.build_id));
+        Self { said, start, symbols }
+    }
+}
+
+impl Node {
+    /// The device's handlers, in the order of their keys.
+    pub fn handlers(&self) -> &[HandlerInfo] {
+        &self.inner.handlers
+    }
+
+    /// One line for each handler that this program and the image do not agree on: missing, other types (calls of these
+    /// two are refused), or built from other source (calls go through: the image is stale).
+    pub fn warnings(&self) -> Vec<String> {
+        let Differences { missing, other_signature, stale } = &self.inner.differences;
+        let device = &self.inner.name;
+        let missing =
+            missing.iter().map(|h| format!("device {device}: its image has no handler `{h}`; calls of it are refused"));
+        let other = other_signature
+            .iter()
+            .map(|h| format!("device {device}: its image has `{h}` with another signature; calls of it are refused"));
+        let stale = stale.iter().map(|h| {
+            format!("device {device}: its image was built from another version of `{h}`; rebuild the image (stale)")
+        });
+        missing.chain(other).chain(stale).collect()
+    }
+
+    /// What the link can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.link.capabilities()
+    }
+
+    /// Is the device there, as far as anybody has noticed or can see now?
+    pub fn is_alive(&self) -> bool {
+        self.inner.look_at_peer();
+        self.inner.life.load(Ordering::Acquire) != DEAD
+    }
+
+    /// What the device wrote before its last life that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
+    /// that trapped, or a runtime that failed outside of every call. It outlives the epoch that it tells of, and the window. `None`
+    /// when no life has ended so.
+    pub fn last_crash(&self) -> Option<CrashReport> {
+        self.inner.keep_crash(self.inner.life.load(Ordering::Acquire));
+        self.inner.last_crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A round trip through the control stream; proves that the device runs, whatever the other streams hold. While a queued
+    /// handler has its processor, the device answers from its tick: some tens of milliseconds later. A handler that is not queued
+    /// is waited for.
+    ///
+    /// # Errors
+    /// As for any call.
+    pub fn ping(&self) -> Result<Duration, CallError> {
+        let begin = Instant::now();
+        let token = std::process::id().into();
+        match self.inner.control_call(hamr_comm::builtin::ping::with(token))? {
+            echoed if echoed == token => Ok(begin.elapsed()),
+            other => Err(CallError::Corrupt(
+                self.inner.site::<hamr_comm::builtin::ping>("reading the answer"),
+                format!("{other} in answer to ping {token}").into(),
+            )),
+        }
+    }
+
+    /// Opens a stream: one ordered sequence of calls, for one thread at a time.
+    ///
+    /// # Errors
+    /// When all queue pairs are in use, or the device is gone.
+    pub fn stream(&self) -> Result<Stream<'_>, Error> {
+        Stream::open(self)
+    }
+
+    /// Opens a stream that threads share, behind a lock.
+    ///
+    /// # Errors
+    /// As for [`Self::stream`].
+    pub fn shared_stream(&self) -> Result<SharedStream, Error> {
+        SharedStream::open(self)
+    }
+
+    /// The calling thread's own stream, opened at the first use and closed with the thread or the device.
+    ///
+    /// # Errors
+    /// As for [`Self::stream`].
+    pub fn local(&self) -> Result<LocalStream<'_>, Error> {
+        LocalStream::of(self)
+    }
+
+    /// Calls a handler and waits for its result, on the calling thread's stream.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.thread_stream::<H>()?.sync(call)
+    }
+
+    /// Starts a call on the calling thread's stream; the result is read from the [`Pending`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`]: nothing was sent.
+    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, LocalStream<'_>>, SubmitError> {
+        self.thread_stream::<H>()?.offload(call)
+    }
+
+    /// [`Self::offload`] with a deadline or a larger reply of one's own.
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn offload_with<H: Handler>(
+        &self,
+        call: Call<H>,
+        options: CallOptions,
+    ) -> Result<Pending<H, LocalStream<'_>>, SubmitError> {
+        self.thread_stream::<H>()?.offload_with(call, options)
+    }
+
+    fn thread_stream<H: Handler>(&self) -> Result<LocalStream<'_>, SubmitError> {
+        let site = || self.inner.site::<H>("submitting");
+        self.local().map_err(|e| match e {
+            Error::Lost { why, .. } => SubmitError::DeviceLost { site: site(), why },
+            other => SubmitError::NoRoom { site: site(), why: other.to_string() },
+        })
+    }
+
+    /// A buffer in the device's memory that holds a copy of `data`.
+    ///
+    /// # Errors
+    /// When the heap or the table of buffers is full.
+    pub fn buffer<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, Error> {
+        let buffer = Buffer::new(self, data.len())?;
+        self.put(data, buffer.ptr())?;
+        Ok(buffer)
+    }
+
+    /// A buffer of `len` elements; what they hold is unspecified.
+    ///
+    /// # Errors
+    /// When the heap or the table of buffers is full.
+    pub fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        Buffer::new(self, len)
+    }
+
+    /// Bytes of heap that no buffer holds.
+    pub fn free_bytes(&self) -> u64 {
+        self.inner.memory.free_bytes()
+    }
+
+    /// Buffers alive, those of long messages in flight included.
+    pub fn live_buffers(&self) -> usize {
+        self.inner.memory.live()
+    }
+
+    /// Ends the device, whatever it is doing. Calls in flight end with [`CallError::DeviceLost`].
+    pub fn stop(&self) {
+        self.inner.stop("stopped by this program");
+    }
+
+    /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
+    /// [`CallError::DeviceLost`], exactly once each; open streams go on in the new epoch. Buffers stay; what a handler was
+    /// writing at the moment of death is unspecified.
+    ///
+    /// # Errors
+    /// When the link cannot start its device again, or the device does not come up.
+    pub fn restart(&self) -> Result<(), Error> {
+        let inner = &*self.inner;
+        // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
+        let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.stop("being restarted");
+        #[cfg(feature = "device-logs")]
+        inner.keep_log_tail();
+        inner.begin_anew(&mut last, ByFault::Crashed)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.inner.memory
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.inner.closed.store(true, Ordering::Release);
+        HostHandshake::close(self.inner.link.window());
+        self.inner.ring_sleeper();
+        self.inner.stop("closed by this program");
+        self.inner.link.release();
+        crate::stream::forget_closed();
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Node({} {})", self.inner.id, self.inner.name)
+    }
+}
+
+impl Inner {
+    pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
+        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
+    }
+
+    /// The names in the image that runs.
+    pub(crate) fn symbols(&self) -> Arc<Symbols> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
+    }
+
+    /// Was the [`Node`] dropped?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,108 @@
+//! Who has which queue pair: streams that come and go, and the control stream.
+
+use super::{DEAD, Inner};
+use crate::stream::Core;
+use crate::{CallError, Error, SubmitError};
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::window::{Queue, Shared};
+use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// Who has a queue pair.
+pub(super) enum QueueSlot {
+    /// Nobody ever had it.
+    Fresh,
+    /// A stream.
+    InUse,
+    /// Nobody, but its counts go on, and perhaps calls that nobody waits for.
+    Idle(Box<Core>),
+}
+
+impl Inner {
+    pub(super) fn lock_queues(&self) -> std::sync::MutexGuard<'_, Vec<QueueSlot>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a queue pair that no stream has.
+    pub(crate) fn take_queue(&self) -> Result<(u32, Box<Core>), Error> {
+        if self.life.load(Ordering::Acquire) == DEAD && !self.revive() {
+            return Err(Error::Lost { device: self.name.clone(), stage: "opening a stream", why: self.why_dead() });
+        }
+        let mut queues = self.lock_queues();
+        let free = queues.iter_mut().enumerate().skip(1).find(|(_, slot)| !matches!(slot, QueueSlot::InUse));
+        let Some((index, slot)) = free else {
+            return Err(Error::TooManyStreams { device: self.name.clone(), limit: self.options.streams });
+        };
+        let core = match std::mem::replace(slot, QueueSlot::InUse) {
+            QueueSlot::Idle(core) => core,
+            QueueSlot::Fresh | QueueSlot::InUse => match self.fresh_core(index as u32) {
+                Ok(core) => Box::new(core),
+                Err(e) => {
+                    *slot = QueueSlot::Fresh;
+                    return Err(e);
+                }
+            },
+        };
+        self.show_open_queues(&queues);
+        Ok((index as u32, core))
+    }
+
+    fn fresh_core(&self, index: u32) -> Result<Core, Error> {
+        let window = self.link.window();
+        let corrupt = |what: String| Error::Plan(format!("queue pair {index}: {what}"));
+        let descriptor = self.layout.queue(window, index).map_err(|e| corrupt(format!("{e:?}")))?;
+        let queue: Queue<Shared> = window.queue(&descriptor).map_err(|e| corrupt(e.to_string()))?;
+        Ok(Core::new(index, queue, self))
+    }
+
+    /// Lets go of what calls of dropped streams held, as far as they are answered. For whoever finds a buffer busy or the
+    /// heap full: nobody else looks at those answers.
+    #[cold]
+    pub(crate) fn reap_idle_queues(&self) {
+        let mut queues = self.lock_queues();
+        for slot in queues.iter_mut() {
+            if let QueueSlot::Idle(core) = slot {
+                core.reap(self);
+            }
+        }
+        self.show_open_queues(&queues);
+    }
+
+    /// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.
+    pub(super) fn show_open_queues(&self, queues: &[QueueSlot]) {
+        let last = queues.iter().rposition(|slot| match slot {
+            QueueSlot::Fresh => false,
+            QueueSlot::InUse => true,
+            QueueSlot::Idle(core) => core.has_work(),
+        });
+        if let Ok(word) = self.link.window().word(word::OPEN_QUEUES) {
+            word.publish(last.map_or(1, |last| last as u32 + 1));
+        }
+    }
+
+    /// Calls through the control stream.
+    pub(super) fn control_call<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let core = match &mut *control {
+            Some(core) => core,
+            none => none.insert(Box::new(
+                self.fresh_core(0)
+                    .map_err(|e| SubmitError::NoRoom { site: self.site::<H>("submitting"), why: e.to_string() })?,
+            )),
+        };
+        core.sync(self, call)
+    }
+}
+
+/// Gives a queue pair back, with what is still in flight in it.
+pub(crate) fn give_queue_back(inner: &Inner, index: u32, core: Box<Core>) {
+    let mut queues = inner.lock_queues();
+    if let Some(slot) = queues.get_mut(index as usize) {
+        *slot = QueueSlot::Idle(core);
+    }
+    inner.show_open_queues(&queues);
+    drop(queues);
+    // Nobody will wait for what is in flight there.
+    inner.ring_sleeper();
+}

@@ -1,0 +1,84 @@
+//! The next life of a device: after a fault, or when the program asks for one.
+
+use super::attach::shake_hands;
+use super::life::{ByFault, SETTLED};
+use super::{DEAD, Facts, Inner};
+use crate::Error;
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::preamble::feature;
+use hamr_comm::link::Peer;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Inner {
+    /// Gives a device that ended its life by a fault another one ([`Options::revive`]). True when it lives.
+    #[cold]
+    pub(crate) fn revive(&self) -> bool {
+        if !self.options.revive || self.is_closed() {
+            return false;
+        }
+        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.life.load(Ordering::Acquire) != DEAD {
+            return true;
+        }
+        // Taken: a life that cannot begin is not tried again.
+        let by_fault = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).by_fault.take();
+        let Some(from) = by_fault else { return false };
+        let from = self.settle(from, *last);
+        if from == ByFault::Crashed {
+            self.link.stop();
+        }
+        tracing::warn!(device = self.name, why = self.why_dead(), "begins a new life");
+        match self.begin_anew(&mut last, from) {
+            Ok(()) => true,
+            Err(e) => {
+                let mut death = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
+                death.why = format!("{}; starting it anew failed: {e}", death.why);
+                false
+            }
+        }
+    }
+
+    /// A device says that it crashed before it answers the call that did it. One that goes on waiting for an offer says so
+    /// soon after.
+    fn settle(&self, from: ByFault, epoch: Epoch) -> ByFault {
+        let begin = Instant::now();
+        while from == ByFault::Crashed && self.link.peer() == Peer::Alive && begin.elapsed() < SETTLED {
+            if self.end_by_fault(epoch.0) == Some(ByFault::Waits) {
+                return ByFault::Waits;
+            }
+            self.link.wait(20);
+        }
+        from
+    }
+
+    /// Begins a new life of a device that is stopped, or waits.
+    pub(super) fn begin_anew(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+        self.keep_answers(last.0);
+        let epoch = last.next();
+        *last = epoch;
+        let begin = Instant::now();
+        if from == ByFault::Crashed {
+            self.link.restart().map_err(|why| Error::Launch { device: self.name.clone(), why })?;
+        }
+        let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, self.image.as_ref());
+        let (said, handlers) = served.inspect_err(|_| {
+            self.keep_crash(epoch.0);
+        })?;
+        if handlers != self.handlers {
+            self.link.stop();
+            return Err(Error::Launch {
+                device: self.name.clone(),
+                why: "it came back with other handlers; open it anew".into(),
+            });
+        }
+        let facts = Facts::new(said, begin.elapsed(), self.image.as_ref());
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        self.show_open_queues(&self.lock_queues());
+        self.crash_seen.store(0, Ordering::Relaxed);
+        self.sleepers.enter(said.features & feature::DOORBELL != 0);
+        self.life.store(epoch.0, Ordering::Release);
+        Ok(())
+    }
+}

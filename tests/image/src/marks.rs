@@ -1,0 +1,57 @@
+//! Handlers that hold the no-abandon mark, as pieces of the runtime do, and what may happen to them meanwhile. Only bare-metal images
+//! have the mark.
+//!
+//! Tests include this file, too, for its signatures.
+
+use hamr_comm::{Context, offload};
+
+/// Panics with two marks held, one inside of the other.
+#[offload(device, name = "hamr_checks::marks::breaks")]
+pub(crate) fn breaks(_cx: &mut Context) -> u32 {
+    let _outer = mark();
+    let _inner = mark();
+    panic!("broken in its middle");
+}
+
+/// Holds the mark for so long, and loops for ever afterwards.
+#[offload(device, name = "hamr_checks::marks::puts_off")]
+pub(crate) fn puts_off(_cx: &mut Context, micros: u32) -> u32 {
+    use embedded_hal::delay::DelayNs;
+    {
+        let _outer = mark();
+        drop(mark());
+        hamr_device_fw::hal::Delay.delay_us(micros);
+    }
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// Makes a mark and loses it.
+#[offload(device, name = "hamr_checks::marks::forgets")]
+pub(crate) fn forgets(_cx: &mut Context) -> u32 {
+    core::mem::forget(mark());
+    0
+}
+
+#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
+fn mark() -> hamr_device_fw::bare::NoAbandon {
+    hamr_device_fw::bare::NoAbandon::begin()
+}
+
+#[cfg(all(feature = "device", not(any(target_os = "none", hamr_bare))))]
+use hosted::mark;
+
+/// What stands for the mark where there is none.
+#[cfg(all(feature = "device", not(any(target_os = "none", hamr_bare))))]
+mod hosted {
+    pub(super) struct NoMark;
+
+    impl Drop for NoMark {
+        fn drop(&mut self) {}
+    }
+
+    pub(super) fn mark() -> NoMark {
+        NoMark
+    }
+}

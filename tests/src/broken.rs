@@ -1,0 +1,199 @@
+//! Faults that no call can end alone: of the runtime outside of every call, and of a call that holds the no-abandon mark. The image writes
+//! the crash record and begins anew; its machine goes on. One macro call per machine:
+//!
+//! ```no_run
+//! hamr_tests::broken!("qemu:riscv64");
+//! # fn main() {}
+//! ```
+
+use crate::conformance::{Gate, options, until};
+use crate::crashes::{fault, still_works};
+use crate::devices;
+use crate::processes::children;
+use hamr::inspect::Dump;
+use hamr::{CallError, CallOptions, CrashReport, Node};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::status::Status;
+use hamr_kernels::bench::sum_4;
+use hamr_tests_kernels::crashes::{loops, misleads};
+use hamr_tests_kernels::wait_at;
+use object::{Object, ObjectSymbol};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+#[path = "../image/src/marks.rs"]
+pub mod marks;
+
+/// One test per case, on one machine with the image of `tests/image`.
+#[macro_export]
+macro_rules! broken {
+    ($spec:expr) => {
+        mod broken {
+            #[test]
+            fn the_runtime_fails_between_calls() {
+                $crate::broken::between_calls($spec);
+            }
+            #[test]
+            fn a_call_fails_with_the_mark_held() {
+                $crate::broken::marked($spec);
+            }
+            #[test]
+            fn a_mark_puts_a_runaways_end_off_and_no_longer() {
+                $crate::broken::put_off($spec);
+            }
+        }
+    };
+}
+
+/// Calls behind the one that breaks the runtime.
+const BEHIND: u64 = 64;
+
+/// A handler overwrites pointers of the runtime's. The runtime traps when it looks for the next call, and no call is to blame.
+pub fn between_calls(spec: &str) {
+    let node = devices::open(spec, options());
+    let (machines, memory) = (children(std::process::id()), boot_stack(spec));
+    let kept = node.buffer(&[7_u64; 100]).expect("room");
+    for epoch in 1..4 {
+        assert_eq!(node.info().epoch, epoch);
+        mislead(&node, kept.ptr(), memory.clone());
+        // Before anybody begins the next life, which wipes the window.
+        let crash = expect(&node, epoch, "serve", "poller.rs");
+        assert!(
+            crash.backtrace().names("hamr_device_fw::bare::serve") && !crash.backtrace().names("misleads"),
+            "{crash}"
+        );
+        shown(&node, epoch);
+        still_works(&node);
+        assert_eq!(node.info().epoch, epoch + 1);
+        // It outlives its epoch.
+        expect(&node, epoch, "serve", "poller.rs");
+    }
+    assert_eq!(node.read(kept.ptr()).expect("buffers stay"), [7; 100]);
+    assert_eq!(children(std::process::id()), machines, "the machine goes on");
+    assert_eq!(node.live_buffers(), 1);
+}
+
+/// Where an image's runtime keeps its state: the stack below its symbol, 64 KiB (`linker/scripts/body.x`).
+fn boot_stack(spec: &str) -> Range<u64> {
+    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
+    let path = devices::image(spec).resolve(&target).expect("an image").path;
+    let bytes = std::fs::read(path).expect("readable");
+    let file = object::File::parse(&*bytes).expect("an image");
+    let top = file.symbol_by_name("__hamr_boot_stack_top").expect("in every image").address();
+    top - (64 << 10)..top
+}
+
+/// Breaks the runtime with calls in flight.
+fn mislead(node: &Node, buffer: BufferPtr<u64>, memory: Range<u64>) {
+    let stream = node.stream().expect("free");
+    let gate = Gate::new(node);
+    let waits = stream.offload(wait_at::with(gate.ptr(), 2)).expect("sent");
+    gate.wait_for(1);
+    let Dump { sections, .. } = dump();
+    let heap = sections.iter().find(|section| section.kind == "heap").expect("planned").off;
+    let card = node.info().window.next_power_of_two();
+    let breaks = misleads::with(buffer, card, heap, memory.start, memory.end);
+    let breaks = stream.offload(breaks).expect("sent");
+    let behind: Vec<_> = (0..BEHIND).map(|n| stream.offload(sum_4::with(n, 1, 2, 3)).expect("sent")).collect();
+    gate.open();
+    waits.get().expect("runs");
+    // It may have been answered before the runtime trapped, or not.
+    match breaks.get() {
+        Ok(found) => assert!(found > 0, "nothing to overwrite was found"),
+        other => is_lost(other),
+    }
+    behind.into_iter().for_each(|call| is_lost(call.get()));
+}
+
+fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) {
+    match outcome {
+        Err(CallError::DeviceLost(_, why)) => assert!(why.contains("it ended by a fault: "), "{why}"),
+        other => panic!("expected a lost device, got {other:?}"),
+    }
+}
+
+/// What `hamr inspect` shows of the one window of this program.
+fn dump() -> Dump {
+    let windows = hamr::inspect::windows_of(std::process::id());
+    let [window] = &windows[..] else { panic!("one window, not {windows:?}") };
+    hamr::inspect::dump(&window.path).expect("a window")
+}
+
+/// Checks the crash record of `epoch`, as the host has read it.
+fn expect(node: &Node, epoch: u32, function: &str, file: &str) -> CrashReport {
+    let crash = node.last_crash().expect("a crash record");
+    println!("{crash}\n");
+    assert_eq!(crash.epoch, epoch);
+    assert!(crash.trace.pc == 0 || crash.trace.stack != 0 && crash.trace.cause != 0, "{crash}");
+    let backtrace = crash.backtrace();
+    assert_eq!(backtrace.refused, None);
+    assert!(backtrace.names(function) && backtrace.place().is_some(), "no {function} in\n{crash}");
+    assert!(crash.to_string().contains(&format!("{file}:")), "no {file} in\n{crash}");
+    crash
+}
+
+/// `hamr inspect` shows the same.
+fn shown(node: &Node, epoch: u32) {
+    let crash = node.last_crash().expect("a crash record");
+    let dump = dump();
+    let shown = dump.crash.as_ref().expect("a crash record");
+    let (trace, frames) = (&crash.trace, crash.trace.frames().collect::<Vec<_>>());
+    assert_eq!(
+        (shown.epoch, shown.pc.0, shown.address.0, shown.stack.0),
+        (epoch, trace.pc, trace.address, trace.stack)
+    );
+    assert_eq!(shown.frames.iter().map(|frame| frame.0).collect::<Vec<_>>(), frames);
+    assert_eq!((&shown.text, dump.device.state), (&crash.text, "stopped"));
+    let text = dump.to_string();
+    for part in [format!("crash      epoch {epoch}, cause "), crash.text, format!("sp {:016x}", trace.stack)] {
+        assert!(text.contains(&part), "`{part}` in {text}");
+    }
+    assert!(!frames.is_empty() && text.contains(&format!("called from {:016x}", frames[0])), "{text}");
+}
+
+/// What held the mark is broken: the call that did it has its fault, everything else begins anew, and the mark is free.
+pub fn marked(spec: &str) {
+    let node = devices::open(spec, options());
+    let machines = children(std::process::id());
+    for epoch in 1..4 {
+        let report = fault(node.sync(marks::breaks::with()));
+        assert_eq!(report.status, Status::PANIC, "{report}");
+        assert!(report.text.contains("broken in its middle at"), "{report}");
+        expect(&node, epoch, "breaks", "marks.rs");
+        shown(&node, epoch);
+        still_works(&node);
+        assert_eq!(node.info().epoch, epoch + 1);
+        expect_runaway(&node, Duration::ZERO);
+    }
+    assert_eq!(children(std::process::id()), machines, "the machine goes on");
+}
+
+/// A call that holds the mark is ended once it has let go; one that has lost it keeps nobody else from being ended.
+pub fn put_off(spec: &str) {
+    let node = devices::open(spec, options());
+    let begin = Instant::now();
+    let call = node.offload_with(marks::puts_off::with(500_000), limit()).expect("sent");
+    assert_eq!(fault(call.get()).status, Status::RUNAWAY);
+    assert!(begin.elapsed() >= Duration::from_millis(500), "not in its middle: {:?}", begin.elapsed());
+    expect_runaway(&node, Duration::from_millis(100));
+    for _ in 0..3 {
+        node.sync(marks::forgets::with()).expect("runs");
+        expect_runaway(&node, Duration::from_millis(100));
+    }
+    still_works(&node);
+    assert_eq!(node.info().epoch, 1);
+    assert!(node.last_crash().is_none());
+    until("the device is there", || node.is_alive());
+}
+
+fn limit() -> CallOptions {
+    CallOptions { limit: Some(Duration::from_millis(100)), ..CallOptions::default() }
+}
+
+/// Runaways are ended.
+fn expect_runaway(node: &Node, least: Duration) {
+    let begin = Instant::now();
+    let call = node.offload_with(loops::with(), limit()).expect("sent");
+    assert_eq!(fault(call.get()).status, Status::RUNAWAY);
+    assert!((least..Duration::from_secs(5)).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+}

@@ -1,0 +1,96 @@
+//! Pings beside queued handlers, which have the device's one processor. A loopback device has no tick: nothing runs beside a handler
+//! but who waits for it, so these cases are not for it.
+
+use super::{Gate, Open, Random, is_loopback, options, until};
+use hamr::{CallError, CallOptions};
+use hamr_tests_kernels::{echo, wait_queued_at};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A device answers pings while a queued handler has its processor, also to a host that sleeps; and the control stream is whole
+/// afterwards. What was sent on other streams has its turn later.
+pub fn beside_a_queued_call(open: Open) {
+    let node = open(options());
+    if is_loopback(&node) {
+        return;
+    }
+    let (long, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    for round in 0..3 {
+        let gate = Gate::new(&node);
+        let call = long.offload(wait_queued_at::with(gate.ptr(), round)).expect("sent");
+        gate.wait_for(1);
+        let beside = other.offload(echo::with(round)).expect("sent");
+        for _ in 0..20 {
+            node.ping().expect("answered beside the handler");
+        }
+        assert!(!call.test() && !beside.test(), "the gate is shut");
+        gate.open();
+        assert_eq!((call.get().expect("runs"), beside.get().expect("runs")), (round, round));
+        for _ in 0..20 {
+            node.ping().expect("answered by the dispatcher");
+        }
+    }
+}
+
+/// Somebody pings all the time while queued handlers come and go, some for less than a tick, some for several: the control stream
+/// changes hands at any moment, and no ping is lost, answered twice or answered with another's token.
+pub fn while_queued_calls_come_and_go(open: Open) {
+    let node = open(options());
+    if is_loopback(&node) {
+        return;
+    }
+    let (over, pings) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let pinger = scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                node.ping().expect("answered, beside a handler or after it");
+                pings.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let stream = node.stream().expect("free");
+        let mut random = Random(7);
+        let begin = Instant::now();
+        let mut calls = 0;
+        while begin.elapsed() < Duration::from_millis(1500) && !pinger.is_finished() {
+            let gate = Gate::new(&node);
+            let call = stream.offload(wait_queued_at::with(gate.ptr(), calls)).expect("sent");
+            gate.wait_for(1);
+            let before = pings.load(Ordering::Relaxed);
+            match random.below(8) {
+                // As long as it takes until a ping was answered beside it; two, because one may have been answered before.
+                0 => until("pings beside the handler", || pings.load(Ordering::Relaxed) >= before.wrapping_add(2)),
+                1 => std::thread::sleep(Duration::from_millis(random.below(30))),
+                _ => std::thread::sleep(Duration::from_micros(random.below(500))),
+            }
+            gate.open();
+            assert_eq!(call.get().expect("runs"), calls);
+            calls += 1;
+        }
+        over.store(true, Ordering::Release);
+        assert!(calls > 10, "{calls} calls");
+    });
+    assert!(pings.load(Ordering::Relaxed) > 10);
+    node.ping().expect("answered by the dispatcher");
+}
+
+/// The same when the handler beside which they were answered is ended.
+pub fn beside_a_runaway(open: Open) {
+    let node = open(options());
+    if is_loopback(&node) {
+        return;
+    }
+    let stream = node.stream().expect("free");
+    for _ in 0..3 {
+        let gate = Gate::new(&node);
+        let limit = || CallOptions { limit: Some(Duration::from_millis(500)), ..CallOptions::default() };
+        let call = stream.offload_with(wait_queued_at::with(gate.ptr(), 0), limit()).expect("sent");
+        gate.wait_for(1);
+        node.ping().expect("answered beside the handler");
+        assert!(!call.test(), "the gate is shut");
+        assert!(matches!(call.get(), Err(CallError::Fault(_))), "it was ended");
+        stream.sync(echo::with(1u64)).expect("the device serves on");
+        for _ in 0..20 {
+            node.ping().expect("answered by the dispatcher");
+        }
+    }
+}

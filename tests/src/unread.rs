@@ -1,0 +1,81 @@
+//! Answers that nobody has read when their device's life ends: they are answers all the same, also of streams that look at them after
+//! somebody else has begun the next life.
+
+use crate::conformance::{options, until};
+use crate::crashes::{fault, still_works};
+use crate::devices;
+use hamr::{CallError, Node};
+use hamr_kernels::bench::sum_4;
+use hamr_kernels::faults::{background, echo_many, panics};
+use hamr_tests_kernels::crashes::null;
+use hamr_tests_kernels::echo;
+
+/// The kind and state of every line that is in use.
+fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
+    let windows = hamr::inspect::windows_of(std::process::id());
+    let window = windows.iter().find(|window| window.name == node.info().name).expect("its window");
+    let dump = hamr::inspect::dump(&window.path).expect("a window");
+    dump.queues.iter().flat_map(|queue| &queue.slots).map(|slot| (slot.kind, slot.state)).collect()
+}
+
+/// Of every kind of line and every place that a result can have.
+pub fn unread_answers(spec: &str) {
+    let node = devices::open(spec, options());
+    // Ends its life, whatever it can do.
+    let end = |epoch| {
+        let breaks = node.stream().expect("free");
+        assert!(breaks.sync(null::with()).is_err());
+        still_works(&node);
+        assert_eq!(node.info().epoch, epoch);
+    };
+    for epoch in [2, 4, 6] {
+        let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+        let many: [u64; 100] = core::array::from_fn(|n| n as u64 * 7);
+        let long: [u64; 2048] = core::array::from_fn(|n| n as u64 * 11);
+        let short: Vec<_> = (0..20).map(|n| stream.offload(sum_4::with(n, 1, 1, 1)).expect("sent")).collect();
+        let chunk = stream.offload(echo_many::with(many)).expect("sent");
+        let buffer = stream.offload(echo::with(long)).expect("sent");
+        let panicked = stream.offload(panics::with(77)).expect("sent");
+        let started = other.start(sum_4::with(100, 20, 3, 4)).expect("sent");
+        let side = node.stream().expect("free");
+        let queued: Vec<_> = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+        // The queued ones in their side lines; those of the ring say that they were taken.
+        until("all is answered", || {
+            let lines = lines(&node);
+            let sides = lines.iter().filter(|line| **line == ("side", "answered")).count();
+            sides == 3 && lines.iter().all(|(_, state)| ["answered", "taken"].contains(state))
+        });
+        // Two lives of others pass.
+        end(epoch);
+        end(epoch + 1);
+        for (n, call) in (0..).zip(short) {
+            assert_eq!(call.get().expect("it was answered"), n + 3);
+        }
+        assert_eq!(chunk.get().expect("it was answered"), many);
+        assert_eq!(buffer.get().expect("it was answered"), long);
+        let report = fault(panicked.get());
+        assert!(report.text.contains("asked to panic with 77"), "{report}");
+        assert_eq!(started.get().expect("it was answered"), 127);
+        for (n, call) in (0..).zip(queued) {
+            assert_eq!(call.get().expect("it was answered"), n * 3);
+        }
+        assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
+        assert_eq!(other.sync(sum_4::with(1, 2, 3, 5)).expect("the stream goes on"), 11);
+        assert_eq!((stream.outstanding(), other.outstanding(), node.live_buffers()), (0, 0, 0));
+    }
+}
+
+/// What was in flight, and not answered, is lost all the same.
+pub fn unanswered_calls(spec: &str) {
+    let node = devices::open(spec, options());
+    let stream = node.stream().expect("free");
+    let breaks = stream.offload(null::with()).expect("sent");
+    let behind: Vec<_> = (0..10).map(|n| stream.offload(sum_4::with(n, 1, 1, 1)).expect("sent")).collect();
+    until("the device's end is noticed", || !node.is_alive());
+    still_works(&node);
+    fault(breaks.get());
+    for call in behind {
+        assert!(matches!(call.get(), Err(CallError::PeerReset(_) | CallError::DeviceLost(..))));
+    }
+    assert_eq!(stream.outstanding(), 0);
+}
