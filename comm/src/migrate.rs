@@ -279,8 +279,9 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
     }
 }
 
-/// The compiler moves longer arrays element by element, in line: 48 KiB of code for 2048 of them. They are moved by a loop.
-const MOVED_WHOLE: usize = 1024;
+/// The compiler moves longer arrays element by element, in line: 1 KiB of code for 100 of them, 48 KiB for 2048. They are moved by
+/// a loop.
+const MOVED_WHOLE: usize = 64;
 
 macro_rules! tuples {
     ($(($($t:ident $i:tt)*))*) => {$(
