@@ -4,6 +4,8 @@
 //! The device is the real one: `Device` over a board whose window is private memory. The host is a `Requester` for the
 //! published words, so that every bad message is found, and random bytes for the rest.
 
+#[path = "hostile/desk.rs"]
+mod desk;
 #[path = "hostile/seeds.rs"]
 mod seeds;
 
@@ -17,7 +19,7 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{Queue, Shared, Window};
-use hamr_comm::am::Requester;
+use hamr_comm::am::{Desk, Requester};
 use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -44,7 +46,8 @@ macro_rules! handlers {
             static $entry: Entry = Entry::of::<$type>();
         )*
         fn table() -> Table {
-            Table::of(vec![$(&$entry),*])
+            static BUILT_IN: Entry = Entry::of::<hamr_comm::builtin::ping>();
+            Table::of(vec![&BUILT_IN, $(&$entry),*])
         }
     };
 }
@@ -73,6 +76,7 @@ handlers! {
         let sum = cx.words(words).map(|w| (0..w.len().min(64)).filter_map(|i| w.get(i)).map(|w| w.load() & 1).sum())?;
         if stop { Err(Fault::msg("cancelled")) } else { Ok(sum) }
     }
+    Struck STRUCK record_flag::HAS_BODY, fn struck(_cx, _): () => u64 { desk::tick() }
     Wide WIDE record_flag::HAS_BODY, fn wide(_cx, _): () => [u64; 40] { [0x5A; 40] }
 }
 
@@ -97,6 +101,9 @@ impl Board for Bare {
     fn window(&mut self) -> Option<Window<Shared>> {
         self.0.take()
     }
+    fn desk(&self) -> Option<&'static Desk<Shared>> {
+        Some(desk::of_this_thread())
+    }
     fn idle(&mut self, _rounds: u32) {}
 }
 
@@ -110,10 +117,14 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(table())
+    }
+
+    fn with(table: Table) -> Self {
         let layout = Layout::plan(&PLAN).expect("the plan is allowed");
         let (window, device) = Window::private_pair(layout.window_len());
         let scratch = vec![0; MAX_MESSAGE].leak();
-        let device = Device::new(Bare(Some(device)), table(), scratch).expect("the board has a window");
+        let device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
         let mut bench = Self { window, device, epoch: Epoch(0x4000_0000), layout, streams: Vec::new() };
         bench.attach();
         bench

@@ -1,0 +1,150 @@
+//! The control stream while a queued handler runs. What would interrupt the handler is called by the handler itself: so each test
+//! knows at which moment the stream changes hands. Random messages meet it too, because the handler is in the table.
+
+use super::*;
+use hamr_comm::am::Lent;
+use hamr_comm::builtin::ping;
+use std::cell::{Cell, RefCell};
+
+thread_local! {
+    static DESK: Cell<Option<&'static Desk<Shared>>> = const { Cell::new(None) };
+    /// The control stream's lines, for tests that look at them in the middle of a handler.
+    static CONTROL: RefCell<Option<Queue<Shared>>> = const { RefCell::new(None) };
+}
+
+/// What [`tick`] says: the stream lay there.
+const LENT: u64 = 1;
+/// And it answered what is in the hot line.
+const ANSWERED: u64 = 2;
+
+/// This thread's bench has one.
+pub(super) fn of_this_thread() -> &'static Desk<Shared> {
+    let desk = DESK.get().unwrap_or_else(|| Box::leak(Box::default()));
+    DESK.set(Some(desk));
+    desk
+}
+
+/// What a tick does in the middle of a handler.
+pub(super) fn tick() -> u64 {
+    let hot = || CONTROL.with_borrow(|control| control.as_ref().map(|control| control.hot().rep_seq()));
+    let before = hot();
+    let lent = u64::from(of_this_thread().serve() != Lent::No);
+    let answered = u64::from(hot() != before);
+    LENT * lent + ANSWERED * answered
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    let descriptor = bench.layout.queue(&bench.window, 0).expect("own descriptor");
+    CONTROL.set(bench.window.queue(&descriptor).ok());
+    bench
+}
+
+/// A queued call on a stream, named by its ticket 0.
+fn queue(bench: &mut Bench, stream: usize, handler: &str, use_of_ticket: u64) {
+    let hdr = ReqHdr::inline(key(handler), 16).with(ReqHdr::EXT | ReqHdr::TICKET);
+    bench.streams[stream].submit_ring(hdr, &[(1 + use_of_ticket) << 32, 0]);
+}
+
+fn ticket_answer(bench: &Bench, stream: usize) -> (u32, Status, u64) {
+    let line = bench.streams[stream].slots().side(0).expect("planned");
+    let mut words = [0];
+    line.read_reply(&mut words);
+    (line.rep_seq(), RepHdr(line.rep_hdr()).status(), words[0])
+}
+
+/// The value that a call returned, which must be there.
+fn value(answer: Option<RepHdr>, line: hamr_comm::abi::window::Line<'_, Coherent>) -> u64 {
+    assert_eq!(answer.map(|hdr| (hdr.status(), hdr.len())), Some((Status::OK, 8)));
+    let mut words = [0];
+    line.read_reply(&mut words);
+    words[0]
+}
+
+#[test]
+fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
+    let mut bench = bench();
+    let mut shown = 0;
+    for (round, other_first) in [false, true].into_iter().cycle().take(40).enumerate() {
+        let token = 1000 * round as u64;
+        let control = &mut bench.streams[0];
+        control.submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[token]);
+        // Behind something else a ping waits, since its stream has an order.
+        let other = other_first.then(|| control.submit_ring(ReqHdr::inline(key(Ping::NAME), 8), &[token + 1]));
+        let last = control.submit_ring(ReqHdr::inline(key(ping::NAME), 8), &[token + 2]);
+        queue(&mut bench, 1, Struck::NAME, round as u64);
+        let _ = bench.device.poll();
+        let (word, status, found) = ticket_answer(&bench, 1);
+        assert_eq!(
+            (word, status, found & LENT),
+            (1 + round as u32, Status::OK, LENT),
+            "it ran, and the stream was lent"
+        );
+        let control = &bench.streams[0];
+        assert_eq!(value(control.hot_answer(), control.slots().hot()), token);
+        // Now and then the device looks at the control stream before all others.
+        if found & ANSWERED != 0 {
+            shown += 1;
+            assert_eq!(control.ring_answer(last).is_some(), !other_first);
+        }
+        for _ in 0..POLLS_A_ROUND {
+            let _ = bench.device.poll();
+        }
+        let control = &bench.streams[0];
+        assert_eq!(value(control.ring_answer(last), control.slots().ring(last as u32)), token + 2);
+        if let Some(other) = other {
+            assert_eq!(value(control.ring_answer(other), control.slots().ring(other as u32)), token + 1);
+            bench.streams[0].release_oldest();
+        }
+        bench.streams[0].release_hot();
+        bench.streams[0].release_oldest();
+        bench.streams[1].release_oldest();
+        bench.still_serves();
+    }
+    assert!(shown >= 30, "the tick answered in {shown} of 40 rounds");
+    assert_eq!(tick(), 0, "no queued handler runs");
+}
+
+#[test]
+fn a_handler_that_panics_leaves_the_stream_whole() {
+    let table = Table::of(table().iter().chain([&STRIKES]).collect());
+    // It sorts behind those that other code here calls by the index they have without it.
+    let strikes = table.iter().position(|entry| entry.name == Strikes::NAME).expect("in the table");
+    let (ping, strikes) = (key(ping::NAME), HandlerKey::of_index(strikes as u16));
+    let mut bench = Bench::with(table);
+    for round in 0..10u32 {
+        bench.streams[0].submit_hot(ReqHdr::inline(ping, 8), &[round.into()]);
+        let hdr = ReqHdr::inline(strikes, 16).with(ReqHdr::EXT | ReqHdr::TICKET);
+        bench.streams[1].submit_ring(hdr, &[u64::from(1 + round) << 32, 0]);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..POLLS_A_ROUND {
+                let _ = bench.device.poll();
+            }
+        }));
+        assert!(outcome.is_err() && bench.device.is_running());
+        bench.device.fail_current(Status::PANIC, "on purpose", &hamr_comm::fault::Trace::NONE);
+        assert_eq!(ticket_answer(&bench, 1).1, Status::PANIC);
+        assert_eq!(value(bench.streams[0].hot_answer(), bench.streams[0].slots().hot()), u64::from(round));
+        bench.streams[0].release_hot();
+        bench.streams[1].release_oldest();
+        // A ping that was answered beside the handler must not be found again: its line already holds the next one.
+        bench.still_serves();
+    }
+    bench.attach();
+    assert_eq!(tick(), 0, "of another epoch nothing lies there");
+    bench.still_serves();
+}
+
+struct Strikes;
+impl Handler for Strikes {
+    const NAME: &'static str = "hostile::strikes";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::QUEUED;
+    type Args = ();
+    type Output = ();
+    fn run(_: &mut Context<'_>, (): ()) {
+        assert_eq!(tick() & LENT, LENT, "the stream is here");
+        panic!("on purpose");
+    }
+}
+static STRIKES: Entry = Entry::of::<Strikes>();
