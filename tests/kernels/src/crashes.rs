@@ -130,20 +130,26 @@ pub fn misaligned(_cx: &mut Context) -> u64 {
     unsafe { black_box(odd).cast::<u64>().read_volatile() }
 }
 
-/// Overwrites what only the runtime uses: of the words from address `from` to `to`, each that points into a card's memory before byte
-/// `end` of it, but for pointers to its first byte. `card` is how many bytes the card has, `data` a buffer in it. How many there were.
+/// Overwrites what only the runtime uses: of the words at the addresses `words`, each that points to one of the bytes `bytes` of a
+/// card's memory. `card` is how many bytes the card has, `data` a buffer in it. How many there were.
 #[offload]
-pub fn misleads(cx: &mut Context, data: BufferPtr<u64>, card: u64, end: u64, from: u64, to: u64) -> Result<u64, Fault> {
+pub fn misleads(
+    cx: &mut Context,
+    data: BufferPtr<u64>,
+    card: u64,
+    bytes: (u64, u64),
+    words: (u64, u64),
+) -> Result<u64, Fault> {
     /// Memory on no machine; the same on top of any offset that the runtime adds.
     const NOWHERE: u64 = 1 << 45;
     // As every base address register, it is aligned to its size.
     let base = cx.view(data)?.as_ptr().addr() as u64 & !(card - 1);
     let mut found = 0;
-    for address in (from..to).step_by(8) {
+    for address in (words.0..words.1).step_by(8) {
         let word = core::ptr::with_exposed_provenance_mut::<u64>(black_box(address as usize));
         // SAFETY: none. Whoever calls this says that it is memory of the runtime's, and it is meant to break.
         let value = unsafe { word.read_volatile() };
-        if base < value && value < base + end {
+        if (base + bytes.0..base + bytes.1).contains(&value) {
             // SAFETY: none, as above.
             unsafe { word.write_volatile(NOWHERE) };
             found += 1;

@@ -87,6 +87,15 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
             shown += 1;
             assert_eq!(control.ring_answer(last).is_some(), !other_first);
         }
+        if !other_first {
+            // Of what was answered beside the handler nothing is answered again: its lines hold the next messages at once.
+            assert_eq!(value(control.ring_answer(last), control.slots().ring(last as u32)), token + 2);
+            bench.streams[0].release_hot();
+            bench.streams[0].release_oldest();
+            bench.streams[1].release_oldest();
+            bench.still_serves();
+            continue;
+        }
         for _ in 0..POLLS_A_ROUND {
             let _ = bench.device.poll();
         }
