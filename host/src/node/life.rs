@@ -123,10 +123,15 @@ impl Inner {
     pub(super) fn stop(&self, why: &str) {
         // If it died by itself, that is the better reason.
         self.look_at_peer();
-        self.bury(self.life.load(Ordering::Acquire), why, None);
+        let life = self.life.load(Ordering::Acquire);
+        self.bury(life, why, None);
         // Whoever stops a device wants it stopped.
         self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).by_fault = None;
         if self.link.outlives_host() {
+            // What it answers from here on, it answers because it is told to leave.
+            if life != DEAD {
+                self.keep_answers(life);
+            }
             self.cancel_all();
         }
         self.link.stop();
