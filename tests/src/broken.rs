@@ -16,7 +16,7 @@ use hamr::{CallError, CallOptions, CrashReport, Node};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
-use hamr_tests_kernels::crashes::{loops, logs_nothing, misleads};
+use hamr_tests_kernels::crashes::{logs_nothing, loops, misleads};
 use hamr_tests_kernels::{flood, say, wait_at};
 use object::{Object, ObjectSymbol};
 use std::ops::Range;

@@ -6,8 +6,8 @@
 #[path = "../log/logger.rs"]
 mod logger;
 
-pub(super) use logger::attach;
 use logger::DESK;
+pub(super) use logger::attach;
 
 /// What keeps a window mapped: nothing unmaps it.
 type Keep = ();

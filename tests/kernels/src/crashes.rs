@@ -5,6 +5,7 @@
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
+use hamr_comm::abi::preamble::PREAMBLE_BYTES;
 use hamr_comm::{BufferPtr, Context, Fault, offload};
 
 /// Reads from a null pointer.
@@ -142,8 +143,9 @@ pub fn misaligned(_cx: &mut Context) -> u64 {
     unsafe { black_box(odd).cast::<u64>().read_volatile() }
 }
 
-/// Overwrites what only the runtime uses: of the words from address `from` to `to`, each that points into a card's memory before byte
-/// `end` of it, but for pointers to its first byte. `card` is how many bytes the card has, `data` a buffer in it. How many there were.
+/// Overwrites what only the runtime uses: of the words from address `from` to `to`, each that points into a card's memory behind its
+/// preamble and before byte `end` of it. Pointers to its first byte and to words of the preamble are the board's, which keeps them for as
+/// long as the machine runs: no epoch makes them anew. `card` is how many bytes the card has, `data` a buffer in it. How many there were.
 #[offload]
 pub fn misleads(cx: &mut Context, data: BufferPtr<u64>, card: u64, end: u64, from: u64, to: u64) -> Result<u64, Fault> {
     /// Memory on no machine; the same on top of any offset that the runtime adds.
@@ -155,7 +157,7 @@ pub fn misleads(cx: &mut Context, data: BufferPtr<u64>, card: u64, end: u64, fro
         let word = core::ptr::with_exposed_provenance_mut::<u64>(black_box(address as usize));
         // SAFETY: none. Whoever calls this says that it is memory of the runtime's, and it is meant to break.
         let value = unsafe { word.read_volatile() };
-        if base < value && value < base + end {
+        if (base + PREAMBLE_BYTES..base + end).contains(&value) {
             // SAFETY: none, as above.
             unsafe { word.write_volatile(NOWHERE) };
             found += 1;
