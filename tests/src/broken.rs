@@ -11,12 +11,12 @@ use crate::crashes::{fault, still_works};
 use crate::devices;
 use crate::processes::children;
 use hamr::inspect::Dump;
-use hamr::logs::LogEvent;
+use hamr::logs::{LogEvent, Logs};
 use hamr::{CallError, CallOptions, CrashReport, Node};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
-use hamr_tests_kernels::crashes::{loops, misleads};
+use hamr_tests_kernels::crashes::{logs_nothing, loops, misleads};
 use hamr_tests_kernels::{flood, say, wait_at};
 use object::{Object, ObjectSymbol};
 use std::ops::Range;
@@ -41,6 +41,14 @@ macro_rules! broken {
             #[test]
             fn a_mark_puts_a_runaways_end_off_and_no_longer() {
                 $crate::broken::put_off($spec);
+            }
+            #[test]
+            fn a_trap_inside_of_the_logger_silences_nobody() {
+                $crate::broken::in_the_logger($spec);
+            }
+            #[test]
+            fn a_trap_in_the_middle_of_a_line_costs_that_line() {
+                $crate::broken::in_a_line($spec);
             }
             #[test]
             fn a_runaway_is_not_ended_inside_of_the_logger() {
@@ -193,6 +201,63 @@ pub fn put_off(spec: &str) {
     until("the device is there", || node.is_alive());
 }
 
+/// A text that points nowhere traps while the logger holds its lock: the next life's log begins with why, and goes on.
+pub fn in_the_logger(spec: &str) {
+    let node = devices::open(spec, options());
+    let machines = children(std::process::id());
+    let mut logs = node.logs().expect("an image that logs");
+    // What came to light of the first life is nobody's concern here.
+    said(&node, &mut logs, "at first");
+    for epoch in 1..4 {
+        let report = fault(node.sync(logs_nothing::with()));
+        assert_eq!((report.status, report.trace.address & !0xff), (Status::TRAP, 0), "{report}");
+        let crash = expect(&node, epoch, "logs_nothing", "crashes.rs");
+        // It was the logger that read it: its lock was held.
+        assert!(crash.backtrace().names("write"), "{crash}");
+        still_works(&node);
+        assert_eq!(node.info().epoch, epoch + 1);
+        let events = said(&node, &mut logs, &format!("after epoch {epoch}"));
+        let life = events.iter().position(|event| *event == LogEvent::Epoch(epoch + 1)).expect("a new life");
+        let abandoned = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains(&crash.text));
+        assert!(events[life..].iter().any(abandoned), "no `{}` in {events:?}", crash.text);
+        assert_eq!(lost(&events), 1, "{events:?}");
+    }
+    assert_eq!(children(std::process::id()), machines, "the machine goes on");
+}
+
+/// A value that cannot be shown traps where nobody holds the lock: the call ends, the line is lost, and the image stays.
+pub fn in_a_line(spec: &str) {
+    let node = devices::open(spec, options());
+    let mut logs = node.logs().expect("an image that logs");
+    said(&node, &mut logs, "at first");
+    for round in 0..3 {
+        let report = fault(node.sync(marks::breaks_a_line::with()));
+        assert_eq!(report.status, Status::TRAP, "{report}");
+        assert!(report.backtrace().names("breaks_a_line"), "{report}");
+        let events = said(&node, &mut logs, &format!("round {round}"));
+        assert_eq!(lost(&events), 1, "{events:?}");
+    }
+    assert_eq!(node.info().epoch, 1);
+}
+
+/// What has come by the time a call's lines come.
+fn said(node: &Node, logs: &mut Logs, text: &str) -> Vec<LogEvent> {
+    node.sync(say::with(1, 2.0, heapless::String::try_from(text).expect("it fits"))).expect("answers");
+    let mut events = Vec::new();
+    until("the logger works", || {
+        events.extend(logs.wait(Duration::from_millis(50)));
+        let is_it = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains(text));
+        events.iter().any(is_it)
+    });
+    events
+}
+
+/// Lines that nobody will read.
+fn lost(events: &[LogEvent]) -> u32 {
+    assert!(!events.iter().any(|event| matches!(event, LogEvent::Garbled(_))), "{events:?}");
+    events.iter().map(|event| if let LogEvent::Lost(lines) = event { *lines } else { 0 }).sum()
+}
+
 /// What ends a handler that logs without an end leaves the logger as it should be.
 pub fn logs_for_ever(spec: &str) {
     let node = devices::open(spec, options());
@@ -201,15 +266,7 @@ pub fn logs_for_ever(spec: &str) {
         assert_eq!(fault(call.get()).status, Status::RUNAWAY);
     }
     let mut logs = node.logs().expect("an image that logs");
-    let text = heapless::String::try_from("still here").expect("it fits");
-    node.sync(say::with(1, 2.0, text)).expect("answers");
-    let mut found = false;
-    until("the logger works", || {
-        let lines = logs.wait(Duration::from_millis(50));
-        let is_it = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains("still here"));
-        found |= lines.iter().any(is_it);
-        found
-    });
+    said(&node, &mut logs, "still here");
     assert_eq!(node.info().epoch, 1);
 }
 

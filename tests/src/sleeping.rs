@@ -129,6 +129,22 @@ pub(crate) struct Rig {
     device: Vec<u32>,
 }
 
+/// Of each call of [`deep`].
+const DEADLINE: Duration = Duration::from_secs(30);
+/// No machine is so slow: whoever waits so long sleeps on a ring that was lost, and finds the answer when the deadline wakes him.
+const LOST: Duration = Duration::from_secs(10);
+
+/// A round of a test that loses no ring.
+///
+/// # Panics
+/// When it took as long as one with a lost ring.
+fn round<T>(n: u64, what: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let value = what();
+    assert!(begin.elapsed() < LOST, "round {n}: a ring was lost, it took {:.1?}", begin.elapsed());
+    value
+}
+
 /// How often either side has gone to sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sleeps {
@@ -179,12 +195,7 @@ impl Rig {
 
 /// Both sides sleep at once and for good: what is not rung for is never found.
 pub(crate) fn deep() -> Options {
-    Options {
-        wait: WaitMode::Sleep,
-        longest_sleep: None,
-        deadline: Some(Duration::from_secs(30)),
-        ..Options::default()
-    }
+    Options { wait: WaitMode::Sleep, longest_sleep: None, deadline: Some(DEADLINE), ..Options::default() }
 }
 
 fn rounds(kind: Kind) -> u32 {
@@ -200,7 +211,7 @@ pub fn no_ring_is_lost(kind: Kind) {
     for n in 0..u64::from(rounds) {
         // A call that comes while the device still looks around needs no ring, and there are hosts that are that quick.
         rig.device_lies_down();
-        assert_eq!(stream.sync(echo::with(n)).expect("woken and answered"), n);
+        assert_eq!(round(n, || stream.sync(echo::with(n)).expect("woken and answered")), n);
     }
     let (after, took) = (rig.sleeps(), begin.elapsed());
     println!("{}: {rounds} rounds, {:.1} µs each, {after:?}", kind.spec, took.as_secs_f64() * 1e6 / f64::from(rounds));
@@ -224,13 +235,13 @@ pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
         while begin.elapsed() < gap {
             std::hint::spin_loop();
         }
-        match random.below(3) {
+        round(n, || match random.below(3) {
             0 => assert_eq!(stream.sync(echo::with(n)).expect("woken"), n),
             1 => assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("woken"), n),
             _ => stream.send(echo::with(n)).expect("sent"),
-        }
+        });
     }
-    stream.flush().expect("all run");
+    round(rounds.into(), || stream.flush().expect("all run"));
     let after = rig.sleeps();
     assert_ne!((before.host, before.device), (after.host, after.device));
     println!("{}: {rounds} rounds at the edge, {before:?} to {after:?}", kind.spec);
@@ -245,7 +256,7 @@ pub fn threads_sleep_together(kind: Kind) {
             scope.spawn(move || {
                 let stream = node.stream().expect("a stream");
                 for n in 0..u64::from(rounds(kind) / 8) {
-                    assert_eq!(stream.sync(echo::with(n << 8 | t)).expect("woken"), n << 8 | t);
+                    assert_eq!(round(n, || stream.sync(echo::with(n << 8 | t)).expect("woken")), n << 8 | t);
                 }
             });
         }
@@ -292,7 +303,8 @@ pub fn tasks_are_woken_once(kind: Kind) {
     assert_eq!(value.expect("runs"), 7);
     assert!((1..=4).contains(&woken), "woken {woken} times for one result");
     for n in 0..u64::from(rounds(kind) / 8) {
-        assert_eq!(drive(shared.offload(echo::with(n)).expect("sent")).0.expect("woken"), n);
+        let task = || drive(shared.offload(echo::with(n)).expect("sent")).0.expect("woken");
+        assert_eq!(round(n, task), n);
     }
 }
 
@@ -311,13 +323,13 @@ pub fn tasks_and_threads(kind: Kind) {
                 if t % 2 == 0 {
                     let stream = node.stream().expect("a stream");
                     for n in 0..rounds {
-                        assert_eq!(stream.sync(echo::with(n << 8 | t)).expect("woken"), n << 8 | t);
+                        assert_eq!(round(n, || stream.sync(echo::with(n << 8 | t)).expect("woken")), n << 8 | t);
                     }
                 } else {
                     let shared = node.shared_stream().expect("a stream");
                     for n in 0..rounds {
-                        let sent = shared.offload(echo::with(n << 8 | t)).expect("sent");
-                        assert_eq!(drive(sent).0.expect("woken"), n << 8 | t);
+                        let sent = || shared.offload(echo::with(n << 8 | t)).expect("sent");
+                        assert_eq!(round(n, || drive(sent()).0.expect("woken")), n << 8 | t);
                     }
                 }
             });

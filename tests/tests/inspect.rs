@@ -113,6 +113,8 @@ fn crashed() -> Vec<u8> {
     crash.text[..text.len()].copy_from_slice(text);
     crash.frames[..2].copy_from_slice(&[0x8000_2000, 0x8000_0100]);
     host.write(layout.section(SectionKind::CRASH).expect("planned").off, &crash).expect("in the window");
+    say(word::HOST_BELL, 0x0002_0000);
+    say(word::DEVICE_BELL, 0x0001_0000);
     say(word::DEVICE_ALIVE, 1000);
     say(word::DEVICE_PROGRESS, 500);
     say(word::DEVICE_STATE, DeviceState::CRASHED.0);

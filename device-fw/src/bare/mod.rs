@@ -78,6 +78,8 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
         arch::tick::pause();
+        // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function is inside of the logger.
+        unsafe { logging::recover() };
         // Before the state below says otherwise.
         let held = mark::take(tick::running());
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.

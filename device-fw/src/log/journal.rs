@@ -121,6 +121,13 @@ impl<K, F: Order> Journal<K, F> {
         }
     }
 
+    /// Whoever was writing is gone for good, perhaps in the middle of a function of this journal: his line is lost, and of the ring, of
+    /// which he may have left anything, nothing is used again. Lines are kept here until the next one is attached.
+    pub fn begin_anew(&mut self) {
+        (self.phase, self.encoder, self.ring) = (Phase::Closed, Encoder::new(), None);
+        self.lose();
+    }
+
     /// Where frames go from now on, beginning with those that were kept; `None` keeps them here again.
     pub fn attach(&mut self, ring: Option<RingWriter<K, F>>) {
         self.ring = ring;
@@ -236,6 +243,27 @@ mod tests {
         line(&mut journal, 52, &[b'y'; FRAME]);
         line(&mut journal, 52, b"short");
         assert_eq!((frames(&window).len(), dropped(&window)), (1, 1));
+    }
+
+    #[test]
+    fn a_journal_that_begins_anew_uses_nothing_of_the_old_ring() {
+        let mut journal = Bench::new();
+        let (old, writer) = ring();
+        journal.attach(Some(writer));
+        journal.begin();
+        journal.write(&52u16.to_le_bytes(), first_id);
+        // Seven bytes make the encoder remember one that is not written yet.
+        journal.write(b"half of", first_id);
+        journal.begin_anew();
+        line(&mut journal, 52, b"early");
+        assert_eq!((frames(&old).len(), dropped(&old)), (0, 0));
+        let (window, writer) = ring();
+        journal.attach(Some(writer));
+        line(&mut journal, 52, b"whole");
+        let frames = frames(&window);
+        assert_eq!((frames.len(), dropped(&window)), (2, 1));
+        assert!(frames[0].windows(5).any(|w| w == b"early"), "{frames:?}");
+        assert!(frames[1].windows(5).any(|w| w == b"whole"), "{frames:?}");
     }
 
     #[test]

@@ -10,12 +10,12 @@ use hamr_comm::abi::window::Window;
 use spin::Mutex;
 
 /// The journal, and whose frame is open in it; 0 nobody's.
-struct Desk {
-    owner: usize,
-    journal: Journal<Keep, Memory>,
+pub(super) struct Desk {
+    pub(super) owner: usize,
+    pub(super) journal: Journal<Keep, Memory>,
 }
 
-static DESK: Mutex<Desk> = Mutex::new(Desk { owner: 0, journal: Journal::new() });
+pub(super) static DESK: Mutex<Desk> = Mutex::new(Desk { owner: 0, journal: Journal::new() });
 
 #[defmt::global_logger]
 struct Logger;

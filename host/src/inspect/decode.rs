@@ -103,6 +103,7 @@ impl Dump {
             alive: word(word::HOST_ALIVE),
             open_queues: word(word::OPEN_QUEUES),
             wait: word(word::HOST_WAIT),
+            bell: word(word::HOST_BELL),
         };
         let device = device(window, &word);
         Self {
@@ -366,6 +367,7 @@ fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> Device {
         alive: word(word::DEVICE_ALIVE),
         progress: word(word::DEVICE_PROGRESS),
         wait: word(word::DEVICE_WAIT),
+        bell: word(word::DEVICE_BELL),
         refusal,
         isa: Isa(facts.isa).name(),
         board: facts.board_name().into(),

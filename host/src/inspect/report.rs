@@ -77,6 +77,8 @@ pub struct Host {
     pub open_queues: u32,
     /// Even while it polls, odd while it wants a doorbell.
     pub wait: u32,
+    /// What the device writes to its card's doorbell register to ring it; 0 where there is none (abi §7).
+    pub bell: u32,
 }
 
 /// The device's words and facts.
@@ -92,6 +94,8 @@ pub struct Device {
     pub progress: u32,
     /// Even while it polls, odd while it wants a doorbell.
     pub wait: u32,
+    /// What the host writes to the card's doorbell register to ring it; 0 where there is none (abi §7).
+    pub bell: u32,
     /// Why it refused, when it did.
     pub refusal: Option<String>,
     /// Instruction set.

@@ -71,22 +71,24 @@ impl Dump {
         let h = &self.host;
         writeln!(
             f,
-            "host       {}, epoch {}, alive {}, {} queue pairs open, {}",
+            "host       {}, epoch {}, alive {}, {} queue pairs open, {}, bell {:#010x}",
             h.state,
             h.epoch,
             h.alive,
             h.open_queues,
-            waiting(h.wait)
+            waiting(h.wait),
+            h.bell
         )?;
         let d = &self.device;
         writeln!(
             f,
-            "device     {}, epoch {}, alive {}, progress {}, {}",
+            "device     {}, epoch {}, alive {}, progress {}, {}, bell {:#010x}",
             d.state,
             d.epoch,
             d.alive,
             d.progress,
-            waiting(d.wait)
+            waiting(d.wait),
+            d.bell
         )?;
         if let Some(refusal) = &d.refusal {
             writeln!(f, "           refused: {}", clean(refusal))?;

@@ -34,6 +34,25 @@ pub(crate) fn forgets(_cx: &mut Context) -> u32 {
     0
 }
 
+/// Traps between the pieces of a log line.
+#[offload(device, name = "hamr_checks::marks::breaks_a_line")]
+pub(crate) fn breaks_a_line(_cx: &mut Context) -> u64 {
+    #[cfg(any(target_os = "none", hamr_bare))]
+    hamr_comm::info!("a line with {} in its middle", Trap);
+    0
+}
+
+/// Cannot be shown.
+#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
+struct Trap;
+
+#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
+impl defmt::Format for Trap {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "the value {}", hamr_tests_kernels::crashes::read_null());
+    }
+}
+
 #[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
 fn mark() -> hamr_device_fw::bare::NoAbandon {
     hamr_device_fw::bare::NoAbandon::begin()

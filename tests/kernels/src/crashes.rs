@@ -31,6 +31,18 @@ pub fn null_twice(_cx: &mut Context) -> u64 {
     first ^ unsafe { nothing.read_volatile() }
 }
 
+/// Logs a text that is nowhere: it is the logger that reads it.
+#[offload]
+pub fn logs_nothing(_cx: &mut Context) -> u64 {
+    let nowhere: *const u8 = black_box(core::ptr::without_provenance(16));
+    // SAFETY: none: reading them is meant to trap.
+    let bytes = unsafe { core::slice::from_raw_parts(nowhere, 24) };
+    // SAFETY: none, as above.
+    let text = unsafe { core::str::from_utf8_unchecked(bytes) };
+    hamr_comm::info!("nowhere: {}", text);
+    text.len() as u64
+}
+
 /// Writes where nothing is that may be written.
 #[offload]
 pub fn bad_address(_cx: &mut Context, address: u64) -> u64 {

@@ -1,0 +1,65 @@
+//! Images that do not come up: what the host says of them.
+
+use super::rig::Rig;
+use super::spec;
+use crate::devices;
+use hamr::qemu::Machine;
+use hamr::{Image, ImageFile, Options};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::preamble::{DeviceState, word};
+use hamr_comm::handshake::HostHandshake;
+use hamr_comm::link::Peer;
+use std::time::{Duration, Instant};
+
+/// What opening a machine with an image says that does not come up.
+fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile) {
+    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+    let file = Image::find(image).expect("a name").resolve(&target).expect("the image builds");
+    let options = Options { start_deadline: devices::PATIENCE, ..Options::default() };
+    let image = Image::file(&file.path).expect("an image");
+    let said = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
+    println!("{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    (said, file)
+}
+
+/// There is no window to write to: the console's line is in the host's error.
+pub fn a_fault_before_the_window_is_found(machine: &Machine) {
+    let begin = Instant::now();
+    let (said, _) = refusal_of(machine, "hamr-checks-early");
+    for part in ["starting", "code 101", "no bus to be found at tests/image/src/early.rs:"] {
+        assert!(said.contains(part), "no `{part}` in: {said}");
+    }
+    assert!(begin.elapsed() < devices::PATIENCE / 2, "it is not waited for in vain: {:?}", begin.elapsed());
+}
+
+/// The host reads in the crash record what the image's start came to, and so does `hamr inspect` in a copy of the window.
+pub fn a_fault_before_serving(machine: &Machine) {
+    let (said, file) = refusal_of(machine, "hamr-checks-late");
+    for part in ["epoch 1 ended by a fault: load", "crashes.rs:"] {
+        assert!(said.contains(part), "no `{part}` in: {said}");
+    }
+    let rig = Rig::start_with(machine, &file);
+    let window = rig.window();
+    let state = || DeviceState(window.word(word::DEVICE_STATE).expect("in the preamble").observe());
+    // The image waits for an offer, to have a place to write to.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!((state(), rig.link.peer()), (DeviceState::ABSENT, Peer::Alive));
+    HostHandshake::offer(window, &rig.offer, Epoch(9)).expect("long enough");
+    let begin = Instant::now();
+    while state() != DeviceState::CRASHED {
+        assert!(begin.elapsed() < devices::PATIENCE, "{:?}", state());
+        std::thread::yield_now();
+    }
+    let mut bytes = vec![0; window.len() as usize];
+    window.read_bytes(0, &mut bytes).expect("all of it");
+    let copy = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(copy.path(), bytes).expect("written");
+    let dump = hamr::inspect::dump(copy.path()).expect("a window");
+    println!("{dump}");
+    let crash = dump.crash.as_ref().expect("a crash record");
+    assert_eq!((crash.epoch, dump.device.state), (9, "crashed"));
+    assert_eq!(dump.device.build_id, file.build_id);
+    assert!(crash.pc.0 != 0 && crash.stack.0 != 0 && !crash.frames.is_empty(), "{crash:?}");
+    assert!(dump.to_string().contains(&crash.text), "{dump}");
+}
