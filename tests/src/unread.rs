@@ -65,6 +65,27 @@ pub fn unread_answers(spec: &str) {
     }
 }
 
+/// One started call per life, none of which is read before the last life.
+pub fn unread_started_calls(spec: &str) {
+    let node = devices::open(spec, options());
+    let stream = node.stream().expect("free");
+    let started: Vec<_> = (0..4)
+        .map(|n| {
+            // Finds the new life, so that the next call has the line of a started one.
+            assert_eq!(stream.sync(sum_4::with(1, 1, 1, 1)).expect("answers"), 4);
+            let call = stream.start(sum_4::with(n, 1, 1, 1)).expect("sent");
+            until("it is answered", || lines(&node).iter().all(|(_, state)| *state == "answered"));
+            assert!(node.sync(null::with()).is_err());
+            still_works(&node);
+            call
+        })
+        .collect();
+    for (n, call) in (0..).zip(started) {
+        assert_eq!(call.get().expect("it was answered"), n + 3, "call {n}");
+    }
+    assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
+}
+
 /// What was in flight, and not answered, is lost all the same.
 pub fn unanswered_calls(spec: &str) {
     let node = devices::open(spec, options());
