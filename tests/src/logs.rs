@@ -342,7 +342,10 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
 }
 
 /// The window of a node of this process.
-fn window(node: &Node) -> Found {
+///
+/// # Panics
+/// When there is none.
+pub fn window(node: &Node) -> Found {
     let id = u32::from(node.info().node);
     let is_its = |w: &Found| dump(&w.path).is_ok_and(|d| d.preamble.is_some_and(|p| p.node == id));
     windows_of(std::process::id()).into_iter().find(is_its).expect("this process has it open")

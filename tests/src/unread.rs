@@ -12,9 +12,7 @@ use hamr_tests_kernels::echo;
 
 /// The kind and state of every line that is in use.
 fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
-    let windows = hamr::inspect::windows_of(std::process::id());
-    let window = windows.iter().find(|window| window.name == node.info().name).expect("its window");
-    let dump = hamr::inspect::dump(&window.path).expect("a window");
+    let dump = hamr::inspect::dump(&crate::logs::window(node).path).expect("a window");
     dump.queues.iter().flat_map(|queue| &queue.slots).map(|slot| (slot.kind, slot.state)).collect()
 }
 
