@@ -8,6 +8,7 @@
 
 use crate::conformance::{Gate, options};
 use crate::devices;
+use hamr::logs::LogEvent;
 use hamr::{CallError, CallOptions, FaultReport, Image, Node, Options};
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
@@ -205,6 +206,7 @@ pub fn reset(spec: &str) {
     let node = open(options.clone()).expect("a device");
     let pid = node.info().pid;
     let kept = node.buffer(&[7u64; 100]).expect("room");
+    let mut logs = node.logs().expect("an image that logs");
     for round in 1..5 {
         assert_eq!(node.info().epoch, round);
         expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");
@@ -212,6 +214,13 @@ pub fn reset(spec: &str) {
         assert_eq!(node.info().epoch, round + 1);
     }
     assert_eq!(node.info().pid, pid, "a panic ends no process");
+    // What each life said last, read after them all.
+    let said = logs.poll();
+    for round in 1..5 {
+        let text = format!("asked to panic with {round}");
+        let lines = said.iter().filter(|e| matches!(e, LogEvent::Line(line) if line.message.contains(&text)));
+        assert_eq!(lines.count(), 1, "{text}: {said:?}");
+    }
     assert_eq!(node.read(kept.ptr()).expect("buffers stay"), [7; 100]);
     // No call may take longer than the image says.
     expect(&fault(node.sync(loops::with())), Status::RUNAWAY, "loops", "crashes.rs");

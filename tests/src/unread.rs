@@ -12,9 +12,7 @@ use hamr_tests_kernels::echo;
 
 /// The kind and state of every line that is in use.
 fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
-    let windows = hamr::inspect::windows_of(std::process::id());
-    let window = windows.iter().find(|window| window.name == node.info().name).expect("its window");
-    let dump = hamr::inspect::dump(&window.path).expect("a window");
+    let dump = hamr::inspect::dump(&crate::logs::window(node).path).expect("a window");
     dump.queues.iter().flat_map(|queue| &queue.slots).map(|slot| (slot.kind, slot.state)).collect()
 }
 
@@ -63,6 +61,27 @@ pub fn unread_answers(spec: &str) {
         assert_eq!(other.sync(sum_4::with(1, 2, 3, 5)).expect("the stream goes on"), 11);
         assert_eq!((stream.outstanding(), other.outstanding(), node.live_buffers()), (0, 0, 0));
     }
+}
+
+/// One started call per life, none of which is read before the last life.
+pub fn unread_started_calls(spec: &str) {
+    let node = devices::open(spec, options());
+    let stream = node.stream().expect("free");
+    let started: Vec<_> = (0..4)
+        .map(|n| {
+            // Finds the new life, so that the next call has the line of a started one.
+            assert_eq!(stream.sync(sum_4::with(1, 1, 1, 1)).expect("answers"), 4);
+            let call = stream.start(sum_4::with(n, 1, 1, 1)).expect("sent");
+            until("it is answered", || lines(&node).iter().all(|(_, state)| *state == "answered"));
+            assert!(node.sync(null::with()).is_err());
+            still_works(&node);
+            call
+        })
+        .collect();
+    for (n, call) in (0..).zip(started) {
+        assert_eq!(call.get().expect("it was answered"), n + 3, "call {n}");
+    }
+    assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
 }
 
 /// What was in flight, and not answered, is lost all the same.

@@ -51,6 +51,50 @@ fn unread_answers_outlive_their_epoch() {
 }
 
 #[test]
+fn unread_started_calls_outlive_several() {
+    hamr_tests::unread::unread_started_calls("shm");
+}
+
+/// The lines of a life that a fault ended are read in the next one, each of them once: by whoever looks then, and by whoever looks all
+/// the time.
+#[test]
+fn lines_outlive_the_life_that_a_fault_ended() {
+    use hamr::logs::LogEvent;
+    use hamr_tests::crashes::still_works;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    const LIVES: usize = 12;
+    let node = open(Options::default());
+    let live = || {
+        node.sync(hamr_tests_kernels::flood::with(2)).expect("answers");
+        assert!(node.sync(hamr_tests_kernels::crashes::null::with()).is_err());
+        still_works(&node);
+    };
+    let counted = |events: &[LogEvent], text: &str| {
+        assert!(events.iter().all(|e| matches!(e, LogEvent::Line(_) | LogEvent::Epoch(_))), "{events:?}");
+        events.iter().filter(|e| matches!(e, LogEvent::Line(line) if line.message == text)).count()
+    };
+    let mut logs = node.logs().expect("an image that logs");
+    live();
+    let events = logs.poll();
+    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (1, 1), "{events:?}");
+    let over = AtomicBool::new(false);
+    let events = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut events = Vec::new();
+            while !over.load(Ordering::Acquire) {
+                events.extend(logs.poll());
+            }
+            events.extend(logs.poll());
+            events
+        });
+        (0..LIVES).for_each(|_| live());
+        over.store(true, Ordering::Release);
+        reader.join().expect("reads")
+    });
+    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (LIVES, LIVES));
+}
+
+#[test]
 fn unanswered_calls_end_with_their_epoch() {
     hamr_tests::unread::unanswered_calls("shm");
 }

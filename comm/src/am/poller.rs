@@ -254,6 +254,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.favours = FAVOUR;
         if !self.engine.jobs.is_empty() {
+            // A host that sleeps hears of what was answered before a handler that may take long, and not after it.
+            if served + self.unfenced != 0 && self.owes_a_ring() {
+                self.step_progress();
+                return Round::Owed(served);
+            }
             served += self.run_job();
         }
         if served == 0 && !favoured {

@@ -108,7 +108,7 @@ impl<'b> Ivshmem<'b> {
     pub fn into_parts(self) -> (Window<()>, Registers) {
         // SAFETY: the memory answers for as long as the image runs (`find`), is aligned to its own size, which is a power of
         // two of at least 4 KiB, and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so
-        // there is one window.
+        // there is one window. The part of it that `early` keeps stores control words and the crash record, never in the heap.
         let window = unsafe { Window::new(self.memory, self.len, ()) };
         #[cfg(feature = "image")]
         crate::bare::early::found(&window);

@@ -152,9 +152,16 @@ pub enum LogEvent {
     Epoch(u32),
 }
 
-/// What was left unread when an epoch ended.
+/// What was left unread when epochs ended.
 #[derive(Debug, Default)]
-pub(crate) struct Tails(Mutex<Vec<Taken>>);
+pub(crate) struct Tails(Mutex<Ended>);
+
+#[derive(Debug, Default)]
+struct Ended {
+    unread: Vec<Taken>,
+    /// The last of them: what the window still shows of it has been taken.
+    epoch: u32,
+}
 
 impl Inner {
     fn log_section(&self) -> Option<Section> {
@@ -173,10 +180,13 @@ impl Inner {
     /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the ring.
     pub(crate) fn keep_log_tail(&self) {
         let window = self.link.window();
+        // Before the place is read, which a look may be about to move.
+        let mut ended = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut cursor) = self.log_section().and_then(|s| Cursor::at_consumed(window, s)) else { return };
-        let mut tails = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cursor.is_claimed(window) && tails.len() < MAX_TAILS {
-            tails.push(cursor.take(window));
+        let epoch = epoch_of(window);
+        let is_kept = std::mem::replace(&mut ended.epoch, epoch) == epoch;
+        if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_TAILS {
+            ended.unread.push(cursor.take(window));
         }
     }
 }
@@ -259,12 +269,13 @@ impl Logs {
         let window = inner.link.window();
         let level = self.cursor.level(window);
         let mut events = Vec::new();
-        let mut tails = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for tail in tails.drain(..) {
+        let mut ended = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for tail in ended.unread.drain(..) {
             self.decoder.decode(tail, level, &mut events);
             self.decoder.restart();
         }
-        let epoch = epoch_of(window);
+        // From the end of an epoch until the next is laid out, which nobody else waits for, the ring is neither's.
+        let Some(epoch) = watch::laid_out(window).filter(|epoch| *epoch != ended.epoch) else { return events };
         if epoch != self.epoch {
             self.epoch = epoch;
             self.cursor.rewind();
@@ -273,7 +284,7 @@ impl Logs {
         }
         let taken = self.cursor.take(window);
         self.cursor.give_back(window);
-        drop(tails);
+        drop(ended);
         self.decoder.decode(taken, level, &mut events);
         events
     }

@@ -125,7 +125,7 @@ impl Watch {
 }
 
 /// The epoch of a window that its host has laid out. `None` while it does that.
-fn laid_out(window: &Window<Shared>) -> Option<u32> {
+pub(super) fn laid_out(window: &Window<Shared>) -> Option<u32> {
     let word = |off| window.word(off).map_or(0, |word| word.observe());
     // Magic goes first and comes last.
     let epoch = word(word::EPOCH);

@@ -107,7 +107,9 @@ impl Inner {
         let now = self.attached.elapsed().as_millis() as u32;
         // Zero: nobody has seen it yet.
         let seen = self.crash_seen.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
-        seen.is_err_and(|seen| u128::from(now.wrapping_sub(seen)) > SETTLED.as_millis())
+        // Below zero where another thread has read the clock later and was here first.
+        let since = |seen: u32| i128::from(now.wrapping_sub(seen).cast_signed());
+        seen.is_err_and(|seen| since(seen) > SETTLED.as_millis() as i128)
     }
 
     /// Ends the life `life`, unless it has ended or another one has begun.

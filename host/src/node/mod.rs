@@ -257,8 +257,6 @@ impl Node {
         // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
         let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         inner.stop("being restarted");
-        #[cfg(feature = "device-logs")]
-        inner.keep_log_tail();
         inner.begin_anew(&mut last, ByFault::Crashed)
     }
 

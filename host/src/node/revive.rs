@@ -56,6 +56,8 @@ impl Inner {
     /// Begins a new life of a device that is stopped, or waits.
     pub(super) fn begin_anew(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
         self.keep_answers(last.0);
+        #[cfg(feature = "device-logs")]
+        self.keep_log_tail();
         let epoch = last.next();
         *last = epoch;
         let begin = Instant::now();

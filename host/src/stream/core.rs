@@ -38,8 +38,8 @@ pub struct Core {
     pub(super) tickets: Box<[Ticket]>,
     /// The hot line holds a call whose caller stopped waiting; its holds.
     pub(super) hot_abandoned: Option<Holds>,
-    /// The answer of a started call whose life is over, and the word of its request.
-    pub(super) hot_kept: Option<(u32, Answer)>,
+    /// The answers of started calls whose lives are over, each with the word of its request.
+    pub(super) hot_kept: Vec<(u32, Answer)>,
     /// The buffers of the call in the hot line whose caller waits.
     pub(super) hot_held: Held,
     /// One-way calls that ended otherwise than executed.
@@ -72,7 +72,7 @@ impl Core {
             cells: Cells::new(inner.options.max_outstanding),
             tickets,
             hot_abandoned: None,
-            hot_kept: None,
+            hot_kept: Vec::new(),
             hot_held: Held::NONE,
             one_way_failures: 0,
             scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE),
@@ -190,7 +190,8 @@ impl Core {
 
     #[cold]
     fn ended_meanwhile<H: Handler>(&mut self, inner: &Inner, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if let Some((_, answer)) = self.hot_kept.take_if(|(of, _)| *of == seq) {
+        if let Some(kept) = self.hot_kept.iter().position(|(of, _)| *of == seq) {
+            let (_, answer) = self.hot_kept.swap_remove(kept);
             return decode::<H>(inner, &answer);
         }
         let ended = if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset };
@@ -209,7 +210,7 @@ impl Core {
     pub(super) fn abandon_hot(&mut self, inner: &Inner, seq: u32) {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
             // Its device began another life, and the line is free or another call's.
-            self.hot_kept.take_if(|(of, _)| *of == seq);
+            self.hot_kept.retain(|(of, _)| *of != seq);
             return;
         }
         let held = std::mem::replace(&mut self.hot_held, Held::NONE);

@@ -375,7 +375,7 @@ impl Core {
         });
         if self.req.hot_is_busy() && self.hot_abandoned.is_none() {
             let answer = self.last_hot_answer(inner, &Holds::default());
-            self.hot_kept = answer.map(|answer| (self.req.hot_seq(), answer));
+            self.hot_kept.extend(answer.map(|answer| (self.req.hot_seq(), answer)));
             self.req.release_hot();
         }
         let ended = if life == 0 { Ended::Lost } else { Ended::Reset };
