@@ -7,7 +7,7 @@ use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{KeptWord, Window};
+use hamr_comm::abi::window::Window;
 use hamr_comm::am::{Activity, Desk};
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
@@ -68,10 +68,6 @@ impl core::fmt::Display for StartError {
 pub(super) struct Running<B> {
     window: Option<Window<()>>,
     registers: Option<Registers>,
-    /// The host's.
-    bell: Option<Bell>,
-    /// Where the host learns what to write to ring this side.
-    own_bell: Option<KeptWord<()>>,
     naps: Naps,
     _board: PhantomData<B>,
 }
@@ -84,8 +80,8 @@ impl<B> Running<B> {
         let bell = || Bell::of(registers.as_ref()?, &window);
         pins::connect(naps.timer(), bell());
         tick::connect(bell(), window.keep_word(word::DEVICE_ALIVE).ok());
-        let (bell, own_bell) = (bell(), window.keep_word(word::DEVICE_BELL).ok());
-        Self { window: Some(window), registers, bell, own_bell, naps, _board: PhantomData }
+        doorbell::name_in(window.keep_word(word::DEVICE_BELL).ok());
+        Self { window: Some(window), registers, naps, _board: PhantomData }
     }
 }
 
@@ -107,8 +103,8 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn watch(&mut self, activity: Option<&Activity>) {
         // Before the first sleep, and so before anybody rings.
-        if let (Some(_), Some(registers), Some(bell)) = (activity, &self.registers, &self.own_bell) {
-            bell.word().store(registers.bell());
+        if let (Some(_), Some(registers)) = (activity, &self.registers) {
+            doorbell::name(registers.bell());
         }
         tick::watch(activity);
     }
@@ -125,9 +121,7 @@ impl<B: BareBoard> Board for Running<B> {
         logging::attach(section);
     }
     fn ring(&mut self) {
-        if let Some(bell) = &mut self.bell {
-            bell.ring();
-        }
+        tick::ring();
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {

@@ -29,6 +29,22 @@ impl Bell {
 pub(crate) static RUNG: AtomicU32 = AtomicU32::new(0);
 static ACKNOWLEDGE: Mutex<Option<fn()>> = Mutex::new(None);
 
+/// Where the host learns what to write to ring this side. Not on the stack that the runtime's state is on: a new epoch after a
+/// fault needs it.
+static NAME: Mutex<Option<KeptWord<()>>> = Mutex::new(None);
+
+/// Where [`name`] says it.
+pub(super) fn name_in(word: Option<KeptWord<()>>) {
+    *NAME.lock() = word;
+}
+
+/// Says what to write to ring this side.
+pub(super) fn name(bell: u32) {
+    if let Some(Some(word)) = NAME.try_lock().as_deref() {
+        word.word().store(bell);
+    }
+}
+
 /// How the board takes its rings.
 pub(super) fn connect(acknowledge: Option<fn()>) {
     *ACKNOWLEDGE.lock() = acknowledge;

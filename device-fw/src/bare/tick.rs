@@ -21,7 +21,7 @@ static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
 static WATCH: Mutex<(Watch, u64)> = Mutex::new((Watch::new(0), 0));
 /// The control stream, while a queued handler runs.
 pub(super) static DESK: Desk<(), arch::Device> = Desk::new();
-/// The tick's own way to the host's doorbell.
+/// The host's doorbell. Not on the stack that the runtime's state is on: whoever says that the runtime is broken rings it.
 static BELL: Mutex<Option<Bell>> = Mutex::new(None);
 /// Where `alive` is in the window.
 static ALIVE: Mutex<Option<KeptWord<()>>> = Mutex::new(None);
@@ -30,6 +30,13 @@ static ALIVE: Mutex<Option<KeptWord<()>>> = Mutex::new(None);
 pub(super) fn connect(bell: Option<Bell>, alive: Option<KeptWord<()>>) {
     *BELL.lock() = bell;
     *ALIVE.lock() = alive;
+}
+
+/// Rings the host. The tick does so beside queued handlers only, and the runtime never then, so neither finds the other at it.
+pub(super) fn ring() {
+    if let Some(Some(bell)) = BELL.try_lock().as_deref_mut() {
+        bell.ring();
+    }
 }
 
 /// Steps `alive`, while a host is served: before and after, the window is not this side's to write. Called by the tick, which
@@ -66,10 +73,8 @@ pub(crate) fn tick(at: Trap) {
     if !fault::is_armed() {
         return;
     }
-    if DESK.serve() == Lent::Owed
-        && let Some(Some(bell)) = BELL.try_lock().as_deref_mut()
-    {
-        bell.ring();
+    if DESK.serve() == Lent::Owed {
+        ring();
     }
     // SAFETY: null, or in the device, which is in the frame of `main` for good; it was interrupted, so it does not move now.
     let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
