@@ -112,15 +112,18 @@ pub fn is_loopback(node: &Node) -> bool {
     node.info().link == "loopback"
 }
 
+/// Tells a thread of the same scope to end: also when this one panics, or the scope would wait for ever.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Runs `f` beside a device that makes progress by itself, as every device but a loopback one does: there, a thread of its
 /// own waits all the time. Cases in which this thread acts *while* a handler runs need it.
 pub fn driven<R>(node: &Node, f: impl FnOnce() -> R) -> R {
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Release);
-        }
-    }
     if !is_loopback(node) {
         return f();
     }
@@ -131,7 +134,6 @@ pub fn driven<R>(node: &Node, f: impl FnOnce() -> R) -> R {
                 std::thread::yield_now();
             }
         });
-        // Also when `f` panics, or the scope would wait for ever.
         let _stop = Stop(&stop);
         f()
     })
