@@ -113,7 +113,7 @@ pub fn is_loopback(node: &Node) -> bool {
 }
 
 /// Tells a thread of the same scope to end: also when this one panics, or the scope would wait for ever.
-struct Stop<'a>(&'a AtomicBool);
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {

@@ -1,14 +1,15 @@
 //! Answers that nobody has read when their device's life ends: they are answers all the same, also of streams that look at them after
 //! somebody else has begun the next life.
 
-use crate::conformance::{options, until};
+use crate::conformance::{Stop, options, until};
 use crate::crashes::{fault, still_works};
 use crate::devices;
-use hamr::{CallError, Node};
+use hamr::{CallError, Node, SubmitError};
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::{background, echo_many, panics};
 use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::echo;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kind and state of every line that is in use.
 fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
@@ -97,4 +98,52 @@ pub fn unanswered_calls(spec: &str) {
         assert!(matches!(call.get(), Err(CallError::PeerReset(_) | CallError::DeviceLost(..))));
     }
     assert_eq!(stream.outstanding(), 0);
+}
+
+/// Three threads call, one ends life after life: whoever reads an answer while the window is wiped for the next life must not take
+/// zeros for it. A call has its value, or the end of a life.
+pub fn values_beside_ends(spec: &str) {
+    let node = devices::open(spec, options());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (1..4_u64)
+            .map(|caller| {
+                let (node, over) = (&node, &over);
+                scope.spawn(move || {
+                    let stream = node.stream().expect("free");
+                    let (mut values, mut ends) = (0_u64, 0_u64);
+                    let mut count = |n: u64, outcome: Result<u64, CallError>| match outcome {
+                        Ok(value) => {
+                            assert_eq!(value, n, "a made-up value");
+                            values += 1;
+                        }
+                        Err(CallError::DeviceLost(..) | CallError::PeerReset(_)) => ends += 1,
+                        Err(CallError::Submit(why)) if matches!(*why, SubmitError::DeviceLost { .. }) => ends += 1,
+                        Err(other) => panic!("expected a value or the end of a life, got {other}"),
+                    };
+                    let mut n = caller << 32;
+                    while !over.load(Ordering::Acquire) {
+                        n += 1;
+                        count(n, stream.sync(echo::with(n)));
+                        let sent: Vec<_> =
+                            (n..n + 20).filter_map(|n| Some((n, stream.offload(echo::with(n)).ok()?))).collect();
+                        sent.into_iter().for_each(|(n, call)| count(n, call.get()));
+                    }
+                    (values, ends)
+                })
+            })
+            .collect();
+        let over_now = Stop(&over);
+        let breaks = node.stream().expect("free");
+        for _ in 0..300 {
+            assert!(breaks.sync(null::with()).is_err());
+            still_works(&node);
+        }
+        drop(over_now);
+        let (values, ends) = callers
+            .into_iter()
+            .map(|caller| caller.join().expect("only values and ends"))
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        assert!(values > 1000 && ends > 0, "{values} values, {ends} ends");
+    });
 }

@@ -51,6 +51,11 @@ fn unread_answers_outlive_their_epoch() {
 }
 
 #[test]
+fn values_beside_ends_of_lives() {
+    hamr_tests::unread::values_beside_ends("shm");
+}
+
+#[test]
 fn unread_started_calls_outlive_several() {
     hamr_tests::unread::unread_started_calls("shm");
 }

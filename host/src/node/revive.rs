@@ -8,7 +8,7 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::link::Peer;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 impl Inner {
@@ -58,6 +58,8 @@ impl Inner {
         self.keep_answers(last.0);
         #[cfg(feature = "device-logs")]
         self.keep_log_tail();
+        // Whoever reads something of the window that is wiped from here on sees behind it that the life is over.
+        fence(Ordering::Release);
         let epoch = last.next();
         *last = epoch;
         let begin = Instant::now();

@@ -235,6 +235,14 @@ impl Cells {
         self.extra(index).map(|extra| std::mem::take(&mut extra.holds)).unwrap_or_default()
     }
 
+    /// Undoes [`Self::take_holds`].
+    pub(super) fn give_holds(&mut self, index: u32, holds: Holds) {
+        // A cell without an extra part had nothing to take.
+        if let Some(extra) = self.extra(index) {
+            extra.holds = holds;
+        }
+    }
+
     pub(super) fn is_abandoned(&mut self, index: u32) -> bool {
         self.extra(index).is_some_and(|extra| extra.abandoned)
     }

@@ -42,6 +42,8 @@ pub struct Core {
     pub(super) hot_kept: Vec<(u32, Answer)>,
     /// The buffers of the call in the hot line whose caller waits.
     pub(super) hot_held: Held,
+    /// What is looked at is what a life left behind, which nobody wipes before the look is over.
+    pub(super) at_the_end: bool,
     /// One-way calls that ended otherwise than executed.
     pub(super) one_way_failures: u64,
     pub(super) scratch: Vec<u8>,
@@ -74,6 +76,7 @@ impl Core {
             hot_abandoned: None,
             hot_kept: Vec::new(),
             hot_held: Held::NONE,
+            at_the_end: false,
             one_way_failures: 0,
             scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE),
         }
@@ -194,8 +197,7 @@ impl Core {
             let (_, answer) = self.hot_kept.swap_remove(kept);
             return decode::<H>(inner, &answer);
         }
-        let ended = if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset };
-        Err(ended_error(inner, inner.site::<H>("waiting for the answer"), ended))
+        Err(ended_error(inner, inner.site::<H>("waiting for the answer"), how_it_ended(inner)))
     }
 
     /// The stream is dropped: a call in the hot line that is not abandoned by now was forgotten by its owner.
@@ -227,6 +229,9 @@ impl Core {
         {
             let mut words = [0u64; INLINE_WORDS];
             self.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
+            if self.is_wiped(inner) {
+                return self.take_hot_of_the_past::<H>(inner);
+            }
             self.req.release_hot();
             let bytes: &[u8] = bytemuck::cast_slice(&words);
             if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
@@ -243,8 +248,20 @@ impl Core {
     #[cold]
     fn take_hot_long<H: Handler>(&mut self, inner: &Inner, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let answer = self.read(inner, self.req.slots().hot(), 0, hdr, &Holds::default());
+        if self.is_wiped(inner) {
+            return self.take_hot_of_the_past::<H>(inner);
+        }
         self.req.release_hot();
         decode::<H>(inner, &answer)
+    }
+
+    /// The answer was there, and its life ended while it was read.
+    #[cold]
+    #[inline(never)]
+    fn take_hot_of_the_past<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let seq = self.req.hot_seq();
+        self.follow_life(inner);
+        self.ended_meanwhile::<H>(inner, seq)
     }
 
     /// Waits for the hot line beyond the first spin.
@@ -259,6 +276,9 @@ impl Core {
         let stop = loop {
             if let Some(hdr) = self.req.hot_answer() {
                 let answer = self.read(inner, self.req.slots().hot(), 0, hdr, &holds);
+                if self.is_wiped(inner) {
+                    break Stop::Ended(how_it_ended(inner));
+                }
                 self.req.release_hot();
                 holds.release(&inner.memory);
                 return decode::<H>(inner, &answer);
@@ -521,4 +541,9 @@ impl Core {
             }
         }
     }
+}
+
+/// Of a life that is over: has another one begun?
+fn how_it_ended(inner: &Inner) -> Ended {
+    if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset }
 }

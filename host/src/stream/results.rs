@@ -13,7 +13,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Line;
 use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 /// Answers moved to their cells when the ring is full: a few at a time, so that a reader in order still reads in place.
@@ -30,11 +30,14 @@ impl Core {
             if cell != CONSUMED {
                 let Some(hdr) = self.req.ring_answer(x) else { break };
                 if cell == ONE_WAY {
+                    if self.is_wiped(inner) {
+                        break;
+                    }
                     if hdr.status() != Status::EXECUTED {
                         self.one_way_failures += 1;
                     }
-                } else {
-                    self.harvest(inner, cell, x, hdr);
+                } else if !self.harvest(inner, cell, x, hdr) {
+                    break;
                 }
             }
             self.req.release_oldest();
@@ -60,26 +63,41 @@ impl Core {
         self.harvest_side_lines(inner);
     }
 
-    /// Moves the answer in line `x` to its cell, and marks the line consumed.
-    fn harvest(&mut self, inner: &Inner, cell: u32, x: u64, hdr: RepHdr) {
+    /// May what was just read of the lines have been wiped meanwhile, for a life that another stream began? Then it is not to be
+    /// used: [`Self::follow_life`] knows where the answers are.
+    #[inline(always)]
+    pub(super) fn is_wiped(&self, inner: &Inner) -> bool {
+        // Behind it: whoever wipes has ended the life before.
+        fence(Ordering::Acquire);
+        inner.life.load(Ordering::Relaxed) != self.epoch && !self.at_the_end
+    }
+
+    /// Moves the answer in line `x` to its cell, and marks the line consumed. False when its life is over, and nothing was done.
+    fn harvest(&mut self, inner: &Inner, cell: u32, x: u64, hdr: RepHdr) -> bool {
         let line_index = x as u32 & (self.lines.len() as u32 - 1);
+        let holds = self.cells.take_holds(cell);
+        let answer = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &holds);
+        if self.is_wiped(inner) {
+            self.cells.give_holds(cell, holds);
+            return false;
+        }
         if let Some(line) = self.lines.get_mut(line_index as usize) {
             *line = CONSUMED;
         }
         let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
         if let Some(ticket) = ticket {
             if hdr.has(RepHdr::TAKEN) {
+                self.cells.give_holds(cell, holds);
                 if let Some(kept) = self.cells.get(cell) {
                     kept.set_place(Place::Side(ticket));
                 }
-                return;
+                return true;
             }
             // Answered in its line after all: refused, or the device's queue is full.
             self.free_ticket(ticket);
         }
-        let holds = self.cells.take_holds(cell);
-        let answer = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &holds);
         self.settle(inner, cell, answer, holds);
+        true
     }
 
     pub(super) fn free_ticket(&mut self, ticket: u32) {
@@ -134,7 +152,11 @@ impl Core {
         match place {
             Place::Ring(x) => match self.req.ring_answer(x) {
                 Some(hdr) => {
-                    self.harvest(inner, cell, x, hdr);
+                    if !self.harvest(inner, cell, x, hdr) {
+                        // Gives every call its outcome.
+                        self.follow_life(inner);
+                        return true;
+                    }
                     self.release_consumed();
                     // A queued call goes on in its side line.
                     hdr.has(RepHdr::TAKEN) && self.look(inner, cell) || !hdr.has(RepHdr::TAKEN)
@@ -152,6 +174,11 @@ impl Core {
                 let holds = self.cells.take_holds(cell);
                 let Some(line) = self.req.slots().side(t) else { return true };
                 let answer = self.read(inner, line, slot, hdr, &holds);
+                if self.is_wiped(inner) {
+                    self.cells.give_holds(cell, holds);
+                    self.follow_life(inner);
+                    return true;
+                }
                 self.free_ticket(t);
                 self.settle(inner, cell, answer, holds);
                 true
@@ -225,12 +252,15 @@ impl Core {
                 if self.req.ring_answer(x)? != good {
                     return None;
                 }
+                let mut words = [0u64; INLINE_WORDS];
+                self.req.slots().ring(x as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
+                if self.is_wiped(inner) {
+                    return None;
+                }
+                let value = decode(&words)?;
                 if let Some(extra) = self.cells.extra(cell) {
                     extra.holds.release(&inner.memory);
                 }
-                let mut words = [0u64; INLINE_WORDS];
-                self.req.slots().ring(x as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
-                let value = decode(&words)?;
                 let mask = self.lines.len() - 1;
                 if let Some(line) = self.lines.get_mut(x as usize & mask) {
                     *line = CONSUMED;
@@ -411,10 +441,11 @@ impl Core {
                 let descriptor = inner.layout.queue(window, self.number).ok()?;
                 window.queue(&descriptor).ok()
             });
-            let Some(lines) = lines else { return what(self) };
-            let live = self.req.replace_slots(lines);
+            self.at_the_end = true;
+            let live = lines.map(|lines| self.req.replace_slots(lines));
             let outcome = what(self);
-            self.req.replace_slots(live);
+            live.map(|live| self.req.replace_slots(live));
+            self.at_the_end = false;
             outcome
         })
     }
