@@ -16,7 +16,10 @@ pub(crate) struct Bells {
 
 impl Bells {
     pub(crate) fn new() -> Result<Self, Error> {
-        let one = || eventfd(0, EventfdFlags::CLOEXEC).map_err(Error::os("making a doorbell"));
+        // A thread that waits for a device to settle may take the ring that another one was told of: that one must not wait in its
+        // read, where neither the device's end nor a limit would wake it.
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let one = || eventfd(0, flags).map_err(Error::os("making a doorbell"));
         Ok(Self { own: Arc::new(one()?), device: one()? })
     }
 
@@ -26,7 +29,7 @@ impl Bells {
         let _ = rustix::io::write(&self.device, &1u64.to_ne_bytes());
     }
 
-    /// Sleeps until the device rings or `end` is readable, or until `limit` has passed. By one thread at a time.
+    /// Sleeps until the device rings or `end` is readable, or until `limit` has passed.
     pub(crate) fn sleep(&self, end: &OwnedFd, limit: Option<Duration>) {
         let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         let mut fds = [PollFd::new(&*self.own, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
