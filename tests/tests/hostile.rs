@@ -104,6 +104,9 @@ impl Board for Bare {
     fn desk(&self) -> Option<&'static Desk<Shared>> {
         Some(desk::of_this_thread())
     }
+    fn ring(&mut self) {
+        desk::count_ring();
+    }
     fn idle(&mut self, _rounds: u32) {}
 }
 

@@ -232,7 +232,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             if self.has_left() {
                 return Round::Left;
             }
-            self.poll_control();
+            // Of what is answered here, too, a host that sleeps hears before a queued handler.
+            self.unfenced += self.poll_control();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
         let mut served = 0;
@@ -372,6 +373,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(port) = self.ports.get_mut(queue) else { return };
         let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
+        self.unfenced += 1;
     }
 }
 

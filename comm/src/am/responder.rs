@@ -112,10 +112,11 @@ impl<S: Slots> Responder<S> {
         Some(if self.hot_is_next() { hot } else { ring })
     }
 
-    /// Counts the message that [`Self::upcoming`] found as taken.
+    /// Counts the message that [`Self::upcoming`] found as taken, which may have been answered since: then its line can hold the next
+    /// one already, and is not looked at.
     pub fn advance(&mut self, found: Found) {
         if found.slot == 0 {
-            self.next_hot();
+            self.hot_seq = next_seq(found.seq, S::COUNT_BITS);
         } else {
             self.next_ring();
         }

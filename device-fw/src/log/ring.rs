@@ -16,6 +16,8 @@ pub struct RingWriter<K, F> {
     frames: u32,
     /// Frames dropped in this epoch.
     dropped: u32,
+    /// The last frame found no room. A shorter one does not slip in behind it: what comes stays without gaps until the reader has come.
+    is_full: bool,
     _order: PhantomData<F>,
 }
 
@@ -23,7 +25,15 @@ impl<K, F: Order> RingWriter<K, F> {
     /// A writer that begins where the host's layout left off: with nothing written. `None` when no frame fits.
     pub fn new(section: Window<K>) -> Option<Self> {
         let len = RingHeader::ring_len(section.len());
-        (len != 0).then_some(Self { section, len, written: 0, frames: 0, dropped: 0, _order: PhantomData })
+        (len != 0).then_some(Self {
+            section,
+            len,
+            written: 0,
+            frames: 0,
+            dropped: 0,
+            is_full: false,
+            _order: PhantomData,
+        })
     }
 
     fn word(&self, off: u64) -> u32 {
@@ -47,7 +57,9 @@ impl<K, F: Order> RingWriter<K, F> {
 
     /// Appends so many whole frames, published with one store; or drops and counts them.
     pub fn put(&mut self, frames: &[u8], count: u32) {
-        if frames.len() > self.room() as usize {
+        let needed = if self.is_full { frames.len().max(RingHeader::MAX_FRAME as usize) } else { frames.len() };
+        self.is_full = needed > self.room() as usize;
+        if self.is_full {
             // Said again: a reader that was told something else would wait for room for ever.
             self.say(RingHeader::WRITTEN, self.written);
             return self.count_dropped(count);
@@ -148,6 +160,19 @@ mod tests {
         assert_eq!((bench.header().frames, bench.header().dropped), (23, 10));
         bench.writer.put(&[9; 100], 2);
         assert_eq!((bench.header().frames, bench.header().dropped), (23, 12), "there was no room for either");
+    }
+
+    #[test]
+    fn a_shorter_frame_does_not_come_after_a_longer_one_was_lost() {
+        let mut bench = Bench::new();
+        bench.say(RingHeader::READER, 1);
+        for len in [1000, 1000, 100, 10, 1] {
+            bench.writer.put(&vec![7; len], 1);
+        }
+        assert_eq!((bench.header().written, bench.header().dropped), (2000, 3));
+        bench.say(RingHeader::CONSUMED, 1000);
+        bench.writer.put(&[8; 10], 1);
+        assert_eq!((bench.header().written, bench.header().dropped), (2010, 3));
     }
 
     #[test]
