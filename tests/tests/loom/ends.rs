@@ -167,16 +167,42 @@ pub(crate) fn pick_without_second_look<const BITS: u32>(
     end.ring_is_next().then(|| end.next_ring())
 }
 
+/// As production does beside a queued handler: what is found here is counted when it has been answered, by one of the next two.
+pub(crate) fn pick_uncounted<const BITS: u32>(end: &mut Responder<Pair<BITS>>, _: bool) -> Option<Found> {
+    end.upcoming()
+}
+
+/// What a server does behind an answer.
+pub(crate) type Count<const BITS: u32> = fn(&mut Responder<Pair<BITS>>, Found);
+
+/// As production does.
+pub(crate) fn count_late<const BITS: u32>(end: &mut Responder<Pair<BITS>>, found: Found) {
+    end.advance(found);
+}
+
+/// The line is looked at again, in which the next message may be by now.
+pub(crate) fn count_late_by_the_line<const BITS: u32>(end: &mut Responder<Pair<BITS>>, found: Found) {
+    match found.slot {
+        0 => drop(end.next_hot()),
+        _ => drop(end.next_ring()),
+    }
+}
+
 /// The answering end.
 pub(crate) struct Server<const BITS: u32> {
     end: Responder<Pair<BITS>>,
     pick: Pick<BITS>,
+    count: Count<BITS>,
     hot_first: bool,
 }
 
 impl<const BITS: u32> Server<BITS> {
     pub(crate) fn new(pair: Pair<BITS>, epoch: Epoch, pick: Pick<BITS>) -> Self {
-        Self { end: Responder::new(pair, epoch), pick, hot_first: true }
+        Self { end: Responder::new(pair, epoch), pick, count: |_, _| (), hot_first: true }
+    }
+
+    pub(crate) fn counting(self, count: Count<BITS>) -> Self {
+        Self { count, ..self }
     }
 
     pub(crate) fn end(&self) -> &Responder<Pair<BITS>> {
@@ -217,6 +243,7 @@ impl<const BITS: u32> Server<BITS> {
     pub(crate) fn serve(&mut self, k: u32) -> bool {
         let Some((found, _)) = self.receive(k, 0) else { return false };
         self.answer(k, found);
+        (self.count)(&mut self.end, found);
         true
     }
 

@@ -4,7 +4,10 @@ use hamr_shared_abi::ids::Epoch;
 use loom::thread;
 
 use crate::Model;
-use crate::ends::{Caller, Pick, Server, Want, all_orders, pick, pick_without_second_look};
+use crate::ends::{
+    Caller, Count, Pick, Server, Want, all_orders, count_late, count_late_by_the_line, pick, pick_uncounted,
+    pick_without_second_look,
+};
 use crate::lines::{Pair, Shape, Shapes};
 use Want::{Hot, Ring};
 
@@ -13,6 +16,7 @@ use Want::{Hot, Ring};
 struct Stream<const BITS: u32> {
     shapes: Shapes,
     pick: Pick<BITS>,
+    count: Count<BITS>,
     /// Messages exchanged before the responder has its own thread: how a run starts near the wrap.
     before: Vec<Want>,
     /// Messages sent while the responder runs.
@@ -41,7 +45,7 @@ fn hot_when_free<const BITS: u32>(caller: &mut Caller<BITS>, k: u32, want: Want)
 
 impl<const BITS: u32> Stream<BITS> {
     fn sound(sent: &[Want]) -> Self {
-        Self { shapes: Shapes::SOUND, pick, before: Vec::new(), sent: sent.to_vec(), send: pipelined }
+        Self { shapes: Shapes::SOUND, pick, count: |_, _| (), before: Vec::new(), sent: sent.to_vec(), send: pipelined }
     }
 
     fn after(self, before: &[Want]) -> Self {
@@ -50,7 +54,7 @@ impl<const BITS: u32> Stream<BITS> {
 
     fn run(self) {
         let pair = Pair::new(self.shapes);
-        let mut server = Server::new(pair.clone(), Epoch::FIRST, self.pick);
+        let mut server = Server::new(pair.clone(), Epoch::FIRST, self.pick).counting(self.count);
         let mut caller = Caller::new(pair, Epoch::FIRST);
         let mut k = 0;
         for want in self.before {
@@ -90,6 +94,19 @@ fn four_messages_run_in_their_order() {
 #[test]
 fn five_messages_run_in_their_order() {
     Model::new("order, 5 messages", orders(5), Stream::run).preempted_at_most(3).holds();
+}
+
+/// Messages one at a time and in flight together, answered before they are counted.
+#[test]
+fn an_answer_may_be_counted_late() {
+    let late = |sent: &Vec<Want>| Stream::<2> { pick: pick_uncounted, count: count_late, ..Stream::sound(sent) };
+    Model::new("counted late", all_orders(3).iter().map(late).collect(), Stream::run).preempted_at_most(3).holds();
+}
+
+#[test]
+fn counted_late_by_the_line_messages_are_lost() {
+    let case = Stream::<2> { pick: pick_uncounted, count: count_late_by_the_line, ..Stream::sound(&[Hot; 2]) };
+    Model::new("counted by the line", vec![case], Stream::run).breaks("exceeded maximum number of branches");
 }
 
 /// Four ring messages over two lines: the requester stops at each full ring.
