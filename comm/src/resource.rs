@@ -14,6 +14,9 @@ const POISONED: u32 = u32::MAX;
 /// every resource that is still held by this call or an earlier one was left behind.
 static ABANDONED: AtomicU32 = AtomicU32::new(0);
 
+/// The last number of the pollers that are no more. No number comes twice while an image runs: who watches calls knows them by it.
+static COUNTED: AtomicU32 = AtomicU32::new(0);
+
 /// What a call leaves in the resources that it holds. Serials count from 0; 0 and `u32::MAX` are taken by the states.
 const fn mark(serial: u32) -> u32 {
     match serial.wrapping_add(1) {
@@ -32,9 +35,16 @@ pub(crate) fn abandon(serial: u32) {
     ABANDONED.store(mark(serial), Ordering::Release);
 }
 
-/// Where a poller begins to count its calls: behind all that were abandoned, those of earlier epochs too.
+/// A poller ends, whose last call had this number.
+pub(crate) fn counted_to(serial: u32) {
+    COUNTED.store(serial, Ordering::Release);
+}
+
+/// Where a poller begins to count its calls: behind all of earlier epochs.
 pub(crate) fn first_serial() -> u32 {
-    ABANDONED.load(Ordering::Acquire)
+    let (abandoned, counted) = (ABANDONED.load(Ordering::Acquire), COUNTED.load(Ordering::Acquire));
+    // Distances survive the wrap of the count.
+    if (abandoned.wrapping_sub(counted) as i32) > 0 { abandoned } else { counted }
 }
 
 /// A `static` piece of state, reached through [`crate::Context::with`].

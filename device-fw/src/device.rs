@@ -119,7 +119,7 @@ impl<'s, B: Board> Device<'s, B> {
                     info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
-                            self.rests = Rests::of(a.features & feature::DOORBELL != 0, a.rest);
+                            self.rests = Rests::of(a.epoch, a.features & feature::DOORBELL != 0, a.rest);
                             self.crash = crash::section(&a.layout);
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))

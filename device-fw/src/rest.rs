@@ -1,6 +1,7 @@
 //! When a device that finds nothing sleeps (abi §7.3): first it polls for as long as the host asked for, then it says that it
 //! wants to be rung, polls a little more, and sleeps.
 
+use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Word;
@@ -49,8 +50,8 @@ impl Rests {
     }
 
     /// As the host asked for in its offer.
-    pub(crate) fn of(is_rung: bool, rest: Rest) -> Self {
-        Self { is_rung, rest, ..Self::unrung() }
+    pub(crate) fn of(epoch: Epoch, is_rung: bool, rest: Rest) -> Self {
+        Self { is_rung, rest, sleeper: Sleeper::of_epoch(epoch), ..Self::unrung() }
     }
 
     /// Does the host ring?
@@ -129,7 +130,7 @@ mod tests {
     fn spins_then_lies_down_then_sleeps_and_again_with_a_fresh_value() {
         let window = Window::private(64);
         let own = window.word(0).expect("inside");
-        let mut rests = Rests::of(true, Rest { spin_us: 100, sleep_us: 7 });
+        let mut rests = Rests::of(Epoch(0), true, Rest { spin_us: 100, sleep_us: 7 });
         assert!(!rests.is_due(1) && rests.is_due(64));
         assert_eq!(
             [1000, 1099, 1100, 1101].map(|now| step(&mut rests, own, now)),
@@ -151,7 +152,7 @@ mod tests {
     fn one_that_never_sleeps_spins() {
         let window = Window::private(64);
         let own = window.word(0).expect("inside");
-        let mut rests = Rests::of(true, Rest { spin_us: FOR_EVER, sleep_us: FOR_EVER });
+        let mut rests = Rests::of(Epoch(0), true, Rest { spin_us: FOR_EVER, sleep_us: FOR_EVER });
         assert_eq!([0, u64::MAX / 2].map(|now| step(&mut rests, own, now)), ["poll", "poll"]);
         assert_eq!(own.load(), 0);
     }

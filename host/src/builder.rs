@@ -54,6 +54,7 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     // are in the debug information of statics, which only the full one has; none of it is loaded.
     command.env("DEFMT_LOG", "trace").env("CARGO_PROFILE_RELEASE_DEBUG", "full");
     command.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
+    command.env(hamr_linker::OWN_MEMORY, if package.has_memory { "yes" } else { "no" });
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
@@ -115,6 +116,7 @@ struct Binary {
     package: String,
     bin: String,
     target_dir: PathBuf,
+    has_memory: bool,
 }
 
 /// The package that holds the binary `name`, by the binary's or the package's name.
@@ -137,7 +139,9 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
         let bins = targets.filter(|t| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "bin")));
         let bins: Vec<&str> = bins.filter_map(|t| t["name"].as_str()).collect();
         if let Some(bin) = bins.iter().find(|b| **b == name || (package_name == name && bins.len() == 1)) {
-            return Ok(Binary { package: package_name.into(), bin: (*bin).into(), target_dir });
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+            let has_memory = manifest.with_file_name("memory.x").exists();
+            return Ok(Binary { package: package_name.into(), bin: (*bin).into(), target_dir, has_memory });
         }
         known.extend(bins.iter().map(|b| (*b).to_string()));
     }

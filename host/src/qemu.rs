@@ -35,8 +35,8 @@ const CAPABILITIES: Capabilities = Capabilities {
     doorbell: false,
 };
 
-/// How long QEMU may take to make the thread that is to be pinned.
-const VCPU_PATIENCE: Duration = Duration::from_secs(1);
+/// How long QEMU may take to make the thread that is to be pinned, on a machine that does much else.
+const VCPU_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts bare-metal images in QEMU.
 #[derive(Clone, Debug)]

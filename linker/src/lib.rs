@@ -44,6 +44,8 @@ const LOG_SYMBOLS: &str = include_str!("../scripts/defmt.x");
 const LOG_SECTIONS: &str = include_str!("../scripts/defmt-sections.x");
 /// The same for a program of an operating system, which has a script of its own.
 const HOSTED: &str = include_str!("../scripts/hosted.x");
+/// Says to the build script of an image, when set, whether its package has a `memory.x`.
+pub const OWN_MEMORY: &str = "HAMR_OWN_MEMORY";
 
 /// Emits the linker arguments of an image for the target that cargo is building.
 ///
@@ -98,7 +100,12 @@ pub fn image() {
 /// The board's memory: the package's own file, or the usual board's.
 fn memory(isa: &Isa) -> String {
     let own = Path::new(&variable("CARGO_MANIFEST_DIR")).join("memory.x");
-    println!("cargo::rerun-if-changed={}", own.display());
+    // To cargo a file that is not there has always changed, and the image would be linked anew at each start of a device. Whoever
+    // builds images says whether there is one.
+    println!("cargo::rerun-if-env-changed={OWN_MEMORY}");
+    if own.exists() || std::env::var_os(OWN_MEMORY).is_none() {
+        println!("cargo::rerun-if-changed={}", own.display());
+    }
     match std::fs::read_to_string(&own) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => isa.memory.into(),

@@ -11,7 +11,7 @@ const KEPT: usize = 64;
 const LONGEST: u64 = 1024;
 /// How long the last lines of a machine that has ended may take. They are in the pipe; only a process that the machine left
 /// behind could hold it open.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who said a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -51,9 +51,14 @@ impl Activity {
         Some((queue as usize, Found { slot: at & 0xFF_FFFF, seq: self.seq.load(Ordering::Relaxed) }))
     }
 
+    /// The number of the last call that began.
+    pub(super) fn last(&self) -> u32 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
     /// The number of the running call, if one runs.
     pub fn running(&self) -> Option<u32> {
-        (self.at.load(Ordering::Relaxed) != 0).then(|| self.serial.load(Ordering::Relaxed))
+        (self.at.load(Ordering::Relaxed) != 0).then(|| self.last())
     }
 
     /// What the running call may take, in microseconds (abi §5.4); `None` without limit.

@@ -91,6 +91,8 @@ pub struct Poller<'s, K, F = Coherent> {
     desk: Option<&'s Desk<K, F>>,
     /// The control stream is on it.
     lent: bool,
+    /// The host was rung for all that was answered: the next round begins with a queued call.
+    is_due: bool,
 }
 
 /// What runs the calls of all ports.
@@ -163,6 +165,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             unfenced: 0,
             desk: None,
             lent: false,
+            is_due: false,
         })
     }
 
@@ -174,6 +177,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Gives the window back, whole, and the scratch memory.
     pub fn into_parts(mut self) -> (Window<K>, &'s mut [u8]) {
         self.recall_control();
+        resource::counted_to(self.engine.activity.last());
         let mut window = self.window;
         window.rejoin(self.engine.heap);
         (window, self.engine.frame.scratch)
@@ -226,6 +230,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     fn poll_all(&mut self) -> Round {
+        if self.is_due {
+            return self.run_due_job();
+        }
         self.rounds = self.rounds.wrapping_add(1);
         // Now and then, however busy the streams are: the control stream, and whether the host is still the same.
         if self.rounds & LIFE_MASK == 0 {
@@ -258,6 +265,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // A host that sleeps hears of what was answered before a handler that may take long, and not after it.
             if served + self.unfenced != 0 && self.owes_a_ring() {
                 self.step_progress();
+                // Not after another look: callers that lie down again and again would keep it off for ever.
+                (self.is_due, self.favours) = (true, 0);
                 return Round::Owed(served);
             }
             served += self.run_job();
@@ -267,6 +276,15 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         } else {
             self.step_progress();
         }
+        self.end_round(served)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_due_job(&mut self) -> Round {
+        (self.is_due, self.favours) = (false, FAVOUR);
+        let served = self.run_job();
+        self.step_progress();
         self.end_round(served)
     }
 
@@ -469,4 +487,43 @@ pub(super) fn answer_inline<L: SlotLine>(line: L, words: &[u64; INLINE_WORDS], h
         _ => line.write_reply(words),
     }
     line.publish_reply(hdr.0, seq);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::handshake::{HostHandshake, Offer, Rest};
+    use hamr_shared_abi::layout::Plan;
+    use std::vec;
+
+    /// Whoever watches calls by their numbers must not take a call of this epoch for one of an earlier one.
+    #[test]
+    fn no_number_of_a_call_comes_twice() {
+        let plan = Plan { streams: 1, ring: 2, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
+        let mut window = Window::private(Layout::plan(&plan).expect("allowed").window_len());
+        let mut scratch = vec![0; MAX_MESSAGE];
+        let mut last = resource::first_serial();
+        for epoch in 1..4 {
+            let offer = Offer {
+                plan,
+                node: NodeId(1),
+                features: 0,
+                required: 0,
+                fingerprint: 0,
+                pid: 0,
+                rest: Rest::default(),
+            };
+            let (_, layout) = HostHandshake::offer(&window, &offer, Epoch(epoch)).expect("long enough");
+            let poller =
+                Poller::<_, Coherent>::new(window, &layout, Table::of(vec![]), NodeId(1), Epoch(epoch), &mut scratch);
+            let Ok(poller) = poller else { panic!("the layout is the host's") };
+            for _ in 0..3 {
+                let serial = poller.activity().begin(0, Found { slot: 0, seq: 1 });
+                poller.activity().end();
+                assert!(serial.wrapping_sub(last).cast_signed() > 0, "{serial} after {last}");
+                last = serial;
+            }
+            window = poller.into_parts().0;
+        }
+    }
 }

@@ -11,6 +11,7 @@
 //! Whichever fence comes first, its side's store is seen by the other's load: the message is found, or the bell is rung.
 //! Without either fence both loads may return what was there before, and nobody wakes anybody.
 
+use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Order, Ordering};
 use hamr_shared_abi::window::Word;
 
@@ -95,6 +96,12 @@ impl Sleeper {
     /// A poller that polls.
     pub const fn new() -> Self {
         Self { value: 0 }
+    }
+
+    /// One whose values are others than those of the epochs before: a waker that was held up since then must not take its own for one
+    /// of these.
+    pub const fn of_epoch(epoch: Epoch) -> Self {
+        Self { value: epoch.0 << 16 }
     }
 
     /// Rule 23, the first half: from now on peers ring. What was published before is found by whoever polls everything now,

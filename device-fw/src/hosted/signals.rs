@@ -60,6 +60,9 @@ pub(super) fn catch(device: *mut Device<'static, Process>) {
         let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
         action.sa_sigaction = handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // A call that has trapped is not ended once more, for having no time left.
+        // SAFETY: a set of its own.
+        unsafe { libc::sigaddset(&raw mut action.sa_mask, RUNAWAY) };
         // SAFETY: the handler has the signature that SA_SIGINFO asks for.
         unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
     }

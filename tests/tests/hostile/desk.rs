@@ -55,8 +55,8 @@ fn queue(bench: &mut Bench, stream: usize, handler: &str, use_of_ticket: u64) {
     bench.streams[stream].submit_ring(hdr, &[(1 + use_of_ticket) << 32, 0]);
 }
 
-fn ticket_answer(bench: &Bench, stream: usize) -> (u32, Status, u64) {
-    let line = bench.streams[stream].slots().side(0).expect("planned");
+fn ticket_answer(bench: &Bench, stream: usize, ticket: u32) -> (u32, Status, u64) {
+    let line = bench.streams[stream].slots().side(ticket).expect("planned");
     let mut words = [0];
     line.read_reply(&mut words);
     (line.rep_seq(), RepHdr(line.rep_hdr()).status(), words[0])
@@ -83,7 +83,7 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
         let last = control.submit_ring(ReqHdr::inline(key(ping::NAME), 8), &[token + 2]);
         queue(&mut bench, 1, Struck::NAME, round as u64);
         let _ = bench.device.poll();
-        let (word, status, found) = ticket_answer(&bench, 1);
+        let (word, status, found) = ticket_answer(&bench, 1, 0);
         assert_eq!(
             (word, status, found & LENT),
             (1 + round as u32, Status::OK, LENT),
@@ -127,28 +127,37 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
 #[test]
 fn a_sleeping_host_hears_of_a_ping_before_a_queued_handler() {
     let mut bench = bench();
-    let (mut answered_before, mut odd) = (0, 1);
+    let mut answered_before = 0;
     // The device looks at the control stream before all others in one round of 64, which falls on each step here in turn.
     for round in 0..1000 {
         if round % 2 == 0 {
             let _ = bench.device.poll();
         }
-        // It rings for this call having been taken, and starts it in a later round.
-        queue(&mut bench, 1, Struck::NAME, round.into());
-        bench.say(word::HOST_WAIT, odd);
-        let _ = bench.device.poll();
-        assert_eq!(ticket_answer(&bench, 1).0, round, "not yet");
-        // Meanwhile the host was up, pinged, and sleeps again.
-        bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
-        bench.say(word::HOST_WAIT, odd + 2);
-        odd += 4;
-        let rings = RINGS.get();
-        let ran = (0..3).any(|_| {
+        // Two queued calls, and so many others that the device has fenced after the first of the two: nothing is owed then.
+        for ticket in [0, 1] {
+            let hdr = ReqHdr::inline(key(Struck::NAME), 16).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED);
+            bench.streams[1].submit_ring(hdr, &[u64::from(1 + round) << 32, ticket]);
+        }
+        for stream in [2, 3] {
+            for call in 0..7 {
+                bench.streams[stream].submit_ring(ReqHdr::inline(key(Ping::NAME), 8), &[call]);
+            }
+        }
+        let first = (0..POLLS_A_ROUND).any(|_| {
             let _ = bench.device.poll();
-            ticket_answer(&bench, 1).0 == 1 + round
+            ticket_answer(&bench, 1, 0).0 == 1 + round
         });
-        assert!(ran, "the handler had its turn in round {round}");
-        let (_, status, found) = ticket_answer(&bench, 1);
+        assert!(first && ticket_answer(&bench, 1, 1).0 == round, "one of them had its turn in round {round}");
+        // The host pings, and sleeps.
+        bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
+        bench.say(word::HOST_WAIT, 2 * round + 1);
+        let rings = RINGS.get();
+        let second = (0..3).any(|_| {
+            let _ = bench.device.poll();
+            ticket_answer(&bench, 1, 1).0 == 1 + round
+        });
+        assert!(second, "the other had its turn in round {round}");
+        let (_, status, found) = ticket_answer(&bench, 1, 1);
         assert_eq!(status, Status::OK);
         // Answered by the tick, it is the tick's to ring.
         if found & ANSWERED == 0 {
@@ -158,10 +167,30 @@ fn a_sleeping_host_hears_of_a_ping_before_a_queued_handler() {
                 "round {round}: it sleeps, its ping is answered, and nobody has rung"
             );
         }
+        bench.say(word::HOST_WAIT, 2 * round + 2);
+        for (stream, lines) in [(1, 2), (2, 7), (3, 7)] {
+            (0..lines).for_each(|_| bench.streams[stream].release_oldest());
+        }
         bench.streams[0].release_hot();
-        bench.streams[1].release_oldest();
     }
     assert!(answered_before > 5, "{answered_before} of 1000 pings were answered before the handler");
+}
+
+/// Callers that lie down again and again, each to be rung for its last answer, do not keep a queued call from its turn.
+#[test]
+fn a_queued_call_has_its_turn_among_callers_that_sleep() {
+    let mut bench = bench();
+    queue(&mut bench, 1, Struck::NAME, 0);
+    let polls = (1..1000).find(|poll| {
+        bench.say(word::HOST_WAIT, 2 * poll + 1);
+        bench.streams[2].submit_hot(ReqHdr::inline(key(Ping::NAME), 8), &[0]);
+        let _ = bench.device.poll();
+        if bench.streams[2].hot_answer().is_some() {
+            bench.streams[2].release_hot();
+        }
+        ticket_answer(&bench, 1, 0).0 == 1
+    });
+    assert!(polls.is_some_and(|polls| polls <= 64 + 2), "it had its turn after {polls:?} polls");
 }
 
 /// Between an answer and its being counted the host reads it and sends the next message in the same line.
@@ -203,7 +232,7 @@ fn a_handler_that_panics_leaves_the_stream_whole() {
         }));
         assert!(outcome.is_err() && bench.device.is_running());
         bench.device.fail_current(Status::PANIC, "on purpose", &hamr_comm::fault::Trace::NONE);
-        assert_eq!(ticket_answer(&bench, 1).1, Status::PANIC);
+        assert_eq!(ticket_answer(&bench, 1, 0).1, Status::PANIC);
         assert_eq!(value(bench.streams[0].hot_answer(), bench.streams[0].slots().hot()), u64::from(round));
         bench.streams[0].release_hot();
         bench.streams[1].release_oldest();
