@@ -150,6 +150,8 @@ fn expect(node: &Node, epoch: u32, function: &str, file: &str) -> CrashReport {
 /// `hamr inspect` shows the same.
 fn shown(node: &Node, epoch: u32) {
     let crash = node.last_crash().expect("a crash record");
+    // Calls are answered first.
+    until("the device says that it has stopped", || dump().device.state == "stopped");
     let dump = dump();
     let shown = dump.crash.as_ref().expect("a crash record");
     let (trace, frames) = (&crash.trace, crash.trace.frames().collect::<Vec<_>>());
@@ -158,7 +160,7 @@ fn shown(node: &Node, epoch: u32) {
         (epoch, trace.pc, trace.address, trace.stack)
     );
     assert_eq!(shown.frames.iter().map(|frame| frame.0).collect::<Vec<_>>(), frames);
-    assert_eq!((&shown.text, dump.device.state), (&crash.text, "stopped"));
+    assert_eq!(shown.text, crash.text);
     let text = dump.to_string();
     for part in [format!("crash      epoch {epoch}, cause "), crash.text, format!("sp {:016x}", trace.stack)] {
         assert!(text.contains(&part), "`{part}` in {text}");

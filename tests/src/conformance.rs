@@ -103,7 +103,17 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < Duration::from_secs(20), "waited too long: {what}");
-        std::thread::yield_now();
+        between_looks(begin);
+    }
+}
+
+/// Between two looks at what another side does, the first of which was at `begin`. Spins as long as an answer takes that is on its way,
+/// and then leaves the processor to whoever needs it: a thread that yields instead is put behind every other program of the machine.
+pub(crate) fn between_looks(begin: Instant) {
+    if begin.elapsed() < Duration::from_micros(50) {
+        std::hint::spin_loop();
+    } else {
+        std::thread::sleep(Duration::from_micros(20));
     }
 }
 

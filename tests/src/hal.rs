@@ -21,7 +21,9 @@ pub fn a_drivers_sensor(kind: Kind) {
         let measured = rig.node.sync(driver::climate::with(raw.0, raw.1, true)).expect("measures");
         assert_eq!(measured, (degrees, percent));
     }
-    let fault = rig.node.sync(driver::climate::with(1, 2, false)).expect_err("too early").to_string();
+    // A machine that stands still for as long as the measurement takes finds it done after all, which happens beside other programs.
+    let impatient = || rig.node.sync(driver::climate::with(1, 2, false));
+    let fault = (0..10).find_map(|_| impatient().err()).expect("too early").to_string();
     assert!(fault.contains("the sensor did not answer"), "{fault}");
 }
 
@@ -40,16 +42,18 @@ pub fn a_delay(kind: Kind) {
 /// The bell rings this program, once for two times high, and the line is heard by the image.
 pub fn pins(kind: Kind) {
     let rig = Rig::start(kind, awake());
-    // Nothing rings while both sides poll, so a wait lasts as long as it may.
-    let waits = |rig: &Rig| {
+    // Nothing rings while both sides poll, so a wait lasts as long as it may: short where nobody rings, and longer than this
+    // program can be held up where somebody does.
+    let rung_within = |most: Duration| {
         let begin = Instant::now();
-        rig.seen.link.wait(200_000);
-        begin.elapsed() < Duration::from_millis(150)
+        rig.seen.link.wait(most.as_micros() as u32);
+        begin.elapsed() < most.mul_f64(0.75)
     };
-    assert!(!waits(&rig), "nobody rang");
+    let (short, long) = (Duration::from_millis(200), Duration::from_secs(20));
+    assert!(!rung_within(short), "nobody rang");
     rig.node.sync(driver::rings::with()).expect("rings");
-    assert!(waits(&rig), "the bell was not heard");
-    assert!(!waits(&rig), "it rang twice");
+    assert!(rung_within(long), "the bell was not heard");
+    assert!(!rung_within(short), "it rang twice");
     assert!(!rig.node.sync(driver::hears::with(20)).expect("listens"), "the line is high without a ring");
     let heard = rig.node.offload(driver::hears::with(5_000)).expect("sent");
     std::thread::sleep(Duration::from_millis(20));

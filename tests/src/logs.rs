@@ -134,30 +134,38 @@ pub fn a_flood_loses_and_counts(spec: &str) {
     assert_eq!(messages(&until(&mut logs, "line 0")), ["line 0"]);
 }
 
-/// A full ring costs a call no more than its own lines: calls beside it take as long as before.
+/// A full ring costs a call no more than its own lines: calls log nothing, and take as long as on a device that has not logged.
 pub fn a_flood_does_not_slow_calls(spec: &str) {
-    const CALLS: u32 = 2000;
-    let node = open(spec, LogLevel::INFO);
-    let stream = node.stream().expect("a stream");
-    let median = || {
-        let mut times: Vec<Duration> = (0..CALLS)
-            .map(|_| {
+    const CALLS: usize = 500;
+    let (quiet, full) = (open(spec, LogLevel::INFO), open(spec, LogLevel::INFO));
+    let _logs = full.logs().expect("a reader that does not read: the ring stays full");
+    full.sync(flood::with(20_000)).expect("answers");
+    // Written or dropped, a line is seen here.
+    let lines = || dump(&window(&full).path).expect("a window").log.map(|log| (log.written, log.dropped));
+    let said = lines();
+    assert!(said.is_some_and(|(_, dropped)| dropped > 0), "the ring is not full: {said:?}");
+    let streams = [&quiet, &full].map(|node| node.stream().expect("a stream"));
+    let mut best = [Duration::MAX; 2];
+    // A log line in the call's path would cost a multiple, every time. Other programs on this machine cost more, but not always: the
+    // best of each is compared, taken in turns.
+    let is_good = |[quiet, full]: [Duration; 2]| full < quiet * 2 + Duration::from_micros(2);
+    let (begin, mut turns) = (Instant::now(), 0);
+    while turns < 16 || !is_good(best) && begin.elapsed() < Duration::from_secs(60) {
+        for (best, stream) in best.iter_mut().zip(&streams) {
+            let mut times = [Duration::ZERO; CALLS];
+            for time in &mut times {
                 let begin = Instant::now();
                 stream.sync(empty::with()).expect("answers");
-                begin.elapsed()
-            })
-            .collect();
-        times.sort_unstable();
-        times[CALLS as usize / 2]
-    };
-    // The best of some: other programs run on this machine.
-    let best = || (0..4).map(|_| median()).min().unwrap_or_default();
-    let before = best();
-    let _logs = node.logs().expect("a reader that does not read: the ring stays full");
-    node.sync(flood::with(20_000)).expect("answers");
-    let after = best();
-    // A log line in the call's path would cost a multiple; the margin is for other programs on this machine.
-    assert!(after < before * 2 + Duration::from_micros(2), "{before:?} before, {after:?} with a full ring");
+                *time = begin.elapsed();
+            }
+            times.sort_unstable();
+            *best = times[CALLS / 2].min(*best);
+        }
+        turns += 1;
+    }
+    println!("{spec}: {best:?} after {turns} turns");
+    assert!(is_good(best), "{best:?} without and with a full ring");
+    assert_eq!(lines(), said, "calls log");
 }
 
 /// Nobody reads: the newest lines take the place of the oldest, calls go on, and whoever comes late sees the last ones and how many he

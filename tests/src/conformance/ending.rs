@@ -325,7 +325,8 @@ pub fn futures_have_deadlines(open: Open) {
     assert!(is_deadline(&pollster::block_on(call).expect_err("the default one")));
     assert!(begin.elapsed() >= Duration::from_millis(99));
     gate.open();
-    assert_eq!(pollster::block_on(stream.offload(echo::with(2u64)).expect("sent")).expect("runs"), 2);
+    let ample = CallOptions::deadline(Duration::from_secs(20));
+    assert_eq!(pollster::block_on(stream.offload_with(echo::with(2u64), ample).expect("sent")).expect("runs"), 2);
 }
 
 /// A future polled to its end has given its result away: reading it again is an error, and touches no other call.

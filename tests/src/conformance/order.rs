@@ -5,7 +5,6 @@ use hamr::{Node, Options, Pending, Stream, SubmitError};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::faults::background;
 use hamr_tests_kernels::{append, append_long, append_named, append_queued, append_whenever, echo, wait_queued_at};
-use std::time::Duration;
 
 /// A call that is waited for runs after everything that was submitted before it.
 pub fn sync_after_many_offloads(open: Open) {
@@ -271,7 +270,7 @@ pub fn too_many_outstanding(open: Open) {
 
 /// A queued call refused for want of a cell gives its ticket and its buffers back.
 pub fn a_refused_call_keeps_no_ticket(open: Open) {
-    let node = open(Options { max_outstanding: 4, tickets: 2, deadline: Some(Duration::from_secs(5)), ..options() });
+    let node = open(Options { max_outstanding: 4, tickets: 2, ..options() });
     let stream = node.stream().expect("a stream is free");
     let log = Log::new(&node, 10);
     let pending: Vec<_> = (0..4u64).map(|n| stream.offload(echo::with(n)).expect("below the limit")).collect();

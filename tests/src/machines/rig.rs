@@ -1,6 +1,7 @@
 //! A machine seen through nothing but its window.
 
 use super::spec;
+use crate::conformance::between_looks;
 use crate::devices;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{HandlerInfo, ImageFile, LaunchRequest, Launcher};
@@ -73,7 +74,7 @@ impl Rig {
                 return Some(found);
             }
             assert_eq!(self.link.peer(), Peer::Alive);
-            std::thread::yield_now();
+            between_looks(begin);
         }
         None
     }
