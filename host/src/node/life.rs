@@ -1,12 +1,12 @@
 //! How a life of a device ends: who notices, what the device says of it, what is kept of it.
 
+use super::past::lines;
 use super::{DEAD, Inner};
 use crate::CrashReport;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::ReqHdr;
-use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::link::Peer;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -144,12 +144,7 @@ impl Inner {
     fn cancel_all(&self) {
         let window = self.link.window();
         for index in 0..self.layout.queues() {
-            let descriptor = self.layout.queue(window, index);
-            let Some(queue) = descriptor.ok().and_then(|d| window.queue(&d).ok()) else { continue };
-            let queue: Queue<Shared> = queue;
-            let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
-            let side = (0..queue.side_len()).filter_map(|i| queue.side(i));
-            for line in std::iter::once(queue.hot()).chain(ring).chain(side) {
+            for line in self.queue_in(window, index).iter().flat_map(lines) {
                 line.set_req_hdr(line.req_hdr() | ReqHdr::CANCEL);
             }
         }
