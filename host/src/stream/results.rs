@@ -320,6 +320,8 @@ impl Core {
             }
             match wait.step() {
                 Ok(()) => {}
+                // Whoever is woken late finds the answer beside the deadline.
+                Err(Stop::Deadline) if self.look(inner, cell) => break,
                 Err(Stop::Deadline) => {
                     self.abandon(inner, cell);
                     return Err(CallError::Deadline(inner.site::<H>("waiting for the answer")));
