@@ -10,10 +10,13 @@ use hamr_comm::abi::slot::ReqHdr;
 use hamr_comm::link::Peer;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a crashed device may take to end, or to say that it waits.
-pub(super) const SETTLED: Duration = Duration::from_millis(200);
+const SETTLED: Duration = Duration::from_secs(2);
+/// The time between two looks counts as no more: this machine may have had no time for the device either. Whoever sleeps beside a
+/// device that settles looks again after so much.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 
 /// How a life ended.
 #[derive(Default)]
@@ -30,6 +33,15 @@ pub(super) enum ByFault {
     Waits,
     /// It has to be started anew.
     Crashed,
+}
+
+/// Since when a device that says that it crashed has been seen to go on.
+#[derive(Default)]
+pub(super) struct Settling {
+    /// The life that crashed.
+    life: u32,
+    looked: Option<Instant>,
+    passed: Duration,
 }
 
 impl Inner {
@@ -54,7 +66,7 @@ impl Inner {
         let by_fault = self.end_by_fault(life);
         match peer {
             Peer::Gone(why) if by_fault.is_none() => self.bury(life, &why, None),
-            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.has_settled() => {}
+            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.has_settled(life) => {}
             _ => self.bury_by_fault(life),
         }
     }
@@ -75,6 +87,17 @@ impl Inner {
             let text = self.keep_crash(life).map_or_else(|| "without a crash record".into(), |crash| crash.text);
             self.bury(life, &format!("it ended by a fault: {text}"), Some(by_fault));
         }
+    }
+
+    /// For whoever is about to sleep in the life `life`: a device that ended it by itself may have told of that before anybody slept,
+    /// and tells once. True when that is so; its end is believed by now, and wakes sleepers, or is to be looked at again [`STEP`]
+    /// later.
+    pub(crate) fn is_ending(&self, life: u32) -> bool {
+        let is_ending = self.end_by_fault(life).is_some();
+        if is_ending {
+            self.look_at_peer();
+        }
+        is_ending
     }
 
     /// What the device says of its own end, if it has ended the life `life` by itself.
@@ -103,13 +126,15 @@ impl Inner {
 
     /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
     /// moment later, when it has not come to an end before.
-    fn has_settled(&self) -> bool {
-        let now = self.attached.elapsed().as_millis() as u32;
-        // Zero: nobody has seen it yet.
-        let seen = self.crash_seen.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
-        // Below zero where another thread has read the clock later and was here first.
-        let since = |seen: u32| i128::from(now.wrapping_sub(seen).cast_signed());
-        seen.is_err_and(|seen| since(seen) > SETTLED.as_millis() as i128)
+    pub(super) fn has_settled(&self, life: u32) -> bool {
+        let mut settling = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if settling.life != life {
+            *settling = Settling { life, ..Settling::default() };
+        }
+        let since = settling.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
+        settling.passed += since.min(STEP);
+        settling.passed >= SETTLED
     }
 
     /// Ends the life `life`, unless it has ended or another one has begun.
@@ -119,6 +144,8 @@ impl Inner {
         let ended = self.life.compare_exchange(life, DEAD, Ordering::AcqRel, Ordering::Acquire);
         if life != DEAD && ended.is_ok() {
             *kept = Death { why: why.into(), by_fault };
+            // Nobody rings for an answer that does not come any more. All who sleep have a turn.
+            self.link.wake();
         }
     }
 

@@ -27,7 +27,8 @@ use hamr_comm::abi::preamble::DeviceFacts;
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link};
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
-use life::{ByFault, Death};
+pub(crate) use life::STEP;
+use life::{ByFault, Death, Settling};
 use past::Pasts;
 use queues::QueueSlot;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -76,8 +77,7 @@ pub struct Inner {
     pub(crate) tails: crate::logs::Tails,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
-    /// Milliseconds after `attached` when this life was first seen to have crashed; zero: it was not.
-    crash_seen: AtomicU32,
+    settling: Mutex<Settling>,
 }
 
 /// What a device said of itself in one life, and how long it took to say it.

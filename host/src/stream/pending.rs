@@ -4,6 +4,7 @@ use super::Access;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
+use crate::node::STEP;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -176,6 +177,9 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         let inner = self.stream.inner();
         inner.sleepers.register(task.waker(), until, &inner.me);
         inner.ring_sleeper();
+        if inner.is_ending(self.stream.with(|core, _| core.epoch())) {
+            inner.sleepers.register(task.waker(), Some(in_time(STEP)), &inner.me);
+        }
         // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.
         self.stream.with(|core, inner| core.follow_life(inner));
         match self.look() {
