@@ -149,6 +149,18 @@ impl Inner {
         }
     }
 
+    /// [`Self::stop`], also of a life that another thread is beginning: behind it there is none.
+    pub(super) fn stop_for_good(&self, why: &str) {
+        let no_other = self.last_epoch.try_lock();
+        if no_other.is_err() {
+            // What there is of it is ended at once: a life that does not begin is not waited for.
+            self.stop(why);
+        }
+        let _no_other = no_other.unwrap_or_else(|_| self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner));
+        self.stop(why);
+    }
+
+    /// Ends the life that there is. Another thread may be about to begin one, unless the caller holds `last_epoch`.
     pub(super) fn stop(&self, why: &str) {
         // If it died by itself, that is the better reason.
         self.look_at_peer();

@@ -243,7 +243,7 @@ impl Node {
 
     /// Ends the device, whatever it is doing. Calls in flight end with [`CallError::DeviceLost`].
     pub fn stop(&self) {
-        self.inner.stop("stopped by this program");
+        self.inner.stop_for_good("stopped by this program");
     }
 
     /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
@@ -274,7 +274,7 @@ impl Drop for Node {
         self.inner.closed.store(true, Ordering::Release);
         HostHandshake::close(self.inner.link.window());
         self.inner.ring_sleeper();
-        self.inner.stop("closed by this program");
+        self.inner.stop_for_good("closed by this program");
         self.inner.link.release();
         crate::stream::forget_closed();
     }
