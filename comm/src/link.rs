@@ -58,9 +58,13 @@ pub trait Link: Send + Sync {
     /// Rings the peer. A hint: a lost one costs latency only.
     fn ring(&self);
     /// Gives the peer a chance to run, or sleeps until it rings or is gone, at most `max_us` microseconds. Called by whoever
-    /// waits, after a first fruitless while; by one thread at a time where there is a doorbell, because it takes the rings.
+    /// waits, after a first fruitless while; by one thread at a time where there is a doorbell, because it takes the rings, which
+    /// are the sleepers'.
     /// Zero means: no sleep. [`hamr_shared_abi::preamble::FOR_EVER`] is no limit.
     fn wait(&self, max_us: u32);
+    /// Wakes whoever sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next who would, as a ring of the peer does. Nothing
+    /// to do where nobody rings.
+    fn wake(&self) {}
     /// Is the peer there? A few hundred nanoseconds at most.
     fn peer(&self) -> Peer;
     /// Descriptors of which one is readable when the peer has rung or is gone: for whoever waits for several devices at once,
@@ -319,6 +323,9 @@ impl<L: Link> Link for Faulty<L> {
         } else if !self.faults.killed.load(Ordering::Acquire) {
             self.inner.wait(max_us);
         }
+    }
+    fn wake(&self) {
+        self.inner.wake();
     }
     fn peer(&self) -> Peer {
         if self.faults.killed.load(Ordering::Acquire) {

@@ -16,8 +16,8 @@ pub(crate) struct Bells {
 
 impl Bells {
     pub(crate) fn new() -> Result<Self, Error> {
-        // A thread that waits for a device to settle may take the ring that another one was told of: that one must not wait in its
-        // read, where neither the device's end nor a limit would wake it.
+        // Should somebody else take the ring that a thread was told of, it must not wait in its read, where neither the device's end
+        // nor a limit would wake it.
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let one = || eventfd(0, flags).map_err(Error::os("making a doorbell"));
         Ok(Self { own: Arc::new(one()?), device: one()? })
@@ -27,6 +27,11 @@ impl Bells {
     pub(crate) fn ring(&self) {
         // The only error is a counter at its end, and then the device is being woken already.
         let _ = rustix::io::write(&self.device, &1u64.to_ne_bytes());
+    }
+
+    /// Wakes this process, as the device does.
+    pub(crate) fn wake(&self) {
+        let _ = rustix::io::write(&self.own, &1u64.to_ne_bytes());
     }
 
     /// Sleeps until the device rings or `end` is readable, or until `limit` has passed.

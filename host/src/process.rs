@@ -97,6 +97,9 @@ pub(crate) struct ProcessLink {
     window: Window<Shared>,
     bells: Option<Arc<Bells>>,
     process: Mutex<Process>,
+    /// Readable when the process has ended. Not behind the lock above, which is held while one ends and another starts: the reactor,
+    /// which sleeps for other devices, too, does not wait for that.
+    end: Mutex<Arc<OwnedFd>>,
     start: Box<dyn Fn() -> Result<Process, Error> + Send + Sync>,
 }
 
@@ -115,11 +118,17 @@ impl ProcessLink {
             other => other,
         })?;
         let capabilities = Capabilities { doorbell: bells.is_some(), ..capabilities };
-        Ok(Self { kind, capabilities, window, bells, process: Mutex::new(process), start: Box::new(start) })
+        let end = Mutex::new(process.pidfd.clone());
+        Ok(Self { kind, capabilities, window, bells, process: Mutex::new(process), end, start: Box::new(start) })
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of the present process, or of the last while another one starts.
+    fn end(&self) -> Arc<OwnedFd> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -142,16 +151,17 @@ impl Link for ProcessLink {
         let limit = Duration::from_micros(max_us.into());
         match &self.bells {
             _ if max_us == 0 => std::hint::spin_loop(),
-            Some(bells) => {
-                let end = self.process().pidfd.clone();
-                bells.sleep(&end, (max_us != FOR_EVER).then_some(limit));
-            }
+            Some(bells) => bells.sleep(&self.end(), (max_us != FOR_EVER).then_some(limit)),
             None => std::thread::sleep(limit),
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        let end = || self.process().pidfd.clone();
-        self.bells.iter().flat_map(|bells| [bells.own.clone(), end()]).collect()
+        self.bells.iter().flat_map(|bells| [bells.own.clone(), self.end()]).collect()
+    }
+    fn wake(&self) {
+        if let Some(bells) = &self.bells {
+            bells.wake();
+        }
     }
     fn peer(&self) -> Peer {
         let mut process = self.process();
@@ -168,6 +178,7 @@ impl Link for ProcessLink {
         // Reaped first: two lives over one window are never there at once, not even for a moment.
         process.reap();
         *process = (self.start)().map_err(|e| e.to_string())?;
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = process.pidfd.clone();
         Ok(())
     }
 }

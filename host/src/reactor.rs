@@ -2,12 +2,13 @@
 //! thread sleeps. Started when the first task waits.
 
 use crate::node::Inner;
+use crate::sleepers::Duty;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// With no deadline near, devices that died without a word are noticed this late.
+/// Devices that died without a word are noticed this late.
 const HORIZON: Duration = Duration::from_secs(1);
 /// How long a device whose tasks were all woken keeps the reactor's attention: most tasks wait again.
 const LINGER: Duration = Duration::from_millis(1);
@@ -28,7 +29,7 @@ static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
 pub(crate) fn attend(device: Attention<'_>) {
     let Some(reactor) = REACTOR.get_or_init(start) else {
         if let Some(inner) = device.upgrade() {
-            inner.sleepers.wake_late(Instant::now() + HORIZON * 1000);
+            inner.sleepers.wake_unattended();
         }
         return;
     };
@@ -57,15 +58,22 @@ struct Watched {
     device: Weak<Inner>,
     /// Its bell and its end; empty where another thread leads.
     descriptors: Vec<Arc<OwnedFd>>,
-    /// Sleeps last no longer than this without a turn.
-    net: Option<Instant>,
+    leads: bool,
+    /// Sleeps last no longer than this without a look at the device.
+    net: Instant,
+}
+
+/// Between two looks at a device that is silent.
+fn net_of(inner: &Inner) -> Duration {
+    inner.options.longest_sleep.map_or(HORIZON, |longest| longest.min(HORIZON))
 }
 
 impl Reactor {
     fn run(&self) {
+        let mut watched = Vec::new();
         loop {
             let mut until = None;
-            let watched = self.look(&mut until);
+            watched = self.look(&watched, &mut until);
             let descriptors = watched.iter().flat_map(|w| &w.descriptors);
             let mut fds = vec![PollFd::new(&self.kick, PollFlags::IN)];
             fds.extend(descriptors.map(|fd| PollFd::new(&**fd, PollFlags::IN)));
@@ -75,21 +83,26 @@ impl Reactor {
             });
             // A signal ends it early, which is right.
             let _ = poll(&mut fds, limit.as_ref());
-            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            let mut ready = ready.into_iter();
             if ready.next() == Some(true) {
                 let _ = rustix::io::read(&self.kick, &mut [0; 8]);
             }
             let now = Instant::now();
-            for Watched { device, descriptors, net } in &watched {
+            for Watched { device, descriptors, leads, net } in &mut watched {
                 // All of them are asked, so that the next device's are at the front.
                 let rung = descriptors.iter().filter(|_| ready.next() == Some(true)).count() != 0;
                 let Some(inner) = device.upgrade() else { continue };
                 if rung {
                     // Takes the ring; does not sleep, because there is one, or the device is gone.
                     inner.link.wait(1);
+                }
+                let is_due = *net <= now;
+                if rung || is_due {
+                    *net = now + net_of(&inner);
                     inner.look_at_peer();
                 }
-                if rung || net.is_some_and(|net| net <= now) {
+                if rung || is_due && *leads {
                     inner.sleepers.reactor_turn();
                 } else {
                     inner.sleepers.wake_late(now);
@@ -98,26 +111,28 @@ impl Reactor {
         }
     }
 
-    /// Who is to be watched now, and until when.
-    fn look(&self, until: &mut Option<Instant>) -> Vec<Watched> {
-        let mut watched = Vec::new();
-        let now = Instant::now();
+    /// Who is to be watched now, and until when; `before` is who was.
+    fn look(&self, before: &[Watched], until: &mut Option<Instant>) -> Vec<Watched> {
+        let (mut seen, now) = (Vec::new(), Instant::now());
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         devices.retain(|device| {
             let Some(inner) = device.upgrade() else { return false };
-            let net = inner.options.longest_sleep.map(|longest| now + longest);
-            let horizon = net.map_or(now + HORIZON, |net| net.min(now + HORIZON));
-            let Some(duty) = inner.sleepers.attend(horizon) else { return false };
+            let known = before.iter().find(|watched| watched.device.ptr_eq(device));
+            let net = known.map_or_else(|| now + net_of(&inner), |watched| watched.net);
+            let duty = inner.sleepers.attend(net);
+            let stays = duty.is_some();
+            seen.push((inner, net, duty));
+            stays
+        });
+        // From here on without the lock, for which others' tasks wait: a link may take its time, and so may the end of a device.
+        drop(devices);
+        let mut watch = |(inner, net, duty): (Arc<Inner>, Instant, Option<Duty>)| {
+            let duty = duty?;
             let descriptors = if duty.leads { inner.link.descriptors() } else { Vec::new() };
             let next = if duty.deserted { now + LINGER } else { duty.until };
             *until = Some(until.map_or(next, |until| until.min(next)));
-            watched.push(Watched {
-                device: device.clone(),
-                descriptors,
-                net: net.filter(|_| duty.leads && !duty.deserted),
-            });
-            true
-        });
-        watched
+            Some(Watched { device: inner.me.clone(), descriptors, leads: duty.leads, net })
+        };
+        seen.into_iter().filter_map(&mut watch).collect()
     }
 }

@@ -219,9 +219,18 @@ impl Sleepers {
 
     /// Wakes the tasks whose time is over.
     pub(crate) fn wake_late(&self, now: Instant) {
+        self.wake(self.state(), |task| task.until.is_some_and(|until| until <= now));
+    }
+
+    /// Wakes every task: there is no reactor to look after them.
+    pub(crate) fn wake_unattended(&self) {
         let mut state = self.state();
-        let late = |task: &mut Task| task.until.is_some_and(|until| until <= now);
-        let woken: Vec<Task> = state.tasks.extract_if(.., late).collect();
+        state.attended = None;
+        self.wake(state, |_| true);
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>, which: impl Fn(&Task) -> bool) {
+        let woken: Vec<Task> = state.tasks.extract_if(.., |task| which(task)).collect();
         state.rise(self);
         drop(state);
         woken.into_iter().for_each(|task| task.waker.wake());

@@ -227,12 +227,15 @@ impl Node {
         }
         let book = LogBook::of(image)?;
         let window = inner.link.window();
+        // Of two threads that ask at once, one becomes the reader.
+        let claiming = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cursor = inner.log_section().and_then(|s| Cursor::at_oldest(window, s));
         let mut cursor = cursor.ok_or(LogError::Silent { device: device.clone() })?;
         if cursor.is_claimed(window) {
             return Err(LogError::Taken { device });
         }
         cursor.claim(window, true);
+        drop(claiming);
         let epoch = epoch_of(window);
         let decoder = Decoder::new(book, cursor.is_at_start());
         Ok(Logs { inner: inner.clone(), decoder, cursor, epoch })

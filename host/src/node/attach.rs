@@ -1,6 +1,6 @@
 //! From a window to a device that serves: its epoch, its word, its table.
 
-use super::life::Death;
+use super::life::{Death, Settling};
 use super::past::Pasts;
 use super::queues::QueueSlot;
 use super::{Facts, Inner, Node};
@@ -21,6 +21,9 @@ use hamr_comm::registry::Table;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// See [`pause`].
+const PAUSE: Duration = Duration::from_micros(20);
 
 impl Node {
     pub(crate) fn attach(
@@ -71,7 +74,7 @@ impl Node {
             #[cfg(feature = "device-logs")]
             tails: crate::logs::Tails::default(),
             looked: AtomicU32::new(0),
-            crash_seen: AtomicU32::new(0),
+            settling: Mutex::new(Settling::default()),
         });
         let node = Self { inner };
         for warning in node.warnings() {
@@ -178,8 +181,15 @@ pub(super) fn shake_hands(
             }
             return Err(Error::Silent { device: name.into(), stage, after: options.start_deadline });
         }
-        link.wait(20);
+        pause(link);
     }
+}
+
+/// Between two looks of whoever begins a life. Takes no ring, which may be the only one that tells a sleeper of the end of the last.
+pub(super) fn pause(link: &dyn Link) {
+    // A device inside this process has its turn.
+    link.wait(0);
+    std::thread::sleep(PAUSE);
 }
 
 /// What a device says that crashed before it served.

@@ -1,19 +1,22 @@
 //! How a life of a device ends: who notices, what the device says of it, what is kept of it.
 
+use super::past::lines;
 use super::{DEAD, Inner};
 use crate::CrashReport;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::ReqHdr;
-use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::link::Peer;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a crashed device may take to end, or to say that it waits.
-pub(super) const SETTLED: Duration = Duration::from_millis(200);
+const SETTLED: Duration = Duration::from_secs(2);
+/// The time between two looks counts as no more: this machine may have had no time for the device either. Whoever sleeps beside a
+/// device that settles looks again after so much.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 
 /// How a life ended.
 #[derive(Default)]
@@ -30,6 +33,15 @@ pub(super) enum ByFault {
     Waits,
     /// It has to be started anew.
     Crashed,
+}
+
+/// Since when a device that says that it crashed has been seen to go on.
+#[derive(Default)]
+pub(super) struct Settling {
+    /// The life that crashed.
+    life: u32,
+    looked: Option<Instant>,
+    passed: Duration,
 }
 
 impl Inner {
@@ -54,7 +66,7 @@ impl Inner {
         let by_fault = self.end_by_fault(life);
         match peer {
             Peer::Gone(why) if by_fault.is_none() => self.bury(life, &why, None),
-            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.has_settled() => {}
+            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.has_settled(life) => {}
             _ => self.bury_by_fault(life),
         }
     }
@@ -75,6 +87,17 @@ impl Inner {
             let text = self.keep_crash(life).map_or_else(|| "without a crash record".into(), |crash| crash.text);
             self.bury(life, &format!("it ended by a fault: {text}"), Some(by_fault));
         }
+    }
+
+    /// For whoever is about to sleep in the life `life`: a device that ended it by itself may have told of that before anybody slept,
+    /// and tells once. True when that is so; its end is believed by now, and wakes sleepers, or is to be looked at again [`STEP`]
+    /// later.
+    pub(crate) fn is_ending(&self, life: u32) -> bool {
+        let is_ending = self.end_by_fault(life).is_some();
+        if is_ending {
+            self.look_at_peer();
+        }
+        is_ending
     }
 
     /// What the device says of its own end, if it has ended the life `life` by itself.
@@ -103,13 +126,15 @@ impl Inner {
 
     /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
     /// moment later, when it has not come to an end before.
-    fn has_settled(&self) -> bool {
-        let now = self.attached.elapsed().as_millis() as u32;
-        // Zero: nobody has seen it yet.
-        let seen = self.crash_seen.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
-        // Below zero where another thread has read the clock later and was here first.
-        let since = |seen: u32| i128::from(now.wrapping_sub(seen).cast_signed());
-        seen.is_err_and(|seen| since(seen) > SETTLED.as_millis() as i128)
+    pub(super) fn has_settled(&self, life: u32) -> bool {
+        let mut settling = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if settling.life != life {
+            *settling = Settling { life, ..Settling::default() };
+        }
+        let since = settling.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
+        settling.passed += since.min(STEP);
+        settling.passed >= SETTLED
     }
 
     /// Ends the life `life`, unless it has ended or another one has begun.
@@ -119,9 +144,23 @@ impl Inner {
         let ended = self.life.compare_exchange(life, DEAD, Ordering::AcqRel, Ordering::Acquire);
         if life != DEAD && ended.is_ok() {
             *kept = Death { why: why.into(), by_fault };
+            // Nobody rings for an answer that does not come any more. All who sleep have a turn.
+            self.link.wake();
         }
     }
 
+    /// [`Self::stop`], also of a life that another thread is beginning: behind it there is none.
+    pub(super) fn stop_for_good(&self, why: &str) {
+        let no_other = self.last_epoch.try_lock();
+        if no_other.is_err() {
+            // What there is of it is ended at once: a life that does not begin is not waited for.
+            self.stop(why);
+        }
+        let _no_other = no_other.unwrap_or_else(|_| self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner));
+        self.stop(why);
+    }
+
+    /// Ends the life that there is. Another thread may be about to begin one, unless the caller holds `last_epoch`.
     pub(super) fn stop(&self, why: &str) {
         // If it died by itself, that is the better reason.
         self.look_at_peer();
@@ -144,12 +183,7 @@ impl Inner {
     fn cancel_all(&self) {
         let window = self.link.window();
         for index in 0..self.layout.queues() {
-            let descriptor = self.layout.queue(window, index);
-            let Some(queue) = descriptor.ok().and_then(|d| window.queue(&d).ok()) else { continue };
-            let queue: Queue<Shared> = queue;
-            let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
-            let side = (0..queue.side_len()).filter_map(|i| queue.side(i));
-            for line in std::iter::once(queue.hot()).chain(ring).chain(side) {
+            for line in self.queue_in(window, index).iter().flat_map(lines) {
                 line.set_req_hdr(line.req_hdr() | ReqHdr::CANCEL);
             }
         }

@@ -27,7 +27,8 @@ use hamr_comm::abi::preamble::DeviceFacts;
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link};
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
-use life::{ByFault, Death};
+pub(crate) use life::STEP;
+use life::{ByFault, Death, Settling};
 use past::Pasts;
 use queues::QueueSlot;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -76,8 +77,7 @@ pub struct Inner {
     pub(crate) tails: crate::logs::Tails,
     /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
     looked: AtomicU32,
-    /// Milliseconds after `attached` when this life was first seen to have crashed; zero: it was not.
-    crash_seen: AtomicU32,
+    settling: Mutex<Settling>,
 }
 
 /// What a device said of itself in one life, and how long it took to say it.
@@ -243,7 +243,7 @@ impl Node {
 
     /// Ends the device, whatever it is doing. Calls in flight end with [`CallError::DeviceLost`].
     pub fn stop(&self) {
-        self.inner.stop("stopped by this program");
+        self.inner.stop_for_good("stopped by this program");
     }
 
     /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
@@ -274,7 +274,7 @@ impl Drop for Node {
         self.inner.closed.store(true, Ordering::Release);
         HostHandshake::close(self.inner.link.window());
         self.inner.ring_sleeper();
-        self.inner.stop("closed by this program");
+        self.inner.stop_for_good("closed by this program");
         self.inner.link.release();
         crate::stream::forget_closed();
     }

@@ -2,7 +2,8 @@
 
 use super::Inner;
 use hamr_comm::abi::section::SectionKind;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::{Line, Queue, Shared, Window};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -47,13 +48,32 @@ impl Inner {
         if !self.pasts.is_wanted(epoch) || ends.iter().any(|end| end.epoch == epoch) {
             return;
         }
+        let live = self.link.window();
         let window = Window::private(heap.off).share();
         let mut bytes = vec![0; heap.off as usize];
+        // The device may be answering still, and a copy takes the bytes of a line in any order: an answer counts if it was there
+        // before, and what it says lies behind its word, so that the copy has all of it (R2).
+        let queues = || (0..self.layout.queues()).map(|index| self.queue_in(live, index));
+        let answered: Vec<Vec<u32>> =
+            queues().map(|queue| queue.iter().flat_map(lines).map(|line| line.rep_seq()).collect()).collect();
         // Both are as long: the layout was made for this window.
-        let copied = self.link.window().read_bytes(0, &mut bytes).and_then(|()| window.write_bytes(0, &bytes));
-        if copied.is_ok() {
-            ends.push(End { epoch, window });
+        let copied = live.read_bytes(0, &mut bytes).and_then(|()| window.write_bytes(0, &bytes));
+        if copied.is_err() {
+            return;
         }
+        for (index, words) in (0..).zip(answered) {
+            let queue = self.queue_in(&window, index);
+            for (line, word) in queue.iter().flat_map(lines).zip(words) {
+                line.publish_reply(line.rep_hdr(), word);
+            }
+        }
+        ends.push(End { epoch, window });
+    }
+
+    /// A queue pair in the window, or in a copy of it.
+    pub(crate) fn queue_in(&self, window: &Window<Shared>, index: u32) -> Option<Queue<Shared>> {
+        let descriptor = self.layout.queue(window, index).ok()?;
+        window.queue(&descriptor).ok()
     }
 
     /// Shows `what` the window as it was at the end of the life `epoch`; `None`: the window has not been wiped since, and is not
@@ -62,4 +82,11 @@ impl Inner {
         let ends = self.pasts.ends.lock().unwrap_or_else(PoisonError::into_inner);
         what(ends.iter().find(|end| end.epoch == epoch).map(|end| &end.window))
     }
+}
+
+/// Every line of a queue pair.
+pub(super) fn lines(queue: &Queue<Shared>) -> impl Iterator<Item = Line<'_, Coherent>> {
+    let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
+    let side = (0..queue.side_len()).filter_map(|i| queue.side(i));
+    std::iter::once(queue.hot()).chain(ring).chain(side)
 }

@@ -1,7 +1,7 @@
 //! The next life of a device: after a fault, or when the program asks for one.
 
-use super::attach::shake_hands;
-use super::life::{ByFault, SETTLED};
+use super::attach::{pause, shake_hands};
+use super::life::ByFault;
 use super::{DEAD, Facts, Inner};
 use crate::Error;
 use hamr_comm::abi::ids::Epoch;
@@ -43,14 +43,17 @@ impl Inner {
     /// A device says that it crashed before it answers the call that did it. One that goes on waiting for an offer says so
     /// soon after.
     fn settle(&self, from: ByFault, epoch: Epoch) -> ByFault {
-        let begin = Instant::now();
-        while from == ByFault::Crashed && self.link.peer() == Peer::Alive && begin.elapsed() < SETTLED {
-            if self.end_by_fault(epoch.0) == Some(ByFault::Waits) {
-                return ByFault::Waits;
+        loop {
+            if self.link.peer() != Peer::Alive {
+                return ByFault::Crashed;
             }
-            self.link.wait(20);
+            // In this order: it is looked at once more behind the end of its time.
+            let is_over = self.has_settled(epoch.0);
+            match self.end_by_fault(epoch.0) {
+                Some(ByFault::Crashed) if !is_over => pause(self.link.as_ref()),
+                now => return now.unwrap_or(from),
+            }
         }
-        from
     }
 
     /// Begins a new life of a device that is stopped, or waits.
@@ -80,7 +83,6 @@ impl Inner {
         let facts = Facts::new(said, begin.elapsed(), self.image.as_ref());
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         self.show_open_queues(&self.lock_queues());
-        self.crash_seen.store(0, Ordering::Relaxed);
         self.sleepers.enter(said.features & feature::DOORBELL != 0);
         self.life.store(epoch.0, Ordering::Release);
         Ok(())

@@ -55,6 +55,14 @@ impl Card {
         }
     }
 
+    /// Wakes whoever sleeps here, as the device does.
+    pub(super) fn wake(&self) {
+        if let Some(bell) = self.vfio.as_ref().and_then(Vfio::bell) {
+            // The only error is a counter at its end, and then it is being woken already.
+            let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
+        }
+    }
+
     /// Says that this host leaves, if it ever said anything.
     pub(super) fn close(&self) {
         if self.load(0) == MAGIC {
@@ -99,9 +107,7 @@ impl Watcher {
             card.ring();
             card.let_go();
             // Whoever sleeps looks at its peer.
-            if let Some(bell) = card.vfio.as_ref().and_then(Vfio::bell) {
-                let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
-            }
+            card.wake();
         };
         std::thread::Builder::new().name("hamr-vfio".into()).spawn(watch).ok()?;
         Some(Self { quit })

@@ -4,6 +4,7 @@ use super::Access;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
+use crate::node::STEP;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -73,6 +74,20 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         self.get_slowly(Some(in_time(limit)))
     }
 
+    /// The outcome, when it is there.
+    fn look(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+        self.stream.with(|core, inner| core.look(inner, self.cell).then(|| core.take::<H>(inner, self.cell)))
+    }
+
+    /// The deadline is over. Whoever is woken late finds the answer beside it; otherwise the call is abandoned.
+    #[cold]
+    fn look_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.look().unwrap_or_else(|| {
+            self.stream.with(|core, inner| core.abandon(inner, self.cell));
+            Err(CallError::Deadline(self.stream.inner().site::<H>("waiting for the answer")))
+        })
+    }
+
     /// Polled to its end before, as a future; its cell may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
@@ -93,17 +108,12 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         let epoch = self.stream.with(|core, _| core.epoch());
         let mut wait = Wait::new(self.stream.inner(), epoch, until.or(self.until));
         loop {
-            let cell = self.cell;
-            let outcome = self.stream.with(|core, inner| core.look(inner, cell).then(|| core.take::<H>(inner, cell)));
-            if let Some(outcome) = outcome {
+            if let Some(outcome) = self.look() {
                 return outcome;
             }
             match wait.step() {
                 Ok(()) => {}
-                Err(Stop::Deadline) => {
-                    self.stream.with(|core, inner| core.abandon(inner, cell));
-                    return Err(CallError::Deadline(self.stream.inner().site::<H>("waiting for the answer")));
-                }
+                Err(Stop::Deadline) => return self.look_last(),
                 // An answer published just before the end still counts; the next look finds it, or the end.
                 Err(Stop::Ended(_)) => self.stream.with(|core, inner| core.follow_life(inner)),
             }
@@ -142,21 +152,16 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         if self.taken {
             return Poll::Ready(Err(self.already_taken()));
         }
-        let cell = self.cell;
-        let outcome = self.stream.with(|core, inner| core.look(inner, cell).then(|| core.take::<H>(inner, cell)));
-        if let Some(outcome) = outcome {
+        if let Some(outcome) = self.look() {
             self.taken = true;
             return Poll::Ready(outcome);
         }
-        let inner = self.stream.inner();
-        let limit = inner.options.deadline;
+        let limit = self.stream.inner().options.deadline;
         let until = self.until.or_else(|| limit.map(in_time));
         self.until = until;
         if until.is_some_and(|until| Instant::now() >= until) {
             self.taken = true;
-            self.stream.with(|core, inner| core.abandon(inner, cell));
-            let site = self.stream.inner().site::<H>("waiting for the answer");
-            return Poll::Ready(Err(CallError::Deadline(site)));
+            return Poll::Ready(self.look_last());
         }
         let inner = self.stream.inner();
         inner.look_around();
@@ -164,20 +169,20 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         let spins = inner.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
         let is_rung = inner.sleepers.is_rung();
         self.polls = self.polls.saturating_add(1);
-        let inner = self.stream.inner();
         if spins || !is_rung {
             self.stream.with(|core, inner| core.follow_life(inner));
             task.waker().wake_by_ref();
             return Poll::Pending;
         }
+        let inner = self.stream.inner();
         inner.sleepers.register(task.waker(), until, &inner.me);
         inner.ring_sleeper();
+        if inner.is_ending(self.stream.with(|core, _| core.epoch())) {
+            inner.sleepers.register(task.waker(), Some(in_time(STEP)), &inner.me);
+        }
         // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.
-        let outcome = self.stream.with(|core, inner| {
-            core.follow_life(inner);
-            core.look(inner, cell).then(|| core.take::<H>(inner, cell))
-        });
-        match outcome {
+        self.stream.with(|core, inner| core.follow_life(inner));
+        match self.look() {
             Some(outcome) => {
                 self.taken = true;
                 Poll::Ready(outcome)

@@ -320,6 +320,8 @@ impl Core {
             }
             match wait.step() {
                 Ok(()) => {}
+                // Whoever is woken late finds the answer beside the deadline.
+                Err(Stop::Deadline) if self.look(inner, cell) => break,
                 Err(Stop::Deadline) => {
                     self.abandon(inner, cell);
                     return Err(CallError::Deadline(inner.site::<H>("waiting for the answer")));
@@ -437,10 +439,7 @@ impl Core {
     /// Runs `what` on the lines as the engine's life left them, whoever has wiped the window since.
     fn on_last_lines<R>(&mut self, inner: &Inner, what: impl FnOnce(&mut Self) -> R) -> R {
         inner.at_the_end_of(self.epoch, |end| {
-            let lines = end.and_then(|window| {
-                let descriptor = inner.layout.queue(window, self.number).ok()?;
-                window.queue(&descriptor).ok()
-            });
+            let lines = end.and_then(|window| inner.queue_in(window, self.number));
             self.at_the_end = true;
             let live = lines.map(|lines| self.req.replace_slots(lines));
             let outcome = what(self);

@@ -3,7 +3,7 @@
 
 use super::cells::Ended;
 use crate::WaitMode;
-use crate::node::Inner;
+use crate::node::{Inner, STEP};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,7 @@ impl<'i> Wait<'i> {
                 let limit = inner.options.longest_sleep.map_or(left, |longest| longest.min(left));
                 // Of a device on a bus nobody says that it has ended.
                 let limit = if inner.link.outlives_host() { limit.min(LOOK_AFTER) } else { limit };
+                let limit = if inner.is_ending(self.epoch) { limit.min(STEP) } else { limit };
                 inner.sleepers.sleep(inner.link.as_ref(), turn, (limit < NEVER / 2).then_some(limit));
                 self.phase = Phase::Woken;
             }

@@ -1,0 +1,228 @@
+//! Ends of lives that nobody is there to notice, over shared memory: whoever sleeps for good is woken for them, whoever stops a device
+//! beside the beginning of its next life has stopped it.
+
+use hamr::{CallError, Image, LaunchRequest, Launcher, Node, Options, ShmLauncher, SubmitError, WaitMode};
+use hamr_comm::abi::preamble::{DeviceState, word};
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::link::{Capabilities, Faulty, Link, Peer};
+use hamr_kernels::faults::panics;
+use hamr_tests::conformance::{options, until};
+use hamr_tests::crashes::still_works;
+use hamr_tests::{devices, processes};
+use hamr_tests_kernels::crashes::null;
+use hamr_tests_kernels::echo;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// No machine is so slow: whoever waits so long is woken by the deadline only.
+const LOST: Duration = Duration::from_secs(10);
+
+/// Ends the threads beside a test, also one that fails.
+struct Stop<'o>(&'o AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Nothing wakes its callers but a ring, or their deadline.
+fn deep() -> Options {
+    let deadline = Some(LOST * 3);
+    Options { wait: WaitMode::Sleep, longest_sleep: None, deadline, start_deadline: devices::PATIENCE, ..options() }
+}
+
+/// A device whose process survives the ends of its lives.
+fn open_reset() -> Node {
+    let target = devices::runtime().target("shm").expect("known").expect("takes an image");
+    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
+    devices::runtime().open_with("shm", Image::file(&file.path).expect("an image"), deep()).expect("a device")
+}
+
+/// A life ends by a message for whose answer nobody waits. Returns when it is over, and nobody has noticed.
+fn end_unnoticed(node: &Node) {
+    let path = hamr_tests::logs::window(node).path;
+    let stream = node.stream().expect("free");
+    // The last of sixteen is certain to wake the device.
+    (0..15_u64).for_each(|n| stream.send(echo::with(n)).expect("sent"));
+    stream.send(panics::with(1)).expect("sent");
+    until("the life is over", || {
+        let mut bytes = [0; 4];
+        let file = std::fs::File::open(&path).expect("our own window");
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, word::DEVICE_STATE).expect("in the window");
+        u32::from_le_bytes(bytes) == DeviceState::STOPPED.0
+    });
+}
+
+/// Runs a call that is to end with its life; all other ends, and ends that come by the deadline only, are failures.
+fn ends<T: std::fmt::Debug>(what: impl FnOnce() -> Result<T, CallError>) {
+    let begin = Instant::now();
+    let outcome = what();
+    assert!(matches!(outcome, Err(CallError::DeviceLost(..) | CallError::PeerReset(_))), "{outcome:?}");
+    assert!(begin.elapsed() < LOST, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_thread_that_sleeps_is_told_of_an_end_that_nobody_noticed() {
+    let node = open_reset();
+    let stream = node.stream().expect("free");
+    for _ in 0..5 {
+        assert_eq!(stream.sync(echo::with(1u64)).expect("works"), 1);
+        end_unnoticed(&node);
+        ends(|| stream.sync(echo::with(2u64)));
+        still_works(&node);
+    }
+}
+
+#[test]
+fn a_task_that_sleeps_is_told_of_an_end_that_nobody_noticed() {
+    let node = open_reset();
+    let stream = node.stream().expect("free");
+    for _ in 0..5 {
+        assert_eq!(stream.sync(echo::with(1u64)).expect("works"), 1);
+        end_unnoticed(&node);
+        let call = stream.offload(echo::with(2u64)).expect("sent");
+        ends(|| pollster::block_on(call));
+        still_works(&node);
+    }
+}
+
+/// Threads and tasks sleep while lives end and begin beside them. Each of them has its value, or the end of a life, and has it soon.
+#[test]
+fn sleepers_beside_ends_of_lives() {
+    const LIVES: u32 = 300;
+    let node = open_reset();
+    let over = AtomicBool::new(false);
+    let check = |n: u64, outcome: Result<u64, CallError>| match outcome {
+        Ok(value) => assert_eq!(value, n, "a made-up value"),
+        Err(CallError::DeviceLost(..) | CallError::PeerReset(_)) => {}
+        Err(CallError::Submit(why)) if matches!(*why, SubmitError::DeviceLost { .. }) => {}
+        Err(other) => panic!("expected a value or the end of a life, got {other}"),
+    };
+    std::thread::scope(|scope| {
+        for caller in 0..4_u64 {
+            let (node, over) = (&node, &over);
+            scope.spawn(move || {
+                let stream = node.stream().expect("free");
+                let mut n = caller << 32;
+                while !over.load(Ordering::Acquire) {
+                    n += 1;
+                    let begin = Instant::now();
+                    match caller % 2 {
+                        0 => check(n, stream.sync(echo::with(n))),
+                        _ => stream
+                            .offload(echo::with(n))
+                            .into_iter()
+                            .for_each(|call| check(n, pollster::block_on(call))),
+                    }
+                    assert!(begin.elapsed() < LOST, "{:?}", begin.elapsed());
+                }
+            });
+        }
+        let _over = Stop(&over);
+        let breaks = node.stream().expect("free");
+        for life in 0..LIVES {
+            if life % 2 == 0 {
+                assert!(breaks.sync(panics::with(life)).is_err());
+            } else {
+                // Whoever notices first begins the next life.
+                let _ = (breaks.send(panics::with(life)), breaks.flush());
+            }
+            while !node.is_alive() {
+                let _ = breaks.sync(echo::with(life));
+            }
+        }
+    });
+}
+
+/// A stop and the beginning of a next life at once: there is no device when the stop returns.
+#[test]
+fn a_device_stopped_beside_its_next_life_is_stopped() {
+    for round in 0..10 {
+        let before = processes::children(std::process::id());
+        let node = devices::open("shm", options());
+        let (breaks, calls) = (node.shared_stream().expect("free"), node.shared_stream().expect("free"));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    let _ = breaks.sync(null::with());
+                    let _ = calls.sync(echo::with(1u64));
+                }
+            });
+            let _over = Stop(&over);
+            std::thread::sleep(Duration::from_millis(10 + round));
+            node.stop();
+            let alive = |process: &u32| !before.contains(process) && !processes::has_ended(*process);
+            for _ in 0..20 {
+                let left: Vec<_> = processes::children(std::process::id()).into_iter().filter(alive).collect();
+                assert!(left.is_empty() && !node.is_alive(), "{left:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    }
+}
+
+/// Says that its device is gone when it is told to, and rings nobody for it.
+struct Silent(Box<dyn Link>);
+
+impl Link for Silent {
+    fn kind(&self) -> &str {
+        self.0.kind()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn window(&self) -> &Window<Shared> {
+        self.0.window()
+    }
+    fn ring(&self) {
+        self.0.ring();
+    }
+    fn wait(&self, max_us: u32) {
+        self.0.wait(max_us);
+    }
+    fn peer(&self) -> Peer {
+        self.0.peer()
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.0.descriptors()
+    }
+    fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// Nothing rings for such an end: the thread that wakes tasks looks for it.
+#[test]
+fn a_task_that_sleeps_is_told_of_a_silent_end() {
+    let options = deep();
+    let target = devices::runtime().target("shm").expect("known").expect("takes an image");
+    let image = devices::image("shm").resolve(&target).expect("an image");
+    let plan = hamr_comm::abi::layout::Plan {
+        streams: options.streams,
+        ring: options.ring,
+        tickets: options.tickets,
+        chunk: options.chunk,
+        heap: options.heap,
+        ..Default::default()
+    };
+    let window_len = hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").window_len();
+    let request = LaunchRequest { device: "silent", argument: "", image: Some(&image), window_len, cpu: None };
+    let (link, faults) = Faulty::new(Silent(ShmLauncher.launch(&request).expect("starts")));
+    let node = devices::runtime().attach("silent", Box::new(link), options).expect("a device");
+    let gate = hamr_tests::conformance::Gate::new(&node);
+    let stream = node.stream().expect("free");
+    let call = stream.offload(hamr_tests_kernels::wait_at::with(gate.ptr(), 1)).expect("sent");
+    gate.wait_for(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Long after the task has gone to sleep; sooner proves nothing.
+            std::thread::sleep(Duration::from_millis(300));
+            faults.kill();
+        });
+        ends(|| pollster::block_on(call));
+    });
+}
