@@ -131,6 +131,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     // Watches the host, steps `alive`, answers pings beside queued handlers: the only thread besides the dispatcher, asleep
     // nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
+        signals::leave_to_dispatcher();
         let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
         control.watch(|beat| {
             if let Ok(word) = alive.word(word::DEVICE_ALIVE) {

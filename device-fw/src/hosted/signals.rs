@@ -68,6 +68,19 @@ pub(super) fn catch(device: *mut Device<'static, Process>) {
     }
 }
 
+/// Signals that somebody sends to the process are for the dispatcher, not for this thread. A trap of this thread's own ends the process
+/// all the same.
+pub(super) fn leave_to_dispatcher() {
+    // SAFETY: all zeros is a value of it, an empty set.
+    let mut signals: libc::sigset_t = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (signal, _) in TRAPS {
+        // SAFETY: a set of its own.
+        unsafe { libc::sigaddset(&raw mut signals, signal) };
+    }
+    // SAFETY: as before; what was blocked until now is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, null_mut()) };
+}
+
 /// Where the poller says what it is doing.
 pub(super) fn watch(activity: Option<&Activity>) {
     let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());

@@ -56,6 +56,9 @@ impl Link for Seen {
     fn wait(&self, max_us: u32) {
         self.0.link.wait(max_us);
     }
+    fn wake(&self) {
+        self.0.link.wake();
+    }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         self.0.link.descriptors()
     }
