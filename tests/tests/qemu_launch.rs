@@ -46,7 +46,7 @@ const ATTEMPT: &str = "HAMR_TEST_IMAGE_TO_TRY";
 #[ignore = "a helper process of other tests"]
 fn attempt() {
     let Some(image) = std::env::var_os(ATTEMPT) else { return };
-    let options = Options { start_deadline: Duration::from_secs(2), ..options() };
+    let options = Options { start_deadline: Duration::from_secs(5), ..options() };
     let runtime = Runtime::new().expect("a runtime");
     match runtime.open_with(DEVICE, Image::file(image).expect("an image"), options) {
         Ok(node) => println!("\nsaid: {:?}", node.info()),
@@ -104,6 +104,8 @@ fn an_old_program_is_refused_with_both_versions() {
 /// Also when it is not the program itself that keeps its output open.
 #[test]
 fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
+    // Built before the clock runs.
+    image_for(DEVICE);
     for script in ["exec /bin/sleep 60", "/bin/sleep 60", "exec 1>&-\nexec /bin/sleep 60"] {
         let dir = with_fake(script);
         let begin = Instant::now();
@@ -129,7 +131,7 @@ fn a_machine_that_ends_at_once_is_reported_with_its_end() {
 #[test]
 fn a_machine_that_says_nothing_is_given_up_and_ended() {
     let dir = with_fake("[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\nexec /bin/sleep 60");
-    contains_all(&said_with(dir.path()), &[DEVICE, "did not answer within 2s while starting"]);
+    contains_all(&said_with(dir.path()), &[DEVICE, "did not answer within 5s while starting"]);
 }
 
 #[test]
