@@ -11,4 +11,5 @@ pub mod logs;
 pub mod machines;
 pub mod processes;
 pub mod sleeping;
+pub mod times;
 pub mod unread;

@@ -176,7 +176,7 @@ fn a_device_that_vanishes_ends_its_calls() {
     eprintln!("\n## kill device");
     let begin = Instant::now();
     let error = runs.get().expect_err("somebody takes the device away");
-    assert!(begin.elapsed() < Duration::from_secs(10), "noticed after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(60), "noticed after {:?}", begin.elapsed());
     match &error {
         CallError::DeviceLost(_, why) => assert!(why.contains("neither `alive` nor `progress` moved"), "{why}"),
         other => panic!("expected a lost device, got {other}"),
@@ -199,7 +199,8 @@ fn write(path: &str, text: &str) -> Duration {
 #[test]
 #[ignore = "takes the function from vfio"]
 fn a_function_that_vfio_takes_back_is_let_go() {
-    const SOON: Duration = Duration::from_secs(3);
+    // A few dozen milliseconds on a quiet machine, and for ever if the host keeps the function.
+    const SOON: Duration = Duration::from_secs(10);
     let spec = spec();
     let address = spec.strip_prefix("pci:").expect("a device on the bus");
     let folder = format!("/sys/bus/pci/devices/{address}");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// groups of their own.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long an ended child's output may stay open; only a process that it left behind holds it longer.
-const DRAIN: Duration = Duration::from_secs(2);
+const DRAIN: Duration = Duration::from_secs(10);
 
 /// The cargo that runs this task.
 pub(crate) fn cargo() -> Command {
@@ -136,13 +136,28 @@ fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<Ex
 /// its parent can no longer be found from here.
 fn end(child: &mut Child) {
     let group = format!("-{}", child.id());
-    let below = process::below(child.id());
+    let mut found: Vec<Process> = Process::find(child.id()).into_iter().collect();
+    found.extend(process::below(&[child.id()]));
     process::signal("TERM", &group);
     let _ = wait_until(child, Instant::now() + GRACE);
-    process::signal("KILL", &group);
-    for process in below.into_iter().filter(|process| Process::runs(*process)) {
+    // What goes on may start more at any time, which would be lost with its parent. Nothing that stands still does.
+    process::signal("STOP", &group);
+    let mut stopped = 0;
+    while stopped < found.len() {
+        for process in found[stopped..].iter().filter(|process| process.runs()) {
+            process::signal("STOP", &process.id.to_string());
+        }
+        stopped = found.len();
+        let parents: Vec<u32> = found.iter().filter(|process| process.runs()).map(|process| process.id).collect();
+        let mut below = process::below(&parents);
+        below.retain(|new| !found.iter().any(|old| old.is(*new)));
+        found.append(&mut below);
+    }
+    // The youngest first: a group that loses its last parent is told to go on by the system.
+    for process in found.into_iter().rev().filter(|process| process.runs()) {
         process::signal("KILL", &process.id.to_string());
     }
+    process::signal("KILL", &group);
     let _ = child.wait();
 }
 
@@ -247,16 +262,24 @@ mod tests {
 
     #[test]
     fn a_late_child_is_ended_with_all_it_started() {
-        // The grandchild ignores the polite signal and has left the group: only the list of ids finds it.
-        let script = "setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & sleep 60";
+        // The grandchild ignores the polite signal and has left the group: only the list of ids finds it. What it starts
+        // is younger than any one list.
+        let script = "setsid sh -c 'trap \"\" TERM; while :; do sleep 61.5 & sleep 0.02; done' & sleep 60";
         let started = Instant::now();
         let error = run(&mut shell(script), Duration::from_millis(500)).expect_err("it sleeps too long");
         assert!(error.to_string().contains("not done after"), "{error}");
         assert!(started.elapsed() < Duration::from_secs(30));
         // Concurrent tests of this process have children of their own: look for ours by what it runs.
-        let left = process::all().into_iter().filter(|process| process.is_marked());
-        let left: Vec<String> = left.map(Process::command_line).filter(|line| line.contains("trap")).collect();
-        assert_eq!(left, Vec::<String>::new());
+        let left = || -> Vec<String> {
+            let left = process::all().into_iter().filter(|process| process.is_marked()).map(Process::command_line);
+            left.filter(|line| line.contains("trap") || line.contains("61.5")).collect()
+        };
+        // They were told to end, and do so when the scheduler lets them.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !left().is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(left(), Vec::<String>::new());
     }
 
     #[test]

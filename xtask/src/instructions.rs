@@ -35,7 +35,7 @@ fn measure() -> Result<String, Error> {
     let mut bench = child::cargo();
     bench.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--"]);
     bench.args(["bench", "--json", "--only", "instructions_call_empty"]);
-    let output = child::capture(&mut bench, Duration::from_secs(1200))?;
+    let output = child::capture(&mut bench, Duration::from_secs(2400))?;
     let line = output.trim().to_string();
     println!("{line}");
     judge(&line)?;

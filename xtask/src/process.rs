@@ -99,15 +99,15 @@ pub(crate) fn all() -> Vec<Process> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::find).collect()
 }
 
-/// Everything below `ancestor` in the parent chain, itself not included.
-pub(crate) fn below(ancestor: u32) -> Vec<Process> {
+/// Everything below one of `ancestors` in the parent chain, those that are below none not included.
+pub(crate) fn below(ancestors: &[u32]) -> Vec<Process> {
     let processes = all();
     let parents: HashMap<u32, u32> = processes.iter().map(|process| (process.id, process.parent)).collect();
     let is_below = |process: &Process| {
         let mut at = process.parent;
         // Bounded: the table was not read at one instant, so a reused id could close a circle.
         for _ in 0..parents.len() {
-            if at == ancestor {
+            if ancestors.contains(&at) {
                 return true;
             }
             match parents.get(&at) {
@@ -148,7 +148,7 @@ mod tests {
     fn a_child_is_below_us_and_marked() {
         let mut child =
             Command::new("sleep").arg("30").env(MARK, mark()).spawn().expect("sleep is part of every system");
-        let found = below(std::process::id()).into_iter().find(|process| process.id == child.id());
+        let found = below(&[std::process::id()]).into_iter().find(|process| process.id == child.id());
         // The fork is visible before its exec has replaced the environment; wait for the program.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while found.is_some_and(|process| !process.is_marked()) && std::time::Instant::now() < deadline {

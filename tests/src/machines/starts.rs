@@ -11,31 +11,32 @@ use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::Peer;
 use std::time::{Duration, Instant};
 
-/// What opening a machine with an image says that does not come up.
-fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile) {
+/// What opening a machine with an image says that does not come up, and how long that took.
+fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile, Duration) {
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let file = Image::find(image).expect("a name").resolve(&target).expect("the image builds");
     let options = Options { start_deadline: devices::PATIENCE, ..Options::default() };
     let image = Image::file(&file.path).expect("an image");
+    let begin = Instant::now();
     let said = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
+    let took = begin.elapsed();
     println!("{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    (said, file)
+    (said, file, took)
 }
 
 /// There is no window to write to: the console's line is in the host's error.
 pub fn a_fault_before_the_window_is_found(machine: &Machine) {
-    let begin = Instant::now();
-    let (said, _) = refusal_of(machine, "hamr-checks-early");
+    let (said, _, took) = refusal_of(machine, "hamr-checks-early");
     for part in ["starting", "code 101", "no bus to be found at tests/image/src/early.rs:"] {
         assert!(said.contains(part), "no `{part}` in: {said}");
     }
-    assert!(begin.elapsed() < devices::PATIENCE / 2, "it is not waited for in vain: {:?}", begin.elapsed());
+    assert!(took < devices::PATIENCE / 2, "it is not waited for in vain: {took:?}");
 }
 
 /// The host reads in the crash record what the image's start came to, and so does `hamr inspect` in a copy of the window.
 pub fn a_fault_before_serving(machine: &Machine) {
-    let (said, file) = refusal_of(machine, "hamr-checks-late");
+    let (said, file, _) = refusal_of(machine, "hamr-checks-late");
     for part in ["epoch 1 ended by a fault: load", "crashes.rs:"] {
         assert!(said.contains(part), "no `{part}` in: {said}");
     }

@@ -233,7 +233,16 @@ fn nobody_rings_without_a_reason() {
     assert_eq!(stream.sync(echo::with(1u64)).expect("woken"), 1);
     rig.device_lies_down();
     // Of the call above: the answer may have been found before its ring came.
-    rig.seen.link.wait(300_000);
+    let mut was_quiet = false;
+    for _ in 0..10 {
+        let begin = Instant::now();
+        rig.seen.link.wait(300_000);
+        was_quiet = begin.elapsed() >= Duration::from_millis(300);
+        if was_quiet {
+            break;
+        }
+    }
+    assert!(was_quiet, "rung again and again");
     let (before, begin) = (rig.counts(), Instant::now());
     rig.seen.link.wait(100_000);
     assert!(begin.elapsed() >= Duration::from_millis(100), "rung after {:?}", begin.elapsed());

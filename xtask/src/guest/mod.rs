@@ -27,7 +27,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// One guest, from its start to its end. A quiet machine needs a tenth of it.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 /// A command outside of guests.
 const SHORT: Duration = Duration::from_secs(300);
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// 29 MB from a slow mirror.
 const LIMIT: Duration = Duration::from_secs(600);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_secs(2);
 /// Depends on the newest kernel, whose name moves.
 const KERNEL: &str = "linux-image-cloud-amd64";
 const BUSYBOX: &str = "busybox-static";
@@ -40,10 +42,8 @@ impl Packages {
         // What an interrupted run left.
         let _ = std::fs::remove_dir_all(&self.root);
         std::fs::create_dir_all(&self.root).map_err(text)?;
-        for name in [kernel_package()?, BUSYBOX.into()] {
-            let mut download = Command::new("apt-get");
-            download.current_dir(&self.root).args(["download", "--quiet", &name]);
-            child::run(&mut download, LIMIT).map_err(|e| e.to_string())?;
+        for name in [KERNEL, BUSYBOX] {
+            self.download(name)?;
         }
         for file in files(&self.root, 1).iter().filter(|file| file.extension().is_some_and(|e| e == "deb")) {
             child::run(Command::new("dpkg").arg("-x").args([file, &self.root]), LIMIT).map_err(|e| e.to_string())?;
@@ -51,6 +51,24 @@ impl Packages {
         }
         self.kernel().ok_or("no kernel in the package")?;
         std::fs::write(self.root.join(DONE), "").map_err(text)
+    }
+
+    /// A mirror may be out of reach for a moment, and no longer have what old lists of packages name.
+    fn download(&self, name: &str) -> Result<(), String> {
+        const ATTEMPTS: u32 = 6;
+        let mut attempt = 1;
+        loop {
+            let package = if name == KERNEL { kernel_package()? } else { name.into() };
+            let mut download = Command::new("apt-get");
+            download.current_dir(&self.root).args(["download", "--quiet", &package]);
+            match child::run(&mut download, LIMIT) {
+                Ok(()) => return Ok(()),
+                Err(e) if attempt == ATTEMPTS => return Err(e.to_string()),
+                Err(_) if attempt == ATTEMPTS / 2 => update(),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+            attempt += 1;
+        }
     }
 
     /// What QEMU starts.
@@ -82,9 +100,14 @@ fn kernel_package() -> Result<String, String> {
     if let Some(name) = find(ask()?) {
         return Ok(name);
     }
-    // A fresh container has no lists of packages. Where this may not be done, the next line says what is missing.
-    let _ = child::run(Command::new("apt-get").args(["update", "--quiet"]), LIMIT);
+    // A fresh container has no lists of packages.
+    update();
     find(ask()?).ok_or_else(|| format!("no package {KERNEL} is known here"))
+}
+
+/// The lists of packages anew. Where this may not be done, whoever asked says what is missing.
+fn update() {
+    let _ = child::run(Command::new("apt-get").args(["update", "--quiet"]), LIMIT);
 }
 
 /// Regular files below a folder.

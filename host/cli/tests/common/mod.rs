@@ -1,6 +1,7 @@
 //! Running the binary, and files for it to read.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -55,6 +56,8 @@ fn shared_memory() -> BTreeSet<PathBuf> {
 /// A run in progress. Killed when dropped.
 pub(crate) struct Running {
     child: Option<Child>,
+    /// What was read of its standard output.
+    heard: Vec<u8>,
     begin: Instant,
     mark: String,
     shm: BTreeSet<PathBuf>,
@@ -76,7 +79,7 @@ pub(crate) fn spawn(arguments: &[&str]) -> Running {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    Running { child: Some(child), begin, mark, shm }
+    Running { child: Some(child), heard: Vec::new(), begin, mark, shm }
 }
 
 /// Runs it to its end.
@@ -100,6 +103,17 @@ impl Running {
         self
     }
 
+    /// Waits until it has written so many lines in all to its standard output, or has closed it.
+    pub(crate) fn hear(&mut self, lines: usize) {
+        let stdout = self.child.as_mut().and_then(|child| child.stdout.as_mut()).expect("piped");
+        // One by one: what comes after these lines is for `wait`.
+        let mut byte = [0];
+        while self.heard.iter().filter(|b| **b == b'\n').count() < lines && stdout.read(&mut byte).expect("a pipe") > 0
+        {
+            self.heard.extend(byte);
+        }
+    }
+
     /// SIGKILL: it has no chance to clean up.
     pub(crate) fn kill(mut self) -> Self {
         self.child.as_mut().expect("it runs").kill().expect("our own child");
@@ -111,7 +125,7 @@ impl Running {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Run {
             code: output.status.code(),
-            stdout: text(&output.stdout),
+            stdout: text(&[&self.heard[..], &output.stdout].concat()),
             stderr: text(&output.stderr),
             took: self.begin.elapsed(),
             mark: std::mem::take(&mut self.mark),
@@ -138,6 +152,16 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         }
         assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Asserts that something takes less than `limit`, which it measures itself. What takes longer is done anew, a few times: a busy machine only
+/// adds to it, and a delay that is ours comes each time.
+pub(crate) fn within(what: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
+    let mut took = Vec::new();
+    while took.last().is_none_or(|last| *last >= limit) {
+        assert!(took.len() < 5, "expected less than {limit:?} for {what}, got {took:?}");
+        took.push(measure());
     }
 }
 
