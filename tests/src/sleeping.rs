@@ -193,8 +193,15 @@ impl Rig {
 
     fn sleeps(&self) -> Sleeps {
         let load = |off| self.seen.link.window().word(off).expect("in the preamble").load();
-        Sleeps { host: load(word::HOST_WAIT).div_ceil(2), device: load(word::DEVICE_WAIT).div_ceil(2) }
+        let device = times_down(load(word::DEVICE_WAIT), self.node.info().epoch);
+        Sleeps { host: load(word::HOST_WAIT).div_ceil(2), device }
     }
+}
+
+/// How often a device has lain down in this epoch, by its wait word: zero until it does so for the first time, and then from the epoch
+/// times 65536 on (abi §7.1).
+pub fn times_down(wait: u32, epoch: u32) -> u32 {
+    if wait == 0 { 0 } else { wait.wrapping_sub(epoch << 16).div_ceil(2) }
 }
 
 /// Both sides sleep at once and for good: what is not rung for is never found.

@@ -13,6 +13,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_tests::conformance::until;
 use hamr_tests::devices;
+use hamr_tests::sleeping::times_down;
 use hamr_tests_kernels::echo;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -146,7 +147,11 @@ impl Rig {
 
     fn counts(&self) -> Counts {
         let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble").load();
-        Counts { rings: self.seen.rings.load(Ordering::Relaxed), interrupts: interrupts(), sleeps: wait.div_ceil(2) }
+        Counts {
+            rings: self.seen.rings.load(Ordering::Relaxed),
+            interrupts: interrupts(),
+            sleeps: times_down(wait, self.node.info().epoch),
+        }
     }
 }
 
