@@ -1,17 +1,22 @@
-//! Instructions of one empty call: submit and take on the host, one poll on the device, in one thread, counted by
-//! callgrind. The one figure that noise cannot touch.
+//! Instructions of the ways to call, on the host and on the device, in one thread, counted by callgrind: the one figure
+//! that noise cannot touch.
 //!
-//! The program runs itself under callgrind twice, with two numbers of calls; the difference is free of start-up.
+//! The program runs itself under callgrind twice, with two numbers of calls; the difference is free of start-up. What is
+//! counted stands in functions of its own that are not inlined, so each figure includes a call and a return.
 
 use super::BoxError;
-use hamr::comm::abi::window::{Shared, Window};
+use hamr::comm::BufferPtr;
+use hamr::comm::abi::layout::Layout;
+use hamr::comm::abi::slot::{COUNT_BITS, RepHdr, seq};
+use hamr::comm::abi::status::Status;
+use hamr::comm::abi::window::{Queue, Shared, Window};
 use hamr::comm::am::{MAX_QUEUES, Poller};
 use hamr::comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr::comm::link::{Capabilities, Link, Peer};
 use hamr::comm::migrate::MAX_MESSAGE;
 use hamr::comm::registry::Table;
-use hamr::{Options, Runtime, Started, Stream};
-use hamr_kernels::bench::empty;
+use hamr::{Node, Options, Pending, Runtime, Started, Stream};
+use hamr_kernels::bench::{empty, notice, sum_4};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,12 +27,48 @@ const MANY: u64 = 2000;
 /// Set by this program for its own run under callgrind.
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
-/// Host and device instructions of one empty call.
-pub(crate) struct Counts {
-    /// Submit and take.
-    pub(crate) host: f64,
+/// What is counted: the function that holds it, and what a reader is told that it is.
+const COUNTED: [(&str, &str); 16] = [
+    ("host_submit", "start(empty)"),
+    ("host_take", "its get"),
+    ("device_poll", "device, empty call"),
+    ("host_sync", "sync(empty), answered at the first look"),
+    ("device_again", "device, one more empty call"),
+    ("host_32b", "sync(32 B -> 8 B)"),
+    ("device_32b", "device, 32 B -> 8 B"),
+    ("host_put", "put of 64 B"),
+    ("host_notify", "sync(notice(buffer))"),
+    ("device_notify", "device, notice(buffer)"),
+    ("host_offload", "offload(empty)"),
+    ("host_get", "its get"),
+    ("device_ring", "device, one message of the ring"),
+    ("host_send", "send(empty)"),
+    ("device_one_way", "device, one one-way message"),
+    ("device_idle", "device, a round that finds nothing"),
+];
+
+/// Instructions per call of each of [`COUNTED`].
+pub(crate) struct Counts(Vec<f64>);
+
+impl Counts {
+    fn of(&self, function: &str) -> f64 {
+        COUNTED.iter().zip(&self.0).find(|((name, _), _)| *name == function).map_or(0.0, |(_, count)| *count)
+    }
+
+    /// Submit and take of one empty call.
+    pub(crate) fn host(&self) -> f64 {
+        self.of("host_submit") + self.of("host_take")
+    }
+
     /// One poll that finds the call and answers it.
-    pub(crate) device: f64,
+    pub(crate) fn device(&self) -> f64 {
+        self.of("device_poll")
+    }
+
+    /// Function, meaning and count of everything counted.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
+        COUNTED.iter().zip(&self.0).map(|((name, about), count)| (*name, *about, *count))
+    }
 }
 
 /// A device in this thread, which only [`device_poll`] polls once it serves.
@@ -39,7 +80,7 @@ struct ManualLink {
 
 enum Device {
     Greeting(Option<Window<Shared>>, Box<DeviceHandshake>),
-    Serving(Box<Poller<'static, Shared>>),
+    Serving(Box<Poller<'static, Shared>>, Box<Layout>),
 }
 
 impl Link for ManualLink {
@@ -74,7 +115,7 @@ impl Link for ManualLink {
         };
         if let Ok(poller) = Poller::new(own, &a.layout, table, a.node, a.epoch, vec![0; MAX_MESSAGE].leak()) {
             DeviceHandshake::announce(poller.window());
-            *device = Device::Serving(Box::new(poller));
+            *device = Device::Serving(Box::new(poller), Box::new(a.layout));
         }
     }
     fn peer(&self) -> Peer {
@@ -100,7 +141,96 @@ fn host_take(flight: Flight<'_, '_>) -> bool {
     flight.get().is_ok()
 }
 
+// What programs call: the answer lies in the line before the request is sent, so that the first look finds it.
+
+#[inline(never)]
+fn host_sync(stream: &Stream<'_>) -> bool {
+    stream.sync(empty::with()).is_ok()
+}
+
+#[inline(never)]
+fn host_32b(stream: &Stream<'_>, a: u64) -> u64 {
+    stream.sync(sum_4::with(a, 2, 3, 4)).unwrap_or(0)
+}
+
+#[inline(never)]
+fn host_put(node: &Node, data: &[u32; 16], to: BufferPtr<u32>) -> bool {
+    node.put(data, to).is_ok()
+}
+
+#[inline(never)]
+fn host_notify(stream: &Stream<'_>, to: BufferPtr<u32>) -> u32 {
+    stream.sync(notice::with(to)).unwrap_or(1)
+}
+
+#[inline(never)]
+fn host_send(stream: &Stream<'_>) -> bool {
+    stream.send(empty::with()).is_ok()
+}
+
+#[inline(never)]
+fn host_offload<'s, 'n>(stream: &'s Stream<'n>) -> Option<Pending<empty, &'s Stream<'n>>> {
+    stream.offload(empty::with()).ok()
+}
+
+#[inline(never)]
+fn host_get(pending: Pending<empty, &Stream<'_>>) -> bool {
+    pending.get().is_ok()
+}
+
+#[inline(never)]
+fn device_again(poller: &mut Poller<'static, Shared>) {
+    // The number keeps the linker from merging this function with its like.
+    device_poll(poller);
+    std::hint::black_box(2_u64);
+}
+
+#[inline(never)]
+fn device_32b(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(3_u64);
+}
+
+#[inline(never)]
+fn device_notify(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(4_u64);
+}
+
+#[inline(never)]
+fn device_ring(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(5_u64);
+}
+
+#[inline(never)]
+fn device_one_way(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(9_u64);
+}
+
+#[inline(never)]
+fn device_idle(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(6_u64);
+}
+
+/// Answers what the hot line of stream 1 carries next, before it is sent.
+struct Ahead {
+    lines: Queue<Shared>,
+    count: u32,
+}
+
+impl Ahead {
+    fn answer(&mut self, len: usize) {
+        self.count += 1;
+        self.lines.hot().write_reply(&[0]);
+        self.lines.hot().publish_reply(RepHdr::inline(Status::OK, len).0, seq(1, self.count, COUNT_BITS));
+    }
+}
+
 /// When this process was started to be counted: makes that many calls and says true.
+#[inline(never)]
 pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let Ok(calls) = std::env::var(VARIABLE) else { return Ok(false) };
     let calls: u64 = calls.parse()?;
@@ -108,49 +238,138 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let deadline = Some(std::time::Duration::from_secs(5));
     let options = Options { heap: 1 << 16, streams: 1, deadline, ..Options::default() };
     let (host, device) = Window::private_pair(1 << 21);
+    let host = Arc::new(host);
     let device = Arc::new(Mutex::new(Device::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
-    let link = ManualLink { window: Arc::new(host), device: device.clone() };
+    let link = ManualLink { window: host.clone(), device: device.clone() };
     let node = Runtime::new()?.attach("manual", Box::new(link), options)?;
     let stream = node.stream()?;
     let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
-    let Device::Serving(poller) = &mut *device else { return Err("the device does not serve".into()) };
+    let Device::Serving(poller, layout) = &mut *device else { return Err("the device does not serve".into()) };
+    let mut ahead = Ahead { lines: host.queue(&layout.queue(&host, 1).map_err(|e| format!("{e:?}"))?)?, count: 0 };
+    let buffer = node.buffer(&[0u32; 16])?;
+    // One kind after the other: what is counted is each among its like.
+    let failed = || -> BoxError { "a call failed".into() };
     for _ in 0..calls {
+        ahead.count += 1;
         let flight = host_submit(&stream).ok_or("not submitted")?;
         device_poll(poller);
         if !host_take(flight) {
-            return Err("a call failed".into());
+            return Err(failed());
         }
+    }
+    for _ in 0..calls {
+        ahead.answer(0);
+        if !host_sync(&stream) {
+            return Err(failed());
+        }
+        device_again(poller);
+    }
+    for i in 0..calls {
+        ahead.answer(8);
+        host_32b(&stream, i);
+        device_32b(poller);
+    }
+    for i in 0..calls {
+        if !host_put(&node, &[i as u32; 16], buffer.ptr()) {
+            return Err(failed());
+        }
+        ahead.answer(4);
+        host_notify(&stream, buffer.ptr());
+        device_notify(poller);
+    }
+    for _ in 0..calls {
+        let pending = host_offload(&stream).ok_or("not submitted")?;
+        device_ring(poller);
+        if !host_get(pending) {
+            return Err(failed());
+        }
+    }
+    for _ in 0..calls {
+        if !host_send(&stream) {
+            return Err(failed());
+        }
+        device_one_way(poller);
+    }
+    for _ in 0..calls {
+        device_idle(poller);
     }
     Ok(true)
 }
 
-/// Counts; `None` with the reason when callgrind is not there.
+/// Counts; the reason when callgrind is not there.
 pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
     let found = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {
         return Ok(Err("valgrind is not installed (`apt-get install valgrind`)".into()));
     }
-    let per_call = |function: &str| -> Result<f64, BoxError> {
-        let counts = [FEW, MANY].map(|calls| inside(function, calls));
-        let [few, many] = counts;
-        Ok((many? - few?) as f64 / (MANY - FEW) as f64)
+    let (few, many) = (run(FEW)?, run(MANY)?);
+    let per_call = |(function, _): &(&str, &str)| {
+        let inside = |profile: &str| {
+            inclusive(profile, function).ok_or_else(|| format!("callgrind gave no count for {function}"))
+        };
+        Ok((inside(&many)? - inside(&few)?) as f64 / (MANY - FEW) as f64)
     };
-    let host = per_call("host_submit")? + per_call("host_take")?;
-    Ok(Ok(Counts { host, device: per_call("device_poll")? }))
+    Ok(Ok(Counts(COUNTED.iter().map(per_call).collect::<Result<_, BoxError>>()?)))
 }
 
-/// Instructions inside `function`, all calls together.
-fn inside(function: &str, calls: u64) -> Result<u64, BoxError> {
+/// Callgrind's profile of this program, making `calls` calls of each kind.
+fn run(calls: u64) -> Result<String, BoxError> {
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg(format!("--toggle-collect=*instructions::{function}*"))
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/stdout"])
         .arg(std::env::current_exe()?)
         .env(VARIABLE, calls.to_string())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
         .output()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    // "==123== Collected : 4567"
-    let collected = text.lines().rev().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
-    collected.ok_or_else(|| format!("callgrind gave no count for {function}: {text}").into())
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("callgrind failed: {}", String::from_utf8_lossy(&output.stderr)).into()),
+    }
+}
+
+/// Instructions inside of `function`, all calls together; of a poll, those that a function of [`COUNTED`] makes.
+fn inclusive(profile: &str, function: &str) -> Option<u64> {
+    match function {
+        "device_poll" => between(profile, "counted_run", function),
+        poll if poll.starts_with("device_") => between(profile, poll, "device_poll"),
+        host => between(profile, "counted_run", host),
+    }
+}
+
+/// Instructions of `callee` when `caller` calls it: in the part of the profile that is the caller's, the line behind the callee's
+/// `calls=` has the inclusive cost behind its position. A name is written where its number comes first, as `fn=(12) name`, and
+/// left out from then on.
+fn between(profile: &str, caller: &str, callee: &str) -> Option<u64> {
+    let number_of = |function: &str| {
+        let path = format!("::{function}");
+        let first = profile.lines().find(|line| line.contains("fn=(") && line.ends_with(&path))?;
+        first.split(['(', ')']).nth(1)
+    };
+    let (caller, callee) = (format!("fn=({})", number_of(caller)?), format!("cfn=({})", number_of(callee)?));
+    let mut is_inside = false;
+    let mut lines = profile.lines();
+    let mut sum = None;
+    while let Some(line) = lines.next() {
+        if line.starts_with("fn=(") {
+            is_inside = line.starts_with(&caller);
+        } else if is_inside && line.starts_with(&callee) {
+            let cost = lines.by_ref().find(|line| !line.starts_with("calls="))?;
+            sum = Some(sum.unwrap_or(0) + cost.split(' ').nth(1)?.parse::<u64>().ok()?);
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn costs_are_of_one_caller_and_of_one_callee() {
+        let profile = "fn=(1) a::caller\n3 10\ncfn=(2) a::callee\ncalls=5 7\n3 100\n4 1\ncfn=(3) a::other\ncalls=1 1\n4 900\n\
+                       fn=(4) a::stranger\ncfn=(2)\ncalls=1 7\n8 5000\nfn=(1)\ncfn=(2)\ncalls=2 7\n+1 40\n";
+        assert_eq!(between(profile, "caller", "callee"), Some(140));
+        assert_eq!(between(profile, "stranger", "callee"), Some(5000));
+        assert_eq!(between(profile, "stranger", "other"), None);
+        assert_eq!(between(profile, "caller", "unknown"), None);
+    }
 }

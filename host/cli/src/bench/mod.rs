@@ -136,19 +136,23 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
     let mut out = std::io::stdout();
     match instructions::count()? {
         Ok(counts) if json => {
-            let worst = counts.host.max(counts.device);
+            let worst = counts.host().max(counts.device());
+            let all: serde_json::Map<_, _> =
+                counts.rows().map(|(name, _, count)| (name.into(), count.into())).collect();
             let line = serde_json::json!({
-                "name": name, "device": device, "size": null, "gap_ns": null, "host": counts.host,
-                "device_side": counts.device, "p99_ns": null, "floor_ns": null, "limit": limit,
-                "ratio": worst / limit as f64,
+                "name": name, "device": device, "size": null, "gap_ns": null, "host": counts.host(),
+                "device_side": counts.device(), "p99_ns": null, "floor_ns": null, "limit": limit,
+                "ratio": worst / limit as f64, "counts": all,
             });
             writeln!(out, "{line}")?;
         }
-        Ok(counts) => writeln!(
-            out,
-            "{name:<24} host {:.0}, device {:.0} instructions (limit {limit} each)",
-            counts.host, counts.device
-        )?,
+        Ok(counts) => {
+            let (host, device) = (counts.host(), counts.device());
+            writeln!(out, "{name:<24} host {host:.0}, device {device:.0} instructions (goal {limit} each)")?;
+            for (_, about, count) in counts.rows() {
+                writeln!(out, "  {about:<42} {count:>6.0}")?;
+            }
+        }
         Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
         Err(why) => eprintln!("hamr: {name} skipped: {why}"),
     }
