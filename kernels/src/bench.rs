@@ -47,6 +47,7 @@ pub fn pong_one_line(cx: &mut Context, line: BufferPtr<u32>, rounds: u32) -> Res
             if cx.cancelled() {
                 return Ok(());
             }
+            core::hint::spin_loop();
         }
         word.publish(ping.wrapping_add(1));
     }
@@ -65,6 +66,7 @@ pub fn pong_two_lines(cx: &mut Context, lines: BufferPtr<u32>, rounds: u32) -> R
             if cx.cancelled() {
                 return Ok(());
             }
+            core::hint::spin_loop();
         }
         pong.publish(i);
     }
@@ -87,6 +89,7 @@ pub fn acknowledge(cx: &mut Context, flags: BufferPtr<u32>, data: [u64; 2], roun
             if cx.cancelled() {
                 return Ok(());
             }
+            core::hint::spin_loop();
         }
         core::hint::black_box(last.load());
         pong.publish(i);

@@ -173,6 +173,9 @@ impl Core {
             if look == 0 && inner.sleepers.device_is_down() {
                 break;
             }
+            // Not a tight loop: its looks run ahead of each other and fetch the line back before the device has written its answer,
+            // which doubles a round trip between neighbouring cores of some processors (docs/performance.md).
+            std::hint::spin_loop();
         }
         let holds = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);
         self.sync_wait::<H>(inner, None, holds)

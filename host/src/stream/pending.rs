@@ -104,6 +104,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
                 return Ok(value);
             }
+            std::hint::spin_loop();
         }
         let epoch = self.stream.with(|core, _| core.epoch());
         let mut wait = Wait::new(self.stream.inner(), epoch, until.or(self.until));

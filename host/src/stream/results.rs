@@ -316,6 +316,7 @@ impl Core {
         while !self.look(inner, cell) {
             spins += 1;
             if spins <= SPINS {
+                std::hint::spin_loop();
                 continue;
             }
             match wait.step() {

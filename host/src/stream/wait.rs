@@ -7,8 +7,8 @@ use crate::node::{Inner, STEP};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Fruitless looks before the clock is read for the first time: about a microsecond.
-pub(super) const SPINS: u32 = 600;
+/// Fruitless looks, with a pause behind each, before the clock is read for the first time: about a microsecond.
+pub(super) const SPINS: u32 = 64;
 /// Waits shorter than this never nap.
 const NO_NAP: Duration = Duration::from_micros(300);
 /// Between two looks at the peer.

@@ -5,7 +5,7 @@ use super::{BoxError, PER_SAMPLE};
 use hamr::comm::BufferPtr;
 use hamr::{Node, Stream};
 use hamr_kernels::bench::{acknowledge, pong_one_line, pong_two_lines};
-use std::hint::black_box;
+use std::hint::{black_box, spin_loop};
 use std::time::Instant;
 
 /// A pause of known length without a clock call in it.
@@ -69,7 +69,9 @@ pub(crate) fn one_line(
         .map(|_| {
             gap.sample(|| {
                 word.publish(ping);
-                while word.observe() != ping.wrapping_add(1) {}
+                while word.observe() != ping.wrapping_add(1) {
+                    spin_loop();
+                }
                 ping = ping.wrapping_add(2);
                 Ok(())
             })
@@ -98,7 +100,9 @@ pub(crate) fn two_lines(
             gap.sample(|| {
                 i += 1;
                 ping.publish(i);
-                while pong.observe() != i {}
+                while pong.observe() != i {
+                    spin_loop();
+                }
                 Ok(())
             })
         })
@@ -126,7 +130,9 @@ pub(crate) fn hand_over(
     for i in 1..=rounds {
         copy()?;
         ping.publish(i);
-        while pong.observe() != i {}
+        while pong.observe() != i {
+            spin_loop();
+        }
     }
     let ns = begin.elapsed().as_nanos() as f64 / f64::from(rounds);
     peer.get()?;
