@@ -3,6 +3,8 @@
 
 #[path = "streams/answers.rs"]
 mod answers;
+#[path = "streams/released.rs"]
+mod released;
 #[path = "streams/waits.rs"]
 mod waits;
 #[path = "streams/wakers.rs"]
