@@ -5,7 +5,7 @@ use hamr::{CallError, Options, SubmitError};
 use hamr_comm::abi::ids::Epoch;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::faults::background;
-use hamr_tests::conformance::Gate;
+use hamr_tests::conformance::{Gate, until};
 use hamr_tests::threaded::Card;
 use hamr_tests_kernels::wait_at;
 use std::future::Future;
@@ -102,27 +102,27 @@ fn a_wait_for_a_ticket_leaves_the_others_of_its_stream_alone() {
     });
 }
 
-/// What other threads add to the stream is not waited for.
 #[test]
-fn a_flush_ends_beside_threads_that_go_on_calling() {
+fn a_flush_does_not_wait_for_calls_that_other_threads_add() {
     let card = Card::new(&small(), false);
     let node = card.attach("card", small());
     let stream = node.shared_stream().expect("free");
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let (first, second) = (Gate::new(&node), Gate::new(&node));
+    let before = stream.offload(wait_at::with(first.ptr(), 1)).expect("sent");
+    first.wait_for(1);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Acquire) {
-                    stream.send(sum_4::with(1, 2, 3, 4)).expect("sent");
-                }
-            });
-        }
-        let begin = Instant::now();
-        let outcomes: Vec<_> = (0..20).map(|_| stream.flush()).collect();
-        stop.store(true, std::sync::atomic::Ordering::Release);
-        let took = begin.elapsed();
-        assert!(outcomes.iter().all(Result::is_ok) && took < Duration::from_secs(4), "{took:?}: {outcomes:?}");
+        let flush = scope.spawn(|| stream.flush());
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!flush.is_finished(), "it waits for the call before it");
+        let added = stream.offload(wait_at::with(second.ptr(), 2)).expect("sent");
+        first.open();
+        second.wait_for(1);
+        until("the flush ends", || flush.is_finished());
+        flush.join().expect("no panic").expect("every call before it has run");
+        second.open();
+        assert_eq!(added.get().expect("runs"), 2);
     });
+    assert_eq!(before.get().expect("ran"), 1);
 }
 
 #[test]
