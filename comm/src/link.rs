@@ -83,7 +83,9 @@ pub trait Link: Send + Sync {
     fn outlives_host(&self) -> bool {
         false
     }
-    /// The host will not use the link again, though others may still hold it: lets the next host in.
+    /// The host will not use the link again, though streams of it may still hold it: lets the next host in. Before that, whatever is
+    /// made of [`Self::window`] must have ceased to reach the device, because a thread may be in the middle of a store: a mapping is
+    /// replaced by memory of this program's own. Nothing to do where the device ends with its host.
     fn release(&self) {}
     /// Starts a stopped peer again over the same window.
     ///

@@ -1,47 +1,153 @@
-//! Doorbells between this process and a device's: an eventfd for each direction.
+//! Doorbells between this process and a device's: one for each direction, and one of this process alone.
+//!
+//! Whether an access may block is a flag of the open file, not of a descriptor, so a process that was given a descriptor can change it
+//! for everybody who has the same file. A thread of this process must not wait in a read or a write, where neither the device's end nor
+//! a limit would wake it. So what an image is given are the other ends of pipes, which are files of their own.
 
 use crate::Error;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Both directions. They outlive the lives of their device: a ring of an old life wakes somebody who then finds nothing.
+/// One ring.
+const RING: [u8; 8] = 1u64.to_ne_bytes();
+
+/// All of them. They outlive the lives of their device: a ring of an old life wakes somebody who then finds nothing.
 pub(crate) struct Bells {
-    /// Rung by the device.
-    pub(crate) own: Arc<OwnedFd>,
-    /// Rung by this process.
-    pub(crate) device: OwnedFd,
+    /// Readable when the device has rung.
+    rung: Arc<OwnedFd>,
+    /// Readable when this process has woken itself.
+    woken: Arc<OwnedFd>,
+    /// Rings the device.
+    device: OwnedFd,
+    theirs: Theirs,
+}
+
+/// What the device's process is given.
+struct Theirs {
+    /// It sleeps on this.
+    own: OwnedFd,
+    /// It rings this process by this.
+    host: OwnedFd,
 }
 
 impl Bells {
-    pub(crate) fn new() -> Result<Self, Error> {
-        // Should somebody else take the ring that a thread was told of, it must not wait in its read, where neither the device's end
-        // nor a limit would wake it.
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let one = || eventfd(0, flags).map_err(Error::os("making a doorbell"));
-        Ok(Self { own: Arc::new(one()?), device: one()? })
+    /// Of an image that is a process of its own: it shares no open file with this process.
+    pub(crate) fn of_process() -> Result<Self, Error> {
+        let pipe = || pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+        Self::new(pipe, pipe)
+    }
+
+    /// Of an emulator, which asks for an eventfd each way. It shares them with this process and is trusted to leave their flags
+    /// alone; the image that it runs cannot reach them.
+    #[cfg(feature = "qemu")]
+    pub(crate) fn of_emulator() -> Result<Self, Error> {
+        let shared = || event().and_then(|fd| Ok((rustix::io::fcntl_dupfd_cloexec(&fd, 0)?, fd)));
+        Self::new(shared, shared)
+    }
+
+    /// `pair`: an end to read from and an end to write to.
+    fn new(
+        to_host: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
+        to_device: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
+    ) -> Result<Self, Error> {
+        let make = || {
+            let ((rung, host), (own, device)) = (to_host()?, to_device()?);
+            Ok(Self { rung: Arc::new(rung), woken: Arc::new(event()?), device, theirs: Theirs { own, host } })
+        };
+        make().map_err(Error::os("making a doorbell"))
+    }
+
+    /// What the device's process is given: the one that it sleeps on, and the one that it rings.
+    pub(crate) fn theirs(&self) -> [BorrowedFd<'_>; 2] {
+        [self.theirs.own.as_fd(), self.theirs.host.as_fd()]
+    }
+
+    /// Of which one is readable when the device has rung, or this process has woken itself.
+    pub(crate) fn descriptors(&self) -> [Arc<OwnedFd>; 2] {
+        [self.rung.clone(), self.woken.clone()]
     }
 
     /// Rings the device.
     pub(crate) fn ring(&self) {
-        // The only error is a counter at its end, and then the device is being woken already.
-        let _ = rustix::io::write(&self.device, &1u64.to_ne_bytes());
+        // The only error is a bell that holds no more rings, and then the device is being woken already.
+        let _ = rustix::io::write(&self.device, &RING);
     }
 
     /// Wakes this process, as the device does.
     pub(crate) fn wake(&self) {
-        let _ = rustix::io::write(&self.own, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.woken, &RING);
     }
 
     /// Sleeps until the device rings or `end` is readable, or until `limit` has passed.
     pub(crate) fn sleep(&self, end: &OwnedFd, limit: Option<Duration>) {
         let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
-        let mut fds = [PollFd::new(&*self.own, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        let bells = [&*self.rung, &*self.woken];
+        let mut fds = [bells[0], bells[1], end].map(|fd| PollFd::new(fd, PollFlags::IN));
         // A signal ends the sleep early, which is right.
-        if poll(&mut fds, limit.as_ref()).is_ok_and(|n| n > 0) && fds[0].revents().contains(PollFlags::IN) {
-            // One read takes all rings since the last.
-            let _ = rustix::io::read(&*self.own, &mut [0; 8]);
+        if poll(&mut fds, limit.as_ref()).is_ok_and(|n| n > 0) {
+            for (bell, _) in bells.iter().zip(&fds).filter(|(_, fd)| fd.revents().contains(PollFlags::IN)) {
+                take(bell);
+            }
         }
+    }
+}
+
+/// Takes the rings since the last: all of them from an eventfd, sixty-four from a pipe, where more than one or two are rare. Another
+/// thread may have taken them before.
+fn take(bell: &OwnedFd) {
+    let _ = rustix::io::read(bell, &mut [0; 64 * RING.len()]);
+}
+
+fn event() -> Result<OwnedFd, Errno> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use std::sync::mpsc;
+
+    #[test]
+    fn rings_arrive_once() {
+        let bells = Bells::of_process().expect("pipes");
+        let [rung, woken] = bells.descriptors();
+        let is_readable = |fd: &OwnedFd| {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
+        };
+        let end = event().expect("an eventfd");
+        for _ in 0..3 {
+            assert!(!is_readable(&rung) && !is_readable(&woken));
+            rustix::io::write(&bells.theirs.host, &RING).expect("the device rings");
+            bells.wake();
+            assert!(is_readable(&rung) && is_readable(&woken));
+            bells.sleep(&end, None);
+        }
+        assert!(!is_readable(&bells.theirs.own));
+        bells.ring();
+        assert!(is_readable(&bells.theirs.own));
+    }
+
+    /// Whatever it does with what it was given.
+    #[test]
+    fn an_image_cannot_have_this_process_wait_in_a_doorbell() {
+        let bells = Bells::of_process().expect("pipes");
+        for theirs in bells.theirs() {
+            fcntl_setfl(theirs, OFlags::empty()).expect("its own file");
+        }
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            // A ring that somebody else took meanwhile.
+            take(&bells.rung);
+            // An image that takes none, until the bell holds no more.
+            (0..100_000).for_each(|_| bells.ring());
+            tell.send(()).expect("heard");
+        });
+        told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");
     }
 }

@@ -242,6 +242,14 @@ pub enum SubmitError {
         /// The limit.
         limit: usize,
     },
+    /// The handler is queued, and the device was opened without tickets.
+    #[error(
+        "{site}: a queued handler needs a ticket, and the device was opened with none; open it with Options::tickets of at least 1"
+    )]
+    NoTickets {
+        /// Where.
+        site: Box<Site>,
+    },
     /// The device's queue of long handlers is full; nothing ran.
     #[error("{site}: the device's queue of long handlers is full; get the result of an earlier one first")]
     QueueFull {

@@ -156,7 +156,7 @@ impl Link for ProcessLink {
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.bells.iter().flat_map(|bells| [bells.own.clone(), self.end()]).collect()
+        self.bells.iter().flat_map(|bells| bells.descriptors().into_iter().chain([self.end()])).collect()
     }
     fn wake(&self) {
         if let Some(bells) = &self.bells {

@@ -22,7 +22,7 @@ use hamr_comm::abi::image::ImageKind;
 use hamr_comm::link::{Capabilities, Link};
 pub use hamr_qemu::{Exit, Machine};
 use hamr_qemu::{Run, Started};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ impl Launcher for QemuLauncher {
         let memfd = make_window(device, card)?;
         let window = map_window(&memfd, window_len, true)?;
         let name = device.to_owned();
-        let bells = Arc::new(Bells::new()?);
+        let bells = Arc::new(Bells::of_emulator()?);
         let theirs = bells.clone();
         let start = move || {
             let run = Run { device: &name, image: &image, memory_len: card };
@@ -126,7 +126,8 @@ fn start(
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
-    let both = hamr_qemu::Bells { host: bells.own.as_fd(), machine: bells.device.as_fd() };
+    let [machine_bell, host_bell] = bells.theirs();
+    let both = hamr_qemu::Bells { host: host_bell, machine: machine_bell };
     let Started { child, console, server } = hamr_qemu::start(machine, run, memfd, Some(both)).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {

@@ -49,7 +49,7 @@ impl Launcher for ShmLauncher {
         let image = image.ok_or_else(none)?.path.clone();
         let memfd = make_window(device, window_len)?;
         let window = map_window(&memfd, window_len, true)?;
-        let bells = Arc::new(Bells::new()?);
+        let bells = Arc::new(Bells::of_process()?);
         let theirs = bells.clone();
         let start = move || start(&image, &memfd, &theirs, cpu);
         Ok(Box::new(ProcessLink::start("shm", device, CAPABILITIES, window, Some(bells), start)?))
@@ -90,7 +90,8 @@ fn start(image: &Path, memfd: &OwnedFd, bells: &Bells, cpu: Option<usize>) -> Re
     command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let child = command.spawn().map_err(Error::io(image.display().to_string()))?;
     let pid = Pid::from_child(&child);
-    let fds = [memfd.as_fd(), bells.device.as_fd(), bells.own.as_fd()];
+    let [own, host] = bells.theirs();
+    let fds = [memfd.as_fd(), own, host];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));

@@ -11,6 +11,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
 use hamr_comm::am::{Sleeper, WaitWord, Waker};
 use hamr_comm::link::Link;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task;
@@ -53,8 +54,41 @@ struct State {
 }
 
 struct Task {
-    waker: task::Waker,
+    waker: TaskWaker,
     until: Option<Instant>,
+}
+
+/// A task's waker, which is its executor's code and may panic: also when it is dropped. The thread that wakes it is the reactor, which
+/// other tasks need, or one in the middle of a call of its own. So the panic ends there; the panic hook has reported it by then.
+struct TaskWaker(Option<task::Waker>);
+
+impl TaskWaker {
+    fn new(waker: task::Waker) -> Self {
+        Self(Some(waker))
+    }
+
+    fn is(&self, task: &task::Waker) -> bool {
+        self.0.as_ref().is_some_and(|waker| waker.will_wake(task))
+    }
+
+    fn wake(mut self) {
+        contain(self.0.take().map(|waker| || waker.wake()));
+    }
+}
+
+impl Drop for TaskWaker {
+    fn drop(&mut self) {
+        contain(self.0.take().map(|waker| || drop(waker)));
+    }
+}
+
+/// Runs code that is not this library's, which may panic.
+fn contain(code: Option<impl FnOnce()>) {
+    let Some(code) = code else { return };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
+        // Dropping it may panic, too.
+        std::mem::forget(payload);
+    }
 }
 
 impl Sleepers {
@@ -177,9 +211,9 @@ impl Sleepers {
     /// Wakes `task` in the next turn, or at `until`. The caller looks once more afterwards.
     pub(crate) fn register(&self, task: &task::Waker, until: Option<Instant>, attention: Attention<'_>) {
         let mut state = self.state();
-        match state.tasks.iter_mut().find(|known| known.waker.will_wake(task)) {
+        match state.tasks.iter_mut().find(|known| known.waker.is(task)) {
             Some(known) => known.until = earlier(known.until, until),
-            None => state.tasks.push(Task { waker: task.clone(), until }),
+            None => state.tasks.push(Task { waker: TaskWaker::new(task.clone()), until }),
         }
         state.sleeper.lie_down::<Coherent>(self.own.word());
         let in_time = state.attended.is_some_and(|attended| until.is_none_or(|until| attended <= until));

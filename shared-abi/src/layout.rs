@@ -152,13 +152,21 @@ impl Layout {
             window.write(SECTIONS + (i * size_of::<Section>()) as u64, section)?;
         }
         let queues = self.section(SectionKind::QUEUES)?;
-        let lines = self.section(SectionKind::LINES)?;
-        let chunks = self.section(SectionKind::CHUNKS)?;
         for q in 0..self.queues {
-            let descriptor = describe(plan, q, lines.off, chunks.off);
+            let descriptor = self.planned_queue(plan, q)?;
             window.write(queues.off + u64::from(q) * size_of::<QueueDescriptor>() as u64, &descriptor)?;
         }
         Ok(())
+    }
+
+    /// Descriptor `index` as [`Self::write`] writes it: what the host goes by, since a peer may write to the window.
+    pub fn planned_queue(&self, plan: &Plan, index: u32) -> Result<QueueDescriptor, LayoutError> {
+        if index >= self.queues {
+            return Err(LayoutError::Queue(index));
+        }
+        let lines = self.section(SectionKind::LINES)?;
+        let chunks = self.section(SectionKind::CHUNKS)?;
+        Ok(describe(plan, index, lines.off, chunks.off))
     }
 
     /// Copies the section table out of a window and checks it. Nothing of it is believed before.

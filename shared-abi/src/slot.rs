@@ -152,6 +152,8 @@ impl RepHdr {
     pub const AM_REPLY: u32 = 1 << 25;
     /// The request moved to its side slot.
     pub const TAKEN: u32 = 1 << 26;
+    /// Must be zero.
+    pub const RESERVED: u32 = 0x1F << 27;
 
     /// An answer of `len` inline bytes (at most 48).
     #[inline(always)]
@@ -203,7 +205,13 @@ impl RepHdr {
 impl core::fmt::Debug for RepHdr {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} len {} {:?}", self.status().name(), self.len(), self.place())?;
-        write_flags(f, self.0, &[(Self::FAULT, "FAULT"), (Self::AM_REPLY, "AM_REPLY"), (Self::TAKEN, "TAKEN")])
+        let names = [
+            (Self::FAULT, "FAULT"),
+            (Self::AM_REPLY, "AM_REPLY"),
+            (Self::TAKEN, "TAKEN"),
+            (Self::RESERVED, "RESERVED!"),
+        ];
+        write_flags(f, self.0, &names)
     }
 }
 

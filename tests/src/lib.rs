@@ -11,5 +11,6 @@ pub mod logs;
 pub mod machines;
 pub mod processes;
 pub mod sleeping;
+pub mod threaded;
 pub mod times;
 pub mod unread;

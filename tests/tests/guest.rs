@@ -57,6 +57,37 @@ fn a_second_host_is_refused() {
     assert_eq!(second.sync(echo::with(3u64)).expect("it runs"), 3);
 }
 
+/// What is left of a host writes to memory of its own: it closes no stream of the next one, and cancels no call.
+#[test]
+fn a_released_host_does_not_reach_the_next() {
+    let first = try_open(conformance::options()).expect("a device");
+    let (left, other) = (first.shared_stream().expect("free"), first.shared_stream().expect("free"));
+    let old = {
+        let gate = conformance::Gate::new(&first);
+        let old = left.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        // It stays closed: the host's end is what ends the call.
+        std::mem::forget(gate);
+        old
+    };
+    drop(first);
+    let second = try_open(conformance::options()).expect("the first one has left");
+    let stream = second.stream().expect("free");
+    let gate = conformance::Gate::new(&second);
+    let new = stream.offload(wait_at::with(gate.ptr(), 2)).expect("sent");
+    gate.wait_for(1);
+    old.cancel();
+    assert!(matches!(old.get(), Err(CallError::DeviceLost(..))));
+    drop((left, other));
+    std::thread::sleep(Duration::from_millis(200));
+    gate.open();
+    assert_eq!(new.get().expect("nothing cancelled it"), 2);
+    // Through the ring: the hot line of the stream that was served last is polled also while no queue pair is said to be open.
+    let limit = hamr::CallOptions::deadline(Duration::from_secs(5));
+    let outcome = stream.offload_with(echo::with(3u64), limit).expect("sent").get();
+    assert_eq!(outcome.expect("its queue pair is open"), 3);
+}
+
 /// Who looks into the window of a device at work sees it, and neither side notices. What a host has through vfio is the host's alone
 /// until it leaves, says the system.
 #[test]

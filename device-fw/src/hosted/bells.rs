@@ -1,4 +1,4 @@
-//! Doorbells of a hosted image: an eventfd for each direction, which came with the window.
+//! Doorbells of a hosted image: a pipe's end for each direction, which came with the window.
 
 use hamr_comm::abi::preamble::FOR_EVER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +29,7 @@ impl Bells {
 
     /// Rings the host.
     pub(super) fn ring(&self) {
-        // The only error is a counter at its end, and then the host is being woken already.
+        // The only error is a bell that holds no more rings, and then the host is being woken already.
         let _ = rustix::io::write(&self.host, &1u64.to_ne_bytes());
     }
 
@@ -41,7 +41,7 @@ impl Bells {
         // A signal ends the sleep early, which is right.
         if poll(&mut fds, limit).is_ok_and(|n| n > 0) {
             // One read takes all rings since the last.
-            let _ = rustix::io::read(&self.own, &mut [0; 8]);
+            let _ = rustix::io::read(&self.own, &mut [0; 512]);
         }
     }
 }

@@ -158,9 +158,12 @@ pub(crate) struct Tails(Mutex<Ended>);
 
 #[derive(Debug, Default)]
 struct Ended {
-    unread: Vec<Taken>,
+    /// With the level that was asked for.
+    unread: Vec<(Taken, LogLevel)>,
     /// The last of them: what the window still shows of it has been taken.
     epoch: u32,
+    /// The window may be another host's by now.
+    is_released: bool,
 }
 
 impl Inner {
@@ -179,14 +182,26 @@ impl Inner {
 
     /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the ring.
     pub(crate) fn keep_log_tail(&self) {
-        let window = self.link.window();
         // Before the place is read, which a look may be about to move.
         let mut ended = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keep_log_tail_in(&mut ended);
+    }
+
+    /// The link is about to be released: keeps what the reader has not seen, and ends the reader's use of the window.
+    pub(crate) fn release_logs(&self) {
+        let mut ended = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keep_log_tail_in(&mut ended);
+        ended.is_released = true;
+    }
+
+    fn keep_log_tail_in(&self, ended: &mut Ended) {
+        let window = self.link.window();
         let Some(mut cursor) = self.log_section().and_then(|s| Cursor::at_consumed(window, s)) else { return };
         let epoch = epoch_of(window);
         let is_kept = std::mem::replace(&mut ended.epoch, epoch) == epoch;
         if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_TAILS {
-            ended.unread.push(cursor.take(window));
+            let level = cursor.level(window);
+            ended.unread.push((cursor.take(window), level));
         }
     }
 }
@@ -270,13 +285,16 @@ impl Logs {
     pub fn poll(&mut self) -> Vec<LogEvent> {
         let inner = self.inner.clone();
         let window = inner.link.window();
-        let level = self.cursor.level(window);
         let mut events = Vec::new();
         let mut ended = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for tail in ended.unread.drain(..) {
+        for (tail, level) in ended.unread.drain(..) {
             self.decoder.decode(tail, level, &mut events);
             self.decoder.restart();
         }
+        if ended.is_released {
+            return events;
+        }
+        let level = self.cursor.level(window);
         // From the end of an epoch until the next is laid out, which nobody else waits for, the ring is neither's.
         let Some(epoch) = watch::laid_out(window).filter(|epoch| *epoch != ended.epoch) else { return events };
         if epoch != self.epoch {
@@ -312,7 +330,10 @@ impl Logs {
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        self.cursor.claim(self.inner.link.window(), false);
+        let ended = self.inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ended.is_released {
+            self.cursor.claim(self.inner.link.window(), false);
+        }
     }
 }
 

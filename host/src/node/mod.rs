@@ -31,7 +31,7 @@ pub(crate) use life::STEP;
 use life::{ByFault, Death, Settling};
 use past::Pasts;
 use queues::QueueSlot;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -275,8 +275,13 @@ impl Drop for Node {
         HostHandshake::close(self.inner.link.window());
         self.inner.ring_sleeper();
         self.inner.stop_for_good("closed by this program");
-        self.inner.link.release();
         crate::stream::forget_closed();
+        // Behind it the next host may have the window: whoever of this one writes there has done so by now, or sees that it is closed.
+        // What cannot look in time (a submission that has begun) is the link's to keep away (`Link::release`).
+        drop(self.inner.lock_queues());
+        #[cfg(feature = "device-logs")]
+        self.inner.release_logs();
+        self.inner.link.release();
     }
 }
 
@@ -294,6 +299,13 @@ impl Inner {
     /// The names in the image that runs.
     pub(crate) fn symbols(&self) -> Arc<Symbols> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
+    }
+
+    /// May what was just read of the heap have been another host's, or nothing?
+    pub(crate) fn heap_is_released(&self) -> bool {
+        // Behind the read.
+        fence(Ordering::Acquire);
+        self.link.outlives_host() && self.is_closed()
     }
 
     /// Was the [`Node`] dropped?

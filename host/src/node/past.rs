@@ -70,9 +70,10 @@ impl Inner {
         ends.push(End { epoch, window });
     }
 
-    /// A queue pair in the window, or in a copy of it.
+    /// A queue pair in the window, or in a copy of it. Where it is, this host has planned: what the window says of that, a device may
+    /// have written.
     pub(crate) fn queue_in(&self, window: &Window<Shared>, index: u32) -> Option<Queue<Shared>> {
-        let descriptor = self.layout.queue(window, index).ok()?;
+        let descriptor = self.layout.planned_queue(&self.options.plan(), index).ok()?;
         window.queue(&descriptor).ok()
     }
 

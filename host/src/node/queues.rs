@@ -4,7 +4,6 @@ use super::{DEAD, Inner};
 use crate::stream::Core;
 use crate::{CallError, Error, SubmitError};
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -49,10 +48,8 @@ impl Inner {
     }
 
     fn fresh_core(&self, index: u32) -> Result<Core, Error> {
-        let window = self.link.window();
-        let corrupt = |what: String| Error::Plan(format!("queue pair {index}: {what}"));
-        let descriptor = self.layout.queue(window, index).map_err(|e| corrupt(format!("{e:?}")))?;
-        let queue: Queue<Shared> = window.queue(&descriptor).map_err(|e| corrupt(e.to_string()))?;
+        let none = || Error::Plan(format!("queue pair {index}: expected it inside of the window, which is shorter"));
+        let queue = self.queue_in(self.link.window(), index).ok_or_else(none)?;
         Ok(Core::new(index, queue, self))
     }
 
@@ -71,6 +68,10 @@ impl Inner {
 
     /// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.
     pub(super) fn show_open_queues(&self, queues: &[QueueSlot]) {
+        // Asked with the queues locked: `Node::drop` passes the lock before the next host is let in.
+        if self.is_closed() {
+            return;
+        }
         let last = queues.iter().rposition(|slot| match slot {
             QueueSlot::Fresh => false,
             QueueSlot::InUse => true,

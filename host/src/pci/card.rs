@@ -2,14 +2,15 @@
 //! of them when the system asks for the function back.
 
 use super::vfio::Vfio;
+use crate::mapping::Revocable;
 use hamr_comm::abi::preamble::{MAGIC, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Registers in BAR 0: this machine's number among those that share the memory, and the doorbell, which takes a number and a vector.
 const POSITION: u64 = 8;
@@ -21,12 +22,19 @@ pub(super) struct Card {
     pub(super) window: Window<Shared>,
     pub(super) registers: Option<Window<Shared>>,
     pub(super) vfio: Option<Vfio>,
+    /// What was mapped of sysfs. What was mapped through vfio, `vfio` has.
+    maps: Mutex<Vec<Revocable>>,
     is_taken: AtomicBool,
 }
 
 impl Card {
-    pub(super) fn new(window: Window<Shared>, registers: Option<Window<Shared>>, vfio: Option<Vfio>) -> Self {
-        Self { window, registers, vfio, is_taken: AtomicBool::new(false) }
+    pub(super) fn new(
+        window: Window<Shared>,
+        registers: Option<Window<Shared>>,
+        vfio: Option<Vfio>,
+        maps: Vec<Revocable>,
+    ) -> Self {
+        Self { window, registers, vfio, maps: Mutex::new(maps), is_taken: AtomicBool::new(false) }
     }
 
     pub(super) fn load(&self, off: u64) -> u32 {
@@ -75,11 +83,12 @@ impl Card {
         self.is_taken.load(Ordering::Acquire)
     }
 
-    /// Gives a function that this program has through vfio back. Its memory reads as zeros from now on, for whoever still looks.
-    pub(super) fn let_go(&self) {
-        if let Some(vfio) = &self.vfio {
-            vfio.let_go();
-        }
+    /// Ends this program's use of the function, and gives one back that it has through vfio. Its memory reads as zeros from now on, for
+    /// whoever still looks, and what is still written goes nowhere. False when a mapping stays.
+    pub(super) fn let_go(&self) -> bool {
+        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        maps.retain(|map| map.revoke().is_err());
+        maps.is_empty() & self.vfio.as_ref().is_none_or(Vfio::let_go)
     }
 }
 

@@ -16,7 +16,7 @@ pub use address::{Address, NotAnAddress};
 pub use sysfs::{Candidate, candidates};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::mapping::map_window;
+use crate::mapping::{map_revocable, map_window};
 use crate::{Error, Target};
 use card::{Card, Watcher};
 use hamr_comm::abi::ids::Epoch;
@@ -193,19 +193,25 @@ impl PciLink {
         {
             return Err(Error::Owned { window: function.path().display().to_string(), owner: owner(file) });
         }
+        let mut maps = Vec::new();
         let window = match (&vfio, &file) {
             (Some(vfio), _) => vfio.map(2, len)?,
             (None, Some(file)) => {
                 function.enable()?;
-                map_window(file, len, true)?
+                let (window, map) = map_revocable(file, 0, len, true)?;
+                maps.push(map);
+                window
             }
             (None, None) => return Err(Error::Plan("no way to map BAR 2".into())),
         };
         let registers = match &vfio {
             Some(vfio) => vfio.map(0, function.bar(0)).ok(),
-            None => function.registers(),
+            None => function.registers().map(|(registers, map)| {
+                maps.push(map);
+                registers
+            }),
         };
-        let card = Arc::new(Card::new(window, registers, vfio));
+        let card = Arc::new(Card::new(window, registers, vfio, maps));
         Ok(Self {
             device: request.device.into(),
             function,
@@ -338,10 +344,12 @@ impl Link for PciLink {
 
     fn release(&self) {
         self.is_released.store(true, Ordering::Release);
-        // Closing the file drops its lock.
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Whoever still holds this link does not keep the function.
-        self.card.let_go();
+        // In this order: streams, results and readers of logs that are left write to the window still. One that cannot be kept away keeps
+        // the lock, until the link is dropped.
+        if self.card.let_go() {
+            // Closing the file drops its lock.
+            self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
     }
 
     fn restart(&self) -> Result<(), String> {
@@ -375,5 +383,46 @@ fn owner(file: &File) -> String {
     match preamble {
         Some(p) if p.magic == MAGIC => format!("process {}", p.host_pid),
         _ => "its lock is held".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function whose memory is a file in `folder`.
+    fn make_function(folder: &std::path::Path, len: u64) {
+        std::fs::write(
+            folder.join("resource"),
+            format!("0x0 0x0 0x0\n0x0 0x0 0x0\n0x1000 {:#x} 0x200\n", 0x1000 + len - 1),
+        )
+        .expect("writes");
+        std::fs::write(folder.join("enable"), "1").expect("writes");
+        File::create(folder.join("resource2")).and_then(|file| file.set_len(len)).expect("makes a file");
+    }
+
+    #[test]
+    fn a_released_link_does_not_reach_the_memory_that_the_next_host_maps() {
+        const LEN: u64 = 1 << 16;
+        let folder = tempfile::tempdir().expect("a folder");
+        make_function(folder.path(), LEN);
+        let open = || {
+            let address = "0000:00:01.0".parse().expect("an address");
+            let request = LaunchRequest { device: "card", argument: "", image: None, window_len: LEN, cpu: None };
+            PciLink::open(&request, address, Function::in_folder(folder.path().into()))
+        };
+        let first = open().expect("no host has it");
+        let kept = first.window().keep_word(word::OPEN_QUEUES).expect("in the preamble");
+        kept.word().store(7);
+        assert!(matches!(open(), Err(Error::Owned { .. })), "one host at a time");
+        let in_file = || std::fs::read(folder.path().join("resource2")).expect("reads")[word::OPEN_QUEUES as usize];
+        assert_eq!(in_file(), 7);
+        first.release();
+        let second = open().expect("the first was released");
+        second.window().word(word::OPEN_QUEUES).expect("in the preamble").store(9);
+        kept.word().store(1);
+        first.window().write_bytes(0, &[0xAA; 4096]).expect("inside");
+        drop(first);
+        assert_eq!((second.card.load(word::OPEN_QUEUES), in_file()), (9, 9));
     }
 }

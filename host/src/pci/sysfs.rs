@@ -2,7 +2,7 @@
 
 use super::Address;
 use crate::Error;
-use crate::mapping::map_window;
+use crate::mapping::{Revocable, map_revocable};
 use hamr_comm::abi::window::{Shared, Window};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,12 @@ pub(super) struct Function {
 impl Function {
     pub(super) fn at(address: Address) -> Self {
         Self { folder: Path::new(DEVICES).join(address.to_string()) }
+    }
+
+    /// What a folder shows of one, wherever it is.
+    #[cfg(test)]
+    pub(super) fn in_folder(folder: PathBuf) -> Self {
+        Self { folder }
     }
 
     /// Is it on the bus?
@@ -119,10 +125,11 @@ impl Function {
     }
 
     /// The registers; `None` when they cannot be mapped. A mapping begins with the page that they are in.
-    pub(super) fn registers(&self) -> Option<Window<Shared>> {
+    pub(super) fn registers(&self) -> Option<(Window<Shared>, Revocable)> {
         let file = File::options().read(true).write(true).open(self.folder.join("resource0")).ok()?;
         let (start, len) = (self.resource(0)?.0 % rustix::param::page_size() as u64, self.bar(0));
-        map_window(&file, start + len, true).ok()?.part(start, len).ok()
+        let (page, map) = map_revocable(&file, 0, start + len, true).ok()?;
+        Some((page.part(start, len).ok()?, map))
     }
 
     /// The file of its memory.

@@ -190,12 +190,13 @@ impl Vfio {
         Ok(window)
     }
 
-    /// Gives the function back: its memories read as zeros from now on, and nobody is rung.
-    pub(super) fn let_go(&self) {
+    /// Gives the function back: its memories read as zeros from now on, and nobody is rung. False when a mapping stays, which keeps the
+    /// device open.
+    pub(super) fn let_go(&self) -> bool {
         let mut held = self.held();
-        // A mapping that stays keeps the device open, and nothing worse.
         held.maps.retain(|map| map.revoke().is_err());
         held.device = None;
+        held.maps.is_empty()
     }
 
     /// Readable when the system asks for the function back.

@@ -5,8 +5,9 @@
 
 use super::CallOptions;
 use super::cells::{Cells, Ended, Holds, Place};
-use super::message::{Answer, Held, Message, decode, is_plain, is_short, plain_len, plain_words, prepare};
+use super::message::{Answer, Held, Message, decode, is_plain, is_queued, is_short, plain_len, plain_words, prepare};
 use super::results::ended_error;
+use super::submit::{self, Exclusive};
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
@@ -22,16 +23,48 @@ use std::time::Instant;
 
 /// A ring line whose call is done with.
 pub(super) const CONSUMED: u32 = u32::MAX;
-/// The epoch of an engine whose device is gone. Not the life of any device, so that no submission takes it for alive: a
-/// call put into a dead device's ring would never end.
-pub(super) const NOWHERE: u32 = u32::MAX;
 /// A ring line whose call has no cell: one-way.
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
+
+/// The epoch that an engine is in, or none while its device is gone. Wider than the epochs of the wire, so that "none" compares unequal
+/// to each of them and to [`Inner::life`] of a device that is gone: a call put into such a device's ring would never end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EngineEpoch(u64);
+
+impl EngineEpoch {
+    const NONE: Self = Self(1 << 32);
+
+    /// Of a device whose [`Inner::life`] is this.
+    pub(super) fn of(life: u32) -> Self {
+        if life == 0 { Self::NONE } else { Self(life.into()) }
+    }
+
+    /// Is it what the device serves, whose [`Inner::life`] is this?
+    #[inline(always)]
+    pub(super) fn is(self, life: u32) -> bool {
+        self.0 == u64::from(life)
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// 0 for none.
+    pub(super) fn number(self) -> u32 {
+        if self.is_none() { 0 } else { self.0 as u32 }
+    }
+
+    /// See [`Inner::is_ending`].
+    pub(super) fn is_ending(self, inner: &Inner) -> bool {
+        !self.is_none() && inner.is_ending(self.number())
+    }
+}
+
 pub struct Core {
     /// Number of its queue pair.
     pub(super) number: u32,
     pub(super) req: Requester<Queue<Shared>>,
-    pub(super) epoch: u32,
+    pub(super) epoch: EngineEpoch,
     /// Cell of each ring line, or CONSUMED or ONE_WAY.
     pub(super) lines: Box<[u32]>,
     pub(super) cells: Cells,
@@ -52,24 +85,30 @@ pub struct Core {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Ticket {
     pub(super) uses: u32,
+    /// The ring's position at which that call was submitted.
+    pub(super) at: u64,
     /// The cell of the call that has it.
     pub(super) cell: u32,
     pub(super) taken: bool,
 }
 
+/// What a call that is not sent yet has of its stream, beside the next ring line.
+#[derive(Clone, Copy)]
+struct Reserved {
+    ticket: Option<u32>,
+}
+
 impl Core {
     pub(crate) fn new(number: u32, queue: Queue<Shared>, inner: &Inner) -> Self {
-        let epoch = match inner.life.load(Ordering::Acquire) {
-            0 => NOWHERE,
-            life => life,
-        };
-        inner.engine_is_in(number, if epoch == NOWHERE { 0 } else { epoch });
+        let life = inner.life.load(Ordering::Acquire);
+        inner.engine_is_in(number, life);
         let lines = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
         let tickets = vec![Ticket::default(); queue.side_len() as usize].into_boxed_slice();
         Self {
             number,
-            req: Requester::new(queue, Epoch(epoch)),
-            epoch,
+            // In no epoch nothing is submitted before it enters one.
+            req: Requester::new(queue, if life == 0 { Epoch::FIRST } else { Epoch(life) }),
+            epoch: EngineEpoch::of(life),
             lines,
             cells: Cells::new(inner.options.max_outstanding),
             tickets,
@@ -82,8 +121,8 @@ impl Core {
         }
     }
 
-    /// The epoch it submits in, or [`NOWHERE`].
-    pub(super) fn epoch(&self) -> u32 {
+    /// The epoch it submits in.
+    pub(super) fn epoch(&self) -> EngineEpoch {
         self.epoch
     }
 
@@ -100,10 +139,6 @@ impl Core {
     /// Calls in flight or unread.
     pub(crate) fn outstanding(&self) -> usize {
         self.cells.in_use()
-    }
-
-    pub(super) fn wait<'i>(&self, inner: &'i Inner, until: Option<Instant>) -> Wait<'i> {
-        Wait::new(inner, self.epoch, until)
     }
 
     // --- calls that wait ---
@@ -126,7 +161,7 @@ impl Core {
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
         if const { is_short::<H>() }
-            && inner.life.load(Ordering::Acquire) == self.epoch
+            && self.epoch.is(inner.life.load(Ordering::Acquire))
             && self.req.hot_is_open()
             && let Some(key) = inner.keys.key::<H>()
             && self.hold_hot(inner, call)
@@ -275,7 +310,7 @@ impl Core {
         until: Option<Instant>,
         mut holds: Holds,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut wait = self.wait(inner, until);
+        let mut wait = Wait::new(inner, self.epoch, until);
         let stop = loop {
             if let Some(hdr) = self.req.hot_answer() {
                 let answer = self.read(inner, self.req.slots().hot(), 0, hdr, &holds);
@@ -319,14 +354,14 @@ impl Core {
         options: &CallOptions,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let until = options.deadline.map(in_time);
-        self.enter::<H>(inner)?;
+        submit::enter::<H>(&Exclusive::new(self, inner))?;
         self.reap_hot(inner);
-        let limits = self.limits();
-        let message = prepare(&mut self.scratch, limits, inner, &call, options)?;
-        if message.queued || !self.req.hot_is_open() {
-            let cell = self.submit::<H>(inner, message, until)?;
+        if is_queued::<H>() || !self.req.hot_is_open() {
+            let cell = submit::offload_slow(&Exclusive::new(self, inner), &call, options, until)?;
             return self.collect::<H>(inner, cell, until);
         }
+        let limits = self.limits();
+        let message = prepare(&mut self.scratch, limits, inner, &call, options)?;
         self.fill_chunk(0, message.chunk);
         self.req.submit_hot(message.hdr, message.used());
         self.sync_wait::<H>(inner, until, message.holds)
@@ -345,84 +380,69 @@ impl Core {
 
     // --- calls that do not wait ---
 
-    /// Puts a call into the ring; its result comes to the cell returned.
+    /// Puts a plain call into the ring, when that has room; its result comes to the cell returned.
     #[inline(always)]
-    pub(super) fn offload<H: Handler>(
-        &mut self,
-        inner: &Inner,
-        call: Call<H>,
-        options: Option<&CallOptions>,
-        until: Option<Instant>,
-    ) -> Result<u32, SubmitError> {
+    pub(super) fn offload<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Option<u32> {
         if const { is_plain::<H>() }
-            && options.is_none()
-            && inner.life.load(Ordering::Acquire) == self.epoch
+            && self.epoch.is(inner.life.load(Ordering::Acquire))
             && self.req.ring_has_room()
             && let Some(key) = inner.keys.key::<H>()
             && let Some(cell) = self.cells.take(Place::Ring(self.req.next_position()))
         {
             let len = const { plain_len::<H>() };
-            let words = plain_words(&call);
+            let words = plain_words(call);
             self.push(inner, cell, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            return Ok(cell);
+            return Some(cell);
         }
-        self.offload_slow(inner, call, options, until)
+        None
     }
 
-    #[cold]
-    #[inline(never)]
-    fn offload_slow<H: Handler>(
-        &mut self,
-        inner: &Inner,
-        call: Call<H>,
-        options: Option<&CallOptions>,
-        until: Option<Instant>,
-    ) -> Result<u32, SubmitError> {
-        self.enter::<H>(inner)?;
-        let plain = CallOptions::default();
-        let limits = self.limits();
-        let message = prepare(&mut self.scratch, limits, inner, &call, options.unwrap_or(&plain))?;
-        self.submit::<H>(inner, message, until)
-    }
-
-    /// Sends a call that returns nothing, not even a word that it ran.
+    /// Sends a plain call that returns nothing, not even a word that it ran, when there is room. True when it is sent.
     #[inline(always)]
-    pub(super) fn send<H: Handler>(&mut self, inner: &Inner, call: Call<H>) -> Result<(), SubmitError> {
+    pub(super) fn send<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
         if const { is_plain::<H>() }
-            && inner.life.load(Ordering::Acquire) == self.epoch
+            && self.epoch.is(inner.life.load(Ordering::Acquire))
             && (self.req.ring_has_room() || self.make_room(inner))
             && let Some(key) = inner.keys.key::<H>()
         {
             let len = const { plain_len::<H>() };
-            let words = plain_words(&call);
+            let words = plain_words(call);
             let hdr = ReqHdr::inline(key, len).with(ReqHdr::ONE_WAY);
             self.push(inner, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
-            return Ok(());
+            return true;
         }
-        self.send_slow(inner, call)
+        false
     }
 
-    #[cold]
-    #[inline(never)]
-    fn send_slow<H: Handler>(&mut self, inner: &Inner, call: Call<H>) -> Result<(), SubmitError> {
-        self.enter::<H>(inner)?;
-        let plain = CallOptions::default();
-        let limits = self.limits();
-        let mut message = prepare(&mut self.scratch, limits, inner, &call, &plain)?;
-        if message.queued || H::Args::HAS_BUFFERS || message.holds.blocks[0].is_some() {
+    /// Puts any call into the ring. `None`: there is no free line or ticket now.
+    pub(super) fn try_offload<H: Handler>(
+        &mut self,
+        inner: &Inner,
+        call: &Call<H>,
+        options: &CallOptions,
+    ) -> Result<Option<u32>, SubmitError> {
+        let Some(reserved) = self.reserve::<H>(inner)? else { return Ok(None) };
+        let message = self.prepare(inner, call, options, reserved)?;
+        self.publish::<H>(inner, message, reserved).map(Some)
+    }
+
+    /// Sends any call. `None`: there is no free line or ticket now.
+    pub(super) fn try_send<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Result<Option<()>, SubmitError> {
+        let Some(reserved) = self.reserve::<H>(inner)? else { return Ok(None) };
+        let mut message = self.prepare(inner, call, &CallOptions::default(), reserved)?;
+        if is_queued::<H>() || H::Args::HAS_BUFFERS || message.holds.blocks[0].is_some() {
             // Something must be let go when it is answered: it needs a cell, which nobody reads.
-            let cell = self.submit::<H>(inner, message, None)?;
+            let cell = self.publish::<H>(inner, message, reserved)?;
             if let Some(extra) = self.cells.extra_or_new(cell) {
                 extra.one_way = true;
             }
             self.abandon(inner, cell);
-            return Ok(());
+            return Ok(Some(()));
         }
         message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
-        self.wait_for_room::<H>(inner, None)?;
         self.fill_chunk(1 + self.next_line(), message.chunk);
         self.push(inner, ONE_WAY, message.hdr, message.used());
-        Ok(())
+        Ok(Some(()))
     }
 
     /// Publishes in the next ring line, which is free.
@@ -448,29 +468,67 @@ impl Core {
         }
     }
 
-    /// Waits for a free line (and ticket), then publishes.
-    fn submit<H: Handler>(
+    /// The next ring line is free, and a ticket where the call needs one. `None`: not now.
+    fn reserve<H: Handler>(&mut self, inner: &Inner) -> Result<Option<Reserved>, SubmitError> {
+        if is_queued::<H>() && self.tickets.is_empty() {
+            return Err(SubmitError::NoTickets { site: inner.site::<H>("submitting") });
+        }
+        if !self.req.ring_has_room() && !self.make_room(inner) {
+            return Ok(None);
+        }
+        if !is_queued::<H>() {
+            return Ok(Some(Reserved { ticket: None }));
+        }
+        Ok(self.take_ticket(inner).map(|ticket| Reserved { ticket: Some(ticket) }))
+    }
+
+    fn take_ticket(&mut self, inner: &Inner) -> Option<u32> {
+        let free = |tickets: &[Ticket]| tickets.iter().position(|ticket| !ticket.taken);
+        let t = free(&self.tickets).or_else(|| {
+            let epoch = self.epoch;
+            // Ring lines of calls that were taken first: their answers come in side lines.
+            self.make_room(inner);
+            self.harvest_side_lines(inner);
+            // Where the epoch ended under that look, the tickets are another's, and perhaps no device's.
+            free(&self.tickets).filter(|_| self.epoch == epoch)
+        })?;
+        let ticket = self.tickets.get_mut(t)?;
+        ticket.taken = true;
+        ticket.uses = ticket.uses.wrapping_add(1);
+        ticket.at = self.req.next_position();
+        Some(t as u32)
+    }
+
+    /// Nothing is sent.
+    fn give_back(&mut self, reserved: Reserved) {
+        reserved.ticket.into_iter().for_each(|ticket| self.free_unused_ticket(ticket));
+    }
+
+    fn prepare<H: Handler>(
+        &mut self,
+        inner: &Inner,
+        call: &Call<H>,
+        options: &CallOptions,
+        reserved: Reserved,
+    ) -> Result<Message, SubmitError> {
+        let limits = self.limits();
+        let message = prepare(&mut self.scratch, limits, inner, call, options);
+        message.inspect_err(|_| self.give_back(reserved))
+    }
+
+    /// Publishes in the line that was reserved.
+    fn publish<H: Handler>(
         &mut self,
         inner: &Inner,
         mut message: Message,
-        until: Option<Instant>,
+        reserved: Reserved,
     ) -> Result<u32, SubmitError> {
-        let outcome = self.try_submit::<H>(inner, &mut message, until);
-        outcome.inspect_err(|_| message.holds.release(&inner.memory))
-    }
-
-    fn try_submit<H: Handler>(
-        &mut self,
-        inner: &Inner,
-        message: &mut Message,
-        until: Option<Instant>,
-    ) -> Result<u32, SubmitError> {
-        self.wait_for_room::<H>(inner, until)?;
-        let ticket = if message.queued { Some(self.wait_for_ticket::<H>(inner, until)?) } else { None };
-        let full = || SubmitError::Full { site: inner.site::<H>("submitting"), limit: inner.options.max_outstanding };
+        let Reserved { ticket } = reserved;
         let Some(cell) = self.cells.take(Place::Ring(self.req.next_position())) else {
-            ticket.into_iter().for_each(|t| self.free_ticket(t));
-            return Err(full());
+            self.give_back(reserved);
+            message.holds.release(&inner.memory);
+            let limit = inner.options.max_outstanding;
+            return Err(SubmitError::Full { site: inner.site::<H>("submitting"), limit });
         };
         let ring_slot = 1 + self.next_line();
         match ticket {
@@ -504,36 +562,8 @@ impl Core {
         slot::seq(self.req.tag(), uses, slot::COUNT_BITS)
     }
 
-    fn wait_for_ticket<H: Handler>(&mut self, inner: &Inner, until: Option<Instant>) -> Result<u32, SubmitError> {
-        let mut wait = self.wait(inner, until);
-        loop {
-            if let Some((t, ticket)) = self.tickets.iter_mut().enumerate().find(|(_, t)| !t.taken) {
-                ticket.taken = true;
-                ticket.uses = ticket.uses.wrapping_add(1);
-                return Ok(t as u32);
-            }
-            self.harvest_side_lines(inner);
-            if self.tickets.iter().all(|t| t.taken) {
-                wait.step().map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
-                self.make_room(inner);
-            }
-        }
-    }
-
-    fn wait_for_room<H: Handler>(&mut self, inner: &Inner, until: Option<Instant>) -> Result<(), SubmitError> {
-        let mut wait = self.wait(inner, until);
-        let mut spins = 0;
-        while !self.req.ring_has_room() && !self.make_room(inner) {
-            spins += 1;
-            if spins > SPINS {
-                wait.step().map_err(|stop| self.cannot_submit::<H>(inner, stop))?;
-            }
-        }
-        Ok(())
-    }
-
     #[cold]
-    fn cannot_submit<H: Handler>(&mut self, inner: &Inner, stop: Stop) -> SubmitError {
+    pub(super) fn cannot_submit<H: Handler>(&mut self, inner: &Inner, stop: Stop) -> SubmitError {
         let site = inner.site::<H>("submitting");
         match stop {
             Stop::Deadline => SubmitError::Deadline { site },
@@ -547,6 +577,6 @@ impl Core {
 }
 
 /// Of a life that is over: has another one begun?
-fn how_it_ended(inner: &Inner) -> Ended {
+pub(super) fn how_it_ended(inner: &Inner) -> Ended {
     if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset }
 }

@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::node::Inner;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Migratable};
@@ -17,6 +17,11 @@ use hamr_comm::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
 pub(super) const fn is_plain<H: Handler>() -> bool {
     is_short::<H>() && !H::Args::HAS_BUFFERS
+}
+
+/// Is a call of `H` queued on the device, and so in need of a ticket?
+pub(super) const fn is_queued<H: Handler>() -> bool {
+    H::FLAGS & record_flag::QUEUED != 0
 }
 
 /// The same, with or without buffers.
@@ -117,7 +122,6 @@ pub(super) struct Message {
     /// Bytes in scratch memory that go to the slot's request chunk.
     pub(super) chunk: usize,
     pub(super) holds: Holds,
-    pub(super) queued: bool,
 }
 
 impl Message {
@@ -144,15 +148,8 @@ pub(super) fn prepare<H: Handler>(
 ) -> Result<Message, SubmitError> {
     let site = || inner.site::<H>("submitting");
     let key = inner.keys.key::<H>().ok_or_else(|| why_not::<H>(&inner.handlers, site()))?;
-    let queued = H::FLAGS & record_flag::QUEUED != 0;
-    let mut message = Message {
-        hdr: ReqHdr::inline(key, 0),
-        words: [0; INLINE_WORDS],
-        len: 0,
-        chunk: 0,
-        holds: Holds::of(stream),
-        queued,
-    };
+    let mut message =
+        Message { hdr: ReqHdr::inline(key, 0), words: [0; INLINE_WORDS], len: 0, chunk: 0, holds: Holds::of(stream) };
     let filled = fill(&mut message, scratch, chunk_len, inner, call, options, key);
     filled.inspect_err(|_| message.holds.release(&inner.memory))?;
     Ok(message)
@@ -174,7 +171,7 @@ fn fill<H: Handler>(
     }
     let mut flags = 0;
     let limit = options.limit.or(options.deadline);
-    if message.queued || limit.is_some() {
+    if is_queued::<H>() || limit.is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
         let longest = u128::from(!Ext::ENFORCED);
@@ -185,7 +182,7 @@ fn fill<H: Handler>(
         }
         message.push([u64::from(micros), 0]);
     }
-    if message.queued {
+    if is_queued::<H>() {
         flags |= ReqHdr::TICKET;
     }
     if options.unordered || H::FLAGS & record_flag::UNORDERED != 0 {
@@ -257,21 +254,48 @@ fn hold_buffers<A: Migratable>(args: &A, memory: &Memory, holds: &mut Holds) -> 
 pub(super) struct Answer {
     pub(super) hdr: RepHdr,
     pub(super) words: [u64; INLINE_WORDS],
+    /// What the line's descriptor names; nothing where it names nothing that the slot has.
     pub(super) long: Vec<u8>,
+}
+
+impl Answer {
+    /// What about it breaks abi §4.3. Not asked of the answer that says that a queued call was taken.
+    pub(super) fn broken(&self) -> Option<&'static str> {
+        let hdr = self.hdr;
+        if hdr.has(RepHdr::RESERVED) {
+            return Some("reserved bits");
+        }
+        if hdr.has(RepHdr::AM_REPLY) {
+            return Some("the number of a reply handler");
+        }
+        if hdr.has(RepHdr::TAKEN) {
+            return Some("a second slot, of a call that has none");
+        }
+        match hdr.place() {
+            Place::Inline => (hdr.len() > INLINE_BYTES).then_some("a length past the slot"),
+            Place::Chunk | Place::Buffer => self.long.is_empty().then_some("a result where none can be"),
+            Place::Invalid => Some("a place that does not exist"),
+        }
+    }
 }
 
 /// Turns an answer into what the caller gets.
 #[cold]
 pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     let site = || inner.site::<H>("reading the answer");
-    let inline: &[u8] = bytemuck::cast_slice(&answer.words);
-    let bytes = if answer.hdr.place() == hamr_comm::abi::slot::Place::Inline {
-        inline.get(..answer.hdr.len())
-    } else {
-        Some(&*answer.long)
-    };
     let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", answer.hdr).into());
-    let Some(bytes) = bytes else { return Err(corrupt("a length past the slot")) };
+    match answer.broken() {
+        None => {}
+        Some(_) if inner.heap_is_released() => {
+            return Err(CallError::DeviceLost(site(), inner.why_dead().into()));
+        }
+        Some(what) => return Err(corrupt(what)),
+    }
+    let inline: &[u8] = bytemuck::cast_slice(&answer.words);
+    let bytes = match answer.hdr.place() {
+        Place::Inline => inline.split_at(answer.hdr.len()).0,
+        _ => &*answer.long,
+    };
     let mut from = Decoder::new(bytes);
     let status = answer.hdr.status();
     if answer.hdr.has(RepHdr::FAULT) {

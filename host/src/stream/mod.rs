@@ -11,6 +11,7 @@ mod core;
 mod message;
 mod pending;
 mod results;
+mod submit;
 mod wait;
 
 pub use pending::{Pending, Started};
@@ -179,7 +180,7 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]: nothing was sent.
     #[inline]
     pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, &Self>, SubmitError> {
-        let cell = self.owned.engine().offload(&self.owned.inner, call, None, None)?;
+        let cell = submit::offload(&self, &call)?;
         Ok(Pending::new(self, cell, None))
     }
 
@@ -201,7 +202,7 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]. What the handler itself reports is only counted: [`Self::one_way_failures`].
     #[inline]
     pub fn send<H: Handler>(&self, call: Call<H>) -> Result<(), SubmitError> {
-        self.owned.engine().send(&self.owned.inner, call)
+        submit::send(&self, &call)
     }
 
     /// One-way calls known to have ended otherwise than executed.
@@ -268,13 +269,14 @@ fn offload_with<H: Handler, S: StreamRef>(
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
-    let cell = stream.with(|core, inner| core.offload(inner, call, Some(&options), until))?;
+    let cell = submit::offload_slow(&stream, &call, &options, until)?;
     Ok(Pending::new(stream, cell, until))
 }
 
 fn flush(stream: &impl StreamRef) -> Result<(), Error> {
-    stream.with(|core, inner| {
-        core.flush(inner, None).map_err(|stop| match stop {
+    submit::flush(stream).map_err(|stop| {
+        let inner = stream.inner();
+        match stop {
             wait::Stop::Deadline => Error::Silent {
                 device: inner.name.clone(),
                 stage: "flushing a stream",
@@ -283,7 +285,7 @@ fn flush(stream: &impl StreamRef) -> Result<(), Error> {
             wait::Stop::Ended(_) => {
                 Error::Lost { device: inner.name.clone(), stage: "flushing a stream", why: inner.why_dead() }
             }
-        })
+        }
     })
 }
 
@@ -338,7 +340,7 @@ impl<'n> LocalStream<'n> {
     /// See [`SubmitError`].
     #[inline]
     pub fn offload<H: Handler>(self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
-        let cell = self.owned.engine().offload(&self.owned.inner, call, None, None)?;
+        let cell = submit::offload(&self, &call)?;
         Ok(Pending::new(self, cell, None))
     }
 
@@ -374,8 +376,8 @@ impl sealed::Access for LocalStream<'_> {
     }
 }
 
-/// A stream that threads share: every call takes a lock, and one that waits for a free slot keeps it, so that the others
-/// wait with it. Its [`Pending`]s are `Send` and own their share of it, so they
+/// A stream that threads share: every call takes a lock, for as long as it looks or submits and never while it waits. A flush waits for
+/// the calls that the stream has when it begins. Its [`Pending`]s are `Send` and own their share of it, so they
 /// move freely between threads and tasks.
 #[derive(Clone)]
 pub struct SharedStream {
@@ -406,7 +408,7 @@ impl SharedStream {
     /// # Errors
     /// See [`SubmitError`].
     pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
-        let cell = Access::with(self, |core, inner| core.offload(inner, call, None, None))?;
+        let cell = submit::offload(self, &call)?;
         Ok(Pending::new(self.clone(), cell, None))
     }
 
@@ -427,7 +429,7 @@ impl SharedStream {
     /// # Errors
     /// See [`SubmitError`].
     pub fn send<H: Handler>(&self, call: Call<H>) -> Result<(), SubmitError> {
-        Access::with(self, |core, inner| core.send(inner, call))
+        submit::send(self, &call)
     }
 
     /// As [`Stream::flush`].

@@ -126,7 +126,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
         if !self.taken {
-            self.stream.with(|core, _| core.cancel(self.cell));
+            self.stream.with(|core, inner| core.cancel(inner, self.cell));
         }
     }
 }
@@ -178,7 +178,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         let inner = self.stream.inner();
         inner.sleepers.register(task.waker(), until, &inner.me);
         inner.ring_sleeper();
-        if inner.is_ending(self.stream.with(|core, _| core.epoch())) {
+        if self.stream.with(|core, _| core.epoch()).is_ending(inner) {
             inner.sleepers.register(task.waker(), Some(in_time(STEP)), &inner.me);
         }
         // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.

@@ -1,11 +1,11 @@
 //! The second half of the engine: where answers go, how they are read, and what happens when a device's life ends.
 
 use super::cells::{Ended, Holds, Place};
-use super::core::{CONSUMED, Core, NOWHERE, ONE_WAY, Ticket};
+use super::core::{CONSUMED, Core, EngineEpoch, ONE_WAY, Ticket};
 use super::message::{Answer, Held, decode};
-use super::wait::{SPINS, Stop};
+use super::wait::{SPINS, Stop, Wait};
+use crate::CallError;
 use crate::node::Inner;
-use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
@@ -33,7 +33,7 @@ impl Core {
                     if self.is_wiped(inner) {
                         break;
                     }
-                    if hdr.status() != Status::EXECUTED {
+                    if hdr != RepHdr::inline(Status::EXECUTED, 0) {
                         self.one_way_failures += 1;
                     }
                 } else if !self.harvest(inner, cell, x, hdr) {
@@ -69,7 +69,7 @@ impl Core {
     pub(super) fn is_wiped(&self, inner: &Inner) -> bool {
         // Behind it: whoever wipes has ended the life before.
         fence(Ordering::Acquire);
-        inner.life.load(Ordering::Relaxed) != self.epoch && !self.at_the_end
+        !self.epoch.is(inner.life.load(Ordering::Relaxed)) && !self.at_the_end
     }
 
     /// Moves the answer in line `x` to its cell, and marks the line consumed. False when its life is over, and nothing was done.
@@ -86,15 +86,20 @@ impl Core {
         }
         let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
         if let Some(ticket) = ticket {
-            if hdr.has(RepHdr::TAKEN) {
+            if hdr == RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN) {
                 self.cells.give_holds(cell, holds);
                 if let Some(kept) = self.cells.get(cell) {
                     kept.set_place(Place::Side(ticket));
                 }
                 return true;
             }
-            // Answered in its line after all: refused, or the device's queue is full.
-            self.free_ticket(ticket);
+            if hdr.has(RepHdr::TAKEN) {
+                // Broken. Perhaps the device runs it, so that its word must not be expected again.
+                self.free_ticket(ticket);
+            } else {
+                // Answered in its line after all: refused, or the device's queue is full.
+                self.free_unused_ticket(ticket);
+            }
         }
         self.settle(inner, cell, answer, holds);
         true
@@ -106,12 +111,21 @@ impl Core {
         }
     }
 
+    /// Of a call that the device did not take: nothing was or will be written into the side line. The next use is counted as this one
+    /// was, or the count could come round to the answer that lies there.
+    pub(super) fn free_unused_ticket(&mut self, ticket: u32) {
+        self.free_ticket(ticket);
+        if let Some(t) = self.tickets.get_mut(ticket as usize) {
+            t.uses = t.uses.wrapping_sub(1);
+        }
+    }
+
     /// Puts an answer into its cell, or throws it away when nobody wants it.
     fn settle(&mut self, inner: &Inner, cell: u32, answer: Answer, mut holds: Holds) {
         holds.release(&inner.memory);
         if self.cells.is_abandoned(cell) {
             let one_way = self.cells.extra(cell).is_some_and(|extra| extra.one_way);
-            if one_way && answer.hdr.status() != Status::OK {
+            if one_way && (answer.hdr.status() != Status::OK || answer.broken().is_some()) {
                 self.one_way_failures += 1;
             }
             return self.cells.put_back(cell);
@@ -125,7 +139,7 @@ impl Core {
         let life = inner.life.load(Ordering::Acquire);
         let place = match answer.hdr.status() {
             Status::CANCELLED if life == 0 => Place::Gone(Ended::Lost),
-            Status::CANCELLED if life != self.epoch => Place::Gone(Ended::Reset),
+            Status::CANCELLED if !self.epoch.is(life) => Place::Gone(Ended::Reset),
             _ => Place::Here,
         };
         if let Some(kept) = self.cells.get(cell) {
@@ -213,22 +227,24 @@ impl Core {
         }
         let at = Descriptor { off: words[0], len: words[1] };
         let mut long = Vec::new();
-        let fits = |limit: u64| at.len <= limit && hdr.len() >= 16;
-        match hdr.place() {
-            slot::Place::Chunk if fits(self.req.slots().rep_chunk_len() as u64) => {
+        let fits = |off: u64, limit: u64| hdr.len() == size_of::<Descriptor>() && at.off == off && at.len <= limit;
+        let is_read = match hdr.place() {
+            slot::Place::Chunk if fits(0, self.req.slots().rep_chunk_len() as u64) => {
                 long.resize(at.len as usize, 0);
-                let _ = self.req.slots().read_reply_chunk(slot, &mut long);
+                self.req.slots().read_reply_chunk(slot, &mut long).is_some()
             }
-            slot::Place::Buffer => {
-                if let Some(block) = holds.reply_block()
-                    && fits(block.bytes)
-                    && at.off == block.off
-                {
+            slot::Place::Buffer => match holds.reply_block() {
+                Some(block) if fits(block.off, block.bytes) => {
                     long.resize(at.len as usize, 0);
-                    let _ = inner.link.window().read_bytes(inner.memory.heap_off() + block.off, &mut long);
+                    let copied = inner.link.window().read_bytes(inner.memory.heap_off() + block.off, &mut long);
+                    copied.is_ok() && !inner.heap_is_released()
                 }
-            }
-            _ => {}
+                _ => false,
+            },
+            _ => false,
+        };
+        if !is_read {
+            long.clear();
         }
         Answer { hdr, words, long }
     }
@@ -311,7 +327,7 @@ impl Core {
         cell: u32,
         until: Option<Instant>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut wait = self.wait(inner, until);
+        let mut wait = Wait::new(inner, self.epoch, until);
         let mut spins = 0;
         while !self.look(inner, cell) {
             spins += 1;
@@ -345,8 +361,12 @@ impl Core {
         self.look(inner, cell);
     }
 
-    /// Sets CANCEL in the call's own header (rule 17).
-    pub(super) fn cancel(&mut self, cell: u32) {
+    /// Sets CANCEL in the call's own header (rule 17). Of an epoch that is over there is nothing to cancel: the line may be another
+    /// call's, or another host's.
+    pub(super) fn cancel(&mut self, inner: &Inner, cell: u32) {
+        if !self.epoch.is(inner.life.load(Ordering::Acquire)) {
+            return;
+        }
         let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
         let slots = self.req.slots();
         // A queued call is looked up in its side line, before and after its ring line is answered TAKEN.
@@ -360,45 +380,23 @@ impl Core {
         }
     }
 
-    /// Waits until every call of the stream has its outcome.
-    pub(super) fn flush(&mut self, inner: &Inner, until: Option<Instant>) -> Result<(), Stop> {
-        let mut wait = self.wait(inner, until);
-        loop {
-            self.reap_hot(inner);
-            self.harvest_side_lines(inner);
-            let side_busy = self.tickets.iter().any(|t| t.taken);
-            self.empty_ring(inner);
-            // A started call counts as run when it is answered, read or not.
-            let hot_runs = self.req.hot_is_busy() && self.req.hot_answer().is_none();
-            if !hot_runs && self.hot_abandoned.is_none() && self.req.oldest().is_none() && !side_busy {
-                return Ok(());
-            }
-            if let Err(stop) = wait.step() {
-                if let Stop::Ended(_) = stop {
-                    self.follow_life(inner);
-                }
-                return Err(stop);
-            }
-        }
-    }
-
-    /// Before a submission off the fast path: dead, reset, or go.
-    pub(super) fn enter<H: Handler>(&mut self, inner: &Inner) -> Result<(), SubmitError> {
-        self.follow_life(inner);
-        if inner.life.load(Ordering::Acquire) == 0 && inner.revive() {
-            self.follow_life(inner);
-        }
-        if inner.life.load(Ordering::Acquire) == 0 {
-            return Err(SubmitError::DeviceLost { site: inner.site::<H>("submitting"), why: inner.why_dead() });
-        }
-        Ok(())
+    /// Has every call that was submitted before the ring's position `before` run?
+    pub(super) fn has_run(&mut self, inner: &Inner, before: u64) -> bool {
+        self.reap_hot(inner);
+        self.empty_ring(inner);
+        self.harvest_side_lines(inner);
+        // A started call counts as run when it is answered, read or not.
+        let hot_runs = self.req.hot_is_busy() && self.req.hot_answer().is_none();
+        let in_ring = self.req.oldest().is_some_and(|oldest| oldest < before);
+        let queued = self.tickets.iter().any(|ticket| ticket.taken && ticket.at < before);
+        !hot_runs && self.hot_abandoned.is_none() && !in_ring && !queued
     }
 
     /// When the device's life is over, gives every outstanding call its outcome, exactly once; when a new one began,
     /// starts over in it (rule 30).
     pub(super) fn follow_life(&mut self, inner: &Inner) {
         let life = inner.life.load(Ordering::Acquire);
-        if life == self.epoch || (life == 0 && self.epoch == NOWHERE) {
+        if self.epoch == EngineEpoch::of(life) {
             return;
         }
         // What was answered before the end is still an answer.
@@ -429,17 +427,16 @@ impl Core {
         }
         self.lines.fill(CONSUMED);
         self.tickets.fill(Ticket::default());
-        self.epoch = NOWHERE;
+        self.epoch = EngineEpoch::of(life);
         inner.engine_is_in(self.number, life);
         if life != 0 {
-            self.epoch = life;
             self.req.enter(Epoch(life));
         }
     }
 
     /// Runs `what` on the lines as the engine's life left them, whoever has wiped the window since.
     fn on_last_lines<R>(&mut self, inner: &Inner, what: impl FnOnce(&mut Self) -> R) -> R {
-        inner.at_the_end_of(self.epoch, |end| {
+        inner.at_the_end_of(self.epoch.number(), |end| {
             let lines = end.and_then(|window| inner.queue_in(window, self.number));
             self.at_the_end = true;
             let live = lines.map(|lines| self.req.replace_slots(lines));

@@ -2,6 +2,7 @@
 //! (ARCHITECTURE.md: no clock between a reply and the next call).
 
 use super::cells::Ended;
+use super::core::EngineEpoch;
 use crate::WaitMode;
 use crate::node::{Inner, STEP};
 use std::sync::atomic::Ordering;
@@ -41,7 +42,7 @@ const NEVER: Duration = Duration::from_secs(1 << 32);
 pub(super) struct Wait<'i> {
     inner: &'i Inner,
     /// Epoch the wait belongs to.
-    epoch: u32,
+    epoch: EngineEpoch,
     until: Option<Instant>,
     begin: Option<Instant>,
     peer_seen: Option<Instant>,
@@ -60,7 +61,7 @@ enum Phase {
 
 impl<'i> Wait<'i> {
     /// Ends at `until`, or with the device's own deadline, counted from the first step, when there is no such moment.
-    pub(super) fn new(inner: &'i Inner, epoch: u32, until: Option<Instant>) -> Self {
+    pub(super) fn new(inner: &'i Inner, epoch: EngineEpoch, until: Option<Instant>) -> Self {
         Self { inner, epoch, until, begin: None, peer_seen: None, phase: Phase::Awake }
     }
 
@@ -84,7 +85,7 @@ impl<'i> Wait<'i> {
         }
         match inner.life.load(Ordering::Acquire) {
             0 => return Err(Stop::Ended(Ended::Lost)),
-            life if life != self.epoch => return Err(Stop::Ended(Ended::Reset)),
+            life if !self.epoch.is(life) => return Err(Stop::Ended(Ended::Reset)),
             _ => {}
         }
         if inner.sleepers.is_rung() {
@@ -108,7 +109,7 @@ impl<'i> Wait<'i> {
                 let limit = inner.options.longest_sleep.map_or(left, |longest| longest.min(left));
                 // Of a device on a bus nobody says that it has ended.
                 let limit = if inner.link.outlives_host() { limit.min(LOOK_AFTER) } else { limit };
-                let limit = if inner.is_ending(self.epoch) { limit.min(STEP) } else { limit };
+                let limit = if self.epoch.is_ending(inner) { limit.min(STEP) } else { limit };
                 inner.sleepers.sleep(inner.link.as_ref(), turn, (limit < NEVER / 2).then_some(limit));
                 self.phase = Phase::Woken;
             }

@@ -1,0 +1,241 @@
+//! A device in a thread of this program, and a link to it that outlives its host: several hosts attach to one device, one after the
+//! other, as to a card on a bus. The thread may also be stopped behind the handshake, and the test answers in its place.
+
+use hamr::{Node, Options, Runtime};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{FOR_EVER, word};
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::handshake::HostHandshake;
+use hamr_comm::link::{Capabilities, Link, Peer};
+use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::registry::Table;
+use hamr_device_fw::{Board, Device, Progress};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Fruitless rounds of the device before it sleeps between two of them.
+const BUSY_ROUNDS: u32 = 200;
+/// How long the device sleeps between two rounds, where it has no doorbell.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// An eventfd for each direction.
+struct Doorbells {
+    host: Arc<OwnedFd>,
+    device: OwnedFd,
+}
+
+fn doorbell() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a doorbell")
+}
+
+fn ring(fd: &OwnedFd) {
+    // The only error is a counter at its end.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+fn sleep_on(fd: &OwnedFd, micros: u32) {
+    let limit = Timespec { tv_sec: (micros / 1_000_000).into(), tv_nsec: (micros % 1_000_000 * 1000).into() };
+    let limit = (micros != FOR_EVER).then_some(&limit);
+    if poll(&mut [PollFd::new(fd, PollFlags::IN)], limit).is_ok_and(|n| n > 0) {
+        let _ = rustix::io::read(fd, &mut [0; 8]);
+    }
+}
+
+struct Threaded {
+    window: Option<Window<Shared>>,
+    doorbells: Option<Arc<Doorbells>>,
+    started: Instant,
+}
+
+impl Board for Threaded {
+    type Keep = Shared;
+    type Order = Coherent;
+    fn name(&self) -> &'static str {
+        "thread"
+    }
+    fn window(&mut self) -> Option<Window<Shared>> {
+        self.window.take()
+    }
+    fn ring(&mut self) {
+        if let Some(doorbells) = &self.doorbells {
+            ring(&doorbells.host);
+        }
+    }
+    fn doorbell(&self) -> bool {
+        self.doorbells.is_some()
+    }
+    fn sleep(&mut self, micros: u32) {
+        if let Some(doorbells) = &self.doorbells {
+            sleep_on(&doorbells.device, micros);
+        }
+    }
+    fn micros(&mut self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+    fn idle(&mut self, rounds: u32) {
+        if rounds > BUSY_ROUNDS {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The memory and the device that serves it.
+pub struct Card {
+    memory: Window<Shared>,
+    doorbells: Option<Arc<Doorbells>>,
+    gone: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    device: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Card {
+    /// A device that serves the handlers of this program, over memory that `options` asks for. With `doorbells` it sleeps when it is idle,
+    /// and serves to the end of the program.
+    pub fn new(options: &Options, doorbells: bool) -> Self {
+        Self::in_epoch(options, doorbells, Epoch(0))
+    }
+
+    /// [`Self::new`] in memory whose last host was in `epoch`.
+    pub fn in_epoch(options: &Options, doorbells: bool, epoch: Epoch) -> Self {
+        let (memory, device) = Window::private_pair(layout(options).window_len());
+        memory.word(word::EPOCH).expect("in the preamble").store(epoch.0);
+        let doorbells = doorbells.then(|| Arc::new(Doorbells { host: Arc::new(doorbell()), device: doorbell() }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let serve = {
+            let (doorbells, stop) = (doorbells.clone(), stop.clone());
+            move || serve(Threaded { window: Some(device), doorbells, started: Instant::now() }, &stop)
+        };
+        let device = Some(std::thread::spawn(serve));
+        Self { memory, doorbells, gone: Arc::default(), stop, device }
+    }
+
+    /// A host of it.
+    pub fn attach(&self, name: &str, options: Options) -> Node {
+        let link = CardLink {
+            window: self.memory.part(0, self.memory.len()).expect("all of it"),
+            doorbells: self.doorbells.clone(),
+            gone: self.gone.clone(),
+        };
+        runtime().attach(name, Box::new(link), options).expect("attaches")
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Window<Shared> {
+        &self.memory
+    }
+
+    /// The link says that the device is gone from now on.
+    pub fn pull_out(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+
+    /// Ends the device behind the handshake: the test answers what comes to queue pair `index` in its place.
+    pub fn replace_device(&mut self, options: &Options, index: u32) -> Queue<Shared> {
+        self.stop.store(true, Ordering::Release);
+        self.device.take().expect("once").join().expect("the device ends");
+        let descriptor = layout(options).queue(&self.memory, index).expect("a descriptor");
+        self.memory.queue(&descriptor).expect("a queue pair")
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+/// The layout of such memory.
+pub fn layout(options: &Options) -> Layout {
+    let Options { streams, ring, tickets, chunk, heap, .. } = *options;
+    Layout::plan(&Plan { streams, ring, tickets, chunk, heap, ..Plan::default() }).expect("a plan")
+}
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
+}
+
+fn serve(board: Threaded, stop: &AtomicBool) {
+    let sleeps = board.doorbells.is_some();
+    let mut device = Device::new(board, Table::of_this_image(), vec![0; MAX_MESSAGE].leak()).expect("a window");
+    if sleeps {
+        device.serve();
+    }
+    let mut idle = 0;
+    while !stop.load(Ordering::Acquire) {
+        idle = if matches!(device.poll(), Progress::Worked(_)) { 0 } else { idle + 1 };
+        if idle > BUSY_ROUNDS {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// One host's link. Its memory is not revoked when it is released, so that whatever a released host still writes is seen.
+struct CardLink {
+    window: Window<Shared>,
+    doorbells: Option<Arc<Doorbells>>,
+    gone: Arc<AtomicBool>,
+}
+
+impl Link for CardLink {
+    fn kind(&self) -> &str {
+        "card"
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            host_maps_device: true,
+            coherent: true,
+            doorbell: self.doorbells.is_some(),
+            ..Capabilities::default()
+        }
+    }
+    fn window(&self) -> &Window<Shared> {
+        &self.window
+    }
+    fn ring(&self) {
+        if let Some(doorbells) = &self.doorbells {
+            ring(&doorbells.device);
+        }
+    }
+    fn wait(&self, max_us: u32) {
+        match &self.doorbells {
+            _ if max_us == 0 => std::hint::spin_loop(),
+            Some(doorbells) => sleep_on(&doorbells.host, max_us),
+            None => std::thread::sleep(Duration::from_micros(max_us.into())),
+        }
+    }
+    fn wake(&self) {
+        if let Some(doorbells) = &self.doorbells {
+            ring(&doorbells.host);
+        }
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.doorbells.iter().map(|doorbells| doorbells.host.clone()).collect()
+    }
+    fn peer(&self) -> Peer {
+        if self.gone.load(Ordering::Acquire) { Peer::Gone("pulled out".into()) } else { Peer::Alive }
+    }
+    fn stop(&self) {
+        HostHandshake::close(&self.window);
+        self.ring();
+        let epoch = Epoch(self.window.word(word::EPOCH).expect("in the preamble").load());
+        let begin = Instant::now();
+        while !HostHandshake::has_acknowledged(&self.window, epoch)
+            && begin.elapsed() < Duration::from_secs(3)
+            && self.peer() == Peer::Alive
+        {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    fn outlives_host(&self) -> bool {
+        true
+    }
+    fn restart(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
