@@ -297,9 +297,9 @@ impl<T: Element> Buffer<T> {
         let memory = node.memory().clone();
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
         let bytes = bytes.unwrap_or(u64::MAX);
-        // What dropped streams still hold may be answered by now.
+        // What calls that nobody waits for still hold may be answered by now.
         let block = memory.allocate(bytes).or_else(|_| {
-            node.inner().reap_idle_queues();
+            node.inner().reap_unread();
             memory.allocate(bytes)
         })?;
         Ok(Self { memory, block, len, _elements: PhantomData })

@@ -116,12 +116,13 @@ impl Node {
         get(self.inner(), from, to).map_err(|why| self.buffer_error(why))
     }
 
-    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream.
+    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream, or of detached calls of this
+    /// thread.
     fn unless_busy(&self, why: BufferError) -> Result<(), Error> {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
         }
-        self.inner().reap_idle_queues();
+        self.inner().reap_unread();
         Ok(())
     }
 

@@ -317,7 +317,6 @@ impl Core {
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let until = options.deadline.map(in_time);
         self.enter::<H>(inner)?;
-        self.reap_hot(inner);
         let limits = self.limits();
         let message = prepare(&mut self.scratch, limits, inner, &call, options)?;
         if message.queued || !self.req.hot_is_open() {

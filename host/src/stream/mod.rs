@@ -158,6 +158,7 @@ impl<'n> Stream<'n> {
     #[cold]
     #[inline(never)]
     fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
+        self.owned.engine().reap_hot(&self.owned.inner);
         self.offload(call).map(Started::queued)
     }
 
@@ -298,6 +299,18 @@ pub(crate) fn forget_closed() {
     let _ = STREAMS.try_with(|streams| {
         if let Ok(mut streams) = streams.try_borrow_mut() {
             streams.retain(|s| !s.inner.is_closed());
+        }
+    });
+}
+
+/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds a buffer busy or the heap full.
+pub(crate) fn reap_local(inner: &Inner) {
+    // An error means that the thread is ending, or that this runs inside of a call of that stream (a handler on loopback).
+    let _ = STREAMS.try_with(|streams| {
+        let Ok(streams) = streams.try_borrow() else { return };
+        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.inner, inner)) else { return };
+        if let Ok(mut core) = owned.core.try_borrow_mut() {
+            engine(&mut core).reap(inner);
         }
     });
 }

@@ -382,8 +382,9 @@ impl Core {
     }
 
     /// Before a submission off the fast path: dead, reset, or go.
+    /// Takes in what is answered, so that calls nobody waits for do not hold their buffers longer than this one's preparation.
     pub(super) fn enter<H: Handler>(&mut self, inner: &Inner) -> Result<(), SubmitError> {
-        self.follow_life(inner);
+        self.reap(inner);
         if inner.life.load(Ordering::Acquire) == 0 && inner.revive() {
             self.follow_life(inner);
         }
