@@ -9,6 +9,7 @@
 //! The price: a buffer dropped on one thread while another submits a call that names it, with nothing ordering the two, may
 //! be freed under that call, as if it had been dropped before.
 
+use crate::node::NodeNumber;
 use crate::{BufferError, Error, Node};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
@@ -30,6 +31,8 @@ const NOBODY: u32 = u32::MAX;
 
 pub(crate) struct Memory {
     node: NodeId,
+    /// Kept as long as a buffer is: another device's memory does not take this one's pointers.
+    _number: NodeNumber,
     device: String,
     heap: Section,
     /// The heap, for transfers.
@@ -73,7 +76,7 @@ pub(crate) struct Block {
 
 impl Memory {
     pub(crate) fn new(
-        node: NodeId,
+        number: NodeNumber,
         device: &str,
         window: &Window<Shared>,
         heap: Section,
@@ -87,7 +90,15 @@ impl Memory {
             deferred: Vec::new(),
         };
         let copies = window.copies(heap.off, heap.len)?;
-        Ok(Self { node, device: device.into(), heap, copies, records, state: Mutex::new(state) })
+        Ok(Self {
+            node: number.id(),
+            _number: number,
+            device: device.into(),
+            heap,
+            copies,
+            records,
+            state: Mutex::new(state),
+        })
     }
 
     /// The lock, after freeing what no call names any more.
