@@ -1,8 +1,14 @@
 //! Buffers between threads, devices and calls that nobody waits for.
 
 use hamr::{BufferError, Error, Image, Node, Options, Runtime};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::NodeId;
 use hamr_kernels::bench::{count, empty};
+use hamr_kernels::demo::axpy;
 use hamr_tests::conformance::{options, until};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 fn loopback(options: Options) -> Node {
     let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
@@ -58,6 +64,54 @@ fn a_dropped_started_call_gives_its_buffer_back_when_answered() {
     });
 }
 
+/// Threads put whole pages of one byte, and read them again: a page of two bytes was torn.
+#[test]
+fn transfers_of_threads_do_not_tear() {
+    const PAGE: usize = 16 << 10;
+    let node = loopback(options());
+    let (one, other) = (node.buffer(&[0u8; PAGE]).expect("room"), node.buffer(&[0u8; PAGE]).expect("room"));
+    let end = Instant::now() + Duration::from_secs(2);
+    std::thread::scope(|scope| {
+        for byte in [1, 2] {
+            let (node, one, other) = (&node, &one, &other);
+            scope.spawn(move || {
+                let mut back = [0; PAGE];
+                while Instant::now() < end {
+                    node.put(&[byte; PAGE], one.ptr()).expect("writes");
+                    node.get(one.ptr(), &mut back).expect("reads");
+                    assert!(back.iter().all(|b| *b == back[0]), "torn in the buffer that is put into");
+                    // Each way, so that two threads want both buffers in the two orders.
+                    let (from, to) = if byte == 1 { (one, other) } else { (other, one) };
+                    node.copy(from.ptr(), to.ptr()).expect("copies");
+                    node.get(other.ptr(), &mut back).expect("reads");
+                    assert!(back.iter().all(|b| *b == back[0]), "torn in the buffer that is copied into");
+                }
+            });
+        }
+    });
+}
+
+/// Parts of one buffer are filled and read by several threads: none of them is refused.
+#[test]
+fn threads_fill_parts_of_one_buffer() {
+    let node = loopback(options());
+    let buffer = node.buffer(&[0u32; 4000]).expect("room");
+    std::thread::scope(|scope| {
+        for part in 0..4u32 {
+            let (node, buffer) = (&node, &buffer);
+            scope.spawn(move || {
+                let at = part as usize * 1000;
+                let mine = buffer.ptr().slice(at..at + 1000).expect("inside");
+                for n in 0..2000 {
+                    node.put(&[part * 10_000 + n; 1000], mine).expect("writes");
+                    let back = node.read(mine).expect("reads");
+                    assert!(back.iter().all(|b| *b == part * 10_000 + n), "another thread's part");
+                }
+            });
+        }
+    });
+}
+
 /// A pointer names the device whose memory it is, as long as that memory is there.
 #[test]
 fn node_ids_are_unique_among_live_devices() {
@@ -80,4 +134,41 @@ fn node_ids_are_unique_among_live_devices() {
         assert!(matches!(put, Err(Error::Buffer { why: BufferError::Foreign { .. }, .. })), "{put:?}");
     }
     assert_eq!(other.read(theirs.ptr()).expect("there"), [2]);
+}
+
+/// Each call is refused, whether it sees the buffer or its end: nothing of it is left. One record, so that the next buffer comes to it
+/// at once.
+#[test]
+fn a_buffer_dropped_beside_a_submission_leaves_no_use() {
+    let node = loopback(Options { max_buffers: 1, heap: 4096, ..options() });
+    let words = [AtomicU64::new(0), AtomicU64::new(0)];
+    // No such buffer: the call is refused behind its first pointer, and nothing is sent.
+    let node_id = NodeId(node.info().node);
+    let none = BufferParts { off: 0, index: 7, len: 1, generation: 0, node: node_id };
+    let none = BufferPtr::<f64>::from_wire(WireBuffer::pack(none));
+    let end = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < end {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = node.stream().expect("free");
+                while !stop.load(Ordering::Relaxed) {
+                    let wire = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+                    let pointer = BufferPtr::<f64>::from_wire(WireBuffer::from_words(wire));
+                    assert!(stream.sync(axpy::with(1.0, pointer, none)).is_err());
+                }
+            });
+            for _ in 0..20_000 {
+                if let Ok(buffer) = node.allocate::<f64>(1) {
+                    let [a, b] = buffer.ptr().wire().words();
+                    words[0].store(a, Ordering::Relaxed);
+                    words[1].store(b, Ordering::Relaxed);
+                    std::hint::spin_loop();
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let (live, again) = (node.live_buffers(), node.allocate::<f64>(1).map(drop));
+        assert!(live == 0 && again.is_ok(), "no `Buffer` is alive and no call in flight: {live} alive, {again:?}");
+    }
 }

@@ -228,7 +228,7 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        self.ordered(|inner| crate::transfer::put(inner, from, to))
+        self.ordered(|inner| inner.memory.put(from, to))
     }
 
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
@@ -236,7 +236,7 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::get`].
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        self.ordered(|inner| crate::transfer::get(inner, from, to))
+        self.ordered(|inner| inner.memory.get(from, to))
     }
 
     fn ordered(&self, mut copy: impl FnMut(&Inner) -> Result<(), BufferError>) -> Result<(), Error> {
