@@ -105,6 +105,16 @@ pub enum Error {
         /// Bytes whose buffers were dropped while calls name them.
         deferred: u64,
     },
+    /// All numbers of devices are in use.
+    #[error(
+        "device {device}: {limit} devices are open in this process; drop some `Node`, with its streams and buffers, first"
+    )]
+    TooManyDevices {
+        /// Its name.
+        device: String,
+        /// The limit.
+        limit: u16,
+    },
     /// All allocation records are in use.
     #[error("device {device}: all {limit} buffers are in use (Options::max_buffers)")]
     TooManyBuffers {

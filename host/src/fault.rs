@@ -2,6 +2,7 @@
 
 use crate::Site;
 use crate::symbols::{Backtrace, Symbols};
+use crate::text::Clean;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::status::Status;
 use hamr_comm::fault::{CUT, Trace, explain};
@@ -56,12 +57,12 @@ fn is_short(payload: &[u8], text: &str) -> bool {
 }
 
 impl fmt::Display for FaultReport {
-    /// A line that says what and where; behind it, when the handler was ended in its middle, registers and backtrace.
+    /// A line that says what and where, the device's text without control characters; behind it, when the handler was ended in its middle, registers and backtrace.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` on device {} ended with a fault: ", self.site.handler, self.site.device)?;
         explain(self.status, self.numbers, f)?;
         if !self.text.is_empty() {
-            write!(f, ": {}", self.text)?;
+            write!(f, ": {}", Clean(&self.text))?;
         }
         say_where(f, &self.trace, &self.symbols)
     }
@@ -113,9 +114,37 @@ impl CrashReport {
 }
 
 impl fmt::Display for CrashReport {
-    /// A line that says what and where; registers and backtrace below it.
+    /// A line that says what and where, the device's text without control characters; registers and backtrace below it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "epoch {} ended by a fault: {}", self.epoch, self.text)?;
+        write!(f, "epoch {} ended by a fault: {}", self.epoch, Clean(&self.text))?;
         say_where(f, &self.trace, &self.symbols)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    const TEXT: &[u8] = b"line\nand \x1b[2J\ttext";
+
+    fn symbols() -> Arc<Symbols> {
+        Arc::new(Symbols::new(None, [0; 20]))
+    }
+
+    #[test]
+    fn reports_show_no_control_characters_of_a_device() {
+        let payload = [&[0; 24][..], TEXT].concat();
+        let site = Site { device: "d".into(), handler: "h", stage: "reading the answer" };
+        let fault = FaultReport::read(site, Status::FAILED, &payload, symbols());
+        assert_eq!(fault.text.as_bytes(), TEXT, "a program gets it as it is");
+        let mut record = CrashRecord::new_zeroed();
+        record.text_len = TEXT.len() as u32;
+        record.text[..TEXT.len()].copy_from_slice(TEXT);
+        let crash = CrashReport::read(&record, symbols());
+        for said in [fault.to_string(), crash.to_string()] {
+            let line = said.lines().next().unwrap_or_default();
+            assert!(line.contains("line\u{fffd}and \u{fffd}[2J\u{fffd}text"), "{said:?}");
+        }
     }
 }

@@ -8,7 +8,13 @@ use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
 use object::{Object, ObjectSection, ObjectSegment};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
 use zerocopy::FromBytes;
 
 /// Overrides every search.
@@ -69,9 +75,8 @@ impl Image {
     /// # Errors
     /// When it cannot be read or is no image.
     pub fn file(path: impl Into<PathBuf>) -> Result<Self, Error> {
-        let path = path.into();
-        ImageFile::open(&path)?;
-        Ok(Self { source: Source::File(path) })
+        let file = ImageFile::open(&path.into())?;
+        Ok(Self { source: Source::File(file.path) })
     }
 
     /// Finds or builds the file, and checks that it is made for `target`.
@@ -113,7 +118,7 @@ fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageFile {
-    /// Where it is.
+    /// Where it is, from the root: it names the same file when the program changes its folder.
     pub path: PathBuf,
     /// Hosted or bare.
     pub kind: ImageKind,
@@ -126,7 +131,20 @@ pub struct ImageFile {
     /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint. 0 when it speaks
     /// an ABI that this host does not know.
     pub fingerprint: u64,
+    file: Opened,
 }
+
+/// The file that was checked, which may have another successor at its path by now.
+#[derive(Clone, Debug)]
+struct Opened(Arc<File>);
+
+/// What tells images apart are their other fields.
+impl PartialEq for Opened {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Opened {}
 
 impl ImageFile {
     /// Reads the file's note and looks through its handler table.
@@ -136,7 +154,11 @@ impl ImageFile {
     /// name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: path.into(), why };
-        let bytes = std::fs::read(path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
+        let unreadable = |e: std::io::Error| bad(format!("expected an ELF file, cannot read it: {e}"));
+        let absolute = std::path::absolute(path).map_err(unreadable)?;
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
         let elf = parse(&bytes).map_err(bad)?;
         let note = elf
             .section_by_name(NOTE_SECTION)
@@ -155,13 +177,22 @@ impl ImageFile {
             None => 0,
         };
         Ok(Self {
-            path: path.into(),
+            path: absolute,
+            file: Opened(Arc::new(file)),
             kind,
             fingerprint,
             isa: Isa(note.isa),
             abi,
             build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
         })
+    }
+
+    /// A command that starts this very file, under the name of its path, also when another one has taken its place. The command
+    /// reaches it through this program's descriptor, which `self` keeps open.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(format!("/proc/self/fd/{}", self.file.0.as_raw_fd()));
+        command.arg0(&self.path);
+        command
     }
 
     /// Is it made for `target`?

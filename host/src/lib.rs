@@ -46,6 +46,7 @@ mod shm;
 mod sleepers;
 mod stream;
 mod symbols;
+mod text;
 mod transfer;
 
 pub use builder::{BuildRequest, build};

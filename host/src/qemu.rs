@@ -17,6 +17,7 @@ use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
+use crate::text::Clean;
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::link::{Capabilities, Link};
@@ -133,7 +134,7 @@ fn start(
     let process = Process::watch(child, server, move |status| {
         // QEMU has codes of its own for what it cannot do; then it also says so.
         let code = status.code().and_then(|status| exit.code(status)).map(|code| format!(" (the image's code {code})"));
-        format!("{}{}", code.unwrap_or_default(), console.last_words())
+        format!("{}{}", code.unwrap_or_default(), Clean(&console.last_words()))
     })?;
     if let Some(cpu) = cpu {
         pin_vcpu(&process, cpu)?;

@@ -1,16 +1,15 @@
 //! The runtime: launchers by name, and opening devices.
 
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
+use crate::node::NodeNumber;
 use crate::shm::ShmLauncher;
 use crate::{Error, Image, ImageFile, Node, Target};
-use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::handshake::Rest;
 use hamr_comm::link::Link;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Sizes and habits of one device. The defaults suit most programs.
@@ -121,7 +120,6 @@ impl Options {
 /// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
-    next_node: AtomicU16,
 }
 
 impl Runtime {
@@ -130,7 +128,7 @@ impl Runtime {
     /// # Errors
     /// None today; kinds that need the system's help to exist will have some.
     pub fn new() -> Result<Self, Error> {
-        let mut runtime = Self { launchers: BTreeMap::new(), next_node: AtomicU16::new(1) };
+        let mut runtime = Self { launchers: BTreeMap::new() };
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
         runtime.register("pci", crate::pci::PciLauncher);
@@ -168,8 +166,10 @@ impl Runtime {
             None => None,
         };
         let begin = Instant::now();
-        let (link, id) = self.launch(launcher, spec, argument, file.as_ref(), &options)?;
-        Node::attach(spec, id, link, file, options, begin)
+        // Before a device is started that there is no number for.
+        let number = NodeNumber::take(spec)?;
+        let link = launch(launcher, spec, argument, file.as_ref(), &options)?;
+        Node::attach(spec, number, link, file, options, begin)
     }
 
     /// Attaches to a device over a link that the caller made: a fault decorator around another link, a board of one's own.
@@ -177,7 +177,7 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::open`].
     pub fn attach(&self, name: &str, link: Box<dyn Link>, options: Options) -> Result<Node, Error> {
-        Node::attach(name, self.new_id(), link, None, options, Instant::now())
+        Node::attach(name, NodeNumber::take(name)?, link, None, options, Instant::now())
     }
 
     /// What images must be made for to run on the devices of `spec`; `None` when they take none.
@@ -197,25 +197,17 @@ impl Runtime {
         })?;
         Ok((launcher.as_ref(), argument))
     }
+}
 
-    fn new_id(&self) -> NodeId {
-        // Ids come round after 4095 devices; 0 is the host.
-        NodeId((self.next_node.fetch_add(1, Ordering::Relaxed) & NodeId::MAX.0).max(1))
-    }
-
-    fn launch(
-        &self,
-        launcher: &dyn Launcher,
-        spec: &str,
-        argument: &str,
-        image: Option<&ImageFile>,
-        options: &Options,
-    ) -> Result<(Box<dyn Link>, NodeId), Error> {
-        let layout = plan_of(options)?;
-        let request =
-            LaunchRequest { device: spec, argument, image, window_len: layout.window_len(), cpu: options.cpu };
-        Ok((launcher.launch(&request)?, self.new_id()))
-    }
+fn launch(
+    launcher: &dyn Launcher,
+    device: &str,
+    argument: &str,
+    image: Option<&ImageFile>,
+    options: &Options,
+) -> Result<Box<dyn Link>, Error> {
+    let window_len = plan_of(options)?.window_len();
+    launcher.launch(&LaunchRequest { device, argument, image, window_len, cpu: options.cpu })
 }
 
 /// The layout that `options` asks for; the error says what the limits are.

@@ -1,11 +1,14 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
 
 use crate::bells::Bells;
+use crate::inspect::{self, InspectError};
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
-use crate::{Error, Target};
+use crate::{Error, ImageFile, Target};
+use hamr_comm::abi::preamble::{MAGIC, Preamble};
+use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Link};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::FlockOperation;
@@ -14,7 +17,7 @@ use rustix::process::Pid;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
 /// First bytes on the socket to the image; the same as in the image's runtime.
@@ -46,7 +49,7 @@ impl Launcher for ShmLauncher {
             return Err(join(argument));
         }
         let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
-        let image = image.ok_or_else(none)?.path.clone();
+        let image = image.ok_or_else(none)?.clone();
         let memfd = make_window(device, window_len)?;
         let window = map_window(&memfd, window_len, true)?;
         let bells = Arc::new(Bells::of_process()?);
@@ -59,36 +62,41 @@ impl Launcher for ShmLauncher {
 /// `shm:PATH`: a window that somebody else made. It has a host as long as its device lives, so this is always refused,
 /// with the reason; a window without a host has no device either.
 fn join(path: &str) -> Error {
+    let refused = |why: String| Error::Launch { device: format!("shm:{path}"), why };
+    // Looks before it locks: a lock would keep the window's own host out.
+    let window = match inspect::open(Path::new(path)) {
+        Ok(window) => window,
+        Err(InspectError::Os { path, what, source }) => {
+            return Error::Os { what: format!("{}: {what}", path.display()), source };
+        }
+        Err(e) => return refused(e.to_string()),
+    };
     let file = match std::fs::OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(source) => return Error::Os { what: format!("opening window {path}"), source },
     };
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(_) => Error::Owned { window: path.into(), owner: owner(&file) },
-        Ok(()) => Error::Launch {
-            device: format!("shm:{path}"),
-            why: "expected a window with a device, got one that no host and no device has open; start a device with `--device shm`".into(),
-        },
+        Err(_) => Error::Owned { window: path.into(), owner: owner(&window) },
+        Ok(()) => refused(
+            "expected a window with a device, got one that no host and no device has open; start a device with `--device shm`".into(),
+        ),
     }
 }
 
-fn owner(file: &std::fs::File) -> String {
-    use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble};
-    let preamble = map_window(file, PREAMBLE_BYTES, false)
-        .and_then(|w| w.read::<Preamble>(0).map_err(|e| Error::Plan(e.to_string())));
-    match preamble {
+fn owner(window: &Window<Shared>) -> String {
+    match window.read::<Preamble>(0) {
         Ok(p) if p.magic == MAGIC => format!("process {}", p.host_pid),
         _ => "its lock is held".into(),
     }
 }
 
 /// Starts the image and hands it the window and the doorbells: the one that it sleeps on first.
-fn start(image: &Path, memfd: &OwnedFd, bells: &Bells, cpu: Option<usize>) -> Result<Process, Error> {
+fn start(image: &ImageFile, memfd: &OwnedFd, bells: &Bells, cpu: Option<usize>) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
-    let mut command = Command::new(image);
+    let mut command = image.command();
     command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
-    let child = command.spawn().map_err(Error::io(image.display().to_string()))?;
+    let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
     let pid = Pid::from_child(&child);
     let [own, host] = bells.theirs();
     let fds = [memfd.as_fd(), own, host];

@@ -1,47 +1,35 @@
 //! Moving data: one copy straight to its place (the window is mapped).
 //!
 //! `node.put` is seen by every call submitted later, and is not ordered with calls in flight: a buffer that one of them
-//! names is refused. `stream.put` waits for the stream's own calls first.
+//! names is refused. `stream.put` waits for the stream's own calls first. Transfers of several threads that meet in one buffer come
+//! one after the other, but for those that only read it.
 
-use crate::node::Inner;
 use crate::{BufferError, Error, Node};
 use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Element};
 
-#[inline(always)]
-pub(crate) fn put<T: Element>(inner: &Inner, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
-    let at = inner.memory.place(to, size_of_val(from) as u64)?;
-    let written = inner.memory.copies.write_bytes(at, bytemuck::cast_slice(from));
-    written.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
-}
-
-#[inline(always)]
-pub(crate) fn get<T: Element>(inner: &Inner, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
-    let at = inner.memory.place(from, size_of_val(to) as u64)?;
-    let read = inner.memory.copies.read_bytes(at, bytemuck::cast_slice_mut(to));
-    read.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
-}
-
 impl Node {
-    /// Copies `from` to the front of a buffer. Calls submitted later see it.
+    /// Copies `from` to the front of a buffer. Calls submitted later see it. Other threads' transfers of the same buffer are waited
+    /// for: no copy sees half of another one.
     ///
     /// # Errors
     /// A freed or foreign pointer, more than the buffer holds, or a buffer that a call in flight names.
     #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        match put(self.inner(), from, to) {
+        match self.memory().put(from, to) {
             Ok(()) => Ok(()),
             Err(why) => self.put_again(why, from, to),
         }
     }
 
-    /// Copies the front of a buffer to `to`: `to.len()` elements.
+    /// Copies the front of a buffer to `to`: `to.len()` elements. Waits for another thread's [`Self::put`] into the same buffer, not for
+    /// its `get`.
     ///
     /// # Errors
     /// As [`Self::put`].
     #[inline]
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        match get(self.inner(), from, to) {
+        match self.memory().get(from, to) {
             Ok(()) => Ok(()),
             Err(why) => self.get_again(why, from, to),
         }
@@ -52,25 +40,23 @@ impl Node {
     /// # Errors
     /// As [`Self::get`].
     pub fn read<T: Element>(&self, from: BufferPtr<T>) -> Result<Vec<T>, Error> {
+        // A handler may have returned the pointer: its length is a device's word until it is checked.
+        self.memory().live_place(from).map_err(|why| self.buffer_error(why))?;
         let mut to = vec![T::zeroed(); from.len()];
         self.get(from, &mut to)?;
         Ok(to)
     }
 
-    /// Copies one buffer to another of the same device; the ranges may overlap.
+    /// Copies one buffer to another of the same device; the ranges may overlap. Other threads' transfers of the two are waited for, as
+    /// in [`Self::put`] and [`Self::get`].
     ///
     /// # Errors
     /// As [`Self::put`]; also when the lengths differ.
     pub fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), Error> {
-        let inner = self.inner();
-        let wrap = |why| self.buffer_error(why);
-        let bytes = from.bytes();
-        if bytes != to.bytes() {
-            return Err(wrap(BufferError::Overrun { wanted: bytes, has: to.bytes() }));
+        if from.bytes() != to.bytes() {
+            return Err(self.buffer_error(BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
         }
-        let (src, dst) = (inner.memory.place(from, bytes).map_err(wrap)?, inner.memory.place(to, bytes).map_err(wrap)?);
-        let copied = inner.memory.copies.copy_within(src, dst, bytes);
-        copied.map_err(|e| wrap(BufferError::Overrun { wanted: e.want, has: e.len }))
+        self.memory().copy(from, to).map_err(|why| self.buffer_error(why))
     }
 
     /// Transfers that borrow the caller's memory and may run while `f` goes on. All of them are complete when `scope`
@@ -106,22 +92,23 @@ impl Node {
     #[inline(never)]
     fn put_again<T: Element>(&self, why: BufferError, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.unless_busy(why)?;
-        put(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+        self.memory().put(from, to).map_err(|why| self.buffer_error(why))
     }
 
     #[cold]
     #[inline(never)]
     fn get_again<T: Element>(&self, why: BufferError, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
         self.unless_busy(why)?;
-        get(self.inner(), from, to).map_err(|why| self.buffer_error(why))
+        self.memory().get(from, to).map_err(|why| self.buffer_error(why))
     }
 
-    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream.
+    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream, or of detached calls of this
+    /// thread.
     fn unless_busy(&self, why: BufferError) -> Result<(), Error> {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
         }
-        self.inner().reap_idle_queues();
+        self.inner().reap_unread();
         Ok(())
     }
 

@@ -250,6 +250,51 @@ fn an_image_that_says_nothing_is_given_up_and_ended() {
     assert!(!still_runs, "its process was ended");
 }
 
+/// Starts hosted images, in whose place another file has come since it was checked.
+struct Replaces(PathBuf);
+
+impl hamr::Launcher for Replaces {
+    fn describe(&self) -> String {
+        "replaces the image".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<hamr::Target>, Error> {
+        hamr::ShmLauncher.target(argument)
+    }
+    fn launch(&self, request: &hamr::LaunchRequest<'_>) -> Result<Box<dyn hamr_comm::link::Link>, Error> {
+        let other = self.0.with_extension("other");
+        std::fs::copy("/bin/true", &other).expect("another program");
+        std::fs::rename(&other, &self.0).expect("takes the image's place");
+        hamr::ShmLauncher.launch(request)
+    }
+}
+
+/// abi §10: a loader checks an image before it starts it.
+#[test]
+fn the_image_that_was_checked_is_the_one_that_is_started() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = altered(dir.path(), "checked", |_| ());
+    let mut runtime = Runtime::new().expect("a runtime");
+    runtime.register("replaced", Replaces(path.clone()));
+    let node = runtime.open_with("replaced", Image::file(&path).expect("an image"), options()).expect("it starts");
+    assert_eq!(node.sync(echo::with(1u64)).expect("works"), 1);
+    // A list of processes names the file, and not the descriptor that it was started by.
+    let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs");
+    assert_eq!(name(node.info().pid).trim(), "checked");
+    node.restart().expect("the same image again");
+    assert_eq!(node.sync(echo::with(2u64)).expect("works"), 2);
+    let file = Image::file(&path).map(drop);
+    assert!(matches!(file, Err(Error::BadImage { .. })), "another program is there: {file:?}");
+}
+
+#[test]
+fn an_image_file_is_known_by_its_whole_path() {
+    let here = std::env::current_dir().expect("a folder");
+    let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let relative = up.join(image().strip_prefix("/").expect("a whole path"));
+    let path = hamr::ImageFile::open(&relative).expect("the image").path;
+    assert!(path.is_absolute() && path.ends_with(image().file_name().expect("a file")), "{}", path.display());
+}
+
 #[test]
 fn what_is_no_image_is_refused_before_it_is_started() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -387,6 +432,25 @@ fn a_second_host_is_refused() {
         .expect("a runtime")
         .open("shm:/nowhere", Image::find(hamr_tests::devices::IMAGE).expect("a name"));
     assert!(matches!(nowhere, Err(Error::Os { .. })), "{nowhere:?}");
+}
+
+/// A mapping of such a file has pages that no memory is behind.
+#[test]
+fn a_short_locked_file_is_no_window() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("some.lock");
+    let file = std::fs::File::create(&path).expect("makes a file");
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("locks it");
+    for len in [0, 40] {
+        file.set_len(len).expect("sizes it");
+        let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+        let said = match Runtime::new().expect("a runtime").open(&format!("shm:{}", path.display()), image) {
+            Err(e @ Error::Launch { .. }) => e.to_string(),
+            other => panic!("expected a refusal, got {other:?}"),
+        };
+        assert!(said.contains(&format!("{len} bytes")) && said.contains("expected a window"), "{said}");
+        assert!(!said.contains('\n'), "{said}");
+    }
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! The conformance suite over the loopback device, and what only a device inside the test can show: tables made by hand,
 //! and a link that breaks on purpose.
 
-use hamr::{CallError, CallOptions, Image, Node, Options, Runtime, SubmitError};
+use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError};
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
 use hamr_comm::registry::Table;
-use hamr_comm::{Context, Entry, Handler, builtin, offload};
+use hamr_comm::{BufferPtr, Context, Entry, Handler, builtin, offload};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::{background, echo_many, make_many};
@@ -40,6 +42,28 @@ fn with_table(entries: &[&'static Entry]) -> Node {
     let table = Table::of(entries.iter().copied().chain([&PING]).collect());
     let link = Loopback::new(layout(&options()).window_len(), table);
     runtime().attach("made-by-hand", Box::new(link), options()).expect("attaches")
+}
+
+/// A pointer of node `node` that no host made.
+#[offload]
+fn points_to_much(_cx: &mut Context, node: u32) -> BufferPtr<f64> {
+    let node = NodeId(node as u16);
+    let parts = BufferParts { off: 0, index: 0, len: WireBuffer::MAX_LEN - 1, generation: 0, node };
+    BufferPtr::from_wire(WireBuffer::pack(parts))
+}
+
+/// 512 GiB would be asked for.
+#[test]
+fn read_checks_a_device_pointer_before_it_allocates() {
+    static POINTS: Entry = Entry::of::<points_to_much>();
+    let node = with_table(&[&POINTS]);
+    let pointer = node.sync(points_to_much::with(node.info().node.into())).expect("answers");
+    let no_buffer = node.read(pointer).map(drop);
+    assert!(matches!(no_buffer, Err(Error::Buffer { why: BufferError::Freed { .. }, .. })), "{no_buffer:?}");
+    let buffer = node.buffer(&[1.0]).expect("room");
+    assert_eq!(pointer.parts().index, buffer.ptr().parts().index, "it names the only buffer");
+    let too_long = node.read(pointer).map(drop);
+    assert!(matches!(too_long, Err(Error::Buffer { why: BufferError::Overrun { .. }, .. })), "{too_long:?}");
 }
 
 static EMPTY: Entry = Entry::of::<empty>();

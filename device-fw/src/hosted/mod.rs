@@ -109,12 +109,25 @@ impl Board for Process {
 
 /// The process's main: serves until the host is gone.
 pub fn main(config: Config) -> i32 {
+    take_name();
     match start(config) {
         Ok(mut device) => serve(&mut device, config),
         Err(why) => {
             eprintln!("hamr image: {why}");
             2
         }
+    }
+}
+
+/// Takes the name of the image's file for lists of processes. The host starts the file by a descriptor, whose number the system takes
+/// for the name.
+fn take_name() {
+    let started_as = std::env::args_os().next().unwrap_or_default();
+    if let Some(name) = std::path::Path::new(&started_as).file_name()
+        && let Ok(name) = std::ffi::CString::new(name.as_encoded_bytes())
+    {
+        // An error leaves a name that says less.
+        let _ = rustix::thread::set_name(&name);
     }
 }
 

@@ -29,6 +29,7 @@ pub use watch::Watch;
 
 use crate::inspect::InspectError;
 use crate::node::Inner;
+use crate::text::Clean;
 use crate::{DeviceInfo, Error, ImageFile, Node};
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::rings::RingHeader;
@@ -127,7 +128,7 @@ impl std::fmt::Display for LogLine {
         let Self { level, time_us, module, message, file, line } = self;
         let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
         let level = level.map_or("", LogLevel::name).to_uppercase();
-        let clean = |text: &str| text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+        let clean = |text: &str| Clean(text).to_string();
         let (module, message, file) = (clean(module), clean(message), clean(file));
         let place = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
         write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{place}")

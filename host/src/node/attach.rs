@@ -3,7 +3,7 @@
 use super::life::{Death, Settling};
 use super::past::Pasts;
 use super::queues::QueueSlot;
-use super::{Facts, Inner, Node};
+use super::{Facts, Inner, Node, NodeNumber};
 use crate::keys::{Keys, compare, read_table};
 use crate::memory::Memory;
 use crate::runtime::plan_of;
@@ -28,12 +28,13 @@ const PAUSE: Duration = Duration::from_micros(20);
 impl Node {
     pub(crate) fn attach(
         name: &str,
-        id: NodeId,
+        number: NodeNumber,
         link: Box<dyn Link>,
         image: Option<ImageFile>,
         options: Options,
         begin: Instant,
     ) -> Result<Self, Error> {
+        let id = number.id();
         let layout = plan_of(&options)?;
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         #[cfg(feature = "device-logs")]
@@ -42,7 +43,7 @@ impl Node {
         let facts = Facts::new(said, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
-        let memory = Memory::new(id, name, link.window(), heap, options.max_buffers)
+        let memory = Memory::new(number, name, link.window(), heap, options.max_buffers)
             .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
         let memory = Arc::new(memory);
         let rings = said.features & feature::DOORBELL != 0;

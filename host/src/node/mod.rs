@@ -1,6 +1,7 @@
 //! One device, attached: what it is, its memory, its streams, and how it ends.
 
 mod attach;
+mod id;
 mod info;
 mod life;
 mod past;
@@ -8,6 +9,7 @@ mod queues;
 mod revive;
 mod wake;
 
+pub(crate) use id::NodeNumber;
 pub use info::DeviceInfo;
 pub(crate) use queues::give_queue_back;
 

@@ -53,10 +53,16 @@ impl Inner {
         Ok(Core::new(index, queue, self))
     }
 
-    /// Lets go of what calls of dropped streams held, as far as they are answered. For whoever finds a buffer busy or the
-    /// heap full: nobody else looks at those answers.
+    /// Lets go of what calls of dropped streams and of the calling thread's own one held, as far as they are answered. For a caller
+    /// that finds a buffer busy or the heap full: perhaps nobody else looks at those answers.
     #[cold]
-    pub(crate) fn reap_idle_queues(&self) {
+    pub(crate) fn reap_unread(&self) {
+        crate::stream::reap_local(self);
+        self.reap_idle_queues();
+    }
+
+    /// The same of dropped streams only.
+    pub(super) fn reap_idle_queues(&self) {
         let mut queues = self.lock_queues();
         for slot in queues.iter_mut() {
             if let QueueSlot::Idle(core) = slot {

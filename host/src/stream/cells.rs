@@ -8,9 +8,9 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 pub(super) struct Holds {
     /// The stream whose calls name them.
     stream: u32,
-    few: [u64; 4],
+    few: [u32; 4],
     count: u8,
-    more: Vec<u64>,
+    more: Vec<u32>,
     /// Heap memory that belongs to the call itself: long arguments, long reply.
     pub(super) blocks: [Option<Block>; 2],
 }
@@ -26,7 +26,7 @@ impl Holds {
         self.stream
     }
 
-    pub(super) fn push(&mut self, hold: u64) {
+    pub(super) fn push(&mut self, hold: u32) {
         match self.few.get_mut(usize::from(self.count)) {
             Some(place) => {
                 *place = hold;

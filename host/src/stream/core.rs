@@ -355,7 +355,6 @@ impl Core {
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let until = options.deadline.map(in_time);
         submit::enter::<H>(&Exclusive::new(self, inner))?;
-        self.reap_hot(inner);
         if is_queued::<H>() || !self.req.hot_is_open() {
             let cell = submit::offload_slow(&Exclusive::new(self, inner), &call, options, until)?;
             return self.collect::<H>(inner, cell, until);

@@ -41,7 +41,7 @@ pub(super) const fn is_short<H: Handler>() -> bool {
 /// The buffers of a short call: three at most fit into a line.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    records: [u64; 3],
+    records: [u32; 3],
     count: u32,
 }
 

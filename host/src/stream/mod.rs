@@ -159,6 +159,7 @@ impl<'n> Stream<'n> {
     #[cold]
     #[inline(never)]
     fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
+        self.owned.engine().reap_hot(&self.owned.inner);
         self.offload(call).map(Started::queued)
     }
 
@@ -228,7 +229,7 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        self.ordered(|inner| crate::transfer::put(inner, from, to))
+        self.ordered(|inner| inner.memory.put(from, to))
     }
 
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
@@ -236,7 +237,7 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::get`].
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        self.ordered(|inner| crate::transfer::get(inner, from, to))
+        self.ordered(|inner| inner.memory.get(from, to))
     }
 
     fn ordered(&self, mut copy: impl FnMut(&Inner) -> Result<(), BufferError>) -> Result<(), Error> {
@@ -300,6 +301,18 @@ pub(crate) fn forget_closed() {
     let _ = STREAMS.try_with(|streams| {
         if let Ok(mut streams) = streams.try_borrow_mut() {
             streams.retain(|s| !s.inner.is_closed());
+        }
+    });
+}
+
+/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds a buffer busy or the heap full.
+pub(crate) fn reap_local(inner: &Inner) {
+    // An error means that the thread is ending, or that this runs inside of a call of that stream (a handler on loopback).
+    let _ = STREAMS.try_with(|streams| {
+        let Ok(streams) = streams.try_borrow() else { return };
+        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.inner, inner)) else { return };
+        if let Ok(mut core) = owned.core.try_borrow_mut() {
+            engine(&mut core).reap(inner);
         }
     });
 }

@@ -98,11 +98,12 @@ fn submit<H: Handler, R>(
     }
 }
 
-/// The epoch to submit in; begins one when the device ended its last by a fault.
+/// The epoch to submit in; begins one when the device ended its last by a fault. Takes in what is answered, so that calls nobody
+/// waits for do not hold their buffers longer than the next submission's preparation.
 pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<EngineEpoch, SubmitError> {
     let follow = || {
         stream.with(|core, inner| {
-            core.follow_life(inner);
+            core.reap(inner);
             core.epoch()
         })
     };

@@ -5,11 +5,23 @@
 //! calls name it is freed after the last of them is answered, by the next look at the heap.
 //!
 //! Counting costs a call no locked instruction: that would wait for the data just put to reach memory before the request
-//! may follow it. The first stream that names a buffer counts in a word of its own; other streams share a second one.
-//! The price: a buffer dropped on one thread while another submits a call that names it, with nothing ordering the two, may
-//! be freed under that call, as if it had been dropped before.
+//! may follow it. The first stream that uses a record counts in a word that no other stream ever writes; other streams share a
+//! second one. The counts belong to the record: they are never reset, so each use is taken back from the word that counted it.
+//!
+//! A drop on one thread beside a submission on another, with nothing ordering the two, ends in one of two ways:
+//!
+//! - The submission sees the drop when it looks at the generation again behind its count. It takes the count back and is refused. The
+//!   record may be another buffer's by then, which is busy for that moment.
+//! - The submission does not see it, because its count is still on its way to memory. Then the buffer may be freed under this call, as
+//!   if it had been dropped before. If the record is another buffer's by then, that one is busy until the call is answered.
+//!
+//! In neither case is a count left behind, and no call of another stream loses its own.
 
+mod copying;
+
+use crate::node::NodeNumber;
 use crate::{BufferError, Error, Node};
+use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
@@ -18,7 +30,7 @@ use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
@@ -26,24 +38,26 @@ const ALIGN: u64 = 64;
 /// The record holds a buffer that its owner still has. Above every generation.
 const LIVE: u32 = 1 << 16;
 /// No stream has named the buffer yet.
-const NOBODY: u32 = u32::MAX;
+const NOBODY: u16 = u16::MAX;
 
 pub(crate) struct Memory {
     node: NodeId,
+    /// Kept as long as a buffer is: another device's memory does not take this one's pointers.
+    _number: NodeNumber,
     device: String,
     heap: Section,
-    /// The heap, for transfers.
-    pub(crate) copies: Copies<Shared>,
+    /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each with the lock of its records.
+    copies: Copies<Shared>,
     records: Box<[Record]>,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct Record {
     /// Generation in the low 16 bits, LIVE above.
     generation: AtomicU32,
-    /// The stream that counts in `own`: the first that named the buffer.
-    first: AtomicU32,
+    /// The stream that counts in `own`: the first that named a buffer of this record. It stays the one.
+    first: AtomicU16,
+    copying: CopyLock,
     /// Unanswered calls of that stream that name the buffer; written by it alone.
     own: AtomicU32,
     /// The same of all other streams.
@@ -51,6 +65,8 @@ struct Record {
     off: AtomicU64,
     bytes: AtomicU64,
 }
+// Two in a cache line.
+const _: () = assert!(size_of::<Record>() == 32);
 
 struct State {
     ranges: RangeAllocator<u64>,
@@ -73,13 +89,13 @@ pub(crate) struct Block {
 
 impl Memory {
     pub(crate) fn new(
-        node: NodeId,
+        number: NodeNumber,
         device: &str,
         window: &Window<Shared>,
         heap: Section,
         max_buffers: u32,
     ) -> Result<Self, OutOfWindow> {
-        let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::default()).collect::<Box<[_]>>();
+        let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::new()).collect::<Box<[_]>>();
         let state = State {
             ranges: RangeAllocator::new(0..heap.len),
             free: (0..records.len() as u32).collect(),
@@ -87,7 +103,15 @@ impl Memory {
             deferred: Vec::new(),
         };
         let copies = window.copies(heap.off, heap.len)?;
-        Ok(Self { node, device: device.into(), heap, copies, records, state: Mutex::new(state) })
+        Ok(Self {
+            node: number.id(),
+            _number: number,
+            device: device.into(),
+            heap,
+            copies,
+            records,
+            state: Mutex::new(state),
+        })
     }
 
     /// The lock, after freeing what no call names any more.
@@ -98,7 +122,7 @@ impl Memory {
             let waiting = std::mem::take(&mut state.deferred);
             for index in waiting {
                 match self.records.get(index as usize) {
-                    Some(record) if record.is_named() => state.deferred.push(index),
+                    Some(record) if record.is_in_use() => state.deferred.push(index),
                     Some(record) => self.free(&mut state, index, record),
                     None => {}
                 }
@@ -144,9 +168,6 @@ impl Memory {
         let generation = record.generation.load(Ordering::Relaxed) as u16;
         record.off.store(range.start, Ordering::Relaxed);
         record.bytes.store(bytes, Ordering::Relaxed);
-        record.first.store(NOBODY, Ordering::Relaxed);
-        record.own.store(0, Ordering::Relaxed);
-        record.others.store(0, Ordering::Relaxed);
         record.generation.store(u32::from(generation) | LIVE, Ordering::Release);
         Ok(Block { index, generation, off: range.start, bytes })
     }
@@ -155,14 +176,15 @@ impl Memory {
         self.records.get(index as usize).map(|r| r.bytes.load(Ordering::Relaxed))
     }
 
-    /// The owner lets go. Freed now, or after the last call that names it is answered.
+    /// The owner lets go. Freed now, or after the last call that names it is answered and the last transfer has ended.
     pub(crate) fn release(&self, index: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        // No pointer of this generation is good any more.
+        // No pointer of this generation is good any more. SeqCst, as are the look at the lock below, the locking of a transfer and
+        // its second look at the generation (`place`): either the transfer sees that the buffer is gone, or this sees the transfer.
         let generation = record.generation.load(Ordering::Relaxed) & (LIVE - 1);
-        record.generation.store(generation, Ordering::Release);
+        record.generation.store(generation, Ordering::SeqCst);
         let mut state = self.state();
-        if record.is_named() {
+        if record.is_in_use() {
             state.deferred.push(index);
         } else {
             self.free(&mut state, index, record);
@@ -199,18 +221,54 @@ impl Memory {
         }
     }
 
-    /// A pointer for a transfer of `bytes`: its place in the heap, unless a call in flight names it.
+    /// Copies `from` to the front of what `to` names, unless a call in flight names it.
     #[inline(always)]
-    pub(crate) fn place<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<u64, BufferError> {
-        let p = ptr.parts();
-        let record = self.record(p, ptr.bytes())?;
+    pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
+        let record = self.free_record(to, size_of_val(from) as u64)?;
+        let _writing = record.copying.write();
+        record.still(to)?;
+        overrun(self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)))
+    }
+
+    /// Copies the front of what `from` names to `to`, unless a call in flight names it.
+    #[inline(always)]
+    pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
+        let record = self.free_record(from, size_of_val(to) as u64)?;
+        let _reading = record.copying.read();
+        record.still(from)?;
+        overrun(self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)))
+    }
+
+    /// Copies all of what `from` names to the front of what `to` names, unless a call in flight names one of them.
+    pub(crate) fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), BufferError> {
+        let bytes = from.bytes();
+        let (source, target) = (self.free_record(from, bytes)?, self.free_record(to, bytes)?);
+        // In the order of the records: two threads that copy between the same two buffers do not wait for each other.
+        let (first, second) = (from.parts().index, to.parts().index);
+        let (_reading, _writing);
+        if first < second {
+            _reading = Some(source.copying.read());
+            _writing = target.copying.write();
+        } else {
+            _writing = target.copying.write();
+            _reading = (first != second).then(|| source.copying.read());
+        }
+        source.still(from)?;
+        target.still(to)?;
+        overrun(self.copies.copy_within(from.parts().off, to.parts().off, bytes))
+    }
+
+    /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
+    #[inline(always)]
+    fn free_record<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<&Record, BufferError> {
+        let record = self.record(ptr.parts(), ptr.bytes())?;
         if bytes > ptr.bytes() {
             return Err(BufferError::Overrun { wanted: bytes, has: ptr.bytes() });
         }
         if record.is_named() {
             return Err(BufferError::Busy);
         }
-        Ok(p.off)
+        Ok(record)
     }
 
     /// A pointer's place in the window, also while calls name it: for words, which are atomics.
@@ -218,30 +276,37 @@ impl Memory {
         self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
     }
 
-    /// A call of stream `stream` that names the buffer is about to be sent. What comes back names record and generation
-    /// for [`Self::unhold`].
+    /// A call of stream `stream` that names the buffer is about to be sent. What comes back names the record for
+    /// [`Self::unhold`].
     #[inline(always)]
-    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u64, BufferError> {
+    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
         let record = self.record(p, bytes)?;
-        if record.first.load(Ordering::Relaxed) == stream {
+        if u32::from(record.first.load(Ordering::Relaxed)) == stream {
             record.own.store(record.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         } else {
             record.hold_as_other(stream);
         }
-        Ok(u64::from(p.generation) << 32 | u64::from(p.index))
+        // Dropped meanwhile (see the module's head): the count is on no buffer, or on another one.
+        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
+            return Err(self.dropped_meanwhile(p, stream));
+        }
+        Ok(p.index)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dropped_meanwhile(&self, p: BufferParts, stream: u32) -> BufferError {
+        self.unhold(p.index, stream);
+        BufferError::Freed { index: p.index, generation: p.generation }
     }
 
     /// That call was answered.
     #[inline(always)]
-    pub(crate) fn unhold(&self, hold: u64, stream: u32) {
-        let Some(record) = self.records.get(hold as u32 as usize) else { return };
-        // Freed under the call (see the module's head): the record's counts are another buffer's by now.
-        if record.generation.load(Ordering::Relaxed) as u16 != (hold >> 32) as u16 {
-            return;
-        }
-        // Release: whoever frees the memory does so after the answer was seen.
-        if record.first.load(Ordering::Relaxed) == stream {
+    pub(crate) fn unhold(&self, index: u32, stream: u32) {
+        let Some(record) = self.records.get(index as usize) else { return };
+        // Release: whoever frees the memory does so after the answer was seen. `first` is what it was when the use was counted.
+        if u32::from(record.first.load(Ordering::Relaxed)) == stream {
             record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
         } else {
             record.others.fetch_sub(1, Ordering::Release);
@@ -264,7 +329,41 @@ impl Memory {
     }
 }
 
+/// What a copy inside the heap cannot be, since the record was checked.
+#[inline(always)]
+fn overrun(copied: Result<(), OutOfWindow>) -> Result<(), BufferError> {
+    copied.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
+}
+
 impl Record {
+    const fn new() -> Self {
+        Self {
+            generation: AtomicU32::new(0),
+            first: AtomicU16::new(NOBODY),
+            copying: CopyLock::new(),
+            own: AtomicU32::new(0),
+            others: AtomicU32::new(0),
+            off: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// For a transfer that has the record's lock: is the buffer still the pointer's? If so, it is not freed before the lock is given
+    /// back (see [`Memory::release`]).
+    #[inline(always)]
+    fn still<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), BufferError> {
+        let BufferParts { index, generation, .. } = ptr.parts();
+        match self.generation.load(Ordering::SeqCst) == u32::from(generation) | LIVE {
+            true => Ok(()),
+            false => Err(BufferError::Freed { index, generation }),
+        }
+    }
+
+    /// May its memory not be freed yet?
+    fn is_in_use(&self) -> bool {
+        self.is_named() || self.copying.is_taken()
+    }
+
     /// Does an unanswered call name it? Acquire: pairs with the release in [`Memory::unhold`].
     #[inline(always)]
     fn is_named(&self) -> bool {
@@ -273,8 +372,8 @@ impl Record {
 
     #[cold]
     fn hold_as_other(&self, stream: u32) {
-        // The first stream to come counts in its own word from now on.
-        match self.first.compare_exchange(NOBODY, stream, Ordering::Relaxed, Ordering::Relaxed) {
+        // The first stream to come counts in a word of its own from now on.
+        match self.first.compare_exchange(NOBODY, stream as u16, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => self.own.store(1, Ordering::Relaxed),
             Err(_) => {
                 self.others.fetch_add(1, Ordering::Relaxed);
@@ -297,9 +396,9 @@ impl<T: Element> Buffer<T> {
         let memory = node.memory().clone();
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
         let bytes = bytes.unwrap_or(u64::MAX);
-        // What dropped streams still hold may be answered by now.
+        // What calls that nobody waits for still hold may be answered by now.
         let block = memory.allocate(bytes).or_else(|_| {
-            node.inner().reap_idle_queues();
+            node.inner().reap_unread();
             memory.allocate(bytes)
         })?;
         Ok(Self { memory, block, len, _elements: PhantomData })

@@ -1,0 +1,174 @@
+//! Buffers between threads, devices and calls that nobody waits for.
+
+use hamr::{BufferError, Error, Image, Node, Options, Runtime};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::NodeId;
+use hamr_kernels::bench::{count, empty};
+use hamr_kernels::demo::axpy;
+use hamr_tests::conformance::{options, until};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn loopback(options: Options) -> Node {
+    let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+    hamr_tests::devices::runtime().open_with("loopback", image, options).expect("a loopback device")
+}
+
+fn shm(options: Options) -> Node {
+    hamr_tests::devices::open("shm", options)
+}
+
+/// An eighth of the heap is named by each call, and one buffer at a time is alive.
+#[test]
+fn one_way_calls_give_their_buffers_back_when_answered() {
+    let node = shm(Options { heap: 1 << 20, ..options() });
+    let stream = node.stream().expect("free");
+    for _ in 0..16 {
+        let mut buffer = None;
+        // The call before may still run.
+        until("there is room", || {
+            buffer = node.buffer(&[0u64; 16 << 10]).ok();
+            buffer.is_some()
+        });
+        stream.send(count::with(buffer.as_ref().expect("just made").ptr())).expect("sent");
+    }
+}
+
+#[test]
+fn detached_calls_give_their_buffers_back_when_answered() {
+    let node = shm(Options { heap: 1 << 20, ..options() });
+    let buffer = node.buffer(&[0u64; 8]).expect("room");
+    drop(node.offload(count::with(buffer.ptr())).expect("sent"));
+    until("the buffer is free", || match node.put(&[1u64], buffer.ptr()) {
+        Err(Error::Buffer { why: BufferError::Busy, .. }) => false,
+        other => other.map(|()| true).expect("no other error"),
+    });
+    // All of the heap, given back by a failing allocation.
+    drop(buffer);
+    let all = node.allocate::<u64>((1 << 20) / 8).expect("room");
+    drop(node.offload(count::with(all.ptr())).expect("sent"));
+    drop(all);
+    until("the heap is free", || node.allocate::<u64>((1 << 20) / 8).is_ok());
+}
+
+#[test]
+fn a_dropped_started_call_gives_its_buffer_back_when_answered() {
+    let node = shm(options());
+    let stream = node.stream().expect("free");
+    let buffer = node.buffer(&[0u64; 8]).expect("room");
+    drop(stream.start(count::with(buffer.ptr())).expect("sent"));
+    until("the buffer is free", || {
+        stream.start(empty::with()).expect("sent").get().expect("runs");
+        node.put(&[1u64], buffer.ptr()).is_ok()
+    });
+}
+
+/// Threads put whole pages of one byte, and read them again: a page of two bytes was torn.
+#[test]
+fn transfers_of_threads_do_not_tear() {
+    const PAGE: usize = 16 << 10;
+    let node = loopback(options());
+    let (one, other) = (node.buffer(&[0u8; PAGE]).expect("room"), node.buffer(&[0u8; PAGE]).expect("room"));
+    let end = Instant::now() + Duration::from_secs(2);
+    std::thread::scope(|scope| {
+        for byte in [1, 2] {
+            let (node, one, other) = (&node, &one, &other);
+            scope.spawn(move || {
+                let mut back = [0; PAGE];
+                while Instant::now() < end {
+                    node.put(&[byte; PAGE], one.ptr()).expect("writes");
+                    node.get(one.ptr(), &mut back).expect("reads");
+                    assert!(back.iter().all(|b| *b == back[0]), "torn in the buffer that is put into");
+                    // Each way, so that two threads want both buffers in the two orders.
+                    let (from, to) = if byte == 1 { (one, other) } else { (other, one) };
+                    node.copy(from.ptr(), to.ptr()).expect("copies");
+                    node.get(other.ptr(), &mut back).expect("reads");
+                    assert!(back.iter().all(|b| *b == back[0]), "torn in the buffer that is copied into");
+                }
+            });
+        }
+    });
+}
+
+/// Parts of one buffer are filled and read by several threads: none of them is refused.
+#[test]
+fn threads_fill_parts_of_one_buffer() {
+    let node = loopback(options());
+    let buffer = node.buffer(&[0u32; 4000]).expect("room");
+    std::thread::scope(|scope| {
+        for part in 0..4u32 {
+            let (node, buffer) = (&node, &buffer);
+            scope.spawn(move || {
+                let at = part as usize * 1000;
+                let mine = buffer.ptr().slice(at..at + 1000).expect("inside");
+                for n in 0..2000 {
+                    node.put(&[part * 10_000 + n; 1000], mine).expect("writes");
+                    let back = node.read(mine).expect("reads");
+                    assert!(back.iter().all(|b| *b == part * 10_000 + n), "another thread's part");
+                }
+            });
+        }
+    });
+}
+
+/// A pointer names the device whose memory it is, as long as that memory is there.
+#[test]
+fn node_ids_are_unique_among_live_devices() {
+    let tiny = || Options { heap: 4096, streams: 1, ring: 2, tickets: 1, chunk: 64, max_buffers: 4, ..options() };
+    let (first, closed) = (loopback(tiny()), loopback(tiny()));
+    let buffer = first.buffer(&[1u64]).expect("room");
+    let orphan = closed.buffer(&[1u64]).expect("room");
+    let taken = [first.info().node, closed.info().node];
+    drop(closed);
+    let runtime = Runtime::new().expect("another runtime");
+    for _ in 0..4096 {
+        let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+        let other = runtime.open_with("loopback", image, tiny()).expect("opens");
+        assert!(!taken.contains(&other.info().node), "{} is alive", other.info().node);
+    }
+    let other = loopback(tiny());
+    let theirs = other.buffer(&[2u64]).expect("room");
+    for pointer in [buffer.ptr(), orphan.ptr()] {
+        let put = other.put(&[3u64], pointer);
+        assert!(matches!(put, Err(Error::Buffer { why: BufferError::Foreign { .. }, .. })), "{put:?}");
+    }
+    assert_eq!(other.read(theirs.ptr()).expect("there"), [2]);
+}
+
+/// Each call is refused, whether it sees the buffer or its end: nothing of it is left. One record, so that the next buffer comes to it
+/// at once.
+#[test]
+fn a_buffer_dropped_beside_a_submission_leaves_no_use() {
+    let node = loopback(Options { max_buffers: 1, heap: 4096, ..options() });
+    let words = [AtomicU64::new(0), AtomicU64::new(0)];
+    // No such buffer: the call is refused behind its first pointer, and nothing is sent.
+    let node_id = NodeId(node.info().node);
+    let none = BufferParts { off: 0, index: 7, len: 1, generation: 0, node: node_id };
+    let none = BufferPtr::<f64>::from_wire(WireBuffer::pack(none));
+    let end = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < end {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = node.stream().expect("free");
+                while !stop.load(Ordering::Relaxed) {
+                    let wire = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+                    let pointer = BufferPtr::<f64>::from_wire(WireBuffer::from_words(wire));
+                    assert!(stream.sync(axpy::with(1.0, pointer, none)).is_err());
+                }
+            });
+            for _ in 0..20_000 {
+                if let Ok(buffer) = node.allocate::<f64>(1) {
+                    let [a, b] = buffer.ptr().wire().words();
+                    words[0].store(a, Ordering::Relaxed);
+                    words[1].store(b, Ordering::Relaxed);
+                    std::hint::spin_loop();
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let (live, again) = (node.live_buffers(), node.allocate::<f64>(1).map(drop));
+        assert!(live == 0 && again.is_ok(), "no `Buffer` is alive and no call in flight: {live} alive, {again:?}");
+    }
+}
