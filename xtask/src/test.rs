@@ -5,6 +5,7 @@
 
 mod arrows;
 mod cargo;
+mod circles;
 mod leftovers;
 mod licences;
 mod nextest;
@@ -77,6 +78,9 @@ const STEPS: &[Step] = &[
     check("setup", "targets, components and tools are installed", |_| Outcome::noted(setup::run())),
     check("fmt", "every file is formatted", cargo::fmt),
     check("arrows", "packages use only what ARCHITECTURE.md lets them", |m| Outcome::noted(arrows::check(m))),
+    check("circles", "no sibling modules of a product crate import each other in a circle", |m| {
+        Outcome::noted(circles::check(m))
+    }),
     check("licences", "dependencies are under permissive licences", |m| Outcome::noted(licences::check(m))),
     check("unsafe", "only where docs/unsafe.md says, each with its proof", |_| Outcome::noted(unsafety::check())),
     check("clippy", "no warning in any target of the workspace", cargo::clippy),
