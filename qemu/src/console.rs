@@ -78,7 +78,11 @@ impl Console {
 
     /// For a machine that has ended: the last line of each source that said anything, as a phrase for an error message.
     pub fn last_words(&self) -> String {
-        let state = self.shared.ended.wait_timeout_while(self.shared.state(), PATIENCE, |state| state.open > 0);
+        self.last_words_within(PATIENCE)
+    }
+
+    fn last_words_within(&self, limit: Duration) -> String {
+        let state = self.shared.ended.wait_timeout_while(self.shared.state(), limit, |state| state.open > 0);
         let (state, _) = state.unwrap_or_else(PoisonError::into_inner);
         let names = ["QEMU said", "its image said last"];
         let said = names.iter().zip(&state.last).filter_map(|(name, line)| Some((name, line.as_ref()?)));
@@ -135,7 +139,7 @@ mod tests {
         let console = Console::new();
         let (reader, writer) = std::io::pipe().expect("a pipe");
         console.listen("device", Source::Qemu, reader).expect("a thread");
-        assert_eq!(console.last_words(), "");
+        assert_eq!(console.last_words_within(Duration::from_millis(200)), "");
         drop(writer);
     }
 }

@@ -46,7 +46,7 @@ const ATTEMPT: &str = "HAMR_TEST_IMAGE_TO_TRY";
 #[ignore = "a helper process of other tests"]
 fn attempt() {
     let Some(image) = std::env::var_os(ATTEMPT) else { return };
-    let options = Options { start_deadline: Duration::from_secs(5), ..options() };
+    let options = Options { start_deadline: start_deadline(), ..options() };
     let runtime = Runtime::new().expect("a runtime");
     match runtime.open_with(DEVICE, Image::file(image).expect("an image"), options) {
         Ok(node) => println!("\nsaid: {:?}", node.info()),
@@ -56,12 +56,26 @@ fn attempt() {
     println!("left: {:?}", children(std::process::id()));
 }
 
+const START_DEADLINE: &str = "HAMR_TEST_START_DEADLINE_MS";
+
+/// Of an attempt: what its test says, or long enough for anything but silence.
+fn start_deadline() -> Duration {
+    let said = std::env::var(START_DEADLINE).ok().map(|ms| Duration::from_millis(ms.parse().expect("a number")));
+    said.unwrap_or(Duration::from_secs(20))
+}
+
 /// What opening the device says when PATH is `path`.
 fn said_with(path: &Path) -> String {
+    said_within(path, start_deadline())
+}
+
+/// The same with another start deadline.
+fn said_within(path: &Path, limit: Duration) -> String {
     let output = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "attempt", "--ignored", "--nocapture"])
         .env(ATTEMPT, image_for(DEVICE))
         .env("PATH", path)
+        .env(START_DEADLINE, limit.as_millis().to_string())
         .stderr(Stdio::null())
         .output()
         .expect("starts this test again");
@@ -106,7 +120,7 @@ fn an_old_program_is_refused_with_both_versions() {
 fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
     // Built before the clock runs.
     image_for(DEVICE);
-    for script in ["exec /bin/sleep 60", "/bin/sleep 60", "exec 1>&-\nexec /bin/sleep 60"] {
+    let give_up = |script: &str| {
         let dir = with_fake(script);
         let begin = Instant::now();
         let said = said_with(dir.path());
@@ -115,7 +129,13 @@ fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
             true => contains_all(&said, &["`qemu-system-riscv64 --version`", "it said ``"]),
             false => contains_all(&said, &["`qemu-system-riscv64 --version`", "within 10s", "ended"]),
         }
-    }
+    };
+    // Each is waited for as long as a real program is: side by side.
+    std::thread::scope(|scope| {
+        for script in ["exec /bin/sleep 60", "/bin/sleep 60", "exec 1>&-\nexec /bin/sleep 60"] {
+            scope.spawn(move || give_up(script));
+        }
+    });
 }
 
 #[test]
@@ -131,7 +151,8 @@ fn a_machine_that_ends_at_once_is_reported_with_its_end() {
 #[test]
 fn a_machine_that_says_nothing_is_given_up_and_ended() {
     let dir = with_fake("[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\nexec /bin/sleep 60");
-    contains_all(&said_with(dir.path()), &[DEVICE, "did not answer within 5s while starting"]);
+    let said = said_within(dir.path(), Duration::from_secs(1));
+    contains_all(&said, &[DEVICE, "did not answer within 1s while starting"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) struct Metadata {
 }
 
 /// One package.
+#[derive(Default)]
 pub(crate) struct Package {
     /// Its name in the manifest.
     pub(crate) name: String,
@@ -27,6 +28,10 @@ pub(crate) struct Package {
     pub(crate) features: Vec<String>,
     /// Names of the packages that it or its build script needs; not those that only its tests need.
     pub(crate) needs: Vec<String>,
+    /// Names of the packages that only its tests need.
+    pub(crate) tests_need: Vec<String>,
+    /// The folder of its manifest.
+    pub(crate) folder: PathBuf,
 }
 
 impl Metadata {
@@ -53,8 +58,12 @@ impl Metadata {
 
 impl Package {
     fn parse(value: &Value, members: &[Value]) -> Option<Self> {
-        let dependencies = value["dependencies"].as_array()?.iter();
-        let needs = dependencies.filter(|dependency| dependency["kind"] != "dev");
+        let dependencies = value["dependencies"].as_array()?;
+        let named = |of_tests: bool| -> Option<Vec<String>> {
+            let chosen = dependencies.iter().filter(|dependency| (dependency["kind"] == "dev") == of_tests);
+            chosen.map(|needed| Some(needed["name"].as_str()?.to_owned())).collect()
+        };
+        let manifest = PathBuf::from(value["manifest_path"].as_str()?);
         let mut features: Vec<String> = value["features"].as_object()?.keys().cloned().collect();
         features.sort_unstable();
         Some(Self {
@@ -63,7 +72,9 @@ impl Package {
             is_ours: members.contains(&value["id"]),
             license: value["license"].as_str().map(str::to_owned),
             features,
-            needs: needs.map(|needed| Some(needed["name"].as_str()?.to_owned())).collect::<Option<_>>()?,
+            needs: named(false)?,
+            tests_need: named(true)?,
+            folder: manifest.parent()?.to_path_buf(),
         })
     }
 }
@@ -74,12 +85,14 @@ mod tests {
 
     #[test]
     fn dev_dependencies_are_left_out() {
-        let text = r#"{"packages":[{"id":"a 1","name":"a","version":"1","license":null,"features":{"y":[],"x":[]},
+        let text = r#"{"packages":[{"id":"a 1","name":"a","version":"1","license":null,"manifest_path":"/w/a/Cargo.toml","features":{"y":[],"x":[]},
             "dependencies":[{"name":"n","kind":null},{"name":"b","kind":"build"},{"name":"d","kind":"dev"}]}],
             "workspace_members":["a 1"],"target_directory":"/t"}"#;
         let metadata = Metadata::parse(text).expect("it is well formed");
         let package = metadata.ours().next().expect("a is a member");
         assert_eq!(package.needs, ["n", "b"]);
+        assert_eq!(package.tests_need, ["d"]);
+        assert_eq!(package.folder, PathBuf::from("/w/a"));
         assert_eq!(package.features, ["x", "y"]);
         assert_eq!(package.license, None);
     }

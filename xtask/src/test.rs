@@ -1,20 +1,25 @@
 //! `cargo xtask test`: everything that CI checks, in steps that a person can run one by one.
 //!
 //! A failed step does not stop the others: one run tells all that is wrong. A step whose tool is missing is skipped by
-//! name, in CI it fails.
+//! name, in CI it fails. Each step has a budget of time; one that takes longer is marked, and does not fail: machines are shared.
 
 mod arrows;
 mod cargo;
+mod changed;
+mod circles;
 mod leftovers;
 mod licences;
 mod nextest;
 mod source;
+mod steps;
 mod unsafety;
 
 use crate::metadata::Metadata;
-use crate::{Error, guest, image, in_ci, instructions, setup, size};
+use crate::{Error, in_ci};
+use changed::Scope;
 use leftovers::Before;
 use std::time::{Duration, Instant};
+use steps::{STEPS, Step};
 
 /// How a step ended.
 #[derive(Debug)]
@@ -56,60 +61,39 @@ impl Outcome {
     }
 }
 
-struct Step {
-    name: &'static str,
-    about: &'static str,
-    run: fn(&Metadata) -> Outcome,
-    /// Whether it runs code of ours, which may leave something behind.
-    is_suite: bool,
+/// What a step is about.
+pub(crate) struct Run {
+    pub(crate) metadata: Metadata,
+    pub(crate) scope: Scope,
 }
 
-const fn check(name: &'static str, about: &'static str, run: fn(&Metadata) -> Outcome) -> Step {
-    Step { name, about, run, is_suite: false }
-}
+/// What all steps may take together, in seconds.
+#[cfg(test)]
+const BUDGET: u64 = 12 * 60;
 
-const fn suite(name: &'static str, about: &'static str, run: fn(&Metadata) -> Outcome) -> Step {
-    Step { name, about, run, is_suite: true }
-}
-
-/// Cheap steps first: they name the most frequent mistakes.
-const STEPS: &[Step] = &[
-    check("setup", "targets, components and tools are installed", |_| Outcome::noted(setup::run())),
-    check("fmt", "every file is formatted", cargo::fmt),
-    check("arrows", "packages use only what ARCHITECTURE.md lets them", |m| Outcome::noted(arrows::check(m))),
-    check("licences", "dependencies are under permissive licences", |m| Outcome::noted(licences::check(m))),
-    check("unsafe", "only where docs/unsafe.md says, each with its proof", |_| Outcome::noted(unsafety::check())),
-    check("clippy", "no warning in any target of the workspace", cargo::clippy),
-    check("no-std", "the device's crates build for bare metal, without a warning", cargo::no_std),
-    check("features", "each cargo feature builds alone", cargo::features),
-    check("image", "the images that tests load build, hosted and for each machine", |_| image::step()),
-    check("size", "code and constants of each bare-metal image stay within their limit", |_| size::step()),
-    suite("tests", "unit, integration and conformance tests", |_| nextest::step()),
-    suite("guest", "a host on a real bus, in a Linux guest beside each machine", guest::step),
-    suite("doctests", "the examples in the documentation", cargo::doctests),
-    suite("loom", "the model checker's tests of memory order", cargo::loom),
-    check("docs", "the documentation builds without a warning", cargo::docs),
-    suite("instructions", "an empty call stays below its instruction limit", |_| instructions::step()),
-];
-
-/// Runs all steps or those after `--only`; `--list` prints them.
+/// Runs all steps, those after `--only`, or those that the changes after `--changed` reach; `--list` prints them.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
-    let steps = match arguments {
-        [] => STEPS.iter().collect(),
-        [list] if list == "--list" => {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let whole = |steps: Vec<&'static Step>| Ok((steps, Run { metadata: Metadata::read()?, scope: Scope::Whole }));
+    let (steps, run) = match words[..] {
+        [] => whole(STEPS.iter().collect())?,
+        ["--list"] => {
             for step in STEPS {
-                println!("{:<13} {}", step.name, step.about);
+                println!("{:<13} {:>4} s  {}", step.name, step.budget, step.about);
             }
             return Ok(());
         }
-        [only, names] if only == "--only" => select(names)?,
-        [only] if only == "--only" => {
-            return Err(Error::Usage(format!("`--only` expects steps of: {}", names(STEPS))));
+        ["--only", names] => whole(select(names)?)?,
+        ["--only"] => return Err(Error::Usage(format!("`--only` expects steps of: {}", names(STEPS)))),
+        ["--changed"] | ["--changed", _] => {
+            let metadata = Metadata::read()?;
+            let scope = Scope::since(words.get(1).copied(), &metadata)?;
+            (STEPS.iter().collect(), Run { metadata, scope })
         }
-        [other, ..] => return Err(Error::unknown(other, "--list or --only STEP,STEP")),
+        ["--changed" | "--only", _, more, ..] => return Err(Error::unknown(more, "nothing behind it")),
+        [other, ..] => return Err(Error::unknown(other, "--list, --only STEP,STEP or --changed [BASE]")),
     };
-    let metadata = Metadata::read()?;
-    let rows: Vec<Row> = steps.into_iter().map(|step| run(step, &metadata)).collect();
+    let rows: Vec<Row> = steps.into_iter().map(|step| row(step, &run)).collect();
     report(&rows)
 }
 
@@ -128,15 +112,27 @@ fn names(steps: &[Step]) -> String {
 
 struct Row {
     name: &'static str,
-    outcome: Outcome,
+    /// How it ended, or why it was left out.
+    outcome: Result<Outcome, String>,
     took: Duration,
+    budget: Duration,
 }
 
-fn run(step: &Step, metadata: &Metadata) -> Row {
+impl Row {
+    fn is_over_budget(&self) -> bool {
+        self.took > self.budget
+    }
+}
+
+fn row(step: &Step, run: &Run) -> Row {
+    let budget = Duration::from_secs(step.budget);
+    if let Some(why) = run.scope.leaves_out(step.looks) {
+        return Row { name: step.name, outcome: Err(why), took: Duration::ZERO, budget };
+    }
     println!("== {}: {}", step.name, step.about);
     let started = Instant::now();
-    let before = step.is_suite.then(|| Before::look(&metadata.target));
-    let mut outcome = (step.run)(metadata);
+    let before = step.is_suite.then(|| Before::look(&run.metadata.target));
+    let mut outcome = (step.run)(run);
     let left = before.map_or_else(Vec::new, |before| before.leftovers());
     for line in &left {
         println!("left behind: {line}");
@@ -146,18 +142,31 @@ fn run(step: &Step, metadata: &Metadata) -> Row {
     }
     let took = started.elapsed();
     println!("== {}: {}, {:.1} s", step.name, outcome.parts().0, took.as_secs_f64());
-    Row { name: step.name, outcome, took }
+    Row { name: step.name, outcome: Ok(outcome), took, budget }
 }
 
 fn report(rows: &[Row]) -> Result<(), Error> {
     println!();
-    println!("{:<13} {:<8} {:>8}", "step", "result", "seconds");
-    for Row { name, outcome, took } in rows {
-        let (result, note) = outcome.parts();
-        println!("{}", format!("{name:<13} {result:<8} {:>8.1}  {note}", took.as_secs_f64()).trim_end());
+    println!("{:<13} {:<8} {:>8} {:>8}", "step", "result", "seconds", "budget");
+    let line = |name: &str, result: &str, took: Duration, budget: Duration, is_over: bool, note: &str| {
+        let (took, budget, mark) = (took.as_secs_f64(), budget.as_secs(), if is_over { '!' } else { ' ' });
+        format!("{name:<13} {result:<8} {took:>8.1} {budget:>8}{mark} {note}").trim_end().to_owned()
+    };
+    for row in rows {
+        let (result, note) = row.outcome.as_ref().map_or_else(|why| ("left out", why.as_str()), Outcome::parts);
+        println!("{}", line(row.name, result, row.took, row.budget, row.is_over_budget(), note));
+    }
+    let ran = rows.iter().filter(|row| row.outcome.is_ok());
+    let (took, budget) = ran
+        .clone()
+        .fold((Duration::ZERO, Duration::ZERO), |(took, budget), row| (took + row.took, budget + row.budget));
+    println!("{}", line("together", "", took, budget, took > budget, ""));
+    let over: Vec<&str> = ran.filter(|row| row.is_over_budget()).map(|row| row.name).collect();
+    if !over.is_empty() {
+        println!("over budget: {}", over.join(", "));
     }
     let failed: Vec<&str> =
-        rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).map(|row| row.name).collect();
+        rows.iter().filter(|row| matches!(row.outcome, Ok(Outcome::Failed(_)))).map(|row| row.name).collect();
     if failed.is_empty() { Ok(()) } else { Err(Error::Failed(format!("failed: {}", failed.join(", ")))) }
 }
 
@@ -180,10 +189,54 @@ mod tests {
 
     #[test]
     fn a_failed_row_fails_the_run_by_name() {
-        let row = |name, outcome| Row { name, outcome, took: Duration::ZERO };
+        let row = |name, outcome| Row { name, outcome: Ok(outcome), took: Duration::ZERO, budget: Duration::ZERO };
         let mut rows = vec![row("fmt", Outcome::Passed(String::new())), row("loom", Outcome::Skipped(String::new()))];
         assert!(report(&rows).is_ok());
         rows.push(row("docs", Outcome::Failed(String::new())));
         assert_eq!(report(&rows).expect_err("docs failed").to_string(), "failed: docs");
+    }
+
+    #[test]
+    fn a_step_over_its_budget_is_marked_and_does_not_fail() {
+        let (second, two) = (Duration::from_secs(1), Duration::from_secs(2));
+        let row = |took, budget| Row { name: "fmt", outcome: Ok(Outcome::Passed(String::new())), took, budget };
+        assert!(row(two, second).is_over_budget() && !row(second, second).is_over_budget());
+        assert!(report(&[row(two, second)]).is_ok());
+    }
+
+    #[test]
+    fn the_budgets_together_are_kept() {
+        let together: u64 = STEPS.iter().map(|step| step.budget).sum();
+        assert!(together <= BUDGET, "{together} s, of {BUDGET} s");
+    }
+
+    #[test]
+    fn the_documentation_lists_the_steps_and_their_budgets() {
+        let path = crate::root().join("docs/testing.md");
+        let text = std::fs::read_to_string(path).expect("part of the repository");
+        let rows =
+            text.lines().skip_while(|line| *line != "## The steps").take_while(|line| *line != "## What setup brings");
+        let rows: Vec<(String, String)> = rows
+            .filter_map(|line| line.strip_prefix("| `"))
+            .filter_map(|row| {
+                let mut fields = row.split('|').map(str::trim);
+                let name = fields.next()?.trim_end_matches('`').to_owned();
+                Some((name, fields.next()?.to_owned()))
+            })
+            .collect();
+        let steps: Vec<(String, String)> =
+            STEPS.iter().map(|step| (step.name.to_owned(), step.budget.to_string())).collect();
+        assert_eq!(rows, steps);
+    }
+
+    #[test]
+    fn wrong_arguments_are_one_line() {
+        for wrong in [&["--changed", "main", "more"][..], &["--changed", "no-such-branch"], &["--only"], &["fmt"]] {
+            let arguments: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
+            match task(&arguments) {
+                Err(Error::Usage(text)) => assert_eq!(text.lines().count(), 1, "{text}"),
+                other => panic!("expected a usage error of {wrong:?}, got {other:?}"),
+            }
+        }
     }
 }

@@ -81,14 +81,22 @@ pub fn beside_a_runaway(open: Open) {
         return;
     }
     let stream = node.stream().expect("free");
-    for _ in 0..2 {
+    let (mut limit, mut beside) = (Duration::from_millis(300), 0);
+    while beside < 2 {
         let gate = Gate::new(&node);
-        let (begin, limit) = (Instant::now(), Duration::from_millis(1500));
+        let begin = Instant::now();
         let options = CallOptions { limit: Some(limit), ..CallOptions::default() };
         let call = stream.offload_with(wait_queued_at::with(gate.ptr(), 0), options).expect("sent");
         gate.wait_for(1);
         node.ping().expect("answered beside the handler");
-        assert!(!call.test() || begin.elapsed() >= limit, "the gate is shut, and it was ended early");
+        if call.test() {
+            assert!(begin.elapsed() >= limit, "the gate is shut, and it was ended early");
+            // Other programs had the processor for so long: the next handler may run longer.
+            limit *= 2;
+            assert!(limit < Duration::from_secs(20), "no ping was answered beside a handler");
+        } else {
+            beside += 1;
+        }
         assert!(matches!(call.get(), Err(CallError::Fault(_))), "it was ended");
         stream.sync(echo::with(1u64)).expect("the device serves on");
         for _ in 0..20 {

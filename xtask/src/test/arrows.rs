@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-device-fw-demo", &["hamr-device-fw", "hamr-kernels", "hamr-linker"]),
     ("hamr-tests-kernels", &["hamr-comm"]),
     ("hamr-tests-image", &["hamr-comm", "hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
+    ("hamr-tests-model", &["hamr-shared-abi", "hamr-comm"]),
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi"]),
     ("hamr", &["hamr-comm", "hamr-linker", "hamr-qemu"]),
@@ -65,11 +66,9 @@ mod tests {
     fn package(name: &str, needs: &[&str]) -> Package {
         Package {
             name: name.to_owned(),
-            version: "0.0.1".to_owned(),
             is_ours: true,
-            license: None,
-            features: Vec::new(),
             needs: needs.iter().map(|&name| name.to_owned()).collect(),
+            ..Package::default()
         }
     }
 

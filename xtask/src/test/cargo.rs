@@ -1,9 +1,8 @@
 //! The steps of `cargo xtask test` that are a run of cargo.
 
-use super::Outcome;
-use crate::metadata::Metadata;
+use super::{Outcome, Run};
+use crate::child;
 use crate::toolchain::{self, Compiler, TARGETS, X86_64, compiler_of};
-use crate::{child, root};
 use std::time::Duration;
 
 /// A build of everything from nothing, on two cores.
@@ -15,18 +14,18 @@ const SUITE: Duration = Duration::from_secs(2400);
 const DEVICE_SIDE: &[&str] = &["hamr-shared-abi", "hamr-comm", "hamr-kernels", "hamr-device-fw"];
 
 /// Step `fmt`.
-pub(crate) fn fmt(_: &Metadata) -> Outcome {
+pub(crate) fn fmt(_: &Run) -> Outcome {
     plain(&["fmt", "--all", "--check"], BUILD)
 }
 
 /// Step `clippy`.
-pub(crate) fn clippy(_: &Metadata) -> Outcome {
+pub(crate) fn clippy(_: &Run) -> Outcome {
     plain(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], BUILD)
 }
 
 /// Step `no-std`: by clippy, because nothing else compiles what is only for bare metal. On x86_64 that is a build for
 /// the host's own target, which a `cfg` makes freestanding.
-pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
+pub(crate) fn no_std(run: &Run) -> Outcome {
     let mut done = Vec::new();
     let mut missing = None;
     for &target in TARGETS.iter().chain(&[X86_64]) {
@@ -49,7 +48,7 @@ pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
             }
             if target == X86_64 {
                 command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=hamr_bare\u{1f}-Cpanic=abort");
-                command.env("CARGO_TARGET_DIR", metadata.target.join("bare"));
+                command.env("CARGO_TARGET_DIR", run.metadata.target.join("bare"));
             }
             if lints {
                 command.args(["--", "-D", "warnings"]);
@@ -65,9 +64,9 @@ pub(crate) fn no_std(metadata: &Metadata) -> Outcome {
 
 /// Step `features`: each feature of each package alone, and each package with none. Cargo builds a workspace with the
 /// union of the features that its members ask for, which hides a feature that only works beside another.
-pub(crate) fn features(metadata: &Metadata) -> Outcome {
+pub(crate) fn features(run: &Run) -> Outcome {
     let mut count = 0;
-    for package in metadata.ours() {
+    for package in run.metadata.ours().filter(|package| run.scope.builds(&package.name)) {
         let alone = package.features.iter().filter(|feature| *feature != "default").map(Some);
         for feature in std::iter::once(None).chain(alone) {
             let mut command = child::cargo();
@@ -85,22 +84,18 @@ pub(crate) fn features(metadata: &Metadata) -> Outcome {
 }
 
 /// Step `doctests`, which nextest does not run.
-pub(crate) fn doctests(_: &Metadata) -> Outcome {
+pub(crate) fn doctests(_: &Run) -> Outcome {
     plain(&["test", "--quiet", "--doc", "--workspace"], SUITE)
 }
 
-/// Step `loom`: the model checker's build of the tests, in a target folder of its own because every dependency is
-/// compiled with its `cfg`.
-pub(crate) fn loom(metadata: &Metadata) -> Outcome {
-    if !root().join("tests/tests/loom.rs").is_file() {
-        return Outcome::Skipped("tests/tests/loom.rs does not exist".into());
-    }
+/// Step `loom`: the model checker's tests, in a target folder of their own because every dependency is compiled with its `cfg`.
+pub(crate) fn loom(run: &Run) -> Outcome {
     let mut command = child::cargo();
     command
-        .args(["test", "--release", "--package", "hamr-tests", "--test", "loom"])
+        .args(["test", "--release", "--package", "hamr-tests-model"])
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", metadata.target.join("loom"))
+        .env("RUSTFLAGS", "--cfg loom -D warnings")
+        .env("CARGO_TARGET_DIR", run.metadata.target.join("loom"))
         // The models need optimised code, not the inlining across crates that the release profile pays minutes for.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
@@ -108,7 +103,7 @@ pub(crate) fn loom(metadata: &Metadata) -> Outcome {
 }
 
 /// Step `docs`.
-pub(crate) fn docs(_: &Metadata) -> Outcome {
+pub(crate) fn docs(_: &Run) -> Outcome {
     let mut command = child::cargo();
     command.args(["doc", "--workspace", "--no-deps"]).env_remove("CARGO_ENCODED_RUSTDOCFLAGS");
     Outcome::of(child::run(command.env("RUSTDOCFLAGS", "-Dwarnings"), BUILD))

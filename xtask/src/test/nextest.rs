@@ -2,6 +2,7 @@
 //! binary's name tells which machine is broken.
 
 use super::Outcome;
+use super::changed::Scope;
 use crate::machines::MACHINES;
 use crate::{child, image, in_ci};
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// Binaries whose tests start QEMU.
 const WITH_QEMU: &str = "/qemu|microvm|mixed|promise/";
 
-/// Runs every test of the workspace.
-pub(crate) fn step() -> Outcome {
+/// Runs the tests of the scope's packages. Everything is built, because what a package is built with depends on the others.
+pub(crate) fn step(scope: &Scope) -> Outcome {
     if !child::is_installed("cargo-nextest") {
         return Outcome::missing("cargo-nextest", "cargo install cargo-nextest --locked");
     }
@@ -22,8 +23,8 @@ pub(crate) fn step() -> Outcome {
     command.args(["nextest", "run", "--workspace", "--color", "never"]).env("HAMR_TEST_IMAGES", image::for_tests());
     // All or none: which machine a test starts is known to the test only. In CI they run, and say what they miss.
     let missing = MACHINES.iter().find_map(|machine| machine.can_run().err());
-    if missing.is_some() && !in_ci() {
-        command.args(["-E", &format!("not binary({WITH_QEMU})")]);
+    if let Some(filter) = filter(missing.is_some() && !in_ci(), scope) {
+        command.args(["-E", &filter, "--no-tests", "pass"]);
     }
     let (result, lines) = child::run_keeping(&mut command, LIMIT, |line| is_summary(line) || failed_in(line).is_some());
     let summary = lines.iter().rfind(|line| is_summary(line)).map(|line| line.trim().to_owned());
@@ -31,6 +32,17 @@ pub(crate) fn step() -> Outcome {
         Ok(()) => missing.unwrap_or_else(|| Outcome::Passed(summary.unwrap_or_default())),
         Err(error) => Outcome::Failed(blame(&lines).or(summary).unwrap_or_else(|| error.to_string())),
     }
+}
+
+/// Which tests run, in nextest's language; `None` for all.
+fn filter(without_qemu: bool, scope: &Scope) -> Option<String> {
+    let packages = scope.tested().map(|packages| {
+        let packages: Vec<String> = packages.iter().map(|name| format!("package(={name})")).collect();
+        format!("({})", packages.join(" | "))
+    });
+    let without = without_qemu.then(|| format!("not binary({WITH_QEMU})"));
+    let parts: Vec<String> = without.into_iter().chain(packages).collect();
+    (!parts.is_empty()).then(|| parts.join(" & "))
 }
 
 /// How many tests failed, and how many of each binary; `None` when no test did.

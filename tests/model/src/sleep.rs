@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hamr_comm::am::{Sleeper, SlotLine, WaitWord, Waker};
+use hamr_comm::am::{Sleeper, WaitWord, Waker};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
 use loom::sync::Notify;

@@ -3,19 +3,16 @@
 //! The code under test is the production `Requester` and `Responder`; only the lines are the checker's (`lines`).
 //! `docs/model.md` says what is covered, what is not, and with what counts. Each rule that a model relies on has a twin
 //! that breaks it and must be caught, with the message of our own assertion, so that no model passes for want of teeth.
-#![cfg(loom)]
+//!
+//! May use: `comm`, `shared-abi`, `loom`. Used by: nothing. A package of its own, because each dependency is compiled with the
+//! checker's `cfg`, and without that `cfg` it is empty.
+#![cfg(all(loom, test))]
 
-#[path = "loom/cancel.rs"]
 mod cancel;
-#[path = "loom/ends.rs"]
 mod ends;
-#[path = "loom/epochs.rs"]
 mod epochs;
-#[path = "loom/lines.rs"]
 mod lines;
-#[path = "loom/order.rs"]
 mod order;
-#[path = "loom/sleep.rs"]
 mod sleep;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

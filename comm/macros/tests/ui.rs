@@ -2,5 +2,5 @@
 
 #[test]
 fn messages_say_what_to_do() {
-    trybuild::TestCases::new().compile_fail("ui/*.rs");
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

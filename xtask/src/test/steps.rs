@@ -1,0 +1,75 @@
+//! The steps of `cargo xtask test`: what each checks, what it looks at, and how long it may take.
+
+use super::changed::Looks;
+use super::{Outcome, Run, arrows, cargo, circles, licences, nextest, unsafety};
+use crate::{guest, image, instructions, setup, size};
+
+/// One step.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Seconds that it may take on two quiet cores, from an empty target folder with packages downloaded.
+    pub(super) budget: u64,
+    pub(super) looks: Looks,
+    pub(super) run: fn(&Run) -> Outcome,
+    /// Whether it runs code of ours, which may leave something behind.
+    pub(super) is_suite: bool,
+}
+
+const fn check(name: &'static str, about: &'static str, budget: u64, looks: Looks, run: fn(&Run) -> Outcome) -> Step {
+    Step { name, about, budget, looks, run, is_suite: false }
+}
+
+const fn suite(name: &'static str, about: &'static str, budget: u64, looks: Looks, run: fn(&Run) -> Outcome) -> Step {
+    Step { is_suite: true, ..check(name, about, budget, looks, run) }
+}
+
+const MANIFESTS: Looks = Looks::Files(&["Cargo.toml"]);
+const SOURCES: Looks = Looks::Files(&[".rs", ".s", "docs/unsafe.md"]);
+const IMAGES: Looks = Looks::Of(&["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm", "hamr"]);
+const BUS: Looks = Looks::Of(&["hamr-tests", "hamr-cli", "hamr-tests-image"]);
+
+/// Cheap steps first: they name the most frequent mistakes. `docs/testing.md` lists them with their budgets.
+pub(super) const STEPS: &[Step] = &[
+    check("setup", "targets, components and tools are installed", 10, Looks::Packages(&[]), |_| {
+        Outcome::noted(setup::run())
+    }),
+    check("fmt", "every file is formatted", 5, Looks::Everywhere, cargo::fmt),
+    check("arrows", "packages use only what ARCHITECTURE.md lets them", 2, MANIFESTS, |r| {
+        Outcome::noted(arrows::check(&r.metadata))
+    }),
+    check("circles", "no sibling modules of a product crate import each other in a circle", 3, SOURCES, |r| {
+        Outcome::noted(circles::check(&r.metadata))
+    }),
+    check("licences", "dependencies are under permissive licences", 3, MANIFESTS, |r| {
+        Outcome::noted(licences::check(&r.metadata))
+    }),
+    check("unsafe", "only where docs/unsafe.md says, each with its proof", 2, SOURCES, |_| {
+        Outcome::noted(unsafety::check())
+    }),
+    check("clippy", "no warning in any target of the workspace", 35, Looks::Packages(&[]), cargo::clippy),
+    check(
+        "no-std",
+        "the device's crates build for bare metal, without a warning",
+        30,
+        Looks::Of(&["hamr-device-fw", "hamr-kernels"]),
+        cargo::no_std,
+    ),
+    check("features", "each cargo feature builds alone", 35, Looks::Packages(&[]), cargo::features),
+    check("image", "the images that tests load build, hosted and for each machine", 80, IMAGES, |_| image::step()),
+    check("size", "code and constants of each bare-metal image stay within their limit", 10, IMAGES, |_| size::step()),
+    suite("tests", "unit, integration and conformance tests", 260, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
+    suite("guest", "a host on a real bus, in a Linux guest beside each machine", 115, BUS, |r| {
+        guest::step(&r.metadata)
+    }),
+    suite("doctests", "the examples in the documentation", 15, Looks::Packages(&[]), cargo::doctests),
+    suite("loom", "the model checker's tests of memory order", 65, Looks::Of(&["hamr-tests-model"]), cargo::loom),
+    check("docs", "the documentation builds without a warning", 15, Looks::Packages(&[".md"]), cargo::docs),
+    suite(
+        "instructions",
+        "an empty call stays below its instruction limit",
+        35,
+        Looks::Of(&["hamr-cli", "hamr-device-fw"]),
+        |_| instructions::step(),
+    ),
+];
