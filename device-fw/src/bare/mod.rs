@@ -149,6 +149,7 @@ impl<const N: usize> Text<N> {
 }
 
 impl<const N: usize> Write for Text<N> {
+    #[inline(never)]
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         if self.is_cut {
             return Ok(());
