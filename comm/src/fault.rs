@@ -56,11 +56,12 @@ impl Trace {
     /// Appends the wire form of a fault with a trace (abi §6): numbers, length of the text, text, stack pointer, frames.
     pub fn encode(&self, text: &str, out: &mut Encoder<'_>) {
         let (text, mark) = cut(text, TRACED_TEXT);
-        (self.cause, self.pc, self.address, (text.len() + mark.len()) as u32).encode(out);
-        out.bytes(text.as_bytes());
-        out.bytes(mark.as_bytes());
-        self.stack.encode(out);
-        self.frames().for_each(|frame| frame.encode(out));
+        [self.cause, self.pc, self.address].iter().for_each(|number| out.append(&number.to_le_bytes()));
+        out.append(&((text.len() + mark.len()) as u32).to_le_bytes());
+        out.append(text.as_bytes());
+        out.append(mark.as_bytes());
+        out.append(&self.stack.to_le_bytes());
+        self.frames().for_each(|frame| out.append(&frame.to_le_bytes()));
     }
 
     /// Reads the wire form as far as it goes: what was cut off is zeros or missing text. Any bytes are read.
@@ -112,8 +113,8 @@ impl Fault {
 
     /// Appends the wire form: three numbers, then the text.
     pub fn encode(&self, out: &mut Encoder<'_>) {
-        self.numbers.encode(out);
-        out.bytes(self.text.as_bytes());
+        self.numbers.iter().for_each(|number| out.append(&number.to_le_bytes()));
+        out.append(self.text.as_bytes());
     }
 }
 

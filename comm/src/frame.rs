@@ -64,29 +64,42 @@ impl<'s> Frame<'s> {
 
     /// Decodes the arguments. `Malformed` when lengths or bytes do not fit the type.
     #[inline(always)]
-    pub(crate) fn arguments<A: Migratable>(&self) -> Result<A, Malformed> {
+    pub(crate) fn arguments<A: Migratable>(&mut self) -> Result<A, Malformed> {
         if let Some(n) = A::SIZE
             && n <= INLINE_BYTES
         {
-            // The common call: everything inline from the front. The length is a constant, so the checks in the
-            // decoder fold away.
-            if self.args == Arguments::inline(0, n) {
-                let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
-                return A::decode(&mut Decoder::new(bytes.split_at(n).0));
+            // The common call has everything inline from the front. The length is a constant, so the checks in the decoder
+            // fold away.
+            if self.args != Arguments::inline(0, n) {
+                self.bring_to_front(n)?;
             }
+            let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
+            return A::decode(&mut Decoder::new(bytes.split_at(n).0));
         }
-        self.arguments_anywhere()
+        let mut from = Decoder::new(self.argument_bytes()?);
+        let args = A::decode(&mut from)?;
+        if from.is_done() { Ok(args) } else { Err(Malformed) }
     }
 
-    /// Out of line: a copy of it in every handler's thunk would be a fifth of an image.
-    #[inline(never)]
-    fn arguments_anywhere<A: Migratable>(&self) -> Result<A, Malformed> {
+    fn argument_bytes(&self) -> Result<&[u8], Malformed> {
         let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
         let (start, end) = (self.args.start(), self.args.end());
         let bytes = if self.args.is_long() { self.scratch.get(..end) } else { inline.get(start..end) };
-        let mut from = Decoder::new(bytes.ok_or(Malformed)?);
-        let args = A::decode(&mut from)?;
-        if from.is_done() { Ok(args) } else { Err(Malformed) }
+        bytes.ok_or(Malformed)
+    }
+
+    /// Moves arguments of `n` bytes, at most [`INLINE_BYTES`], from where they lie to the front of the line. One for all
+    /// handlers: a second decoder in each of their thunks would be a tenth of an image.
+    #[cold]
+    #[inline(never)]
+    fn bring_to_front(&mut self, n: usize) -> Result<(), Malformed> {
+        let mut front = [0; INLINE_WORDS];
+        let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut front);
+        let from = self.argument_bytes()?;
+        let to = bytes.get_mut(..n).filter(|to| to.len() == from.len()).ok_or(Malformed)?;
+        to.copy_from_slice(from);
+        (self.words, self.args) = (front, Arguments::inline(0, n));
+        Ok(())
     }
 
     /// An answer without payload.

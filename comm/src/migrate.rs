@@ -75,6 +75,12 @@ impl<'a> Encoder<'a> {
         self.at = end;
     }
 
+    /// [`Self::bytes`], not inlined: for what is encoded seldom.
+    #[inline(never)]
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.bytes(bytes);
+    }
+
     /// Bytes appended or counted so far.
     #[inline(always)]
     pub fn needed(&self) -> usize {

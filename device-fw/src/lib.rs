@@ -121,5 +121,15 @@ macro_rules! __entry_point {
         fn __hamr_main() -> ! {
             $crate::bare::main::<$board>($crate::__config!($($field = $value),*))
         }
+        /// Called by the runtime's fault paths.
+        #[unsafe(no_mangle)]
+        fn __hamr_console(text: &str) {
+            <$board as $crate::bare::BareBoard>::console(text)
+        }
+        /// Called where the image ends.
+        #[unsafe(no_mangle)]
+        fn __hamr_exit(code: u8) -> ! {
+            <$board as $crate::bare::BareBoard>::exit(code)
+        }
     };
 }

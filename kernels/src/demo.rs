@@ -12,9 +12,7 @@ pub fn dot_f64(cx: &mut Context, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result
 /// their order.
 #[offload]
 pub fn dot_f64_from(cx: &mut Context, start: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<f64, Fault> {
-    let (x, y) = cx.views((x.read(), y.read()))?;
-    same_length(x, y)?;
-    Ok(x.iter().zip(y).fold(start, |sum, (a, b)| sum + a * b))
+    sum_of_products(cx, start, x, y)
 }
 
 /// Inner product of f32 vectors, left to right, each product and the sum in f64.
@@ -26,9 +24,20 @@ pub fn dot_f32(cx: &mut Context, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result
 /// [`dot_f32()`] that goes on from `start`.
 #[offload]
 pub fn dot_f32_from(cx: &mut Context, start: f64, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<f64, Fault> {
+    sum_of_products(cx, start, x, y)
+}
+
+// One loop for the two handlers of a type.
+#[inline(never)]
+fn sum_of_products<T: Element + Into<f64>>(
+    cx: &mut Context,
+    start: f64,
+    x: BufferPtr<T>,
+    y: BufferPtr<T>,
+) -> Result<f64, Fault> {
     let (x, y) = cx.views((x.read(), y.read()))?;
     same_length(x, y)?;
-    Ok(x.iter().zip(y).fold(start, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)))
+    Ok(x.iter().zip(y).fold(start, |sum, (&a, &b)| sum + a.into() * b.into()))
 }
 
 fn same_length<T>(x: &[T], y: &[T]) -> Result<(), Fault> {

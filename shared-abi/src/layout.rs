@@ -142,6 +142,8 @@ impl Layout {
     }
 
     /// The section of `kind`.
+    // One copy of the search: an image would have a dozen, unrolled.
+    #[inline(never)]
     pub fn section(&self, kind: SectionKind) -> Result<Section, LayoutError> {
         self.sections().iter().find(|s| s.kind == kind).copied().ok_or(LayoutError::Section(kind))
     }

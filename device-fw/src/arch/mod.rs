@@ -26,7 +26,7 @@ use x86_64 as isa;
 #[cfg(feature = "image")]
 mod naps;
 
-pub use isa::barriers::Device;
+pub use isa::barriers::BusOrder;
 #[cfg(all(target_arch = "riscv64", feature = "image"))]
 pub use isa::imsic;
 #[cfg(feature = "image")]

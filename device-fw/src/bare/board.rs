@@ -1,9 +1,11 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
 use super::doorbell::{self, Bell};
-use super::{logging, memory, pins, tick};
+use super::runtime::{Found, RUNTIME};
+use super::{logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
+use crate::log::Logger;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
@@ -72,22 +74,30 @@ pub(super) struct Running<B> {
     _board: PhantomData<B>,
 }
 
+impl Found {
+    pub(super) fn of(hardware: &Hardware) -> Self {
+        let Hardware { window, registers, naps } = hardware;
+        Self {
+            hz: naps.hz().max(1),
+            bell: registers.as_ref().and_then(|registers| Bell::of(registers, window)),
+            alive: window.keep_word(word::DEVICE_ALIVE).ok(),
+            own_bell: window.keep_word(word::DEVICE_BELL).ok(),
+            acknowledge: naps.acknowledge(),
+        }
+    }
+}
+
 impl<B> Running<B> {
     pub(super) fn new(hardware: Hardware) -> Self {
         let Hardware { window, registers, naps } = hardware;
         arch::tick::prepare(naps.timer());
-        doorbell::connect(naps.acknowledge());
-        let bell = || Bell::of(registers.as_ref()?, &window);
-        pins::connect(naps.timer(), bell());
-        tick::connect(bell(), window.keep_word(word::DEVICE_ALIVE).ok());
-        doorbell::name_in(window.keep_word(word::DEVICE_BELL).ok());
         Self { window: Some(window), registers, naps, _board: PhantomData }
     }
 }
 
 impl<B: BareBoard> Board for Running<B> {
     type Keep = ();
-    type Order = arch::Device;
+    type Order = arch::BusOrder;
 
     fn name(&self) -> &'static str {
         B::NAME
@@ -106,10 +116,10 @@ impl<B: BareBoard> Board for Running<B> {
         if let (Some(_), Some(registers)) = (activity, &self.registers) {
             doorbell::name(registers.bell());
         }
-        tick::watch(activity);
+        RUNTIME.set_activity(activity);
     }
-    fn desk(&self) -> Option<&'static Desk<(), arch::Device>> {
-        Some(&tick::DESK)
+    fn desk(&self) -> Option<&'static Desk<(), arch::BusOrder>> {
+        Some(&RUNTIME.control)
     }
     fn has_heartbeat(&self) -> bool {
         true
@@ -118,10 +128,10 @@ impl<B: BareBoard> Board for Running<B> {
         true
     }
     fn logs_to(&mut self, section: Option<Window<()>>) {
-        logging::attach(section);
+        Logger::<logging::Bare>::attach(section);
     }
     fn ring(&mut self) {
-        tick::ring();
+        RUNTIME.ring();
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {

@@ -1,54 +1,36 @@
-//! The board's console, for code that does not know the board: panics, traps.
+//! The board's console and its end, for code that does not know the board: panics, traps. Bound by the linker, because both must
+//! work wherever a fault happens, also before anything was set up.
 
-use super::BareBoard;
 use core::fmt::{self, Write};
-use spin::Once;
 
-struct Console {
-    write: fn(&str),
-    exit: fn(u8) -> !,
+unsafe extern "Rust" {
+    /// Defined by `image!`: [`super::BareBoard::console`] of its board.
+    #[link_name = "__hamr_console"]
+    safe fn write(text: &str);
+    /// The same for [`super::BareBoard::exit`].
+    #[link_name = "__hamr_exit"]
+    pub(super) safe fn exit(code: u8) -> !;
 }
 
-static CONSOLE: Once<Console> = Once::new();
-
-/// From now on text goes to `B`.
-pub(super) fn connect<B: BareBoard>() {
-    CONSOLE.call_once(|| Console { write: B::console, exit: B::exit });
-}
-
-struct Writer(fn(&str));
+struct Writer;
 
 impl Write for Writer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        (self.0)(text);
+        write(text);
         Ok(())
     }
 }
 
 /// Writes one line.
 pub(super) fn line(text: fmt::Arguments<'_>) {
-    if let Some(console) = CONSOLE.get() {
-        // Neither half can fail.
-        let _ = Writer(console.write).write_fmt(text);
-        (console.write)("\n");
-    }
+    // Neither half can fail.
+    let _ = Writer.write_fmt(text);
+    write("\n");
 }
 
 /// Writes one line: what happened, and numbers. No formatting of strings, which is large and used nowhere else.
 pub(super) fn report(what: &str, numbers: fmt::Arguments<'_>) {
-    if let Some(console) = CONSOLE.get() {
-        (console.write)("hamr image: ");
-        (console.write)(what);
-    }
+    write("hamr image: ");
+    write(what);
     line(numbers);
-}
-
-/// Ends the machine.
-pub(super) fn exit(code: u8) -> ! {
-    match CONSOLE.get() {
-        Some(console) => (console.exit)(code),
-        None => loop {
-            core::hint::spin_loop();
-        },
-    }
 }

@@ -2,6 +2,7 @@
 //! crash record; always on the console. Either way the image ends: another try would come to the same.
 
 use super::fault::Fault;
+use super::runtime::RUNTIME;
 use super::{BROKEN, console, memory};
 use crate::crash;
 use hamr_comm::abi::ids::Epoch;
@@ -12,25 +13,21 @@ use hamr_comm::abi::window::Window;
 use hamr_comm::am::MAX_QUEUES;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::registry::Table;
-use spin::Mutex;
 
 /// Looks for a host's offer: a few seconds. A host that starts a machine makes its offer meanwhile.
 const LOOKS: u32 = 1 << 24;
 
-/// The window, from the moment when it was mapped.
-static WINDOW: Mutex<Option<Window<()>>> = Mutex::new(None);
-
 /// The window is mapped.
 #[inline(never)]
 pub(crate) fn found(window: &Window<()>) {
-    *WINDOW.lock() = window.part(0, window.len()).ok();
+    *RUNTIME.window.lock() = window.part(0, window.len()).ok();
 }
 
 /// Says what happened wherever somebody may look, and ends the image.
 pub(super) fn end(fault: &Fault) -> ! {
     fault.report();
     // Taken, so that a fault in here ends the image at once.
-    if let Some(window) = WINDOW.try_lock().and_then(|mut known| known.take()) {
+    if let Some(window) = RUNTIME.window.try_lock().and_then(|mut known| known.take()) {
         record(&window, fault);
     }
     console::exit(BROKEN)

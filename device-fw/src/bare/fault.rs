@@ -3,14 +3,14 @@
 #![expect(unsafe_code)]
 // UNSAFETY: `arch::abandon` leaves frames behind (`docs/unsafe.md` "abandoning").
 
+use super::runtime::RUNTIME;
 use super::{Text, console, early, memory, walk};
 use crate::arch;
 use core::fmt::Write;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use hamr_comm::abi::status::Status;
 use hamr_comm::fault::Trace;
-use spin::Mutex;
 
 /// Longest text of a fault: what a crash record holds.
 const TEXT: usize = 376;
@@ -19,8 +19,6 @@ const TEXT: usize = 376;
 const ARMED: u32 = 1;
 /// A fault is being handled: another one means that the handling itself is broken.
 const HANDLING: u32 = 2;
-static STATE: AtomicU32 = AtomicU32::new(0);
-static LAST: Mutex<Fault> = Mutex::new(Fault::NONE);
 
 /// One fault.
 pub(crate) struct Fault {
@@ -30,7 +28,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    const NONE: Self = Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE };
+    pub(super) const NONE: Self = Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE };
 
     pub(crate) fn status(&self) -> Status {
         self.status
@@ -69,13 +67,13 @@ pub(crate) struct Trap {
 
 /// The serve loop is about to run.
 pub(super) fn arm() {
-    STATE.store(ARMED, Ordering::Release);
+    RUNTIME.fault_state.store(ARMED, Ordering::Release);
 }
 
 /// The serve loop was abandoned; why.
 pub(super) fn disarm() -> Fault {
-    STATE.store(0, Ordering::Release);
-    let mut last = LAST.lock();
+    RUNTIME.fault_state.store(0, Ordering::Release);
+    let mut last = RUNTIME.last_fault.lock();
     core::mem::replace(&mut *last, Fault::NONE)
 }
 
@@ -115,7 +113,7 @@ pub(crate) fn trapped(trap: Trap) -> ! {
 
 /// The serve loop runs, and no fault is being handled.
 pub(super) fn is_armed() -> bool {
-    STATE.load(Ordering::Acquire) == ARMED
+    RUNTIME.fault_state.load(Ordering::Acquire) == ARMED
 }
 
 /// The call that was interrupted is over its time.
@@ -127,11 +125,11 @@ pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
 }
 
 fn give_up(fault: Fault) -> ! {
-    if STATE.swap(HANDLING, Ordering::AcqRel) != ARMED {
+    if RUNTIME.fault_state.swap(HANDLING, Ordering::AcqRel) != ARMED {
         early::end(&fault);
     }
     // Nobody else holds the lock: one processor, and the loop that takes it is not running.
-    if let Some(mut last) = LAST.try_lock() {
+    if let Some(mut last) = RUNTIME.last_fault.try_lock() {
         *last = fault;
     }
     // SAFETY: armed, so inside `run`; frames of the runtime own nothing that must be dropped, frames of handlers hold borrows

@@ -1,10 +1,7 @@
 //! The no-abandon mark: pieces of the runtime that handlers run, and that must not be left in their middle.
 
-use super::tick;
-use core::sync::atomic::{AtomicU32, Ordering};
-
-/// Who holds the mark: [`of`] a call; zero nobody.
-static HOLDER: AtomicU32 = AtomicU32::new(0);
+use super::runtime::RUNTIME;
+use core::sync::atomic::Ordering;
 
 /// The word of a call, or of the runtime while none runs. Never zero; a call has the word of the 2^31st call before it.
 fn of(call: Option<u32>) -> u32 {
@@ -25,26 +22,26 @@ impl NoAbandon {
     /// From here on.
     #[inline(never)]
     pub fn begin() -> Self {
-        let holder = of(tick::running());
+        let holder = of(RUNTIME.running());
         // Two steps, since not every processor has one for both: only interrupts come between, and they put back what they found.
-        let before = HOLDER.load(Ordering::Relaxed);
-        HOLDER.store(holder, Ordering::Release);
+        let before = RUNTIME.marked.load(Ordering::Relaxed);
+        RUNTIME.marked.store(holder, Ordering::Release);
         Self { before }
     }
 }
 
 impl Drop for NoAbandon {
     fn drop(&mut self) {
-        HOLDER.store(self.before, Ordering::Release);
+        RUNTIME.marked.store(self.before, Ordering::Release);
     }
 }
 
 /// Does `call` hold the mark, or the runtime while no call runs?
 pub(super) fn is_held(call: Option<u32>) -> bool {
-    HOLDER.load(Ordering::Acquire) == of(call)
+    RUNTIME.marked.load(Ordering::Acquire) == of(call)
 }
 
 /// What `call` did is over: nobody holds the mark. Did it?
 pub(super) fn take(call: Option<u32>) -> bool {
-    HOLDER.swap(0, Ordering::AcqRel) == of(call)
+    RUNTIME.marked.swap(0, Ordering::AcqRel) == of(call)
 }

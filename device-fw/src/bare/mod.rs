@@ -16,6 +16,7 @@ mod logging;
 mod mark;
 mod memory;
 pub(crate) mod pins;
+pub(crate) mod runtime;
 pub(crate) mod tick;
 mod walk;
 
@@ -29,6 +30,7 @@ use hamr_comm::fault::CUT;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
+use runtime::{Found, RUNTIME};
 
 /// Exit code of an image that cannot start.
 const CANNOT_START: u8 = 2;
@@ -50,19 +52,19 @@ pub(crate) extern "C" fn entry() -> ! {
 pub fn main<B: BareBoard>(config: Config) -> ! {
     let build = u64::from_be_bytes(memory::build_id().first_chunk().copied().unwrap_or_default());
     info!("image starts on {}, build {:016x}", B::NAME, build);
-    console::connect::<B>();
-    let board = match B::start() {
-        Ok(hardware) => {
-            early::found(&hardware.window);
-            logging::clock::start(hardware.naps.hz());
-            info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
-            board::Running::<B>::new(hardware)
-        }
+    let hardware = match B::start() {
+        Ok(hardware) => hardware,
         Err(why) => {
             console::line(format_args!("hamr image: {why}"));
             B::exit(CANNOT_START);
         }
     };
+    early::found(&hardware.window);
+    let found = Found::of(&hardware);
+    // SAFETY: in this frame, which never ends, and not written any more.
+    unsafe { RUNTIME.set_found(&found) };
+    info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
+    let board = board::Running::<B>::new(hardware);
     let mut scratch = [0; MAX_MESSAGE];
     let Some(mut device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
         console::line(format_args!("hamr image: the board has no window"));
@@ -81,7 +83,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function is inside of the logger.
         unsafe { logging::recover() };
         // Before the state below says otherwise.
-        let held = mark::take(tick::running());
+        let held = mark::take(RUNTIME.running());
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
         let device = unsafe { &mut *device };
         let in_call = device.is_running();
@@ -149,6 +151,7 @@ impl<const N: usize> Text<N> {
 }
 
 impl<const N: usize> Write for Text<N> {
+    #[inline(never)]
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         if self.is_cut {
             return Ok(());

@@ -1,43 +1,39 @@
 //! Logging in a process of an operating system.
 
-#[path = "../log/logger.rs"]
-mod logger;
-
-pub(super) use logger::attach;
+#![expect(unsafe_code)]
+// UNSAFETY: the logger (`docs/unsafe.md` "logger").
 
 use super::map::Mapping;
+use crate::log::{LoggerState, Platform, image_logger};
 use hamr_comm::abi::sync::Coherent;
-use std::sync::Arc;
+use spin::Mutex;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
-/// What keeps a window mapped.
-type Keep = Arc<Mapping>;
-/// The fences that the window's memory needs.
-type Memory = Coherent;
+image_logger!(Process);
 
-/// Device time.
-mod clock {
-    use std::sync::OnceLock;
-    use std::time::Instant;
+static STATE: Mutex<LoggerState<Arc<Mapping>, Coherent>> = Mutex::new(LoggerState::new());
 
-    /// Microseconds since the first line.
-    pub(super) fn now() -> u64 {
-        static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed().as_micros() as u64
-    }
-}
+/// The platform: any thread may write.
+pub(super) struct Process;
 
-/// Who is logging.
-mod context {
-    use spin::Mutex;
+impl Platform for Process {
+    type Keep = Arc<Mapping>;
+    type Order = Coherent;
 
-    /// A number of the calling thread's own, never 0.
-    pub(super) fn id() -> usize {
+    fn writer() -> usize {
         std::thread_local!(static MINE: u8 = const { 0 });
         MINE.with(|mine| core::ptr::from_ref(mine).addr())
     }
 
-    /// Runs `what` alone. Its holder never waits for anything, so neither does this for long.
-    pub(super) fn with<T>(lock: &Mutex<T>, what: impl FnOnce(&mut T)) {
-        what(&mut lock.lock());
+    fn with(what: impl FnOnce(&mut LoggerState<Arc<Mapping>, Coherent>)) {
+        // Its holder never waits for anything, so neither does this for long.
+        what(&mut STATE.lock());
+    }
+
+    /// Microseconds since the first line.
+    fn now_us() -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_micros() as u64
     }
 }

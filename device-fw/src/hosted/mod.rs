@@ -78,7 +78,7 @@ impl Board for Process {
     }
     #[cfg(hamr_image)]
     fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
-        logging::attach(section);
+        crate::log::Logger::<logging::Process>::attach(section);
     }
     fn ring(&mut self) {
         if let Some(bells) = &self.bells {

@@ -1,61 +1,112 @@
-//! The one logger of an image, behind defmt's macros. Its parent module is the platform that the image runs on.
+//! The one logger of an image, behind defmt's macros, over the [`Platform`] that the image runs on.
 
 #![expect(unsafe_code)]
-// UNSAFETY: `defmt::Logger` is an unsafe trait, and ids of messages are addresses of symbols (`docs/unsafe.md` "logger").
+// UNSAFETY: ids of messages are addresses of symbols (`docs/unsafe.md` "logger").
 
-use super::{Keep, Memory, clock, context};
-use crate::log::{Journal, RingWriter};
+use super::{Journal, RingWriter};
+use core::marker::PhantomData;
 use hamr_comm::abi::rings::LogLevel;
+use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
-use spin::Mutex;
 
-/// The journal, and whose frame is open in it; 0 nobody's.
-pub(super) struct Desk {
-    pub(super) owner: usize,
-    pub(super) journal: Journal<Keep, Memory>,
+/// What a logger needs of the place it runs in.
+pub(crate) trait Platform {
+    /// What keeps a window mapped.
+    type Keep: Clone + 'static;
+    /// The fences that the window's memory needs.
+    type Order: Order;
+
+    /// The number of the thread or processor that asks, never 0.
+    fn writer() -> usize;
+    /// Runs `what` alone, or not at all where it would have to wait for what it interrupted.
+    fn with(what: impl FnOnce(&mut LoggerState<Self::Keep, Self::Order>));
+    /// Device time.
+    fn now_us() -> u64;
 }
 
-pub(super) static DESK: Mutex<Desk> = Mutex::new(Desk { owner: 0, journal: Journal::new() });
+/// The journal, and which writer's frame is open in it; 0 none.
+pub(crate) struct LoggerState<K, F> {
+    owner: usize,
+    journal: Journal<K, F>,
+}
 
-#[defmt::global_logger]
-struct Logger;
-
-// SAFETY: every function takes the lock for itself and leaves the journal in order; a frame of one context ignores the pieces of
-// another, so interleaved calls lose lines and corrupt none.
-unsafe impl defmt::Logger for Logger {
-    fn acquire() {
-        context::with(&DESK, |desk| {
-            let me = context::id();
-            if desk.owner == 0 || desk.owner == me {
-                desk.owner = me;
-                desk.journal.begin();
-            }
-        });
+impl<K, F: Order> LoggerState<K, F> {
+    pub(crate) const fn new() -> Self {
+        Self { owner: 0, journal: Journal::new() }
     }
 
-    unsafe fn flush() {
-        // Whoever reads the ring does so at leisure; waiting for it is what this logger never does.
-    }
-
-    unsafe fn release() {
-        context::with(&DESK, |desk| {
-            if desk.owner == context::id() {
-                desk.owner = 0;
-                desk.journal.end();
-            }
-        });
-    }
-
-    unsafe fn write(bytes: &[u8]) {
-        context::with(&DESK, |desk| {
-            if desk.owner == context::id() {
-                desk.journal.write(bytes, first_id);
-            }
-        });
+    /// The writer is gone in the middle of what it did ([`Journal::begin_anew`]).
+    #[cfg(hamr_machine)]
+    pub(crate) fn begin_anew(&mut self) {
+        self.owner = 0;
+        self.journal.begin_anew();
     }
 }
 
-defmt::timestamp!("{=u64:us}", clock::now());
+/// What defmt's macros call. Every function takes the state for itself and leaves the journal in order; a frame of one writer
+/// ignores the pieces of another, so interleaved calls lose lines and corrupt none.
+pub(crate) struct Logger<P>(PhantomData<P>);
+
+impl<P: Platform> Logger<P> {
+    pub(crate) fn begin() {
+        P::with(|state| {
+            let me = P::writer();
+            if state.owner == 0 || state.owner == me {
+                state.owner = me;
+                state.journal.begin();
+            }
+        });
+    }
+
+    pub(crate) fn end() {
+        P::with(|state| {
+            if state.owner == P::writer() {
+                state.owner = 0;
+                state.journal.end();
+            }
+        });
+    }
+
+    pub(crate) fn write(bytes: &[u8]) {
+        P::with(|state| {
+            if state.owner == P::writer() {
+                state.journal.write(bytes, first_id);
+            }
+        });
+    }
+
+    /// Where frames go from now on: the LOG section of a host that was accepted, or this image's own memory.
+    pub(crate) fn attach(section: Option<Window<P::Keep>>) {
+        P::with(|state| state.journal.attach(section.and_then(RingWriter::new)));
+    }
+}
+
+/// Makes [`Logger`] of a platform the one of the image. defmt wants a type without parameters, and one per program.
+macro_rules! image_logger {
+    ($platform:ty) => {
+        #[defmt::global_logger]
+        struct ImageLogger;
+
+        // SAFETY: acquire, write and release exclude each other (`Logger`), and none of them logs.
+        unsafe impl defmt::Logger for ImageLogger {
+            fn acquire() {
+                $crate::log::Logger::<$platform>::begin();
+            }
+            unsafe fn flush() {
+                // The reader of the ring takes its time; waiting for it is what this logger never does.
+            }
+            unsafe fn release() {
+                $crate::log::Logger::<$platform>::end();
+            }
+            unsafe fn write(bytes: &[u8]) {
+                $crate::log::Logger::<$platform>::write(bytes);
+            }
+        }
+
+        defmt::timestamp!("{=u64:us}", <$platform as $crate::log::Platform>::now_us());
+    };
+}
+pub(crate) use image_logger;
 
 // Where each level begins in `.defmt`; the linker script orders it by severity.
 unsafe extern "C" {
@@ -77,9 +128,4 @@ fn first_id(level: LogLevel) -> u16 {
     };
     // As defmt makes ids: an address modulo 2^16.
     first.addr() as u16
-}
-
-/// Where frames go from now on: the LOG section of a host that was accepted, or this image's own memory.
-pub(in super::super) fn attach(section: Option<Window<Keep>>) {
-    context::with(&DESK, |desk| desk.journal.attach(section.and_then(RingWriter::new)));
 }

@@ -4,13 +4,18 @@
 //! a host has been accepted, and after it has left, frames stay here; the next host finds them first. Handlers and this runtime
 //! log through `hamr_comm::info!` and its like.
 //!
-//! `logger.rs` is the logger of images, compiled with the platform they run on (`bare/logging.rs`, `hosted/logging.rs`). People with
+//! `logger.rs` is the logger of images, over the platform they run on (`bare/logging.rs`, `hosted/logging.rs`). People with
 //! a main loop of their own make a logger over a `Journal`, and say so in their [`crate::Board`].
 
 #[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
 mod journal;
+#[cfg(any(hamr_machine, all(not(any(target_os = "none", hamr_bare)), hamr_image)))]
+mod logger;
 mod ring;
 
 #[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
 pub use journal::Journal;
 pub use ring::RingWriter;
+
+#[cfg(any(hamr_machine, all(not(any(target_os = "none", hamr_bare)), hamr_image)))]
+pub(crate) use logger::{Logger, LoggerState, Platform, image_logger};

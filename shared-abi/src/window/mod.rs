@@ -177,13 +177,26 @@ impl<K> Window<K> {
     /// Copies a wire struct out. Validate the copy, then use the copy.
     pub fn read<T: FromBytes + IntoBytes>(&self, off: u64) -> Result<T, OutOfWindow> {
         let mut value = T::new_zeroed();
-        self.read_bytes(off, value.as_mut_bytes())?;
+        self.read_outlined(off, value.as_mut_bytes())?;
         Ok(value)
     }
 
     /// Copies a wire struct in.
     pub fn write<T: IntoBytes + Immutable>(&self, off: u64, value: &T) -> Result<(), OutOfWindow> {
-        self.write_bytes(off, value.as_bytes())
+        self.write_outlined(off, value.as_bytes())
+    }
+
+    /// [`Self::read_bytes`], once per image: where a processor has no unaligned loads, an inlined copy of a struct is a load and
+    /// a store for each byte.
+    #[inline(never)]
+    fn read_outlined(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.read_bytes(off, to)
+    }
+
+    /// The same for [`Self::write_bytes`].
+    #[inline(never)]
+    fn write_outlined(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.write_bytes(off, from)
     }
 
     /// A window over a part of this one, `off` a multiple of 64. It keeps its place when this one's tail is taken: whoever splits

@@ -9,9 +9,9 @@ use hamr_comm::abi::sync::Order;
 
 /// Memory of a PCI function: what observes it is outside of the processors' own domain, where Release and Acquire end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Device;
+pub struct BusOrder;
 
-impl Order for Device {
+impl Order for BusOrder {
     #[inline(always)]
     fn publish(word: &AtomicU32, value: u32) {
         // SAFETY: orders accesses, changes nothing. Stores only: loads before it are kept by Release, which is enough for this

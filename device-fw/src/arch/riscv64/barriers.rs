@@ -9,9 +9,9 @@ use hamr_comm::abi::sync::Order;
 
 /// Memory of a PCI function: accesses may count as input and output, which Release and Acquire do not order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Device;
+pub struct BusOrder;
 
-impl Order for Device {
+impl Order for BusOrder {
     #[inline(always)]
     fn publish(word: &AtomicU32, value: u32) {
         // SAFETY: orders accesses, changes nothing.

@@ -10,9 +10,9 @@ use hamr_comm::abi::sync::Order;
 /// Memory of a PCI function. Stores are ordered even where it is mapped write-combining. Loads rely on its being uncached or
 /// write-back, where none passes an earlier one: that is what firmware's range registers and the page tables here make of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Device;
+pub struct BusOrder;
 
-impl Order for Device {
+impl Order for BusOrder {
     #[inline(always)]
     fn publish(word: &AtomicU32, value: u32) {
         // SAFETY: SSE is part of x86_64; orders accesses, changes nothing.

@@ -4,19 +4,22 @@
 // UNSAFETY: the entries run on no stack of Rust's.
 
 use super::timer::END_OF_INTERRUPT;
+use crate::bare::runtime::{RUNTIME, Runtime};
 use core::arch::naked_asm;
+use core::mem::offset_of;
 
 /// The doorbell: ends `hlt`, or is kept in mind for the next one.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn rung() -> ! {
     naked_asm!(
         "push rax",
-        "mov dword ptr [rip + {rung}], 1",
+        "mov dword ptr [rip + {runtime} + {rung}], 1",
         "mov eax, {end}",
         "mov dword ptr [rax], 0",
         "pop rax",
         "iretq",
-        rung = sym crate::bare::doorbell::RUNG,
+        runtime = sym RUNTIME,
+        rung = const offset_of!(Runtime, rung),
         end = const END_OF_INTERRUPT,
     )
 }

@@ -1,0 +1,112 @@
+//! What an image without an operating system keeps beside its device: one static, so that all that interrupts and faults may touch
+//! is in one place.
+//!
+//! There is one processor, and an interrupt has its turn to the end. So nothing waits for a lock once the serve loop runs: `try_lock`,
+//! and code that does not get it does without. No lock is taken while another one is held.
+
+#![expect(unsafe_code)]
+// UNSAFETY: what the board found and what the poller does are in frames, reached through pointers (`docs/unsafe.md` "abandoning").
+
+use super::doorbell::Bell;
+use super::fault::Fault;
+use crate::arch::BusOrder;
+use crate::log::LoggerState;
+use crate::runaway::Watch;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use hamr_comm::abi::window::{KeptWord, Window};
+use hamr_comm::am::{Activity, Desk};
+use spin::Mutex;
+
+/// What the board found, as far as code needs it that has no board at hand.
+pub(super) struct Found {
+    /// Steps of the clock per second, not zero.
+    pub(super) hz: u64,
+    /// The host's doorbell.
+    pub(super) bell: Option<Bell>,
+    /// Where `alive` is in the window.
+    pub(super) alive: Option<KeptWord<()>>,
+    /// Where the host learns what to write to ring this side.
+    pub(super) own_bell: Option<KeptWord<()>>,
+    /// How the board takes its rings.
+    pub(super) acknowledge: Option<fn()>,
+}
+
+/// See the module's head.
+pub(crate) struct Runtime {
+    /// Null until the board has started.
+    found: AtomicPtr<Found>,
+    /// Null while no host is served.
+    activity: AtomicPtr<Activity>,
+    /// The control stream, while a queued handler runs.
+    pub(super) control: Desk<(), BusOrder>,
+    /// What the ticks have seen, and the time in microseconds by their count.
+    pub(super) runaways: Mutex<(Watch, u64)>,
+    /// Which call holds the no-abandon mark (`mark`); zero none.
+    pub(super) marked: AtomicU32,
+    /// Not zero: the host has rung. Also stored by x86_64's entry, in assembly.
+    pub(crate) rung: AtomicU32,
+    /// Whether a fault can be survived (`fault`).
+    pub(super) fault_state: AtomicU32,
+    /// The fault that ended the serve loop.
+    pub(super) last_fault: Mutex<Fault>,
+    /// The window, from the moment when it was mapped, for faults while no host is served.
+    pub(super) window: Mutex<Option<Window<()>>>,
+    /// The logger's.
+    pub(super) log: Mutex<LoggerState<(), BusOrder>>,
+}
+
+/// The only one.
+pub(crate) static RUNTIME: Runtime = Runtime {
+    found: AtomicPtr::new(null_mut()),
+    activity: AtomicPtr::new(null_mut()),
+    control: Desk::new(),
+    runaways: Mutex::new((Watch::new(0), 0)),
+    marked: AtomicU32::new(0),
+    rung: AtomicU32::new(0),
+    fault_state: AtomicU32::new(0),
+    last_fault: Mutex::new(Fault::NONE),
+    window: Mutex::new(None),
+    log: Mutex::new(LoggerState::new()),
+};
+
+impl Runtime {
+    /// The board has started.
+    ///
+    /// # Safety
+    /// `found` stays where it is for good, and is only read.
+    pub(super) unsafe fn set_found(&self, found: &Found) {
+        self.found.store((&raw const *found).cast_mut(), Ordering::Release);
+    }
+
+    /// What the board found; `None` before.
+    pub(super) fn found(&self) -> Option<&Found> {
+        // SAFETY: null, or what the caller of `set_found` says: in place for good, and never written.
+        unsafe { self.found.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Where the poller says what it is doing; `None` while no host is served. It stays there until this is called again.
+    pub(super) fn set_activity(&self, activity: Option<&Activity>) {
+        let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());
+        self.activity.store(activity, Ordering::Release);
+    }
+
+    /// What the poller is doing.
+    pub(super) fn activity(&self) -> Option<&Activity> {
+        // SAFETY: null, or in the device, which is in the frame of `main` for good. Code that comes here was called by the poller or
+        // has interrupted it, so the device does not move now.
+        unsafe { self.activity.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The number of the call that runs, for code that it has called or interrupted.
+    pub(super) fn running(&self) -> Option<u32> {
+        self.activity().and_then(Activity::running)
+    }
+
+    /// Rings the host, where it has a doorbell.
+    pub(super) fn ring(&self) {
+        if let Some(bell) = self.found().and_then(|found| found.bell.as_ref()) {
+            bell.ring();
+        }
+    }
+}
