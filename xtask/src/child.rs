@@ -2,7 +2,7 @@
 //! and a guard that ends the group when this process is killed or interrupted first.
 
 use crate::Error;
-use crate::process::{self, Process};
+use crate::process::{self, Process, Signal};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -135,17 +135,16 @@ fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<Ex
 /// Ends the child and all below it: first politely, then for certain. The list is taken beforehand, because what loses
 /// its parent can no longer be found from here.
 fn end(child: &mut Child) {
-    let group = format!("-{}", child.id());
     let mut found: Vec<Process> = Process::find(child.id()).into_iter().collect();
     found.extend(process::below(&[child.id()]));
-    process::signal("TERM", &group);
+    process::signal_group(Signal::TERM, child.id());
     let _ = wait_until(child, Instant::now() + GRACE);
     // What goes on may start more at any time, which would be lost with its parent. Nothing that stands still does.
-    process::signal("STOP", &group);
+    process::signal_group(Signal::STOP, child.id());
     let mut stopped = 0;
     while stopped < found.len() {
         for process in found[stopped..].iter().filter(|process| process.runs()) {
-            process::signal("STOP", &process.id.to_string());
+            process::signal(Signal::STOP, process.id);
         }
         stopped = found.len();
         let parents: Vec<u32> = found.iter().filter(|process| process.runs()).map(|process| process.id).collect();
@@ -155,9 +154,9 @@ fn end(child: &mut Child) {
     }
     // The youngest first: a group that loses its last parent is told to go on by the system.
     for process in found.into_iter().rev().filter(|process| process.runs()) {
-        process::signal("KILL", &process.id.to_string());
+        process::signal(Signal::KILL, process.id);
     }
-    process::signal("KILL", &group);
+    process::signal_group(Signal::KILL, child.id());
     let _ = child.wait();
 }
 

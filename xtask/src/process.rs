@@ -3,13 +3,15 @@
 //! A process that outlives its parent is adopted by init, so the parent chain alone loses exactly the processes that
 //! matter. Every child therefore carries a mark in its environment, which its own children inherit.
 
+use rustix::process::{Pid, kill_process, kill_process_group};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+pub(crate) use rustix::process::Signal;
 
 /// The environment variable that children of this run carry.
 pub(crate) const MARK: &str = "HAMR_XTASK_RUN";
@@ -120,19 +122,28 @@ pub(crate) fn below(ancestors: &[u32]) -> Vec<Process> {
     processes.iter().copied().filter(is_below).collect()
 }
 
-/// Sends a signal by name to a process id, or to a process group as `-ID`. Through the shell's builtin: the standard
-/// library has no call for it, and a minimal container has no `kill` program. A target that is gone is no error.
-pub(crate) fn signal(name: &str, target: &str) {
-    let _ = Command::new("sh")
-        .args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+/// Sends a signal to a process. One that is gone is no error.
+pub(crate) fn signal(signal: Signal, id: u32) {
+    if let Some(id) = pid(id) {
+        let _ = kill_process(id, signal);
+    }
+}
+
+/// Sends a signal to a process group.
+pub(crate) fn signal_group(signal: Signal, id: u32) {
+    if let Some(id) = pid(id) {
+        let _ = kill_process_group(id, signal);
+    }
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    Pid::from_raw(id.try_into().ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn this_process_is_found_with_its_parent() {

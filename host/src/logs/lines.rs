@@ -1,7 +1,6 @@
 //! From the bytes of a ring to lines, and to how many of them are missing.
 
 use super::book::LogBook;
-use super::cobs;
 use super::ring::{Cursor, Taken};
 use super::{LogEvent, LogLevel, LogLine};
 use hamr_comm::abi::rings::RingHeader;
@@ -68,7 +67,17 @@ impl Decoder {
 }
 
 pub(super) fn line(book: &LogBook, frame: &[u8]) -> Option<LogLine> {
-    book.line(&cobs::decode(frame)?).ok()
+    book.line(&decoded(frame)?).ok()
+}
+
+/// A frame's bytes, at most seven times as many as its code has. The crate has no limit of its own, and a device may leave out the
+/// zeros between frames: the length is checked here.
+fn decoded(frame: &[u8]) -> Option<Vec<u8>> {
+    // The end mark, which is cut off here, counts.
+    if frame.len() >= RingHeader::MAX_FRAME as usize {
+        return None;
+    }
+    rzcobs::decode(frame).ok()
 }
 
 /// Cuts bytes at the zeros between frames.
@@ -114,4 +123,52 @@ pub(crate) fn last_lines(window: &Window<Shared>, section: Section, book: &LogBo
         lines.drain(..lines.len().saturating_sub(most));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The longest frame's bytes, without its end mark.
+    const MOST: usize = RingHeader::MAX_FRAME as usize - 1;
+
+    /// The writer's half: the encoder of the image.
+    fn encode(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = defmt::Encoder::new();
+        let mut encoded = Vec::new();
+        encoder.start_frame(|b| encoded.extend_from_slice(b));
+        encoder.write(bytes, |b| encoded.extend_from_slice(b));
+        encoder.end_frame(|b| encoded.extend_from_slice(b));
+        assert_eq!((encoded.first(), encoded.last()), (Some(&0), Some(&0)));
+        encoded[1..encoded.len() - 1].to_vec()
+    }
+
+    #[test]
+    fn frame_longer_than_any_writers_is_refused() {
+        // All zeros: nothing stands for more bytes.
+        assert_eq!(decoded(&[0x7F; MOST]), Some(vec![0; 7 * MOST]));
+        assert_eq!(decoded(&[0x7F; MOST + 1]), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_the_image_encodes_comes_out(bytes in proptest::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..400)) {
+            let encoded = encode(&bytes);
+            prop_assert!(!encoded.contains(&0));
+            let decoded = decoded(&encoded).expect("a frame");
+            // Groups of seven are filled up with zeros.
+            prop_assert_eq!(&decoded[..bytes.len()], &bytes[..]);
+            prop_assert!(decoded.len() < bytes.len() + 7 && decoded[bytes.len()..].iter().all(|b| *b == 0));
+        }
+
+        #[test]
+        fn anything_is_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            if let Some(decoded) = decoded(&bytes) {
+                prop_assert!(bytes.len() <= MOST && decoded.len() <= 7 * bytes.len());
+            }
+        }
+    }
 }

@@ -14,7 +14,6 @@
 //! ```
 
 mod book;
-mod cobs;
 mod decode;
 mod lines;
 mod places;

@@ -4,8 +4,8 @@
 //! Nothing of it is installed, and nobody's privileges are needed: kernel and busybox are unpacked below `target/guest`, the
 //! initramfs is written here, and the exit code comes out through a port.
 
-mod cpio;
 mod exit;
+mod initramfs;
 mod machine;
 mod packages;
 mod programs;
@@ -16,7 +16,7 @@ use crate::machines::{MACHINES, Machine};
 use crate::metadata::Metadata;
 use crate::test::Outcome;
 use crate::{Error, child, image};
-use cpio::Archive;
+use initramfs::Archive;
 use machine::{Guest, Said};
 use packages::Packages;
 use programs::Programs;
@@ -161,28 +161,28 @@ impl Lab {
 
     fn guest(&self, script: Script, server: &Server) -> Result<Guest, Error> {
         let path = self.folder.join("initramfs");
-        let archive = self.archive(&script.finish())?;
+        let archive = self.archive(script.finish())?;
         std::fs::write(&path, archive).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
         Guest::start(&self.kernel, &path, server, LIMIT)
     }
 
-    fn archive(&self, init: &str) -> Result<Vec<u8>, Error> {
+    fn archive(&self, init: String) -> Result<Vec<u8>, Error> {
         let read = |path: &Path| std::fs::read(path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())));
         let mut archive = Archive::new(&FOLDERS);
-        archive.file("init", init.as_bytes());
-        archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n");
-        archive.file("bin/busybox", &read(&self.packages.busybox())?);
-        archive.file("bin/exit-with", &exit::program());
-        archive.file("bin/hamr", &read(&self.programs.hamr)?);
-        archive.file("bin/guest", &read(&self.programs.tests)?);
+        archive.file("init", init.into());
+        archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n".to_vec());
+        archive.file("bin/busybox", read(&self.packages.busybox())?);
+        archive.file("bin/exit-with", exit::program());
+        archive.file("bin/hamr", read(&self.programs.hamr)?);
+        archive.file("bin/guest", read(&self.programs.tests)?);
         for module in script::VFIO.iter().chain(&script::UIO) {
             let missing = || Error::Failed(format!("the kernel's package has no module {module}"));
-            archive.file(&format!("lib/{module}.ko"), &read(&self.packages.module(module).ok_or_else(missing)?)?);
+            archive.file(&format!("lib/{module}.ko"), read(&self.packages.module(module).ok_or_else(missing)?)?);
         }
         let [x, y] = &self.vectors;
-        archive.file("x.npy", x);
-        archive.file("y.npy", y);
-        Ok(archive.finish())
+        archive.file("x.npy", x.clone());
+        archive.file("y.npy", y.clone());
+        archive.finish().map_err(|e| Error::Failed(format!("the initramfs: {e}")))
     }
 
     fn dot_over_shm(&self) -> Result<String, Error> {

@@ -111,6 +111,7 @@ fn held_by(holder: Process) -> Vec<Held> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Signal;
     use std::process::{Command, Stdio};
 
     fn left_by(target: &Path, work: impl FnOnce()) -> Vec<String> {
@@ -138,7 +139,7 @@ mod tests {
         let orphan = orphan.trim();
         let is_named = |needle: &str| left.iter().any(|line| line.starts_with(needle));
         let (process, shared) = (is_named(&format!("process {orphan}: ")), is_named(&format!("shared memory {entry}")));
-        process::signal("KILL", orphan);
+        process::signal(Signal::KILL, orphan.parse().expect("an id"));
         fs::remove_file(&entry).expect("it is ours");
         assert!(process && shared, "{left:?}");
     }
@@ -163,7 +164,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
             named = is_named();
         }
-        process::signal("KILL", &orphan);
+        process::signal(Signal::KILL, orphan.parse().expect("an id"));
         fs::remove_dir_all(&folder).expect("it is ours");
         assert!(named, "process {orphan}");
     }

@@ -4,6 +4,7 @@
 
 use super::source::{Source, is_word};
 use crate::{Error, root};
+use proc_macro2::LexError;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,14 @@ fn audit(sources: &[(String, String)], table: &str) -> (usize, Vec<String>) {
     let mut faults = Vec::new();
     let mut total = 0;
     for (file, text) in sources {
-        let uses = uses(text);
+        let uses = match uses(text) {
+            Ok(uses) => uses,
+            Err(error) => {
+                let at = error.span().start().line;
+                faults.push(format!("{file}:{at}: cannot be cut into tokens: {error}"));
+                continue;
+            }
+        };
         total += uses.len();
         if !uses.is_empty() {
             unused.remove(file);
@@ -95,8 +103,8 @@ struct Use {
     lacks_proof: bool,
 }
 
-fn uses(text: &str) -> Vec<Use> {
-    let Source { code, comments } = Source::new(text);
+fn uses(text: &str) -> Result<Vec<Use>, LexError> {
+    let Source { code, comments } = Source::new(text)?;
     let lines: Vec<(&str, &str)> = code.lines().zip(comments.lines()).collect();
     let is_use = |&(at, _): &(usize, &str)| {
         let before = code[..at].chars().next_back();
@@ -107,7 +115,8 @@ fn uses(text: &str) -> Vec<Use> {
     // Assembly outside of every function needs no keyword, and no block to hang a proof on.
     let assembly = code.match_indices("global_asm!").map(|(at, _)| at);
     let assembly = assembly.map(|at| Use { line: code[..at].matches('\n').count() + 1, lacks_proof: false });
-    code.match_indices("unsafe")
+    let uses = code
+        .match_indices("unsafe")
         .filter(is_use)
         .map(|(at, word)| {
             let index = code[..at].matches('\n').count();
@@ -116,7 +125,8 @@ fn uses(text: &str) -> Vec<Use> {
             Use { line: index + 1, lacks_proof: needs_proof && !has_proof(&lines, index) }
         })
         .chain(assembly)
-        .collect()
+        .collect();
+    Ok(uses)
 }
 
 /// Whether a `SAFETY:` comment stands in the line or above it, with nothing between but the rest of the comment,
@@ -168,6 +178,11 @@ mod tests {
         let (uses, faults) = audit(&[source], "");
         assert_eq!(uses, 1);
         assert!(faults[0].starts_with("d.rs:3: "), "{faults:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_a_fault() {
+        assert_eq!(faults("unsafe fn f() {}\n}").first().map(|fault| &fault[..7]), Some("a.rs:2:"));
     }
 
     #[test]

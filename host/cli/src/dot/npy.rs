@@ -3,6 +3,10 @@
 //! The format: `\x93NUMPY`, two version bytes, the header's length (2 bytes in version 1, 4 in later ones), the header as
 //! a Python literal, the elements. Nothing in a file is trusted: its header is no longer than [`MAX_HEADER`] however long it
 //! says it is, and its elements are as many as the file has room for before one of them is read. (numpy.lib.format)
+//!
+//! Not by the crate `npyz`, which keeps none of these bounds (0.9.1): it allocates what a header claims, 4 GiB for a file of 13
+//! bytes; its product of a shape overflows; its parser of Python literals takes 4 times as long for each further brace in `{{{{…`, a
+//! quarter of a second at 10 and days at 20.
 
 mod literal;
 
