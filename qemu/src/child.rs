@@ -91,3 +91,32 @@ impl Ended {
         lines.find_map(|line| line.strip_prefix("E: ").or(line.strip_prefix("W: "))).map(|line| line.trim().to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> io::Result<Ended> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Child::start(command, tempfile::tempfile()?)?.wait(Instant::now() + limit)
+    }
+
+    #[test]
+    fn the_first_complaint_is_kept() {
+        let ended = shell("echo fine; echo 'W: first' >&2; echo 'E: second' >&2; exit 3", Duration::from_secs(60))
+            .expect("it ends");
+        assert_eq!(ended.complaint().as_deref(), Some("first"));
+        let said = ended.succeed().expect_err("status 3").to_string();
+        assert!(["`sh`", "exit status: 3", "`first`"].iter().all(|part| said.contains(part)), "{said}");
+        assert!(shell("exit 0", Duration::from_secs(60)).expect("it ends").succeed().is_ok());
+    }
+
+    #[test]
+    fn a_late_child_is_ended_with_its_group() {
+        let begin = Instant::now();
+        let error = shell("sleep 60 & sleep 60", Duration::from_millis(200)).err().expect("it is late");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -190,3 +190,45 @@ fn remove(folder: &Path) -> Result<(), Error> {
 fn about(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     Error::os(path.display().to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_told_from_other_files() {
+        assert_eq!(package("libc6_2.36-9+deb12u13_amd64.deb"), Some("libc6"));
+        assert_eq!(package("qemu-system-x86_1%3a7.2+dfsg-7_amd64.deb"), Some("qemu-system-x86"));
+        assert_eq!(
+            (package("lock"), package("partial"), package("a.deb"), package("a_1_all.deb.tmp")),
+            (None, None, None, None)
+        );
+    }
+
+    /// Also while another process works: what is whole needs no lock.
+    #[test]
+    fn what_is_there_is_not_downloaded_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let packages = Packages { folder: dir.path().join("files"), what: "nothing", names: &[], wanted: |_| false };
+        let held = packages.lock(Instant::now()).expect("nobody has it");
+        packages.provide(|_| Ok(()), |said| panic!("{said}")).expect("it is there");
+        // Another description of the same file, as another process has.
+        assert!(packages.lock(Instant::now()).is_err());
+        drop(held);
+        packages.lock(Instant::now()).expect("free again");
+    }
+
+    /// The process before this one unpacked it while this one waited for the lock.
+    #[test]
+    fn what_another_process_unpacked_is_used() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let packages = Packages { folder: dir.path().join("files"), what: "nothing", names: &[], wanted: |_| false };
+        let looks = std::cell::Cell::new(0);
+        let check = |_: &Path| {
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 { Err(Error::Incomplete { what: "anything" }) } else { Ok(()) }
+        };
+        packages.provide(check, |said| panic!("{said}")).expect("it is there");
+        assert_eq!(looks.get(), 2);
+    }
+}

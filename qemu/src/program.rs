@@ -122,3 +122,55 @@ fn check(files: &Path) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is chosen of a program in PATH and two that are unpacked, with these versions; 0.0 stands for one that does not say it.
+    fn chosen(versions: [Option<(u32, u32)>; 3]) -> Result<&'static str, String> {
+        let names = ["in PATH", "first", "second"];
+        let candidates = [
+            Program::installed("q"),
+            Program::unpacked(Path::new("/first"), "q"),
+            Program::unpacked(Path::new("/second"), "q"),
+        ];
+        let index =
+            |program: &Program| candidates.iter().position(|candidate| candidate == program).expect("one of them");
+        let ask = |program: &Program| match versions[index(program)] {
+            Some((0, 0)) => Err(Error::Unversioned { program: "q".into(), said: "nonsense".into() }),
+            found => Ok(found.map(|(major, minor)| Version { major, minor })),
+        };
+        choose("q", candidates.iter().cloned(), ask).map(|program| names[index(&program)]).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_first_program_that_is_new_enough_is_used() {
+        let (new, old) = (Some((7, 2)), Some((5, 2)));
+        assert_eq!(chosen([new, new, new]).as_deref(), Ok("in PATH"));
+        assert_eq!(chosen([None, new, new]).as_deref(), Ok("first"));
+        assert_eq!(chosen([old, None, new]).as_deref(), Ok("second"));
+        assert_eq!(chosen([old, old, Some((7, 0))]).as_deref(), Ok("second"));
+    }
+
+    #[test]
+    fn a_missing_or_broken_program_is_named_with_what_to_do() {
+        let said = chosen([None; 3]).expect_err("there is none");
+        for part in ["`q` in PATH", "/first/usr/bin/q or /second/usr/bin/q", "`hamr setup`"] {
+            assert!(said.contains(part), "{said}");
+        }
+        let said = chosen([Some((5, 2)), None, Some((6, 9))]).expect_err("all are old");
+        assert!(said.contains("`q` of version 7.0") && said.contains("found 5.2"), "{said}");
+        // It is the one that was meant, so another one in its place would hide the fault.
+        let said = chosen([Some((0, 0)), Some((7, 2)), None]).expect_err("it does not say its version");
+        assert!(said.contains("nonsense"), "{said}");
+    }
+
+    #[test]
+    fn only_an_unpacked_program_gets_libraries() {
+        let variable =
+            |program: Program| program.command().get_envs().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(variable(Program::installed("q")), Vec::<OsString>::new());
+        assert_eq!(variable(Program::unpacked(Path::new("/first"), "q")), ["LD_LIBRARY_PATH"]);
+    }
+}

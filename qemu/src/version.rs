@@ -3,7 +3,7 @@
 use crate::{Error, Program};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::sync::mpsc;
@@ -32,13 +32,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a program says it is; `None` when there is none.
+/// What a program says it is; `None` when there is none that may be run.
 pub(crate) fn version(program: &Program) -> Result<Option<Version>, Error> {
     let name = || program.path.display().to_string();
     let said = match first_line(program) {
         Ok(said) => said,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) if e.kind() == std::io::ErrorKind::TimedOut => {
+        // No permission is also the answer when one of PATH's folders may not be looked into, and no other has the program.
+        Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::TimedOut => {
             return Err(Error::Silent { program: name(), limit: PATIENCE });
         }
         Err(e) => return Err(Error::os(format!("running `{} --version`", name()))(e)),

@@ -3,10 +3,17 @@
 use super::{Cli, Failure};
 use hamr_qemu::Machine;
 use std::fmt::Write;
+use std::io::IsTerminal;
 
 pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
     let name = cli.tool.name;
-    let programs = hamr_qemu::setup(|what| eprintln!("{name}: {what}")).map_err(|e| Failure::new(e.to_string()))?;
+    // As every progress: elsewhere, a line on standard error is a failure or a warning.
+    let say = |what: &str| {
+        if std::io::stderr().is_terminal() {
+            eprintln!("{name}: {what}");
+        }
+    };
+    let programs = hamr_qemu::setup(say).map_err(|e| Failure::new(e.to_string()))?;
     let found = || Machine::ALL.iter().zip(&programs).map(|(machine, program)| (machine.name, &program.path));
     if cli.global.json {
         let paths = found().map(|(name, path)| (format!("qemu:{name}"), path.display().to_string().into()));
