@@ -1,8 +1,8 @@
 //! Debian packages that are unpacked into a folder, and not installed.
 //!
 //! apt installs QEMU only where nothing that is installed is in its way, and only for root. Unpacking needs neither. apt gets a
-//! state of its own (lists of packages, an empty list of what is installed, a cache), so it neither reads nor changes that of the system but
-//! for its sources, keys and preferences; it finds a set of packages that fit together, and downloads and verifies them.
+//! state of its own: lists of packages, an empty list of what is installed, and a cache. Of the system it reads the
+//! configuration, sources and keys, and changes nothing. It finds a set of packages that fit together, downloads and verifies them.
 //! What an interrupted run downloaded is kept for the next one. The folder appears by one rename, so it is whole or absent.
 
 use crate::Error;
@@ -36,8 +36,8 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// Makes sure that the folder is there and `check` finds nothing wrong with it: by that of an earlier run, by waiting for another process that does the same, or
-    /// by downloading and unpacking, which `say` is told.
+    /// Makes sure that the folder is there and `check` finds nothing wrong with it: it is that of an earlier run, or that of
+    /// another process which this one waits for, or it is downloaded and unpacked, which `say` is told.
     ///
     /// # Errors
     /// When this system has no apt or no network, when it takes longer than half an hour, or when `check` refuses what was
