@@ -1,4 +1,4 @@
-//! What happens between fork and exec of a machine (`docs/unsafe.md` "before exec").
+//! What happens between fork and exec of a machine, or of a program of [`crate::packages`] (`docs/unsafe.md` "before exec").
 
 #![expect(unsafe_code)]
 // UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal handler may use; `pre_exec`

@@ -3,22 +3,30 @@
 //! - [`Machine`]: one table row per machine, and the one function that makes a command line of it.
 //! - [`start`]: runs a machine over a window, under a keeper that ends it when this process ends.
 //! - [`Bells`]: how host and image ring each other; this process is the ivshmem server.
+//! - [`Program`]: which QEMU that is; [`setup`] brings one where there is none, by [`Packages`] that are unpacked.
 //! - [`Console`]: what the image writes to its serial port, and what QEMU says.
 //!
 //! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on it: `hamr` (feature `qemu`),
-//! and tests. It depends on `hamr-shared-abi` for the names of instruction sets.
+//! `xtask` and tests. It depends on `hamr-shared-abi` for the names of instruction sets.
 
+mod child;
 mod console;
 mod error;
+mod folders;
 mod inherit;
 mod keeper;
 mod machine;
+mod packages;
+mod program;
 mod server;
 mod start;
 mod version;
 
 pub use console::{Console, Source};
-pub use error::Error;
+pub use error::{Error, SetupCommand};
+pub use folders::folders;
 pub use machine::{Card, Exit, Machine, Run};
+pub use packages::Packages;
+pub use program::{Program, setup};
 pub use start::{Bells, Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

@@ -20,10 +20,8 @@ pub struct Machine {
     pub isa: Isa,
     /// Rust's target triple of its bare-metal images.
     pub triple: &'static str,
-    /// The program, looked for in `PATH`.
+    /// The program, looked for as [`crate::Program::find`] says.
     pub program: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
     /// What follows `-M`.
     pub machine: &'static str,
     /// What follows `-cpu`; empty for the machine's own.
@@ -85,7 +83,6 @@ impl Machine {
         isa: Isa::X86_64,
         triple: "x86_64-unknown-linux-gnu",
         program: "qemu-system-x86_64",
-        package: "qemu-system-x86",
         machine: "q35",
         cpu: "max",
         args: &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
@@ -99,7 +96,6 @@ impl Machine {
         isa: Isa::AARCH64,
         triple: "aarch64-unknown-none",
         program: "qemu-system-aarch64",
-        package: "qemu-system-arm",
         machine: "virt,gic-version=2",
         cpu: "max",
         args: &["-semihosting-config", "enable=on,target=native"],
@@ -113,7 +109,6 @@ impl Machine {
         isa: Isa::RISCV64,
         triple: "riscv64gc-unknown-none-elf",
         program: "qemu-system-riscv64",
-        package: "qemu-system-misc",
         // The interrupt controllers that a card can send messages to.
         machine: "virt,aia=aplic-imsic",
         cpu: "",

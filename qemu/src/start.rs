@@ -1,11 +1,11 @@
 //! Starting a machine.
 
 use crate::console::{Console, Source};
-use crate::{Card, Error, Machine, Run, inherit, keeper, server, version};
+use crate::{Card, Error, Machine, Program, Run, inherit, keeper, server};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// A machine that runs. The caller ends it: dropping the child neither kills nor waits for it.
 #[derive(Debug)]
@@ -45,8 +45,7 @@ pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd, bells: Option<
     let number = inherited.as_raw_fd();
     let card = if server.is_some() { Card::Server(number) } else { Card::Memory(number) };
     let arguments = machine.arguments(run, card)?;
-    version::check(machine)?;
-    let mut command = Command::new(machine.program);
+    let mut command = Program::find(machine)?.command();
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
     inherit::tie(&mut command, inherited);

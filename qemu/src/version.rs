@@ -1,12 +1,12 @@
 //! Which QEMU this is. Older ones lack what the command line says, and would answer with a usage error of their own.
 
-use crate::{Error, Machine};
+use crate::{Error, Program};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::process::Stdio;
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// The oldest QEMU that is accepted.
@@ -32,33 +32,27 @@ impl fmt::Display for Version {
     }
 }
 
-/// Programs that were asked and are new enough: asking costs some 20 ms, a third of a device's start.
-static ACCEPTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-
-/// Refuses an absent or too old program.
-pub(crate) fn check(machine: &Machine) -> Result<(), Error> {
-    let Machine { program, package, .. } = *machine;
-    if ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&program) {
-        return Ok(());
-    }
-    let said = first_line(program).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::Absent { program, package },
-        std::io::ErrorKind::TimedOut => Error::Silent { program, limit: PATIENCE },
-        _ => Error::os(format!("running `{program} --version`"))(e),
-    })?;
-    match parse(&said) {
-        None => Err(Error::Unversioned { program, said }),
-        Some(found) if found < MINIMUM => Err(Error::TooOld { program, found, package }),
-        Some(_) => {
-            ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner).push(program);
-            Ok(())
+/// What a program says it is; `None` when there is none that may be run.
+pub(crate) fn version(program: &Program) -> Result<Option<Version>, Error> {
+    let name = || program.path.display().to_string();
+    let said = match first_line(program) {
+        Ok(said) => said,
+        // No permission is also the answer when one of PATH's folders may not be looked into, and no other has the program.
+        Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::TimedOut => {
+            return Err(Error::Silent { program: name(), limit: PATIENCE });
         }
+        Err(e) => return Err(Error::os(format!("running `{} --version`", name()))(e)),
+    };
+    match parse(&said) {
+        None => Err(Error::Unversioned { program: name(), said }),
+        found => Ok(found),
     }
 }
 
 /// What a program says to `--version`, within [`PATIENCE`]. It is ended then, with what it may have started.
-fn first_line(program: &str) -> std::io::Result<String> {
-    let mut command = Command::new(program);
+fn first_line(program: &Program) -> std::io::Result<String> {
+    let mut command = program.command();
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn()?;
     let (sender, receiver) = mpsc::channel();

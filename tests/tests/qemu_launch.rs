@@ -64,17 +64,22 @@ fn start_deadline() -> Duration {
     said.unwrap_or(Duration::from_secs(20))
 }
 
-/// What opening the device says when PATH is `path`.
+/// What opening the device says when PATH is `path`, and nothing is unpacked.
 fn said_with(path: &Path) -> String {
-    said_within(path, start_deadline())
+    said_within(path, path, start_deadline())
 }
 
-/// The same with another start deadline.
-fn said_within(path: &Path, limit: Duration) -> String {
-    let output = Command::new(std::env::current_exe().expect("this test"))
+/// The same with something unpacked in the cache folder `cache`, and another start deadline.
+fn said_within(path: &Path, cache: &Path, limit: Duration) -> String {
+    // A copy, because beside the test itself, in the target folder, QEMU may be unpacked.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let copy = elsewhere.path().join("test");
+    std::fs::copy(std::env::current_exe().expect("this test"), &copy).expect("copies it");
+    let output = Command::new(copy)
         .args(["--exact", "attempt", "--ignored", "--nocapture"])
         .env(ATTEMPT, image_for(DEVICE))
         .env("PATH", path)
+        .env("XDG_CACHE_HOME", cache)
         .env(START_DEADLINE, limit.as_millis().to_string())
         .stderr(Stdio::null())
         .output()
@@ -88,10 +93,14 @@ fn said_within(path: &Path, limit: Duration) -> String {
 /// A folder with a program that takes QEMU's place.
 fn with_fake(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
-    let path = dir.path().join("qemu-system-riscv64");
+    fake(dir.path(), script);
+    dir
+}
+
+fn fake(dir: &Path, script: &str) {
+    let path = dir.join("qemu-system-riscv64");
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("writes a script");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("makes it executable");
-    dir
 }
 
 fn contains_all(text: &str, parts: &[&str]) {
@@ -101,16 +110,42 @@ fn contains_all(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn an_absent_program_is_named_with_its_package() {
+fn an_absent_program_is_named_with_its_places_and_a_command() {
     let dir = tempfile::tempdir().expect("a folder");
     let said = said_with(dir.path());
-    contains_all(&said, &[DEVICE, "`qemu-system-riscv64`", "found none", "apt-get install qemu-system-misc"]);
+    let place = dir.path().join("hamr/qemu/usr/bin/qemu-system-riscv64");
+    let place = place.to_str().expect("UTF-8");
+    contains_all(&said, &[DEVICE, "`qemu-system-riscv64` in PATH or unpacked", place, "found none", "`hamr setup`"]);
+}
+
+#[test]
+fn an_unpacked_program_serves_where_path_has_none_or_an_old_one() {
+    let old = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
+    let (none, cache) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let files = cache.path().join("hamr/qemu");
+    std::fs::create_dir_all(files.join("usr/bin")).expect("makes folders");
+    let script = "[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\n\
+                  echo \"libraries $LD_LIBRARY_PATH\" >&2\nexit 3";
+    fake(&files.join("usr/bin"), script);
+    let libraries = format!("libraries {}:", files.join("usr/lib/x86_64-linux-gnu").display());
+    for path in [old.path(), none.path()] {
+        let said = said_within(path, cache.path(), start_deadline());
+        contains_all(&said, &[DEVICE, "while starting", "exit status: 3", &libraries]);
+    }
+    // The one in PATH comes first, and has the system's libraries.
+    let installed = with_fake(script);
+    let said = said_within(installed.path(), cache.path(), start_deadline());
+    contains_all(&said, &[DEVICE, "while starting", "exit status: 3"]);
+    assert!(!said.contains("hamr/qemu"), "{said}");
 }
 
 #[test]
 fn an_old_program_is_refused_with_both_versions() {
     let dir = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
-    contains_all(&said_with(dir.path()), &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2"]);
+    contains_all(
+        &said_with(dir.path()),
+        &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2", "`hamr setup`"],
+    );
     let dir = with_fake("echo 'a toaster'");
     contains_all(&said_with(dir.path()), &["QEMU emulator version", "`a toaster`"]);
 }
@@ -151,7 +186,7 @@ fn a_machine_that_ends_at_once_is_reported_with_its_end() {
 #[test]
 fn a_machine_that_says_nothing_is_given_up_and_ended() {
     let dir = with_fake("[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\nexec /bin/sleep 60");
-    let said = said_within(dir.path(), Duration::from_secs(1));
+    let said = said_within(dir.path(), dir.path(), Duration::from_secs(1));
     contains_all(&said, &[DEVICE, "did not answer within 1s while starting"]);
 }
 

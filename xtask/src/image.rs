@@ -1,7 +1,7 @@
 //! `cargo xtask image`: builds a device image and prints its path. There is one function that builds images, behind
 //! `hamr image`; this task calls the program, so that no second recipe can drift from the first.
 
-use crate::machines::MACHINES;
+use crate::machines::{MACHINES, can_build, device};
 use crate::test::Outcome;
 use crate::{Error, child};
 use std::path::PathBuf;
@@ -54,8 +54,8 @@ pub(crate) fn step() -> Outcome {
     let mut devices = vec!["shm".to_owned()];
     let mut missing = None;
     for machine in &MACHINES {
-        match machine.can_build() {
-            Ok(()) => devices.push(machine.device()),
+        match can_build(machine) {
+            Ok(()) => devices.push(device(machine)),
             Err(outcome) => missing = Some(outcome),
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn step() -> Outcome {
 /// What the conformance suite runs on, as `tests/src/devices.rs` reads it: device and path, a line each. What cannot be built is
 /// left out; the tests then say so.
 pub(crate) fn for_tests() -> String {
-    let machines = MACHINES.iter().filter(|machine| machine.can_build().is_ok()).map(|machine| machine.device());
+    let machines = MACHINES.iter().filter(|machine| can_build(machine).is_ok()).map(device);
     let built = |device: String| Some(format!("{device} {}", build(CHECKS, &device).ok()?.display()));
     std::iter::once("shm".to_owned()).chain(machines).filter_map(built).collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
 //! fails there fails here.
 //!
-//! May use: std, `serde_json`, `object`, `rustix`, and programs of the toolchain as children. Used by: nobody.
+//! May use: std, `hamr-linker`, `hamr-qemu`, `serde_json`, `object`, `rustix`, and programs of the toolchain as children. Used by: nobody.
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 
@@ -44,6 +44,12 @@ impl fmt::Display for Error {
         match self {
             Self::Usage(text) | Self::Failed(text) => f.write_str(text),
         }
+    }
+}
+
+impl From<hamr_qemu::Error> for Error {
+    fn from(error: hamr_qemu::Error) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 

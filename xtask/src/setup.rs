@@ -1,7 +1,6 @@
 //! `cargo xtask setup`: what the tests need beyond cargo itself. Present things cost one look each; a missing one is
-//! installed where that needs nobody's permission, and otherwise named with the command to type.
+//! installed (QEMU: unpacked) where that needs nobody's permission, and otherwise named with the command to type.
 
-use crate::machines::{MACHINES, MINIMUM, Machine};
 use crate::toolchain::{self, Compiler, TARGETS, compiler_of};
 use crate::{Error, child, in_ci, no_arguments};
 use std::os::unix::fs::MetadataExt;
@@ -43,6 +42,11 @@ pub(crate) fn run() -> Result<String, Error> {
             println!("skipped: {} (install with: {})", need.name, need.to_type());
             missing.push(need.name);
         }
+    }
+    // Unpacked and not installed, which needs neither root nor that it fits to what is installed.
+    if let Err(error) = hamr_qemu::setup(|what| println!("QEMU is missing, {what}")) {
+        println!("skipped: QEMU ({error})");
+        missing.push("QEMU".into());
     }
     match (missing.is_empty(), in_ci()) {
         (true, _) => Ok(format!("everything that the tests need is installed{}", built_here())),
@@ -89,17 +93,12 @@ fn needs() -> Vec<Need> {
         // A rustup proxy exists without the component behind it: only running it tells.
         Need::new(name, move || cargo_has(subcommand), &[format!("rustup component add {name}")])
     };
-    let qemu = |machine: &'static Machine| {
-        let name = format!("{} {}.{} or newer", machine.program, MINIMUM.0, MINIMUM.1);
-        Need::new(name, || machine.has_qemu(), &[apt(machine.package)])
-    };
     let program = |name, way: String| Need::new(name, move || child::is_installed(name), &[way]);
     let mut needs: Vec<Need> = TARGETS.iter().map(target).collect();
     needs.push(component("clippy", "clippy"));
     needs.push(component("rustfmt", "fmt"));
     needs.push(program("cargo-nextest", "cargo install cargo-nextest --locked".into()));
     needs.push(program("valgrind", apt("valgrind")));
-    needs.extend(MACHINES.iter().map(qemu));
     needs
 }
 

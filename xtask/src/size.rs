@@ -1,7 +1,7 @@
 //! `cargo xtask size`: how large the demo image is on each machine, and whether its code and constants stay within a limit.
 //! Devices have little memory of their own; a formatting routine that slips in costs more than the whole runtime.
 
-use crate::machines::MACHINES;
+use crate::machines::{MACHINES, can_build, device};
 use crate::test::Outcome;
 use crate::{Error, image};
 use object::elf::{PF_W, PF_X, SHF_ALLOC};
@@ -91,9 +91,9 @@ fn measure(is_json: bool) -> Outcome {
     let mut rows = Vec::new();
     let mut missing = None;
     for machine in &MACHINES {
-        match machine.can_build() {
+        match can_build(machine) {
             Err(outcome) => missing = Some(outcome),
-            Ok(()) => match image::build(image::DEMO, &machine.device()).and_then(|path| Sizes::read(&path)) {
+            Ok(()) => match image::build(image::DEMO, &device(machine)).and_then(|path| Sizes::read(&path)) {
                 Ok(sizes) => rows.push((machine.name, sizes)),
                 Err(error) => return Outcome::Failed(format!("{} for {}: {error}", image::DEMO, machine.name)),
             },

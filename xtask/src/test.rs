@@ -74,7 +74,9 @@ const BUDGET: u64 = 12 * 60;
 /// Runs all steps, those after `--only`, or those that the changes after `--changed` reach; `--list` prints them.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let whole = |steps: Vec<&'static Step>| Ok((steps, Run { metadata: Metadata::read()?, scope: Scope::Whole }));
+    let whole = |steps: Vec<&'static Step>| -> Result<_, Error> {
+        Ok((steps, Run { metadata: Metadata::read()?, scope: Scope::Whole }))
+    };
     let (steps, run) = match words[..] {
         [] => whole(STEPS.iter().collect())?,
         ["--list"] => {

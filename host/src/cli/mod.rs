@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `handlers`, `logs`, `inspect` and `image` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
+//! `devices`, `load`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
 //! program without commands of its own passes [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
@@ -44,6 +44,8 @@ mod load;
 #[cfg(feature = "device-logs")]
 mod logs;
 mod progress;
+#[cfg(feature = "qemu")]
+mod setup;
 
 pub use failure::Failure;
 pub use format::{bytes, duration, one_line};
@@ -195,6 +197,9 @@ enum Command<C: Subcommand> {
     Inspect(inspect::Args),
     /// Build an image if it is not fresh, and print its path
     Image(image::Args),
+    /// Bring QEMU where there is none: unpack Debian's packages, install nothing
+    #[cfg(feature = "qemu")]
+    Setup,
 }
 
 /// A tool with its options: what a command works with.
@@ -256,6 +261,8 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
         Some(Command::Logs(args)) => logs::run(&args, cli),
         Some(Command::Inspect(args)) => inspect::run(&args, cli),
         Some(Command::Image(args)) => image::run(&args, cli),
+        #[cfg(feature = "qemu")]
+        Some(Command::Setup) => setup::run(cli),
     }
 }
 

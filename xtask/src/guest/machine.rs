@@ -5,10 +5,10 @@ use super::server::Server;
 use super::{MEMORY_OF_SMALL, exit};
 use crate::Error;
 use crate::child::Background;
-use crate::machines::Machine;
+use hamr_qemu::{Machine, Program};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const BARE: [&str; 7] = ["-nodefaults", "-no-user-config", "-display", "none", "
 
 /// Starts the machine with the image.
 pub(super) fn device(machine: &Machine, image: &Path, server: &Server) -> Result<Background, Error> {
-    let mut command = Command::new(machine.program);
+    let mut command = Program::find(machine)?.command();
     command.args(BARE).args(SHARING).args(["-M", machine.machine, "-m", "64"]).args(machine.args);
     if !machine.cpu.is_empty() {
         command.args(["-cpu", machine.cpu]);
@@ -46,7 +46,7 @@ pub(super) enum Said {
 impl Guest {
     /// Starts it. It is ended after `limit`.
     pub(super) fn start(kernel: &Path, initramfs: &Path, server: &Server, limit: Duration) -> Result<Self, Error> {
-        let mut command = Command::new("qemu-system-x86_64");
+        let mut command = Program::find(&Machine::X86_64)?.command();
         command.args(BARE).args(SHARING).args(["-cpu", "max", "-m", "512"]);
         // Linux gives functions to programs only behind a unit that translates their addresses.
         command.args(["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on"]);

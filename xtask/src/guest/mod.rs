@@ -12,10 +12,11 @@ mod programs;
 mod script;
 mod server;
 
-use crate::machines::{MACHINES, Machine};
+use crate::machines::{MACHINES, can_run, device};
 use crate::metadata::Metadata;
 use crate::test::Outcome;
 use crate::{Error, child, image};
+use hamr_qemu::Machine;
 use initramfs::Archive;
 use machine::{Guest, Said};
 use packages::Packages;
@@ -79,7 +80,7 @@ fn run(metadata: &Metadata, machines: &[&Machine], extent: Extent) -> Outcome {
     // The PC is one of them.
     let pc = MACHINES.iter().filter(|machine| machine.name == "x86_64");
     for machine in machines.iter().copied().chain(pc) {
-        if let Err(outcome) = machine.can_run() {
+        if let Err(outcome) = can_run(machine) {
             return outcome;
         }
     }
@@ -127,7 +128,7 @@ impl Lab {
 
     /// Two machines over one memory.
     fn host_and_device(&self, machine: &Machine, extent: Extent, is_first: bool) -> Result<(), Error> {
-        let image = image::build("hamr-checks", &machine.device())?;
+        let image = image::build("hamr-checks", &device(machine))?;
         let mut script = Script::new();
         script.load(&script::UIO);
         script.load(&script::VFIO);
@@ -143,14 +144,14 @@ impl Lab {
             script.removal();
         }
         let server = Server::start(&self.folder, MEMORY)?;
-        let mut device = Some(machine::device(machine, &image, &server)?);
+        let mut running = Some(machine::device(machine, &image, &server)?);
         let mut guest = self.guest(script, &server)?;
         let react = |line: &str| {
             match line {
-                script::KILL_DEVICE => device = None,
+                script::KILL_DEVICE => running = None,
                 script::START_DEVICE => {
-                    device = None;
-                    device = Some(machine::device(machine, &image, &server)?);
+                    running = None;
+                    running = Some(machine::device(machine, &image, &server)?);
                 }
                 _ => {}
             }

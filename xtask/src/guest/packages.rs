@@ -1,21 +1,13 @@
 //! What a guest is made of and no part of this repository: Debian's kernel for clouds and busybox, unpacked below `target`.
 //! Nothing is installed. Downloaded once; `cargo clean` or removing the folder forgets them.
 
-use crate::child;
 use crate::test::Outcome;
+use hamr_qemu::Error;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
-/// 29 MB from a slow mirror.
-const LIMIT: Duration = Duration::from_secs(600);
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_secs(2);
 /// Depends on the newest kernel, whose name moves.
 const KERNEL: &str = "linux-image-cloud-amd64";
 const BUSYBOX: &str = "busybox-static";
-/// Made last, so that half an unpacking does not count.
-const DONE: &str = "complete";
 
 /// Files of the packages.
 pub(super) struct Packages {
@@ -25,49 +17,13 @@ pub(super) struct Packages {
 impl Packages {
     /// Those of an earlier run, or downloaded now.
     pub(super) fn find(cache: &Path) -> Result<Self, Outcome> {
-        let this = Self { root: cache.join("packages") };
-        if !this.root.join(DONE).is_file() {
-            this.fetch().map_err(|why| {
-                Outcome::missing(
-                    &format!("a Linux guest ({KERNEL}, {BUSYBOX}: {why})"),
-                    "apt-get update && cargo xtask guest, with network",
-                )
-            })?;
-        }
-        Ok(this)
-    }
-
-    fn fetch(&self) -> Result<(), String> {
-        let text = |e: std::io::Error| e.to_string();
-        // What an interrupted run left.
-        let _ = std::fs::remove_dir_all(&self.root);
-        std::fs::create_dir_all(&self.root).map_err(text)?;
-        for name in [KERNEL, BUSYBOX] {
-            self.download(name)?;
-        }
-        for file in files(&self.root, 1).iter().filter(|file| file.extension().is_some_and(|e| e == "deb")) {
-            child::run(Command::new("dpkg").arg("-x").args([file, &self.root]), LIMIT).map_err(|e| e.to_string())?;
-            std::fs::remove_file(file).map_err(text)?;
-        }
-        self.kernel().ok_or("no kernel in the package")?;
-        std::fs::write(self.root.join(DONE), "").map_err(text)
-    }
-
-    /// A mirror may be out of reach for a moment, and no longer have what old lists of packages name.
-    fn download(&self, name: &str) -> Result<(), String> {
-        const ATTEMPTS: u32 = 6;
-        let mut attempt = 1;
-        loop {
-            let package = if name == KERNEL { kernel_package()? } else { name.into() };
-            let mut download = Command::new("apt-get");
-            download.current_dir(&self.root).args(["download", "--quiet", &package]);
-            match child::run(&mut download, LIMIT) {
-                Ok(()) => return Ok(()),
-                Err(e) if attempt == ATTEMPTS => return Err(e.to_string()),
-                Err(_) if attempt == ATTEMPTS / 2 => update(),
-                Err(_) => std::thread::sleep(PAUSE),
-            }
-            attempt += 1;
+        let root = cache.join("debian");
+        let wanted = |name: &str| name.starts_with("linux-image-") || name == BUSYBOX;
+        let what = "Debian's packages of a kernel and a shell";
+        let packages = hamr_qemu::Packages { folder: root.clone(), what, names: &[KERNEL, BUSYBOX], wanted };
+        match packages.provide(check, |what| println!("{what}")) {
+            Ok(()) => Ok(Self { root }),
+            Err(why) => Err(Outcome::missing(&format!("a Linux guest: {why}"), "cargo xtask guest, with network")),
         }
     }
 
@@ -90,24 +46,12 @@ impl Packages {
     }
 }
 
-/// The package that the name without a version stands for.
-fn kernel_package() -> Result<String, String> {
-    let ask = || {
-        child::capture(Command::new("apt-cache").args(["depends", KERNEL]), Duration::from_secs(60))
-            .map_err(|e| e.to_string())
-    };
-    let find = |text: String| text.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned));
-    if let Some(name) = find(ask()?) {
-        return Ok(name);
+fn check(root: &Path) -> Result<(), Error> {
+    let packages = Packages { root: root.to_owned() };
+    match packages.kernel().is_some() && packages.busybox().is_file() {
+        true => Ok(()),
+        false => Err(Error::Incomplete { what: "a kernel and a shell" }),
     }
-    // A fresh container has no lists of packages.
-    update();
-    find(ask()?).ok_or_else(|| format!("no package {KERNEL} is known here"))
-}
-
-/// The lists of packages anew. Where this may not be done, whoever asked says what is missing.
-fn update() {
-    let _ = child::run(Command::new("apt-get").args(["update", "--quiet"]), LIMIT);
 }
 
 /// Regular files below a folder.

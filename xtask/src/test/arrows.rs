@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-qemu", &["hamr-shared-abi"]),
     ("hamr", &["hamr-comm", "hamr-linker", "hamr-qemu"]),
     ("hamr-cli", &["hamr", "hamr-kernels"]),
-    ("xtask", &["hamr", "hamr-linker"]),
+    ("xtask", &["hamr-linker", "hamr-qemu"]),
 ];
 
 /// The package with cross-crate tests, which may use everything.
