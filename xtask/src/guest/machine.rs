@@ -1,14 +1,14 @@
 //! The two machines: a PC that runs Linux, and one that runs an image.
 
+use super::MEMORY_OF_SMALL;
 use super::script;
 use super::server::Server;
-use super::{MEMORY_OF_SMALL, exit};
 use crate::Error;
 use crate::child::Background;
 use hamr_qemu::{Machine, Program};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,8 @@ pub(super) struct Guest {
 pub(super) enum Said {
     /// A line.
     Line(String),
-    /// It ended, with the code that it gave.
-    Ended(Option<u8>),
+    /// It ended, and QEMU with it.
+    Ended(ExitStatus),
 }
 
 impl Guest {
@@ -52,7 +52,7 @@ impl Guest {
         command.args(["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on"]);
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
         command.args(["-append", "console=ttyS0 quiet panic=-1 intel_iommu=on"]);
-        command.args(["-serial", "stdio", "-device", exit::DEVICE]).args(server.arguments());
+        command.args(["-serial", "stdio"]).args(server.arguments());
         let (small, at) = (format!("memory-backend-ram,id=small,size={MEMORY_OF_SMALL},share=on"), addr(script::SMALL));
         command.args(["-object", &small, "-device", &format!("ivshmem-plain,memdev=small,addr={at}")]);
         let mut qemu = Background::start(command.stdout(Stdio::piped()))?;
@@ -80,8 +80,7 @@ impl Guest {
             Ok(line) => Ok(Said::Line(line)),
             Err(RecvTimeoutError::Timeout) => Err(Error::Failed("the guest is not done in time, ended".into())),
             Err(RecvTimeoutError::Disconnected) => {
-                let status = self.qemu.wait(Instant::now() + Duration::from_secs(10))?;
-                Ok(Said::Ended(status.code().and_then(exit::code)))
+                self.qemu.wait(Instant::now() + Duration::from_secs(10)).map(Said::Ended)
             }
         }
     }

@@ -2,9 +2,8 @@
 //! of a PCI card; the host program, its tests and every refusal run in the former.
 //!
 //! Nothing of it is installed, and nobody's privileges are needed: kernel and busybox are unpacked below `target/guest`, the
-//! initramfs is written here, and the exit code comes out through a port.
+//! initramfs is written here, and the outcome is the last line on the console.
 
-mod exit;
 mod initramfs;
 mod machine;
 mod packages;
@@ -24,7 +23,7 @@ use programs::Programs;
 use script::Script;
 use server::Server;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// One guest, from its start to its end. A quiet machine needs a tenth of it.
@@ -173,7 +172,6 @@ impl Lab {
         archive.file("init", init.into());
         archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n".to_vec());
         archive.file("bin/busybox", read(&self.packages.busybox())?);
-        archive.file("bin/exit-with", exit::program());
         archive.file("bin/hamr", read(&self.programs.hamr)?);
         archive.file("bin/guest", read(&self.programs.tests)?);
         for module in script::VFIO.iter().chain(&script::UIO) {
@@ -208,27 +206,52 @@ impl Drop for Lab {
 
 /// Passes on what a guest says until it ends, and judges.
 fn watch(name: &str, guest: &mut Guest, mut react: impl FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
-    let (mut wrong, mut last) = (Vec::new(), String::new());
+    let mut heard = Heard::default();
     let begin = Instant::now();
-    let code = loop {
-        let said = guest.hear().map_err(|e| Error::Failed(format!("{name}, after `{last}`: {e}")))?;
+    loop {
+        let said = guest.hear().map_err(|e| Error::Failed(format!("{name}, after `{}`: {e}", heard.last)))?;
         match said {
-            Said::Ended(code) => break code,
+            Said::Ended(qemu) => return heard.judge(qemu).map_err(|why| Error::Failed(format!("{name}: {why}"))),
             Said::Line(line) => {
                 println!("{:>6.1} {name} | {line}", begin.elapsed().as_secs_f64());
                 react(&line)?;
-                if let Some(what) = line.strip_prefix(script::WRONG) {
-                    wrong.push(what.to_owned());
-                } else if let Some(check) = line.strip_prefix(script::CHECK) {
-                    last = check.to_owned();
-                }
+                heard.line(&line);
             }
         }
-    };
-    match code {
-        Some(exit::WELL) => Ok(()),
-        Some(exit::FAILED) => Err(Error::Failed(format!("{name}: {}", wrong.join("; ")))),
-        _ => Err(Error::Failed(format!("{name}: the guest ended without a word, after `{last}`"))),
+    }
+}
+
+/// What counts of a guest's lines.
+#[derive(Default)]
+struct Heard {
+    /// The check that began last.
+    last: String,
+    /// What failed.
+    wrong: Vec<String>,
+    /// How many checks failed, as the guest says at its end.
+    status: Option<String>,
+}
+
+impl Heard {
+    fn line(&mut self, line: &str) {
+        if let Some(what) = line.strip_prefix(script::WRONG) {
+            self.wrong.push(what.to_owned());
+        } else if let Some(check) = line.strip_prefix(script::CHECK) {
+            self.last = check.to_owned();
+        } else if let Some(status) = line.strip_prefix(script::STATUS) {
+            self.status = Some(status.to_owned());
+        }
+    }
+
+    /// A kernel that panics ends QEMU as one that powers off does: only the status tells them apart.
+    fn judge(self, qemu: ExitStatus) -> Result<(), String> {
+        let Self { last, wrong, status } = self;
+        match status.as_deref() {
+            None => Err(format!("the guest ended without a status, after `{last}` ({qemu})")),
+            Some("0") if qemu.success() && wrong.is_empty() => Ok(()),
+            Some("0") if wrong.is_empty() => Err(format!("the guest's status is 0, QEMU's is {qemu}")),
+            Some(status) => Err(format!("status {status}: {}", wrong.join("; "))),
+        }
     }
 }
 
@@ -258,6 +281,31 @@ mod tests {
         for wrong in [&["--isa"][..], &["--isa", "sparc"], &["riscv64"], &["--isa", "riscv64", "more"]] {
             let arguments: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
             assert!(matches!(task(&arguments), Err(Error::Usage(_))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn guest_passes_with_status_0_only() {
+        use std::os::unix::process::ExitStatusExt;
+        let judge = |lines: &[&str], qemu: i32| {
+            let mut heard = Heard::default();
+            lines.iter().for_each(|line| heard.line(line));
+            heard.judge(ExitStatus::from_raw(qemu << 8))
+        };
+        let power_down = "[    9.1] reboot: Power down";
+        assert_eq!(judge(&["== a", "## status 0", power_down], 0), Ok(()));
+        for (lines, qemu, words) in [
+            (&["== a", "== b"][..], 0, "ended without a status, after `b`"),
+            (&["== a", "Kernel panic - not syncing"], 0, "ended without a status, after `a`"),
+            (&[], 1, "without a status"),
+            (&["!! a: no", "!! b: no", "## status 2", power_down], 0, "status 2: a: no; b: no"),
+            (&["!! a: no", "## status 0"], 0, "a: no"),
+            (&["## status 3"], 0, "status 3"),
+            (&["## status "], 0, "status "),
+            (&["## status 0"], 1, "QEMU's is exit status: 1"),
+        ] {
+            let why = judge(lines, qemu).expect_err(words);
+            assert!(why.contains(words), "expected `{words}` in `{why}`");
         }
     }
 

@@ -1,6 +1,5 @@
 //! What the guest does: `/init`, a shell script of commands whose exit code and words are known beforehand.
 
-use super::exit;
 use std::fmt::Write;
 
 /// Where the card with a device behind it is on the guest's bus, and a card too small to be one.
@@ -10,6 +9,8 @@ pub(super) const SMALL: &str = "0000:00:02.0";
 /// Lines of the guest that are addressed to whoever runs the machines: end the device's, start it (anew).
 pub(super) const KILL_DEVICE: &str = "## kill device";
 pub(super) const START_DEVICE: &str = "## start device";
+/// Begins the last line, which ends in the number of checks that failed.
+pub(super) const STATUS: &str = "## status ";
 /// Begins the line of a check, and of one that failed.
 pub(super) const CHECK: &str = "== ";
 pub(super) const WRONG: &str = "!! ";
@@ -30,13 +31,13 @@ check() {
     { "$@" 2>&1; echo $? > /tmp/code; } | tee /tmp/said
     if [ "$(cat /tmp/code)" != "$code" ]; then
         echo "!! $name: expected exit code $code, got $(cat /tmp/code)"
-        wrong=1
+        wrong=$((wrong + 1))
     elif [ "$code" = 2 ] && [ "$(wc -l < /tmp/said)" != 1 ]; then
         echo "!! $name: expected one line, got $(wc -l < /tmp/said)"
-        wrong=1
+        wrong=$((wrong + 1))
     elif [ -n "$words" ] && ! grep -qF -- "$words" /tmp/said; then
         echo "!! $name: expected it to say: $words"
-        wrong=1
+        wrong=$((wrong + 1))
     fi
 }
 as_nobody() { su nobody -s /bin/sh -c "$*"; }
@@ -82,10 +83,11 @@ impl Script {
         let _ = writeln!(self.text, "echo '{line}'");
     }
 
-    /// Ends the machine with the outcome.
+    /// Says the outcome and ends the machine. `stty` sets terminals when what was written has been sent: without it, the last
+    /// line could be lost with the machine.
     pub(super) fn finish(self) -> String {
         let Self { text } = self;
-        format!("{text}if [ $wrong = 0 ]; then exit-with {}; else exit-with {}; fi\n", exit::WELL, exit::FAILED)
+        format!("{text}echo \"{STATUS}$wrong\"\nstty -echo\npoweroff -f\n")
     }
 
     /// The device through `resource2`: what it says of itself, the conformance suite, and the same bits as elsewhere.
