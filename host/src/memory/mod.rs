@@ -281,7 +281,12 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
-        let record = self.record(p, bytes)?;
+        self.count(self.record(p, bytes)?, p, stream)
+    }
+
+    /// Counts a use of a record that was the pointer's a moment ago.
+    #[inline(always)]
+    fn count(&self, record: &Record, p: BufferParts, stream: u32) -> Result<u32, BufferError> {
         if u32::from(record.first.load(Ordering::Relaxed)) == stream {
             record.own.store(record.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         } else {
@@ -440,5 +445,78 @@ impl<T: Element> std::fmt::Debug for Buffer<T> {
 impl<T: Element> From<&Buffer<T>> for BufferPtr<T> {
     fn from(buffer: &Buffer<T>) -> Self {
         buffer.ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    fn memory(max_buffers: u32) -> Memory {
+        let window = hamr_comm::abi::window::Window::private(4096).share();
+        let number = NodeNumber::take("memory").expect("few devices");
+        let mut heap = Section::new_zeroed();
+        heap.len = 4096;
+        Memory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
+    }
+
+    /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
+    fn found(memory: &Memory, block: Block) -> (&Record, BufferParts) {
+        let p = memory.pointer::<u8>(block, block.bytes as usize).parts();
+        (memory.record(p, block.bytes).expect("alive"), p)
+    }
+
+    /// Between a submission's look at the record and its count the buffer is dropped, and the record is another buffer's, which a
+    /// second stream names.
+    #[test]
+    fn a_late_count_is_taken_back_and_harms_no_other() {
+        for first_user in [1, 2] {
+            let memory = memory(1);
+            let old = memory.allocate(64).expect("room");
+            let hold = memory.hold(memory.pointer::<u8>(old, 64).wire(), 64, first_user).expect("alive");
+            memory.unhold(hold, first_user);
+            let (record, p) = found(&memory, old);
+            memory.release(old.index);
+            let new = memory.allocate(64).expect("the record is free");
+            let theirs = memory.hold(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
+            assert!(matches!(memory.count(record, p, 1), Err(BufferError::Freed { .. })), "its buffer is gone");
+            assert!(record.is_named(), "the second stream's call is unanswered");
+            memory.release(new.index);
+            assert_eq!(memory.live(), 1, "named, so not freed");
+            memory.unhold(theirs, 2);
+            assert_eq!((memory.live(), record.is_named()), (0, false), "nothing is left");
+        }
+    }
+
+    /// The same with a count that the drop does not see and that does not see the drop: its call was sent.
+    #[test]
+    fn a_count_on_a_freed_buffer_ends_with_its_call() {
+        let memory = memory(1);
+        let old = memory.allocate(64).expect("room");
+        let (record, _) = found(&memory, old);
+        memory.release(old.index);
+        // What the other thread's store does when it arrives late.
+        record.hold_as_other(1);
+        let new = memory.allocate(64).expect("the record is free");
+        let put = memory.put(&[1u8], memory.pointer::<u8>(new, 64));
+        assert_eq!(put, Err(BufferError::Busy), "a call in flight may use this record");
+        memory.unhold(old.index, 1);
+        assert_eq!(memory.put(&[1u8], memory.pointer::<u8>(new, 64)), Ok(()));
+        memory.release(new.index);
+        assert_eq!(memory.live(), 0);
+    }
+
+    /// A transfer that has the record's lock keeps the bytes from being given away.
+    #[test]
+    fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
+        let memory = memory(2);
+        let block = memory.allocate(64).expect("room");
+        let (record, _) = found(&memory, block);
+        let writing = record.copying.write();
+        memory.release(block.index);
+        assert_eq!(memory.live(), 1, "another thread still copies");
+        drop(writing);
+        assert_eq!(memory.live(), 0);
     }
 }
