@@ -3,7 +3,7 @@
 use super::past::lines;
 use super::{DEAD, Inner};
 use crate::CrashReport;
-use hamr_comm::abi::preamble::{DeviceState, word};
+use hamr_comm::abi::preamble::{DeviceState, HostState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::ReqHdr;
@@ -106,6 +106,8 @@ impl Inner {
         let observe = |at| window.word(at).map_or(0, |word| word.observe());
         let by_fault = match DeviceState(observe(word::DEVICE_STATE)) {
             DeviceState::CRASHED => ByFault::Crashed,
+            // It left because this host asked it to: a link does so on its own when the system takes the function back.
+            DeviceState::STOPPED if HostState(observe(word::HOST_STATE)) == HostState::CLOSING => return None,
             DeviceState::STOPPED => ByFault::Waits,
             _ => return None,
         };
