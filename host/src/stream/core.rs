@@ -482,10 +482,12 @@ impl Core {
     fn take_ticket(&mut self, inner: &Inner) -> Option<u32> {
         let free = |tickets: &[Ticket]| tickets.iter().position(|ticket| !ticket.taken);
         let t = free(&self.tickets).or_else(|| {
+            let epoch = self.epoch;
             // Ring lines of calls that were taken first: their answers come in side lines.
             self.make_room(inner);
             self.harvest_side_lines(inner);
-            free(&self.tickets)
+            // Where the epoch ended under that look, the tickets are another's, and perhaps no device's.
+            free(&self.tickets).filter(|_| self.epoch == epoch)
         })?;
         let ticket = self.tickets.get_mut(t)?;
         ticket.taken = true;

@@ -123,7 +123,8 @@ pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
     let mut wait = Wait::new(stream.inner(), epoch, None);
     loop {
         let has_run = stream.with(|core, inner| match core.epoch() == epoch {
-            true => Ok(core.has_run(inner, before)),
+            // Where the epoch ended under that look, its calls have an outcome, and perhaps have not run.
+            true => Ok(core.has_run(inner, before) && core.epoch() == epoch),
             false => Err(Stop::Ended(how_it_ended(inner))),
         })?;
         if has_run {
