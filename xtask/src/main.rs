@@ -1,7 +1,7 @@
 //! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
 //! fails there fails here.
 //!
-//! May use: std, `serde_json`, `object`, `rustix`, and programs of the toolchain as children. Used by: nobody.
+//! May use: std, `serde_json`, `object`, `rustix`, `proc-macro2`, and programs of the toolchain as children. Used by: nobody.
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 
@@ -56,7 +56,11 @@ struct Task {
 
 const TASKS: &[Task] = &[
     Task { name: "setup", about: "install what the tests need, or name the command that does", run: setup::task },
-    Task { name: "test", about: "everything CI checks; --list names the steps, --only a,b runs some", run: test::task },
+    Task {
+        name: "test",
+        about: "everything CI checks; --list names the steps, --only a,b and --changed [BASE] run some",
+        run: test::task,
+    },
     Task {
         name: "image",
         about: "build a device image and print its path: [NAME] [--device DEVICE]",
