@@ -1,7 +1,7 @@
 //! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
 //! fails there fails here.
 //!
-//! May use: std, `hamr-linker`, `hamr-qemu`, `serde_json`, `object`, `rustix`, and programs of the toolchain as children. Used by: nobody.
+//! May use: `hamr-linker`, `hamr-qemu`, the libraries that its manifest names, and programs of the toolchain as children.
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 
@@ -62,7 +62,11 @@ struct Task {
 
 const TASKS: &[Task] = &[
     Task { name: "setup", about: "install what the tests need, or name the command that does", run: setup::task },
-    Task { name: "test", about: "everything CI checks; --list names the steps, --only a,b runs some", run: test::task },
+    Task {
+        name: "test",
+        about: "everything CI checks; --list names the steps, --only a,b and --changed [BASE] run some",
+        run: test::task,
+    },
     Task {
         name: "image",
         about: "build a device image and print its path: [NAME] [--device DEVICE]",

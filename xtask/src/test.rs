@@ -92,7 +92,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
             let scope = Scope::since(words.get(1).copied(), &metadata)?;
             (STEPS.iter().collect(), Run { metadata, scope })
         }
-        ["--changed" | "--only", _, more, ..] => return Err(Error::unknown(more, "nothing behind it")),
+        ["--changed" | "--only", _, more, ..] => return Err(Error::unknown(more, "no further argument")),
         [other, ..] => return Err(Error::unknown(other, "--list, --only STEP,STEP or --changed [BASE]")),
     };
     let rows: Vec<Row> = steps.into_iter().map(|step| row(step, &run)).collect();
