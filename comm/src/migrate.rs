@@ -68,11 +68,11 @@ impl<'a> Encoder<'a> {
     /// Appends bytes, or only counts them when they no longer fit.
     #[inline(always)]
     pub fn bytes(&mut self, bytes: &[u8]) {
-        let end = self.at.saturating_add(bytes.len());
-        if let Some(room) = self.to.get_mut(self.at..end) {
+        // In two steps, which the compiler sees to be as long as `bytes`.
+        if let Some(room) = self.to.get_mut(self.at..).and_then(|room| room.get_mut(..bytes.len())) {
             room.copy_from_slice(bytes);
         }
-        self.at = end;
+        self.at = self.at.saturating_add(bytes.len());
     }
 
     /// [`Self::bytes`], not inlined: for what is encoded seldom.

@@ -45,6 +45,12 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
         .stderr(Stdio::inherit());
     if target.kind == ImageKind::BARE {
         command.arg("--target-dir").arg(package.target_dir.join("bare"));
+        // A device's memory is small. Level 2, because the third makes code a tenth larger; for size, what is the runtime's: it is
+        // instantiated in the image's own package. Handlers, which are in other packages, are compiled for speed.
+        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
+        for small in [RUNTIME, &package.package] {
+            command.arg("--config").arg(format!("profile.release.package.{small}.opt-level=\"s\""));
+        }
     }
     let per_target = format!("CARGO_TARGET_{}_RUSTFLAGS", target.triple.to_uppercase().replace(['-', '.'], "_"));
     for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {
@@ -89,10 +95,17 @@ fn flags(target: &Target) -> Vec<&'static str> {
     }
     // Bare metal has none, and nobody who would relocate an image: it is linked to where it runs. Code models are the
     // targets' own: each reaches what its linker script places.
-    // Frame pointers are what a fault's return addresses are found by. Level 2, behind the profile's 3: a device's memory is
-    // small, and the third level makes code a tenth larger.
-    vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes", "-Copt-level=2"]
+    // Frame pointers are what a fault's return addresses are found by.
+    let mut flags = vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"];
+    if target.triple.starts_with("aarch64") {
+        // This target has no unaligned loads, so a vector of numbers is put together from words through the stack.
+        flags.extend(["-Cno-vectorize-loops", "-Cno-vectorize-slp"]);
+    }
+    flags
 }
+
+/// The package of the device runtime.
+const RUNTIME: &str = "hamr-device-fw";
 
 /// Who has the standard library of this target, or its source?
 fn compiler_for(name: &str, triple: &str, dir: &Path) -> Result<Compiler, Error> {

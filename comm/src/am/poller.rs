@@ -251,7 +251,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.unfenced += FAVOUR - self.favours;
         for index in 1..open.min(self.ports.len()) {
             let Some(port) = self.ports.get_mut(index) else { break };
-            let here = self.engine.poll_port(port);
+            // A look costs what it did; serving is long, and stands once for all streams.
+            let is_next = !port.held && (port.responder.hot_is_next() || port.responder.ring_is_next());
+            let here = if is_next { self.poll_one(index) } else { 0 };
             if here != 0 {
                 if self.favourite != index {
                     (self.favourite, self.streak) = (index, 0);
