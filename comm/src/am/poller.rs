@@ -10,7 +10,6 @@ use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
-use crate::resource;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
@@ -149,7 +148,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             node,
             frame: Frame::new(scratch),
             jobs: heapless::Deque::new(),
-            activity: Activity::after(resource::first_serial()),
+            activity: Activity::new(),
         };
         Ok(Self {
             window,
@@ -177,7 +176,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Gives the window back, whole, and the scratch memory.
     pub fn into_parts(mut self) -> (Window<K>, &'s mut [u8]) {
         self.recall_control();
-        resource::counted_to(self.engine.activity.last());
+        self.engine.activity.keep_count();
         let mut window = self.window;
         window.rejoin(self.engine.heap);
         (window, self.engine.frame.scratch)
@@ -387,7 +386,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         let Some((queue, found)) = self.engine.activity.current() else { return };
         #[cfg(any(target_os = "none", hamr_bare))]
-        self.engine.activity.running().into_iter().for_each(resource::abandon);
+        crate::resource::abandon();
+        self.engine.activity.keep_count();
         let Some(port) = self.ports.get_mut(queue) else { return };
         let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
@@ -430,8 +430,8 @@ impl<K: Clone> Engine<'_, K> {
         let Some(entry) = self.table.get(hdr.key().0 as usize) else {
             return line.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
         };
-        let serial = self.activity.begin(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, 0);
+        self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), 0);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         if reply.long != 0 || cx.saw_cancel.get() {
             let cancelled = cx.saw_cancel.get();
@@ -502,7 +502,7 @@ mod tests {
         let plan = Plan { streams: 1, ring: 2, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
         let mut window = Window::private(Layout::plan(&plan).expect("allowed").window_len());
         let mut scratch = vec![0; MAX_MESSAGE];
-        let mut last = resource::first_serial();
+        let mut last = Activity::new().last();
         for epoch in 1..4 {
             let offer = Offer {
                 plan,
@@ -518,7 +518,8 @@ mod tests {
                 Poller::<_, Coherent>::new(window, &layout, Table::of(vec![]), NodeId(1), Epoch(epoch), &mut scratch);
             let Ok(poller) = poller else { panic!("the layout is the host's") };
             for _ in 0..3 {
-                let serial = poller.activity().begin(0, Found { slot: 0, seq: 1 });
+                poller.activity().begin(0, Found { slot: 0, seq: 1 });
+                let serial = poller.activity().last();
                 poller.activity().end();
                 assert!(serial.wrapping_sub(last).cast_signed() > 0, "{serial} after {last}");
                 last = serial;
