@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hamr_shared_abi::preamble::feature;
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::window::{Shared, Window};
+use hamr_shared_abi::window::{DeviceWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -115,13 +115,13 @@ enum State {
 }
 
 struct Greeting {
-    window: Window<Shared>,
+    window: DeviceWindow<Shared>,
     handshake: DeviceHandshake,
     scratch: &'static mut [u8],
 }
 
 impl State {
-    fn greeting(window: Window<Shared>, handshake: DeviceHandshake, scratch: &'static mut [u8]) -> Self {
+    fn greeting(window: DeviceWindow<Shared>, handshake: DeviceHandshake, scratch: &'static mut [u8]) -> Self {
         Self::Greeting(Box::new(Greeting { window, handshake, scratch }))
     }
 }

@@ -17,7 +17,7 @@ use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::{Coherent, Order};
-use hamr_shared_abi::window::{Heap, Queue, Window};
+use hamr_shared_abi::window::{DeviceWindow, Heap, Queue, Window};
 
 /// Queue pairs one image serves at most, the control stream included.
 pub const MAX_QUEUES: usize = 80;
@@ -108,13 +108,13 @@ impl<'s, K: Clone> Poller<'s, K> {
     /// Over a window in coherent memory whose layout was checked. `scratch` holds one long message and has [`MAX_MESSAGE`]
     /// bytes.
     pub fn new(
-        window: Window<K>,
+        window: DeviceWindow<K>,
         layout: &Layout,
         table: Table,
         node: NodeId,
         epoch: Epoch,
         scratch: &'s mut [u8],
-    ) -> Result<Self, (SetupError, Window<K>, &'s mut [u8])> {
+    ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         Self::new_ordered(window, layout, table, node, epoch, scratch)
     }
 }
@@ -122,25 +122,26 @@ impl<'s, K: Clone> Poller<'s, K> {
 impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// [`Poller::new`] over another kind of memory.
     pub fn new_ordered(
-        mut window: Window<K>,
+        window: DeviceWindow<K>,
         layout: &Layout,
         table: Table,
         node: NodeId,
         epoch: Epoch,
         scratch: &'s mut [u8],
-    ) -> Result<Self, (SetupError, Window<K>, &'s mut [u8])> {
+    ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         debug_assert!(scratch.len() >= MAX_MESSAGE);
         // The heap first: what is left of the window ends where views begin, so no line or chunk can lie under one.
-        let heap = match layout.section(SectionKind::HEAP).and_then(|s| Ok(window.take_tail(s.off, s.len)?)) {
-            Ok(heap) => heap,
+        let section = match layout.section(SectionKind::HEAP) {
+            Ok(section) => section,
             Err(e) => return Err((e.into(), window, scratch)),
+        };
+        let (window, heap) = match window.split(section.off, section.len) {
+            Ok(parts) => parts,
+            Err((e, window)) => return Err((LayoutError::from(e).into(), window, scratch)),
         };
         let ports = match open_ports(&window, layout, epoch) {
             Ok(ports) => ports,
-            Err(e) => {
-                window.rejoin(heap);
-                return Err((e, window, scratch));
-            }
+            Err(e) => return Err((e, heap.join(), scratch)),
         };
         let engine = Engine {
             heap,
@@ -174,22 +175,15 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// Gives the window back, whole, and the scratch memory.
-    pub fn into_parts(mut self) -> (Window<K>, &'s mut [u8]) {
+    pub fn into_parts(mut self) -> (DeviceWindow<K>, &'s mut [u8]) {
         self.recall_control();
         self.engine.activity.keep_count();
-        let mut window = self.window;
-        window.rejoin(self.engine.heap);
-        (window, self.engine.frame.scratch)
+        (self.engine.heap.join(), self.engine.frame.scratch)
     }
 
     /// The window without its heap.
     pub fn window(&self) -> &Window<K> {
         &self.window
-    }
-
-    /// The heap, for the loopback link's transfers.
-    pub fn heap(&self) -> &Heap<K> {
-        &self.engine.heap
     }
 
     /// The epoch it serves.
@@ -500,7 +494,7 @@ mod tests {
     #[test]
     fn no_number_of_a_call_comes_twice() {
         let plan = Plan { streams: 1, ring: 2, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
-        let mut window = Window::private(Layout::plan(&plan).expect("allowed").window_len());
+        let mut window = DeviceWindow::private(Layout::plan(&plan).expect("allowed").window_len());
         let mut scratch = vec![0; MAX_MESSAGE];
         let mut last = Activity::new().last();
         for epoch in 1..4 {

@@ -22,8 +22,8 @@ static WINDOW: Mutex<Option<Window<()>>> = Mutex::new(None);
 
 /// The window is mapped.
 #[inline(never)]
-pub(crate) fn found(window: &Window<()>) {
-    *WINDOW.lock() = window.part(0, window.len()).ok();
+pub(crate) fn found(window: Window<()>) {
+    *WINDOW.lock() = Some(window);
 }
 
 /// Says what happened wherever somebody may look, and ends the image.

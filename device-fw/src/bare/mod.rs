@@ -53,7 +53,9 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     console::connect::<B>();
     let board = match B::start() {
         Ok(hardware) => {
-            early::found(&hardware.window);
+            // SAFETY: it is used while no host is served, when no view is alive that anything goes on with, and stores control words,
+            // the handler table and the crash record.
+            early::found(unsafe { hardware.window.beside() });
             logging::clock::start(hardware.naps.hz());
             info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
             board::Running::<B>::new(hardware)

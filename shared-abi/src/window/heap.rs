@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use bytemuck::Pod;
 
-use super::{OutOfWindow, Window, Words};
+use super::{Lent, OutOfWindow, Window, Words};
 
 /// A range of a window for copies only: what a host keeps at hand for transfers, without asking its link for the window.
 pub struct Copies<K> {
@@ -21,7 +21,7 @@ impl<K: Clone> Window<K> {
     /// The range `off..off + len`, for copies.
     pub fn copies(&self, off: u64, len: u64) -> Result<Copies<K>, OutOfWindow> {
         let base = self.at(off, len)?;
-        Ok(Copies { region: Window { base, len, taken: 0, keep: () }, keep: self.keep.clone() })
+        Ok(Copies { region: Window { base, len, keep: () }, keep: self.keep.clone() })
     }
 }
 
@@ -48,6 +48,8 @@ impl<K> Copies<K> {
 /// `&mut self`, so the borrow checker keeps them apart.
 pub struct Heap<K> {
     pub(super) region: Window<()>,
+    /// What it was split off, to be joined again.
+    pub(super) whole: Window<Lent>,
     pub(super) keep: K,
 }
 

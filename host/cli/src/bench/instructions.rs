@@ -4,7 +4,7 @@
 //! The program runs itself under callgrind twice, with two numbers of calls; the difference is free of start-up.
 
 use super::BoxError;
-use hamr::comm::abi::window::{Shared, Window};
+use hamr::comm::abi::window::{DeviceWindow, Shared, Window};
 use hamr::comm::am::{MAX_QUEUES, Poller};
 use hamr::comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr::comm::link::{Capabilities, Link, Peer};
@@ -38,7 +38,7 @@ struct ManualLink {
 }
 
 enum Device {
-    Greeting(Option<Window<Shared>>, Box<DeviceHandshake>),
+    Greeting(Option<DeviceWindow<Shared>>, Box<DeviceHandshake>),
     Serving(Box<Poller<'static, Shared>>),
 }
 
