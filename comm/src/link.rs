@@ -19,9 +19,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hamr_shared_abi::preamble::feature;
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::window::{DeviceWindow, Shared, Window};
+use hamr_shared_abi::window::{CopyGate, DeviceWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, ThreadId};
 
 /// What a link can do: which of a message's protocols it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,7 +102,34 @@ static_assertions::assert_obj_safe!(Link);
 pub struct Loopback {
     window: Window<Shared>,
     device: spin::Mutex<LoopbackDevice>,
+    runner: Arc<Runner>,
     stopped: AtomicBool,
+}
+
+/// The thread that runs the device, and so perhaps a handler that has views.
+#[derive(Default)]
+struct Runner(spin::Mutex<Option<ThreadId>>);
+
+/// Until it is dropped, this thread runs the device.
+struct Running<'r>(&'r Runner);
+
+impl Runner {
+    fn run(&self) -> Running<'_> {
+        *self.0.lock() = Some(thread::current().id());
+        Running(self)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}
+
+impl CopyGate for Runner {
+    fn is_open(&self) -> bool {
+        *self.0.lock() != Some(thread::current().id())
+    }
 }
 
 struct LoopbackDevice {
@@ -140,16 +168,18 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
 impl Loopback {
     /// A device with the handlers of `table` over `bytes` of private memory.
     ///
-    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views and the host's copies
-    /// never meet. Threads that put into a buffer while another thread's call runs on it break that; nothing here can
-    /// refuse it (`docs/unsafe.md`, "racing copies").
+    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views and the host's copies never meet;
+    /// a copy that the handler itself makes is refused as busy. Threads that put into a buffer while another thread's call runs on
+    /// it break that; nothing here can refuse it (`docs/unsafe.md`, "both ends in one program").
     pub fn new(bytes: u64, table: Table) -> Self {
         let (host, device) = Window::private_pair(bytes);
+        let runner = Arc::new(Runner::default());
         // Leaked: a loopback device lives as long as its test, and a poller wants its scratch for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
         let state = State::greeting(device, DeviceHandshake::Waiting, scratch);
         Self {
-            window: host,
+            window: host.guarded_by(runner.clone()),
+            runner,
             device: spin::Mutex::new(LoopbackDevice { state: Some(state), table }),
             stopped: AtomicBool::new(false),
         }
@@ -223,6 +253,7 @@ impl Link for Loopback {
         if !self.stopped.load(Ordering::Acquire)
             && let Some(mut device) = self.device.try_lock()
         {
+            let _running = self.runner.run();
             device.step();
         }
     }

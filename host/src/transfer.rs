@@ -5,21 +5,29 @@
 
 use crate::node::Inner;
 use crate::{BufferError, Error, Node};
-use hamr_comm::abi::window::Words;
+use hamr_comm::abi::window::{CopyError, Words};
 use hamr_comm::{BufferPtr, Element};
 
 #[inline(always)]
 pub(crate) fn put<T: Element>(inner: &Inner, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
     let at = inner.memory.place(to, size_of_val(from) as u64)?;
     let written = inner.memory.copies.write_bytes(at, bytemuck::cast_slice(from));
-    written.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
+    written.map_err(refused)
 }
 
 #[inline(always)]
 pub(crate) fn get<T: Element>(inner: &Inner, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
     let at = inner.memory.place(from, size_of_val(to) as u64)?;
     let read = inner.memory.copies.read_bytes(at, bytemuck::cast_slice_mut(to));
-    read.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
+    read.map_err(refused)
+}
+
+#[cold]
+fn refused(why: CopyError) -> BufferError {
+    match why {
+        CopyError::Outside(e) => BufferError::Overrun { wanted: e.want, has: e.len },
+        CopyError::Busy => BufferError::Busy,
+    }
 }
 
 impl Node {
@@ -70,7 +78,7 @@ impl Node {
         }
         let (src, dst) = (inner.memory.place(from, bytes).map_err(wrap)?, inner.memory.place(to, bytes).map_err(wrap)?);
         let copied = inner.memory.copies.copy_within(src, dst, bytes);
-        copied.map_err(|e| wrap(BufferError::Overrun { wanted: e.want, has: e.len }))
+        copied.map_err(|e| wrap(refused(e)))
     }
 
     /// Transfers that borrow the caller's memory and may run while `f` goes on. All of them are complete when `scope`

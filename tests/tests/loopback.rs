@@ -1,13 +1,14 @@
 //! The conformance suite over the loopback device, and what only a device inside the test can show: tables made by hand,
 //! and a link that breaks on purpose.
 
-use hamr::{CallError, CallOptions, Image, Node, Options, Runtime, SubmitError};
+use hamr::{BufferError, CallError, CallOptions, Image, Node, Options, Runtime, SubmitError};
+use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
 use hamr_comm::registry::Table;
-use hamr_comm::{Context, Entry, Handler, builtin, offload};
+use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, builtin, offload};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::{background, echo_many, make_many};
@@ -43,6 +44,29 @@ fn with_table(entries: &[&'static Entry]) -> Node {
 }
 
 static EMPTY: Entry = Entry::of::<empty>();
+
+static PUTS: OnceLock<Node> = OnceLock::new();
+
+/// Has a pointer that came as numbers, so that its call does not hold the buffer; copies to it in the middle of a view.
+#[offload]
+fn puts_into_its_view(cx: &mut Context, words: [u64; 2]) -> Result<(u64, bool), Fault> {
+    let pointer = BufferPtr::<u64>::from_wire(WireBuffer::from_words(words));
+    let view = cx.view_mut(pointer)?;
+    view[0] = 1;
+    let node = PUTS.get().ok_or_else(|| Fault::msg("no node"))?;
+    let is_busy = |outcome| matches!(outcome, Err(hamr::Error::Buffer { why: BufferError::Busy, .. }));
+    let refused = is_busy(node.put(&[2], pointer)) && is_busy(node.get(pointer, &mut [0]));
+    Ok((view[0], refused))
+}
+
+#[test]
+fn a_handler_is_refused_a_copy_into_what_it_views() {
+    let node = PUTS.get_or_init(|| open(options()));
+    let buffer = node.buffer(&[0u64]).expect("room");
+    let outcome = node.sync(puts_into_its_view::with(buffer.ptr().wire().words())).expect("runs");
+    assert_eq!(outcome, (1, true));
+    assert_eq!(node.read(buffer.ptr()).expect("free again"), [1]);
+}
 
 #[test]
 fn a_body_that_only_images_hold_is_refused_by_name() {

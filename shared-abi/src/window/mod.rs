@@ -8,8 +8,8 @@
 //! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an access outside the
 //! region: every offset is checked here against the length this side mapped, never against a length the peer wrote.
 //!
-//! `lines` has the slots and chunks, `device` the end that has a heap, `heap` the views that handlers get, `private` windows over this
-//! program's own memory.
+//! `lines` has the slots and chunks, `device` the end that has a heap, `heap` the views that handlers get, `copies` what hosts
+//! copy, `private` windows over this program's own memory.
 //!
 //! `K` keeps the mapping alive: an `Arc` of it on a host, `()` on a device whose window is never unmapped.
 
@@ -26,6 +26,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::slot::SLOT_BYTES;
 
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+mod copies;
 mod device;
 mod heap;
 mod lines;
@@ -34,11 +36,13 @@ mod private;
 #[cfg(test)]
 mod tests;
 
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub use copies::{Copies, CopyError};
 pub use device::{DeviceWindow, Lent};
-pub use heap::{Claim, ClaimError, Claimed, Copies, Heap, LentHeap};
+pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 pub use lines::{Line, Queue};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
-pub use private::{Private, Shared};
+pub use private::{CopyGate, Private, Shared};
 
 /// An access that does not lie in the region. Carries what was asked and what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -31,19 +31,44 @@ impl Drop for Block {
 
 /// Keeps a region alive without saying how: for code that works over several kinds of mapping.
 #[derive(Clone)]
-pub struct Shared(#[expect(dead_code, reason = "held for its Drop")] Arc<dyn core::any::Any + Send + Sync>);
+pub struct Shared {
+    #[expect(dead_code, reason = "held for its Drop")]
+    keep: Arc<dyn core::any::Any + Send + Sync>,
+    /// Where both ends are in one program.
+    pub(super) gate: Option<Arc<dyn CopyGate>>,
+}
+
+impl Shared {
+    fn new(keep: impl Send + Sync + 'static) -> Self {
+        Self { keep: Arc::new(keep), gate: None }
+    }
+}
+
+/// Says who may reach the heap of a window both ends of which are in one program.
+pub trait CopyGate: Send + Sync {
+    /// May this thread copy now? Not while it runs a handler of the device, which may have views.
+    fn is_open(&self) -> bool;
+}
+
+impl Window<Shared> {
+    /// The same window; [`Self::copies`] of it ask `gate` first.
+    pub fn guarded_by(mut self, gate: Arc<dyn CopyGate>) -> Self {
+        self.keep.gate = Some(gate);
+        self
+    }
+}
 
 impl<K: Send + Sync + 'static> Window<K> {
     /// The same window with its keeper's type erased.
     pub fn share(self) -> Window<Shared> {
-        Window { base: self.base, len: self.len, keep: Shared(Arc::new(self.keep)) }
+        Window { base: self.base, len: self.len, keep: Shared::new(self.keep) }
     }
 }
 
 impl<K: Send + Sync + 'static> DeviceWindow<K> {
     /// The same with its keeper's type erased.
     pub fn share(self) -> DeviceWindow<Shared> {
-        DeviceWindow { whole: self.whole, keep: Shared(Arc::new(self.keep)) }
+        DeviceWindow { whole: self.whole, keep: Shared::new(self.keep) }
     }
 }
 
