@@ -6,7 +6,7 @@
 //! [`Faulty`] wraps any link and breaks it on purpose.
 
 use crate::am::{Poller, Round};
-use crate::fault::Trace;
+use crate::fault::{Trace, discard};
 use crate::handshake::{DeviceHandshake, DeviceProfile};
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
@@ -197,7 +197,8 @@ impl LoopbackDevice {
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
                     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-                    return poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
+                    poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
+                    return discard(payload);
                 }
             }
         }

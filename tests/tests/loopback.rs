@@ -5,6 +5,7 @@ use hamr::{BufferError, CallError, CallOptions, Image, Node, Options, Runtime, S
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
 use hamr_comm::registry::Table;
@@ -66,6 +67,28 @@ fn a_handler_is_refused_a_copy_into_what_it_views() {
     let outcome = node.sync(puts_into_its_view::with(buffer.ptr().wire().words())).expect("runs");
     assert_eq!(outcome, (1, true));
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [1]);
+}
+
+struct Bomb;
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[offload]
+fn panics_with_a_bomb(_cx: &mut Context) {
+    std::panic::panic_any(Bomb);
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_dropped_ends_its_call_only() {
+    let node = open(options());
+    for _ in 0..3 {
+        let outcome = node.sync(panics_with_a_bomb::with());
+        assert!(matches!(&outcome, Err(CallError::Fault(report)) if report.status == Status::PANIC), "{outcome:?}");
+        node.sync(empty::with()).expect("the next call works");
+    }
 }
 
 #[test]

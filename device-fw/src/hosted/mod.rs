@@ -159,8 +159,9 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
     signals::catch(&raw mut *device);
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
-        let Err(_) = outcome;
+        let Err(payload) = outcome;
         let (text, trace) = panics::take();
+        hamr_comm::fault::discard(payload);
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and dying is the honest report.
             eprintln!("hamr image: {text}");
