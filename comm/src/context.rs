@@ -19,21 +19,19 @@ pub struct Context<'c> {
     /// The handler asked and was told so: its answer is `Cancelled`.
     pub(crate) saw_cancel: Cell<bool>,
     pub(crate) deadline_us: u32,
-    /// Counts calls of this poller; tells a resource left behind by an abandoned call from one in use.
-    pub(crate) serial: u32,
 }
 
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
     #[inline(always)]
     pub fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
-        Self { heap, node, cancel: None, saw_cancel: Cell::new(false), deadline_us: 0, serial: 0 }
+        Self { heap, node, cancel: None, saw_cancel: Cell::new(false), deadline_us: 0 }
     }
 
     /// The context of one call.
     #[inline(always)]
-    pub(crate) fn of_call(heap: LentHeap<'c>, node: NodeId, cancel: Word<'c>, serial: u32, deadline_us: u32) -> Self {
-        Self { heap, node, cancel: Some(cancel), saw_cancel: Cell::new(false), deadline_us, serial }
+    pub(crate) fn of_call(heap: LentHeap<'c>, node: NodeId, cancel: Word<'c>, deadline_us: u32) -> Self {
+        Self { heap, node, cancel: Some(cancel), saw_cancel: Cell::new(false), deadline_us }
     }
 
     /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`
@@ -109,7 +107,14 @@ impl<'c> Context<'c> {
     /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in the same call, or
     /// when an earlier call was abandoned while it held it.
     pub fn with<T, R>(&mut self, resource: &Resource<T>, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
-        resource.with(self.serial, f)
+        resource.with(f)
+    }
+
+    /// Puts a fresh state into a poisoned resource and frees it; does nothing to one that is not poisoned. The old state is dropped
+    /// where a panic unwound. On bare metal the call that held it may have ended in the middle of writing it, or of dropping it:
+    /// there the old state is leaked, neither read nor dropped.
+    pub fn clear_poison<T>(&mut self, resource: &Resource<T>, fresh: T) {
+        resource.clear_poison(fresh);
     }
 
     fn own<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), Fault> {

@@ -29,6 +29,14 @@ pub fn cut(text: &str, most: usize) -> (&str, &'static str) {
     (text.get(..end).unwrap_or_default(), CUT)
 }
 
+/// Drops what a handler panicked with. Its `Drop` is a handler's, too, and may panic in turn: what that leaves is leaked.
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub fn discard(payload: alloc::boxed::Box<dyn core::any::Any + Send>) {
+    if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
+        core::mem::forget(again);
+    }
+}
+
 /// Where a call was when it was abandoned. Addresses are those of the image's file, whatever it was loaded at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trace {

@@ -6,7 +6,7 @@
 //! [`Faulty`] wraps any link and breaks it on purpose.
 
 use crate::am::{Poller, Round};
-use crate::fault::Trace;
+use crate::fault::{Trace, discard};
 use crate::handshake::{DeviceHandshake, DeviceProfile};
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
@@ -19,9 +19,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hamr_shared_abi::preamble::feature;
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::window::{Shared, Window};
+use hamr_shared_abi::window::{CopyGate, DeviceWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, ThreadId};
 
 /// What a link can do: which of a message's protocols it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,7 +104,34 @@ static_assertions::assert_obj_safe!(Link);
 pub struct Loopback {
     window: Window<Shared>,
     device: spin::Mutex<LoopbackDevice>,
+    runner: Arc<Runner>,
     stopped: AtomicBool,
+}
+
+/// The thread that runs the device, and so perhaps a handler that has views.
+#[derive(Default)]
+struct Runner(spin::Mutex<Option<ThreadId>>);
+
+/// Until it is dropped, this thread runs the device.
+struct Running<'r>(&'r Runner);
+
+impl Runner {
+    fn run(&self) -> Running<'_> {
+        *self.0.lock() = Some(thread::current().id());
+        Running(self)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}
+
+impl CopyGate for Runner {
+    fn is_open(&self) -> bool {
+        *self.0.lock() != Some(thread::current().id())
+    }
 }
 
 struct LoopbackDevice {
@@ -117,13 +145,13 @@ enum State {
 }
 
 struct Greeting {
-    window: Window<Shared>,
+    window: DeviceWindow<Shared>,
     handshake: DeviceHandshake,
     scratch: &'static mut [u8],
 }
 
 impl State {
-    fn greeting(window: Window<Shared>, handshake: DeviceHandshake, scratch: &'static mut [u8]) -> Self {
+    fn greeting(window: DeviceWindow<Shared>, handshake: DeviceHandshake, scratch: &'static mut [u8]) -> Self {
         Self::Greeting(Box::new(Greeting { window, handshake, scratch }))
     }
 }
@@ -142,16 +170,18 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
 impl Loopback {
     /// A device with the handlers of `table` over `bytes` of private memory.
     ///
-    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views and the host's copies
-    /// never meet. Threads that put into a buffer while another thread's call runs on it break that; nothing here can
-    /// refuse it (`docs/unsafe.md`, "racing copies").
+    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views and the host's copies never meet;
+    /// a copy that the handler itself makes is refused as busy. Threads that put into a buffer while another thread's call runs on
+    /// it break that; nothing here can refuse it (`docs/unsafe.md`, "both ends in one program").
     pub fn new(bytes: u64, table: Table) -> Self {
         let (host, device) = Window::private_pair(bytes);
+        let runner = Arc::new(Runner::default());
         // Leaked: a loopback device lives as long as its test, and a poller wants its scratch for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
         let state = State::greeting(device, DeviceHandshake::Waiting, scratch);
         Self {
-            window: host,
+            window: host.guarded_by(runner.clone()),
+            runner,
             device: spin::Mutex::new(LoopbackDevice { state: Some(state), table }),
             stopped: AtomicBool::new(false),
         }
@@ -169,7 +199,8 @@ impl LoopbackDevice {
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
                     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-                    return poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
+                    poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
+                    return discard(payload);
                 }
             }
         }
@@ -225,6 +256,7 @@ impl Link for Loopback {
         if !self.stopped.load(Ordering::Acquire)
             && let Some(mut device) = self.device.try_lock()
         {
+            let _running = self.runner.run();
             device.step();
         }
     }

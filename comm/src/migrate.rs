@@ -10,9 +10,13 @@ use bytemuck::Pod;
 use hamr_shared_abi::table::{hash, hash_join};
 
 #[cfg(feature = "postcard")]
+mod bounded;
+#[cfg(feature = "postcard")]
 pub mod hook;
 mod name;
 
+#[cfg(feature = "postcard")]
+pub use bounded::{MAX_DEPTH, MAX_ELEMENTS};
 pub use name::{MAX_NAME, Name};
 
 /// Longest message of any kind, arguments or result: an image copies a long message into scratch memory of this size
@@ -97,13 +101,14 @@ impl<'a> Encoder<'a> {
 /// Takes bytes off the front of a slice.
 pub struct Decoder<'a> {
     rest: &'a [u8],
+    refused: Option<&'static str>,
 }
 
 impl<'a> Decoder<'a> {
     /// Over a private copy of the bytes.
     #[inline(always)]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, refused: None }
     }
 
     /// The next `N` bytes.
@@ -124,6 +129,11 @@ impl<'a> Decoder<'a> {
     /// Everything that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
+    }
+
+    /// What a value was refused for, where more can be said than that it does not decode.
+    pub fn refused(&self) -> Option<&'static str> {
+        self.refused
     }
 
     /// Nothing left?

@@ -1,78 +1,72 @@
 //! Board state that handlers share: taken for the length of a closure, poisoned when a call was abandoned inside.
 
 #![expect(unsafe_code)]
-// UNSAFETY: opens a lock whose holder was abandoned (`docs/unsafe.md` "abandoned resources").
+// UNSAFETY: a lock that tells one left behind by an abandoned call from one in use (`docs/unsafe.md` "abandoned resources").
 
 use crate::fault::Fault;
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::status::Status;
 
 const FREE: u32 = 0;
+/// A panic unwound through the holder.
 const POISONED: u32 = u32::MAX;
 
-/// The mark of the last call whose stack was left for good, destructors and all: on bare metal. Handlers run one at a time, so
-/// every resource that is still held by this call or an earlier one was left behind.
-static ABANDONED: AtomicU32 = AtomicU32::new(0);
+/// The mark of who takes a resource now: another one each time that a stack is left for good, destructors and all. That happens on
+/// bare metal only, where handlers run one at a time: what bears an older mark was held by the stack that was left.
+static PRESENT: AtomicU32 = AtomicU32::new(1);
 
-/// The last number of the pollers that are no more. No number comes twice while an image runs: who watches calls knows them by it.
-static COUNTED: AtomicU32 = AtomicU32::new(0);
-
-/// What a call leaves in the resources that it holds. Serials count from 0; 0 and `u32::MAX` are taken by the states.
-const fn mark(serial: u32) -> u32 {
-    match serial.wrapping_add(1) {
-        0 => 1,
-        POISONED => POISONED - 1,
-        mark => mark,
-    }
+/// The mark behind `mark`; neither [`FREE`] nor [`POISONED`].
+const fn next(mark: u32) -> u32 {
+    if mark >= POISONED - 1 { 1 } else { mark + 1 }
 }
 
-/// The stack of this call was left: what it held is poisoned.
+/// The stack of the running call was left: what it held is poisoned.
 #[cfg_attr(
     not(any(test, target_os = "none", hamr_bare)),
     expect(dead_code, reason = "where panics unwind, guards do it")
 )]
-pub(crate) fn abandon(serial: u32) {
-    ABANDONED.store(mark(serial), Ordering::Release);
+pub(crate) fn abandon() {
+    // One writer: only the fault path of the one processor abandons.
+    PRESENT.store(next(PRESENT.load(Ordering::Relaxed)), Ordering::Release);
 }
 
-/// A poller ends, whose last call had this number.
-pub(crate) fn counted_to(serial: u32) {
-    COUNTED.store(serial, Ordering::Release);
-}
-
-/// Where a poller begins to count its calls: behind all of earlier epochs.
-pub(crate) fn first_serial() -> u32 {
-    let (abandoned, counted) = (ABANDONED.load(Ordering::Acquire), COUNTED.load(Ordering::Acquire));
-    // Distances survive the wrap of the count.
-    if (abandoned.wrapping_sub(counted) as i32) > 0 { abandoned } else { counted }
+fn present() -> u32 {
+    PRESENT.load(Ordering::Acquire)
 }
 
 /// A `static` piece of state, reached through [`crate::Context::with`].
 ///
-/// The holder's call serial stands in `holder`: an abandoned call never resets it, so the next call finds a serial that
-/// is not its own and reports [`Status::POISONED`] instead of half-changed state. [`Self::clear_poison`] is the way back.
+/// One word is the lock and says who holds it. A call may be ended between any two instructions: there is no moment at which
+/// the state is taken and the word does not say so. An abandoned call never resets the word, so the next one finds an old mark
+/// and reports [`Status::POISONED`] instead of half-changed state. [`crate::Context::clear_poison`] is the way back.
 pub struct Resource<T> {
-    state: spin::Mutex<T>,
+    state: UnsafeCell<T>,
     holder: AtomicU32,
 }
+
+// SAFETY: `holder` lets one thread at a time reach the state, and orders what one holder did before what the next does.
+unsafe impl<T: Send> Sync for Resource<T> {}
 
 impl<T> Resource<T> {
     /// A free resource.
     pub const fn new(state: T) -> Self {
-        Self { state: spin::Mutex::new(state), holder: AtomicU32::new(FREE) }
+        Self { state: UnsafeCell::new(state), holder: AtomicU32::new(FREE) }
     }
 
-    pub(crate) fn with<R>(&self, serial: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
-        let me = mark(serial);
-        match self.holder.load(Ordering::Acquire) {
-            FREE => {}
-            holder if holder == me => return Err(Fault::new(Status::RESOURCE_BUSY, [0; 3])),
-            _ => return Err(Fault::new(Status::POISONED, [0; 3])),
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
+        self.with_at(present(), f)
+    }
+
+    fn with_at<R>(&self, present: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
+        match self.holder.compare_exchange(FREE, present, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => {}
+            Err(holder) if holder == present => return Err(Fault::new(Status::RESOURCE_BUSY, [0; 3])),
+            Err(_) => return Err(Fault::new(Status::POISONED, [0; 3])),
         }
-        let Some(mut state) = self.state.try_lock() else { return Err(Fault::new(Status::RESOURCE_BUSY, [0; 3])) };
-        self.holder.store(me, Ordering::Release);
         let guard = PoisonOnUnwind(&self.holder);
-        let result = f(&mut state);
+        // SAFETY: the word was free and is ours now; nothing takes it from us before it is free again or poisoned.
+        let result = f(unsafe { &mut *self.state.get() });
         core::mem::forget(guard);
         self.holder.store(FREE, Ordering::Release);
         Ok(result)
@@ -80,34 +74,39 @@ impl<T> Resource<T> {
 
     /// Was a call abandoned while it held the resource?
     pub fn is_poisoned(&self) -> bool {
-        match self.holder.load(Ordering::Acquire) {
-            FREE => false,
-            POISONED => true,
-            holder => self.was_left_by(holder),
-        }
+        self.is_poisoned_at(present())
     }
 
-    fn was_left_by(&self, holder: u32) -> bool {
-        let abandoned = ABANDONED.load(Ordering::Acquire);
-        // Distances survive the wrap of the count.
-        abandoned != 0 && (abandoned.wrapping_sub(holder) as i32) >= 0
-    }
-
-    /// Puts a fresh state in and frees the resource, if it is poisoned; the old state is dropped.
-    pub fn clear_poison(&self, fresh: T) {
+    fn is_poisoned_at(&self, present: u32) -> bool {
         let holder = self.holder.load(Ordering::Acquire);
-        if holder != FREE && holder != POISONED && self.was_left_by(holder) {
-            // SAFETY: the guard is in a frame of a stack that was left for good, and no frame before it holds one: whoever
-            // holds this lock runs in the call whose mark was found, and that call is over.
-            unsafe { self.state.force_unlock() };
-            self.holder.store(POISONED, Ordering::Release);
+        holder != FREE && holder != present
+    }
+
+    pub(crate) fn clear_poison(&self, fresh: T) {
+        self.clear_poison_at(present(), fresh);
+    }
+
+    fn clear_poison_at(&self, present: u32, fresh: T) {
+        let holder = self.holder.load(Ordering::Acquire);
+        if holder == FREE || holder == present {
+            return;
         }
-        if self.is_poisoned()
-            && let Some(mut state) = self.state.try_lock()
-        {
-            *state = fresh;
-            self.holder.store(FREE, Ordering::Release);
+        // Taken as by `with`: if this call is abandoned here, the resource is one that was left, again.
+        if self.holder.compare_exchange(holder, present, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
         }
+        let guard = PoisonOnUnwind(&self.holder);
+        let state = self.state.get();
+        if holder == POISONED {
+            // SAFETY: the word was taken above. A panic that unwinds out of a borrow leaves a value behind.
+            unsafe { *state = fresh };
+        } else {
+            // SAFETY: the word was taken above. Its holder was left for good between any two instructions, so that what is there
+            // may be half a value, or one that was dropped: it is neither read nor dropped.
+            unsafe { state.write(fresh) };
+        }
+        core::mem::forget(guard);
+        self.holder.store(FREE, Ordering::Release);
     }
 }
 
@@ -123,40 +122,105 @@ impl Drop for PoisonOnUnwind<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    #[test]
-    fn nested_use_is_busy_and_an_abandoned_one_is_poisoned() {
-        let r = Resource::new(1);
-        let inner = r.with(5, |_| r.with(5, |_| ()).map_err(|f| f.status));
-        assert_eq!(inner, Ok(Err(Status::RESOURCE_BUSY)));
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| r.with(6, |_| panic!("abandoned"))));
-        assert!(r.is_poisoned());
-        assert_eq!(r.with(7, |_| ()).map_err(|f| f.status), Err(Status::POISONED));
-        r.clear_poison(2);
-        assert_eq!(r.with(8, |v| *v), Ok(2));
-        r.clear_poison(3);
-        assert_eq!(r.with(9, |v| *v), Ok(2), "it was not poisoned");
+    fn outcome<R>(outcome: Result<R, Fault>) -> Result<R, Status> {
+        outcome.map_err(|fault| fault.status)
+    }
+
+    /// What a call leaves that is abandoned while it holds `resource`: no instruction of it runs any more.
+    fn leave<T>(resource: &Resource<T>, present: u32) {
+        assert_eq!(resource.holder.swap(present, Ordering::AcqRel), FREE);
     }
 
     #[test]
-    fn one_whose_holders_stack_was_left_is_poisoned_and_can_be_cleared() {
+    fn nested_use_is_busy_and_an_unwound_one_is_poisoned() {
         let r = Resource::new(1);
-        let outcome = r.with(0x1000, |v| {
-            *v = 7;
-            assert!(!r.is_poisoned(), "in use");
-            // What the fault path does; the guard stays where it is, as on an abandoned stack.
-            abandon(0x1000);
-            assert!(r.is_poisoned());
-            assert_eq!(r.with(0x1001, |_| ()).map_err(|f| f.status), Err(Status::POISONED));
-        });
-        assert_eq!(outcome, Ok(()));
-        // Left for good.
-        let left = Resource::new(1);
-        core::mem::forget(left.state.try_lock());
-        left.holder.store(mark(0x1000), Ordering::Release);
-        assert!(left.is_poisoned());
-        left.clear_poison(5);
-        assert!(!left.is_poisoned());
-        assert_eq!(left.with(first_serial(), |v| *v), Ok(5));
+        assert_eq!(outcome(r.with(|_| outcome(r.with(|_| ())))), Ok(Err(Status::RESOURCE_BUSY)));
+        let _ = catch_unwind(AssertUnwindSafe(|| r.with(|_| panic!("abandoned"))));
+        assert!(r.is_poisoned());
+        assert_eq!(outcome(r.with(|_| ())), Err(Status::POISONED));
+        r.clear_poison(2);
+        assert_eq!(outcome(r.with(|v| *v)), Ok(2));
+        r.clear_poison(3);
+        assert_eq!(outcome(r.with(|v| *v)), Ok(2), "it was not poisoned");
+    }
+
+    #[test]
+    fn a_resource_left_by_an_abandoned_call_is_poisoned_and_can_be_cleared() {
+        let r = Resource::new(1);
+        let before = present();
+        leave(&r, before);
+        assert_eq!(outcome(r.with_at(before, |_| ())), Err(Status::RESOURCE_BUSY), "in use");
+        abandon();
+        assert_ne!(present(), before);
+        assert!(r.is_poisoned());
+        assert_eq!(outcome(r.with(|_| ())), Err(Status::POISONED));
+        r.clear_poison(5);
+        assert!(!r.is_poisoned());
+        assert_eq!(outcome(r.with(|v| *v)), Ok(5));
+    }
+
+    /// However many stacks were left since the count began: `v` is borrowed.
+    #[test]
+    fn a_resource_in_use_is_never_taken_for_one_left_behind() {
+        let r = Resource::new(1);
+        for present in [1, 2, 1 << 31, POISONED - 2, POISONED - 1, next(POISONED - 1)] {
+            let seen = r.with_at(present, |v| {
+                r.clear_poison_at(present, 99);
+                (r.is_poisoned_at(present), *v)
+            });
+            assert_eq!(outcome(seen), Ok((false, 1)), "{present:#x}");
+        }
+    }
+
+    #[test]
+    fn a_resource_left_at_the_last_mark_can_be_cleared_at_the_first() {
+        let last = POISONED - 1;
+        assert_eq!(next(last), 1);
+        let r = Resource::new(1);
+        leave(&r, last);
+        assert!(r.is_poisoned_at(next(last)));
+        r.clear_poison_at(next(last), 4);
+        assert_eq!(outcome(r.with_at(next(last), |v| *v)), Ok(4));
+    }
+
+    struct Counted<'a>(&'a AtomicU32);
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn clearing_drops_what_unwinding_left_and_nothing_that_was_abandoned() {
+        let drops = AtomicU32::new(0);
+        let r = Resource::new(Counted(&drops));
+        leave(&r, 1);
+        r.clear_poison_at(2, Counted(&drops));
+        assert_eq!(drops.load(Ordering::Relaxed), 0, "it may be half a value");
+        let _ = catch_unwind(AssertUnwindSafe(|| r.with_at(2, |_| panic!("unwinds"))));
+        r.clear_poison_at(2, Counted(&drops));
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+
+    /// Ended inside of `clear_poison`: what it writes is a `Drop` away from being written.
+    #[test]
+    fn a_clearing_that_does_not_come_to_its_end_leaves_the_resource_poisoned() {
+        struct Ends;
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                panic!("asked to");
+            }
+        }
+        let r = Resource::new(Some(Ends));
+        let _ = catch_unwind(AssertUnwindSafe(|| r.with_at(1, |_| panic!("unwinds"))));
+        let _ = catch_unwind(AssertUnwindSafe(|| r.clear_poison_at(1, None)));
+        assert!(r.is_poisoned_at(1));
+        // The same, abandoned: the word bears the mark of the call that cleared.
+        r.holder.store(1, Ordering::Release);
+        assert!(r.is_poisoned_at(2));
+        r.clear_poison_at(2, None);
+        assert_eq!(outcome(r.with_at(2, |v| v.is_none())), Ok(true));
     }
 }

@@ -14,7 +14,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
-use hamr_shared_abi::window::{self, Private, Window};
+use hamr_shared_abi::preamble::PREAMBLE_BYTES;
+use hamr_shared_abi::window::{self, DeviceWindow, Private};
 
 /// The node that test heaps belong to.
 const NODE: NodeId = NodeId(1);
@@ -29,8 +30,9 @@ pub struct Heap {
 impl Heap {
     /// A heap of `bytes`, all zero.
     pub fn new(bytes: usize) -> Self {
-        let mut window = Window::private(bytes as u64);
-        let Ok(heap) = window.take_tail(0, window.len()) else { unreachable!("offset 0 is aligned") };
+        let whole = DeviceWindow::private(PREAMBLE_BYTES + bytes as u64);
+        let len = whole.len() - PREAMBLE_BYTES;
+        let Ok((_, heap)) = whole.split(PREAMBLE_BYTES, len) else { unreachable!("it is that long") };
         Self { heap, next: 0, count: 0 }
     }
 

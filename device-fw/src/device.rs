@@ -7,7 +7,7 @@ use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
-use hamr_comm::abi::window::{Window, Word};
+use hamr_comm::abi::window::{DeviceWindow, Window, Word};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
@@ -51,7 +51,7 @@ pub struct Device<'s, B: Board> {
 )]
 enum State<'s, K, F> {
     Greeting {
-        window: Window<K>,
+        window: DeviceWindow<K>,
         handshake: DeviceHandshake,
         scratch: &'s mut [u8],
     },
@@ -115,10 +115,15 @@ impl<'s, B: Board> Device<'s, B> {
             }
             State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
-                    self.board.logs_to(log_section(&window, &a));
-                    info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
+                            self.board.logs_to(log_section(poller.window(), &a));
+                            info!(
+                                "serving {} handlers as node {}, epoch {}",
+                                self.table.len() as u32,
+                                a.node.0,
+                                a.epoch.0
+                            );
                             self.rests = Rests::of(a.epoch, a.features & feature::DOORBELL != 0, a.rest);
                             self.crash = crash::section(&a.layout);
                             DeviceHandshake::announce(poller.window());
@@ -126,7 +131,6 @@ impl<'s, B: Board> Device<'s, B> {
                         }
                         // The window changed between the check and here: start over.
                         Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
-                            self.board.logs_to(None);
                             (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
                         }
                     }

@@ -74,8 +74,7 @@ pub(crate) fn map_revocable(
     let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
     let mapping = Arc::new(Mapping { base, len: bytes });
     let revocable = Revocable(mapping.clone());
-    // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it and a host never takes
-    // a tail.
+    // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it, and a host makes no device window.
     let window = unsafe { Window::new(base, bytes, mapping) };
     Ok((window.share(), revocable))
 }

@@ -136,14 +136,16 @@ impl Sleepers {
         self.device.word().is_odd()
     }
 
-    /// Rule 21: is the device to be rung?
-    pub(crate) fn glance(&self) -> bool {
-        self.waker.glance(self.device.word())
+    /// Rule 21: calls `ring` if the device is to be rung.
+    pub(crate) fn glance(&self, ring: impl FnOnce()) {
+        self.waker.glance_and_ring(self.device.word(), ring);
     }
 
-    /// Rule 22.
-    pub(crate) fn owes_a_ring(&self) -> bool {
-        self.rings() && self.waker.look::<Coherent>(self.device.word())
+    /// Rule 22, likewise.
+    pub(crate) fn look(&self, ring: impl FnOnce()) {
+        if self.rings() {
+            self.waker.look_and_ring::<Coherent>(self.device.word(), ring);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -85,8 +85,8 @@ pub fn bump(cx: &mut Context, by: u64, then_panic: bool) -> Result<u64, Fault> {
 
 /// Whether [`bump()`]'s resource is poisoned; clears it and starts over at `fresh`.
 #[offload]
-pub fn mend(_cx: &mut Context, fresh: u64) -> bool {
+pub fn mend(cx: &mut Context, fresh: u64) -> bool {
     let was_poisoned = COUNTER.is_poisoned();
-    COUNTER.clear_poison(fresh);
+    cx.clear_poison(&COUNTER, fresh);
     was_poisoned
 }

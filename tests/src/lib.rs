@@ -10,6 +10,7 @@ pub mod handlers;
 pub mod logs;
 pub mod machines;
 pub mod processes;
+pub mod resources;
 pub mod sleeping;
 pub mod threaded;
 pub mod times;

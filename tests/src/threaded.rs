@@ -6,7 +6,7 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
-use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_comm::migrate::MAX_MESSAGE;
@@ -47,7 +47,7 @@ fn sleep_on(fd: &OwnedFd, micros: u32) {
 }
 
 struct Threaded {
-    window: Option<Window<Shared>>,
+    window: Option<DeviceWindow<Shared>>,
     doorbells: Option<Arc<Doorbells>>,
     started: Instant,
 }
@@ -58,7 +58,7 @@ impl Board for Threaded {
     fn name(&self) -> &'static str {
         "thread"
     }
-    fn window(&mut self) -> Option<Window<Shared>> {
+    fn window(&mut self) -> Option<DeviceWindow<Shared>> {
         self.window.take()
     }
     fn ring(&mut self) {

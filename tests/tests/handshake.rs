@@ -13,7 +13,7 @@ use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
 use hamr_comm::abi::version::AbiVersion;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{DeviceWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round};
 use hamr_comm::handshake::{
     Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Rest, Takeover,
@@ -59,7 +59,7 @@ const SECTION_BYTES: u64 = size_of::<Section>() as u64;
 /// Both halves of a window on offer, and the device's state.
 struct Bench {
     host: Window<Shared>,
-    device: Window<Shared>,
+    device: DeviceWindow<Shared>,
     layout: Layout,
     offered: HostHandshake,
     state: DeviceHandshake,
@@ -264,7 +264,7 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
     DeviceHandshake::announce(poller.window());
     assert_eq!(poller.poll(), Round::Idle);
     // The poller owns the device's half; the host's is what `leave` needs.
-    let (stand_in, _) = Window::private_pair(64);
+    let (_, stand_in) = Window::private_pair(64);
     let mut b = Bench { host, device: stand_in, layout, offered, state, table, profile };
     leave(&b);
     // It looks at the life-cycle words every 64 rounds.

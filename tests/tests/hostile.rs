@@ -18,7 +18,7 @@ use hamr_comm::abi::slot::{INLINE_BYTES, Place, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::table::record_flag;
-use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{Desk, Requester};
 use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
 use hamr_comm::migrate::MAX_MESSAGE;
@@ -90,7 +90,7 @@ const PLAN: Plan =
 const NODE: NodeId = NodeId(1);
 const RING: u32 = PLAN.ring;
 
-struct Bare(Option<Window<Shared>>);
+struct Bare(Option<DeviceWindow<Shared>>);
 
 impl Board for Bare {
     type Keep = Shared;
@@ -98,7 +98,7 @@ impl Board for Bare {
     fn name(&self) -> &'static str {
         "hostile"
     }
-    fn window(&mut self) -> Option<Window<Shared>> {
+    fn window(&mut self) -> Option<DeviceWindow<Shared>> {
         self.0.take()
     }
     fn desk(&self) -> Option<&'static Desk<Shared>> {

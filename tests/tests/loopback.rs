@@ -6,10 +6,11 @@ use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
 use hamr_comm::registry::Table;
-use hamr_comm::{BufferPtr, Context, Entry, Handler, builtin, offload};
+use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, builtin, offload};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::{background, echo_many, make_many};
@@ -67,6 +68,51 @@ fn read_checks_a_device_pointer_before_it_allocates() {
 }
 
 static EMPTY: Entry = Entry::of::<empty>();
+
+static PUTS: OnceLock<Node> = OnceLock::new();
+
+/// Has a pointer that came as numbers, so that its call does not hold the buffer; copies to it in the middle of a view.
+#[offload]
+fn puts_into_its_view(cx: &mut Context, words: [u64; 2]) -> Result<(u64, bool), Fault> {
+    let pointer = BufferPtr::<u64>::from_wire(WireBuffer::from_words(words));
+    let view = cx.view_mut(pointer)?;
+    view[0] = 1;
+    let node = PUTS.get().ok_or_else(|| Fault::msg("no node"))?;
+    let is_busy = |outcome| matches!(outcome, Err(hamr::Error::Buffer { why: BufferError::Busy, .. }));
+    let refused = is_busy(node.put(&[2], pointer)) && is_busy(node.get(pointer, &mut [0]));
+    Ok((view[0], refused))
+}
+
+#[test]
+fn a_handler_is_refused_a_copy_into_what_it_views() {
+    let node = PUTS.get_or_init(|| open(options()));
+    let buffer = node.buffer(&[0u64]).expect("room");
+    let outcome = node.sync(puts_into_its_view::with(buffer.ptr().wire().words())).expect("runs");
+    assert_eq!(outcome, (1, true));
+    assert_eq!(node.read(buffer.ptr()).expect("free again"), [1]);
+}
+
+struct Bomb;
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[offload]
+fn panics_with_a_bomb(_cx: &mut Context) {
+    std::panic::panic_any(Bomb);
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_dropped_ends_its_call_only() {
+    let node = open(options());
+    for _ in 0..3 {
+        let outcome = node.sync(panics_with_a_bomb::with());
+        assert!(matches!(&outcome, Err(CallError::Fault(report)) if report.status == Status::PANIC), "{outcome:?}");
+        node.sync(empty::with()).expect("the next call works");
+    }
+}
 
 #[test]
 fn a_body_that_only_images_hold_is_refused_by_name() {

@@ -1,7 +1,7 @@
 //! Values survive the wire, and no bytes make a decoder panic (docs/offload.md "Migratable").
 #![forbid(unsafe_code)]
 
-use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Malformed};
+use hamr_comm::migrate::{Decoder, Encoder, MAX_DEPTH, MAX_ELEMENTS, MAX_MESSAGE, Malformed};
 use hamr_comm::{Bits, BufferPtr, Migratable};
 use proptest::prelude::*;
 use std::fmt::Debug;
@@ -241,4 +241,55 @@ fn shapes_tell_types_apart() {
     assert_ne!(OwningGeneric::<u8>::SHAPE, OwningGeneric::<u16>::SHAPE);
     assert_eq!(shape! { struct S { x: f64, y: f64 } }, shapes[0], "the module is no part of a shape");
     assert_eq!(shape! { #[doc = "Documented."] struct S { x: f64, #[doc = "Metres."] y: f64 } }, shapes[0]);
+}
+
+/// What a program might send: an expression.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Migratable)]
+#[migratable(postcard)]
+enum Tree {
+    Number(f64),
+    Add(Box<Tree>, Box<Tree>),
+    Call { name: String, arguments: Vec<Tree> },
+}
+
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Migratable)]
+#[migratable(postcard)]
+struct Marks {
+    marks: Vec<()>,
+}
+
+/// `bytes` as the content of a postcard type, and what the decoder says of it.
+fn decode_postcard<T: Migratable>(bytes: &[u8]) -> (Result<T, Malformed>, Option<&'static str>) {
+    let message = [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+    let mut from = Decoder::new(&message);
+    let value = T::decode(&mut from);
+    (value, from.refused())
+}
+
+/// Each byte is an `Add`: without a bound the decoder goes one level deeper for each, beyond any stack.
+#[test]
+fn a_value_that_nests_too_deep_is_refused_with_the_bound() {
+    let (value, why) = decode_postcard::<Tree>(&[1; MAX_MESSAGE]);
+    assert_eq!(value, Err(Malformed));
+    assert!(why.is_some_and(|why| why.contains(&MAX_DEPTH.to_string())), "{why:?}");
+}
+
+/// A length of 2^64 - 1 of elements that have no bytes: without a bound the decoder never ends.
+#[test]
+fn a_sequence_without_bytes_is_refused_with_the_bound() {
+    let (value, why) = decode_postcard::<Marks>(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01]);
+    assert_eq!(value, Err(Malformed));
+    assert!(why.is_some_and(|why| why.contains(&MAX_ELEMENTS.to_string())), "{why:?}");
+}
+
+#[test]
+fn values_at_the_bounds_survive() {
+    let deep =
+        (1..MAX_DEPTH / 2).fold(Tree::Number(1.5), |tree, _| Tree::Add(Box::new(tree), Box::new(Tree::Number(2.0))));
+    survives(&deep);
+    let call = Tree::Call { name: "f".into(), arguments: vec![Tree::Number(1.0); 500] };
+    survives(&call);
+    survives(&Marks { marks: vec![(); MAX_ELEMENTS] });
+    let (value, why) = decode_postcard::<Marks>(&[0x81, 0x80, 0x01]);
+    assert_eq!((value, why.is_some()), (Err(Malformed), true), "one more");
 }

@@ -8,6 +8,7 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 hamr_tests::crashes!("qemu:aarch64");
+hamr_tests::resources!("qemu:aarch64");
 hamr_tests::broken!("qemu:aarch64");
 hamr_tests::logs!("qemu:aarch64");
 hamr_tests::machine!(hamr::qemu::Machine::AARCH64);

@@ -8,6 +8,7 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 hamr_tests::crashes!("qemu:riscv64");
+hamr_tests::resources!("qemu:riscv64");
 hamr_tests::broken!("qemu:riscv64");
 hamr_tests::logs!("qemu:riscv64");
 hamr_tests::machine!(hamr::qemu::Machine::RISCV64);

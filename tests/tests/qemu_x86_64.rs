@@ -8,6 +8,7 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 hamr_tests::crashes!("qemu:x86_64");
+hamr_tests::resources!("qemu:x86_64");
 hamr_tests::broken!("qemu:x86_64");
 hamr_tests::logs!("qemu:x86_64");
 hamr_tests::machine!(hamr::qemu::Machine::X86_64);

@@ -3,6 +3,9 @@
 use super::Found;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+/// The number of the last call of the pollers that are no more, or that had a call abandoned.
+static COUNTED: AtomicU32 = AtomicU32::new(0);
+
 /// What a poller is doing. Written by the poller at every call, so plain stores of words; read by whoever interrupts it on the
 /// same processor, and as a hint by other threads.
 #[derive(Debug, Default)]
@@ -18,20 +21,30 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Of a new poller: nothing runs, and its calls are counted on behind those of earlier epochs. No number comes twice within 2^32
+    /// calls of an image: who watches calls knows them by it.
+    pub(super) fn new() -> Self {
+        Self::after(COUNTED.load(Ordering::Acquire))
+    }
+
+    /// Its poller ends, or goes on after a call that was abandoned: numbers are counted on from here.
+    pub(super) fn keep_count(&self) {
+        COUNTED.store(self.last(), Ordering::Release);
+    }
+
     /// Nothing runs; the next call's number is behind `serial`.
-    pub(super) fn after(serial: u32) -> Self {
+    fn after(serial: u32) -> Self {
         Self { serial: AtomicU32::new(serial), ..Self::default() }
     }
 
-    /// A call begins. Its number.
+    /// A call begins.
     #[inline(always)]
-    pub(super) fn begin(&self, queue: u32, found: Found) -> u32 {
+    pub(super) fn begin(&self, queue: u32, found: Found) {
         let serial = self.serial.load(Ordering::Relaxed).wrapping_add(1);
         self.serial.store(serial, Ordering::Relaxed);
         self.seq.store(found.seq, Ordering::Relaxed);
         // A queue number is below MAX_QUEUES, a slot number below 2^18.
         self.at.store((queue + 1) << 24 | found.slot, Ordering::Relaxed);
-        serial
     }
 
     /// It is over, or abandoned. From here on nobody ends it: its answer is being written.

@@ -118,8 +118,8 @@ impl<K: Clone> Engine<'_, K> {
         let line = port.responder.line(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
-        let serial = self.activity.begin(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, ext.micros());
+        self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), ext.micros());
         let reply = (entry.run)(&mut cx, &mut self.frame);
         Ok((reply, cx.saw_cancel.get()))
     }

@@ -10,7 +10,6 @@ use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
-use crate::resource;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
@@ -18,7 +17,7 @@ use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::{Coherent, Order};
-use hamr_shared_abi::window::{Heap, Queue, Window};
+use hamr_shared_abi::window::{DeviceWindow, Heap, Queue, Window};
 
 /// Queue pairs one image serves at most, the control stream included.
 pub const MAX_QUEUES: usize = 80;
@@ -109,13 +108,13 @@ impl<'s, K: Clone> Poller<'s, K> {
     /// Over a window in coherent memory whose layout was checked. `scratch` holds one long message and has [`MAX_MESSAGE`]
     /// bytes.
     pub fn new(
-        window: Window<K>,
+        window: DeviceWindow<K>,
         layout: &Layout,
         table: Table,
         node: NodeId,
         epoch: Epoch,
         scratch: &'s mut [u8],
-    ) -> Result<Self, (SetupError, Window<K>, &'s mut [u8])> {
+    ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         Self::new_ordered(window, layout, table, node, epoch, scratch)
     }
 }
@@ -123,25 +122,26 @@ impl<'s, K: Clone> Poller<'s, K> {
 impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// [`Poller::new`] over another kind of memory.
     pub fn new_ordered(
-        mut window: Window<K>,
+        window: DeviceWindow<K>,
         layout: &Layout,
         table: Table,
         node: NodeId,
         epoch: Epoch,
         scratch: &'s mut [u8],
-    ) -> Result<Self, (SetupError, Window<K>, &'s mut [u8])> {
+    ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         debug_assert!(scratch.len() >= MAX_MESSAGE);
         // The heap first: what is left of the window ends where views begin, so no line or chunk can lie under one.
-        let heap = match layout.section(SectionKind::HEAP).and_then(|s| Ok(window.take_tail(s.off, s.len)?)) {
-            Ok(heap) => heap,
+        let section = match layout.section(SectionKind::HEAP) {
+            Ok(section) => section,
             Err(e) => return Err((e.into(), window, scratch)),
+        };
+        let (window, heap) = match window.split(section.off, section.len) {
+            Ok(parts) => parts,
+            Err((e, window)) => return Err((LayoutError::from(e).into(), window, scratch)),
         };
         let ports = match open_ports(&window, layout, epoch) {
             Ok(ports) => ports,
-            Err(e) => {
-                window.rejoin(heap);
-                return Err((e, window, scratch));
-            }
+            Err(e) => return Err((e, heap.join(), scratch)),
         };
         let engine = Engine {
             heap,
@@ -149,7 +149,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             node,
             frame: Frame::new(scratch),
             jobs: heapless::Deque::new(),
-            activity: Activity::after(resource::first_serial()),
+            activity: Activity::new(),
         };
         Ok(Self {
             window,
@@ -175,22 +175,15 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// Gives the window back, whole, and the scratch memory.
-    pub fn into_parts(mut self) -> (Window<K>, &'s mut [u8]) {
+    pub fn into_parts(mut self) -> (DeviceWindow<K>, &'s mut [u8]) {
         self.recall_control();
-        resource::counted_to(self.engine.activity.last());
-        let mut window = self.window;
-        window.rejoin(self.engine.heap);
-        (window, self.engine.frame.scratch)
+        self.engine.activity.keep_count();
+        (self.engine.heap.join(), self.engine.frame.scratch)
     }
 
     /// The window without its heap.
     pub fn window(&self) -> &Window<K> {
         &self.window
-    }
-
-    /// The heap, for the loopback link's transfers.
-    pub fn heap(&self) -> &Heap<K> {
-        &self.engine.heap
     }
 
     /// The epoch it serves.
@@ -392,7 +385,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         let Some((queue, found)) = self.engine.activity.current() else { return };
         #[cfg(any(target_os = "none", hamr_bare))]
-        self.engine.activity.running().into_iter().for_each(resource::abandon);
+        crate::resource::abandon();
+        self.engine.activity.keep_count();
         let Some(port) = self.ports.get_mut(queue) else { return };
         let reply = self.engine.frame.traced_fault(status, text, trace);
         self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
@@ -435,8 +429,8 @@ impl<K: Clone> Engine<'_, K> {
         let Some(entry) = self.table.get(hdr.key().0 as usize) else {
             return line.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
         };
-        let serial = self.activity.begin(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), serial, 0);
+        self.activity.begin(port.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), 0);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         if reply.long != 0 || cx.saw_cancel.get() {
             let cancelled = cx.saw_cancel.get();
@@ -505,9 +499,9 @@ mod tests {
     #[test]
     fn no_number_of_a_call_comes_twice() {
         let plan = Plan { streams: 1, ring: 2, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
-        let mut window = Window::private(Layout::plan(&plan).expect("allowed").window_len());
+        let mut window = DeviceWindow::private(Layout::plan(&plan).expect("allowed").window_len());
         let mut scratch = vec![0; MAX_MESSAGE];
-        let mut last = resource::first_serial();
+        let mut last = Activity::new().last();
         for epoch in 1..4 {
             let offer = Offer {
                 plan,
@@ -523,7 +517,8 @@ mod tests {
                 Poller::<_, Coherent>::new(window, &layout, Table::of(vec![]), NodeId(1), Epoch(epoch), &mut scratch);
             let Ok(poller) = poller else { panic!("the layout is the host's") };
             for _ in 0..3 {
-                let serial = poller.activity().begin(0, Found { slot: 0, seq: 1 });
+                poller.activity().begin(0, Found { slot: 0, seq: 1 });
+                let serial = poller.activity().last();
                 poller.activity().end();
                 assert!(serial.wrapping_sub(last).cast_signed() > 0, "{serial} after {last}");
                 last = serial;

@@ -41,7 +41,8 @@ impl WaitWord for Word<'_> {
 
 /// Who publishes messages to a poller that may sleep. Shared by the threads of one side.
 pub struct Waker {
-    /// The odd value that was rung for last. Threads that look at once may both ring, which is harmless.
+    /// The odd value that was rung for last, or an even number: none of this epoch. Threads that look at once may both ring, which is
+    /// harmless.
     rung: AtomicU32,
 }
 
@@ -57,9 +58,11 @@ impl Waker {
         Self { rung: AtomicU32::new(0) }
     }
 
-    /// Starts over in a new epoch, in which wait words count from zero again.
+    /// Starts over in a new epoch, in which wait words count anew. The number is another one than any thread has seen that is about to
+    /// note a value of the epoch before.
     pub fn enter(&self) {
-        self.rung.store(0, Ordering::Relaxed);
+        let before = self.rung.load(Ordering::Relaxed);
+        self.rung.store((before | 1).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Rule 21, after a message was published: is the peer to be rung? Sees a sleeper that went to sleep some time ago; one
@@ -75,6 +78,26 @@ impl Waker {
     pub fn look<F: Order>(&self, peer: impl WaitWord) -> bool {
         F::full();
         self.glance(peer)
+    }
+
+    /// [`Self::glance`] for the threads of one side: calls `ring` if the peer is to be rung. The value is noted when that is done, so
+    /// that no thread relies on the ring of another which has yet to make it; and only if nothing else was noted meanwhile, so that a
+    /// thread held up since an earlier epoch notes nothing in this one.
+    #[inline]
+    pub fn glance_and_ring(&self, peer: impl WaitWord, ring: impl FnOnce()) {
+        let before = self.rung.load(Ordering::Relaxed);
+        let value = peer.load();
+        if value & 1 != 0 && before != value {
+            ring();
+            let _ = self.rung.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// [`Self::look`], likewise.
+    #[inline]
+    pub fn look_and_ring<F: Order>(&self, peer: impl WaitWord, ring: impl FnOnce()) {
+        F::full();
+        self.glance_and_ring(peer, ring);
     }
 
     #[cold]
@@ -157,6 +180,37 @@ mod tests {
         sleeper.get_up(&word);
         assert_eq!(word.get(), 4);
         assert!(!waker.look::<Coherent>(&word));
+    }
+
+    #[test]
+    fn no_thread_relies_on_a_ring_that_another_has_yet_to_make() {
+        let (word, waker, rings) = (Cell::new(1), Waker::new(), Cell::new(0));
+        let count = || rings.set(rings.get() + 1);
+        waker.glance_and_ring(&word, || {
+            // Another thread, while this one is held up before it rings.
+            waker.look_and_ring::<Coherent>(&word, count);
+            assert_eq!(rings.get(), 1);
+            count();
+        });
+        waker.glance_and_ring(&word, count);
+        assert_eq!(rings.get(), 2, "it was rung for this value");
+    }
+
+    #[test]
+    fn a_thread_held_up_since_an_earlier_epoch_swallows_no_ring() {
+        for rung_before in [false, true] {
+            let (word, waker, rings) = (Cell::new(1), Waker::new(), Cell::new(0));
+            let count = || rings.set(rings.get() + 1);
+            if rung_before {
+                waker.glance_and_ring(&word, count);
+                word.set(3);
+            }
+            waker.glance_and_ring(&word, || waker.enter());
+            // The new epoch has come to the same value.
+            rings.set(0);
+            waker.glance_and_ring(&word, count);
+            assert_eq!(rings.get(), 1);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The serialise hook of `#[migratable(postcard)]`: any serde type, length-prefixed.
 
+use super::bounded::{Bounded, Budget};
 use super::{Decoder, Encoder, MAX_MESSAGE, Malformed};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -36,8 +37,13 @@ pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
     }
 }
 
-/// Takes a length-prefixed value off the front.
+/// Takes a length-prefixed value off the front. Whatever the bytes are, it ends soon and needs a bounded stack:
+/// [`MAX_DEPTH`](super::MAX_DEPTH), [`MAX_ELEMENTS`](super::MAX_ELEMENTS).
 pub fn decode<T: DeserializeOwned>(from: &mut Decoder<'_>) -> Result<T, Malformed> {
     let len = u32::from_le_bytes(from.array()?) as usize;
-    postcard::from_bytes(from.slice(len)?).map_err(|_| Malformed)
+    let (mut bytes, budget) = (postcard::Deserializer::from_bytes(from.slice(len)?), Budget::new());
+    T::deserialize(Bounded::new(&mut bytes, &budget)).map_err(|_| {
+        from.refused = budget.refused();
+        Malformed
+    })
 }

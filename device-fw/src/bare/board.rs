@@ -9,7 +9,7 @@ use crate::log::Logger;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::Window;
+use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, Desk};
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
@@ -35,7 +35,7 @@ pub trait BareBoard: 'static {
 /// What a board found.
 pub struct Hardware {
     /// The memory shared with the host.
-    pub window: Window<()>,
+    pub window: DeviceWindow<()>,
     /// The function's registers, where there is a doorbell to ring.
     pub registers: Option<Registers>,
     /// How to rest.
@@ -68,7 +68,7 @@ impl core::fmt::Display for StartError {
 
 /// A board that has started.
 pub(super) struct Running<B> {
-    window: Option<Window<()>>,
+    window: Option<DeviceWindow<()>>,
     registers: Option<Registers>,
     naps: Naps,
     _board: PhantomData<B>,
@@ -108,7 +108,7 @@ impl<B: BareBoard> Board for Running<B> {
     fn build_id(&self) -> [u8; 20] {
         memory::build_id()
     }
-    fn window(&mut self) -> Option<Window<()>> {
+    fn window(&mut self) -> Option<DeviceWindow<()>> {
         self.window.take()
     }
     fn watch(&mut self, activity: Option<&Activity>) {

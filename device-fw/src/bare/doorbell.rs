@@ -5,7 +5,7 @@ use super::runtime::RUNTIME;
 use crate::pci::Registers;
 use core::sync::atomic::Ordering;
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{KeptWord, Window};
+use hamr_comm::abi::window::{DeviceWindow, KeptWord};
 
 /// The host's doorbell: the card's register, and the word that says what to write there.
 pub(super) struct Bell {
@@ -15,7 +15,7 @@ pub(super) struct Bell {
 
 impl Bell {
     /// `None` where the window is too short for a preamble.
-    pub(super) fn of(registers: &Registers, window: &Window<()>) -> Option<Self> {
+    pub(super) fn of(registers: &Registers, window: &DeviceWindow<()>) -> Option<Self> {
         Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_BELL).ok()? })
     }
 

@@ -19,8 +19,8 @@ const LOOKS: u32 = 1 << 24;
 
 /// The window is mapped.
 #[inline(never)]
-pub(crate) fn found(window: &Window<()>) {
-    *RUNTIME.window.lock() = window.part(0, window.len()).ok();
+pub(crate) fn found(window: Window<()>) {
+    *RUNTIME.window.lock() = Some(window);
 }
 
 /// Says what happened wherever somebody may look, and ends the image.

@@ -59,7 +59,9 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             B::exit(CANNOT_START);
         }
     };
-    early::found(&hardware.window);
+    // SAFETY: it is used while no host is served, when no view is alive that anything goes on with, and stores control words, the
+    // handler table and the crash record.
+    early::found(unsafe { hardware.window.beside() });
     let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
     unsafe { RUNTIME.set_found(&found) };

@@ -2,7 +2,7 @@
 //! (`docs/porting.md` says how to add one outside this crate).
 
 use hamr_comm::abi::sync::Order;
-use hamr_comm::abi::window::Window;
+use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, Desk};
 
 #[cfg(any(target_os = "none", hamr_bare))]
@@ -55,7 +55,7 @@ pub trait Board {
         [0; 20]
     }
     /// The mapped window; asked for once.
-    fn window(&mut self) -> Option<Window<Self::Keep>>;
+    fn window(&mut self) -> Option<DeviceWindow<Self::Keep>>;
     /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
     /// boards that look for runaways.
     fn watch(&mut self, _activity: Option<&Activity>) {}

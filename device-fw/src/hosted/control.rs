@@ -113,7 +113,8 @@ impl Control {
             let beat_length = if alive(beat) { QUICK_BEAT } else { BEAT };
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             if poll(&mut fds, Some(&beat_length)).is_ok_and(|n| n > 0) {
-                std::process::exit(0);
+                // Not `exit`: a handler may run in the other thread, and would meet what `atexit` takes down.
+                super::signals::end(0);
             }
         }
     }

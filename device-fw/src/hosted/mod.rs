@@ -21,6 +21,8 @@ use control::Control;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::DeviceWindow;
+#[cfg(hamr_image)]
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::{Activity, Desk, Lent};
 use hamr_comm::migrate::MAX_MESSAGE;
@@ -42,7 +44,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 static DESK: Desk<Arc<Mapping>> = Desk::new();
 
 struct Process {
-    window: Option<Window<Arc<Mapping>>>,
+    window: Option<DeviceWindow<Arc<Mapping>>>,
     build_id: [u8; 20],
     bells: Option<Bells>,
     started: Instant,
@@ -63,7 +65,7 @@ impl Board for Process {
     fn has_heartbeat(&self) -> bool {
         true
     }
-    fn window(&mut self) -> Option<Window<Arc<Mapping>>> {
+    fn window(&mut self) -> Option<DeviceWindow<Arc<Mapping>>> {
         self.window.take()
     }
     fn watch(&mut self, activity: Option<&Activity>) {
@@ -138,16 +140,15 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let mut control = Control::from_stdin()?;
     let bells = control.take_bells();
     pins::connect(bells.as_ref());
-    let mapping = Arc::new(Mapping::of(control.window_fd())?);
-    let alive = mapping.window();
-    info!("a window of {} bytes", alive.len());
+    let (window, words) = Mapping::of(control.window_fd())?;
+    info!("a window of {} bytes", window.len());
     // Watches the host, steps `alive`, answers pings beside queued handlers: the only thread besides the dispatcher, asleep
     // nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
         let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
         control.watch(|beat| {
-            if let Ok(word) = alive.word(word::DEVICE_ALIVE) {
+            if let Ok(word) = words.word(word::DEVICE_ALIVE) {
                 word.store(beat);
             }
             let lent = DESK.serve();
@@ -158,7 +159,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
             lent != Lent::No
         })
     })?;
-    let board = Process { window: Some(mapping.window()), build_id, bells, started: Instant::now() };
+    let board = Process { window: Some(window), build_id, bells, started: Instant::now() };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
@@ -171,8 +172,9 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
     signals::catch(&raw mut *device);
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
-        let Err(_) = outcome;
+        let Err(payload) = outcome;
         let (text, trace) = panics::take();
+        hamr_comm::fault::discard(payload);
         if !device.is_running() {
             // Not a handler's: the runtime is broken, and dying is the honest report.
             eprintln!("hamr image: {text}");

@@ -119,8 +119,13 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
         // SAFETY: the dispatcher, which alone uses the device, was interrupted and will not go on.
         end_call(unsafe { &mut *device }, signal, address);
     }
-    // SAFETY: ends the process without running anything of it.
-    unsafe { libc::_exit(ENDED) };
+    end(ENDED);
+}
+
+/// Ends the process without running anything more of it.
+pub(super) fn end(code: c_int) -> ! {
+    // SAFETY: a system call that does not return.
+    unsafe { libc::_exit(code) }
 }
 
 /// Answers the call that was running, and says how this life ended. Allocates nothing and takes no lock.

@@ -6,7 +6,7 @@
 
 use super::{Bar, Bus, Function, Message, PciError, msix};
 use core::ptr::NonNull;
-use hamr_comm::abi::window::Window;
+use hamr_comm::abi::window::DeviceWindow;
 use volatile_register::{RO, RW, WO};
 
 const VENDOR: u16 = 0x1AF4;
@@ -105,13 +105,14 @@ impl<'b> Ivshmem<'b> {
     }
 
     /// The memory as a window, and the registers.
-    pub fn into_parts(self) -> (Window<()>, Registers) {
+    pub fn into_parts(self) -> (DeviceWindow<()>, Registers) {
         // SAFETY: the memory answers for as long as the image runs (`find`), is aligned to its own size, which is a power of
         // two of at least 4 KiB, and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so
-        // there is one window. The part of it that `early` keeps stores control words and the crash record, never in the heap.
-        let window = unsafe { Window::new(self.memory, self.len, ()) };
+        // there is one of these.
+        let window = unsafe { DeviceWindow::new(self.memory, self.len, ()) };
+        // SAFETY: as in `bare::main`, where the same is done for boards that find their window in another way.
         #[cfg(feature = "image")]
-        crate::bare::early::found(&window);
+        crate::bare::early::found(unsafe { window.beside() });
         (window, self.registers)
     }
 }

@@ -25,7 +25,7 @@ use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
-use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
+use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use std::collections::VecDeque;
@@ -227,7 +227,7 @@ impl Memory {
         let record = self.free_record(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write();
         record.still(to)?;
-        overrun(self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)))
+        self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
     /// Copies the front of what `from` names to `to`, unless a call in flight names it.
@@ -236,7 +236,7 @@ impl Memory {
         let record = self.free_record(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read();
         record.still(from)?;
-        overrun(self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)))
+        self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
     }
 
     /// Copies all of what `from` names to the front of what `to` names, unless a call in flight names one of them.
@@ -255,7 +255,7 @@ impl Memory {
         }
         source.still(from)?;
         target.still(to)?;
-        overrun(self.copies.copy_within(from.parts().off, to.parts().off, bytes))
+        self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
     }
 
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
@@ -334,10 +334,13 @@ impl Memory {
     }
 }
 
-/// What a copy inside the heap cannot be, since the record was checked.
-#[inline(always)]
-fn overrun(copied: Result<(), OutOfWindow>) -> Result<(), BufferError> {
-    copied.map_err(|e| BufferError::Overrun { wanted: e.want, has: e.len })
+/// Outside is what a copy cannot be, since the record was checked.
+#[cold]
+fn refused(why: CopyError) -> BufferError {
+    match why {
+        CopyError::Outside(e) => BufferError::Overrun { wanted: e.want, has: e.len },
+        CopyError::Busy => BufferError::Busy,
+    }
 }
 
 impl Record {

@@ -26,16 +26,12 @@ impl Inner {
     #[cold]
     #[inline(never)]
     pub(crate) fn ring_device(&self) {
-        if self.sleepers.glance() {
-            self.link.ring();
-        }
+        self.sleepers.glance(|| self.link.ring());
     }
 
     /// Rule 22: whatever was published before this is found by the device, if it has to be rung for that.
     pub(crate) fn ring_sleeper(&self) {
-        if self.sleepers.owes_a_ring() {
-            self.link.ring();
-        }
+        self.sleepers.look(|| self.link.ring());
     }
 
     /// For those who look again and again without waiting: gives a device inside this process its turn, and asks once a

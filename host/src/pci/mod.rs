@@ -178,6 +178,12 @@ impl Watch {
 
 impl PciLink {
     fn open(request: &LaunchRequest<'_>, address: Address, function: Function) -> Result<Self, Error> {
+        // Both ways map it as Device memory there, in which unaligned accesses and `dc zva` fault: copies of any length do both.
+        if cfg!(target_arch = "aarch64") {
+            let why = "expected a host whose kernel maps a function's memory for copies of any alignment, got aarch64, which maps it as \
+                       Device memory: open devices on a bus from an x86_64 host";
+            return Err(Error::Plan(why.into()));
+        }
         let len = request.window_len;
         let vfio = match function.driver().and(function.group()) {
             Some(group) => Some(Vfio::open(&group, &address.to_string())?),

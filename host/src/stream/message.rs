@@ -308,11 +308,11 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     match status {
         Status::OK => match Migratable::decode(&mut from) {
             Ok(value) if from.is_done() => Ok(value),
-            _ => Err(corrupt("a result that does not decode")),
+            _ => Err(corrupt(from.refused().unwrap_or("a result that does not decode"))),
         },
         Status::HANDLER_ERROR => match <H::Output as HandlerResult>::decode_error(&mut from) {
             Ok(error) => Err(CallError::Handler(error)),
-            Err(_) => Err(corrupt("an error that does not decode")),
+            Err(_) => Err(corrupt(from.refused().unwrap_or("an error that does not decode"))),
         },
         // The end of the device's life cancelled it: see `Core::settle`.
         Status::CANCELLED if inner.is_dead() => Err(CallError::DeviceLost(site(), inner.why_dead().into())),

@@ -1,4 +1,4 @@
-//! The heap: copies for hosts, checked views for handlers (abi §5).
+//! The heap as handlers see it: checked views (abi §5).
 
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.
@@ -8,46 +8,14 @@ use core::ptr::NonNull;
 
 use bytemuck::Pod;
 
-use super::{OutOfWindow, Window, Words};
-
-/// A range of a window for copies only: what a host keeps at hand for transfers, without asking its link for the window.
-pub struct Copies<K> {
-    region: Window<()>,
-    #[expect(dead_code, reason = "keeps the region mapped")]
-    keep: K,
-}
-
-impl<K: Clone> Window<K> {
-    /// The range `off..off + len`, for copies.
-    pub fn copies(&self, off: u64, len: u64) -> Result<Copies<K>, OutOfWindow> {
-        let base = self.at(off, len)?;
-        Ok(Copies { region: Window { base, len, taken: 0, keep: () }, keep: self.keep.clone() })
-    }
-}
-
-impl<K> Copies<K> {
-    /// Copies bytes out, from an offset in the range.
-    #[inline(always)]
-    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.region.read_bytes(off, to)
-    }
-
-    /// Copies bytes in.
-    #[inline(always)]
-    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        self.region.write_bytes(off, from)
-    }
-
-    /// Copies inside the range; source and destination may overlap.
-    pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
-        self.region.copy_within(from, to, bytes)
-    }
-}
+use super::{Lent, OutOfWindow, Window, Words};
 
 /// The heap as a device sees it: the one place where window memory becomes Rust references, and only through
 /// `&mut self`, so the borrow checker keeps them apart.
 pub struct Heap<K> {
     pub(super) region: Window<()>,
+    /// What it was split off, to be joined again.
+    pub(super) whole: Window<Lent>,
     pub(super) keep: K,
 }
 

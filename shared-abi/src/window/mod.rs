@@ -8,13 +8,14 @@
 //! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an access outside the
 //! region: every offset is checked here against the length this side mapped, never against a length the peer wrote.
 //!
-//! `lines` has the slots and chunks, `heap` the views that handlers get, `private` windows over this program's own memory.
+//! `lines` has the slots and chunks, `device` the end that has a heap, `heap` the views that handlers get, `copies` what hosts
+//! copy, `private` windows over this program's own memory.
 //!
 //! `K` keeps the mapping alive: an `Arc` of it on a host, `()` on a device whose window is never unmapped.
 
 #![expect(unsafe_code)]
 // UNSAFETY: a window is raw memory that another program writes; someone has to turn offsets into pointers. It is done
-// here, in one module, behind safe checked methods. The two contracts a caller must keep are on `Window::new`.
+// here, in one module, behind safe checked methods. The contracts a caller must keep are on `Window::new` and `DeviceWindow::new`.
 
 // Atomics over foreign bytes cannot be a model checker's: the model runs the protocol on typed slots instead.
 use core::marker::PhantomData;
@@ -25,6 +26,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::slot::SLOT_BYTES;
 
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+mod copies;
+mod device;
 mod heap;
 mod lines;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
@@ -32,10 +36,13 @@ mod private;
 #[cfg(test)]
 mod tests;
 
-pub use heap::{Claim, ClaimError, Claimed, Copies, Heap, LentHeap};
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub use copies::{Copies, CopyError};
+pub use device::{DeviceWindow, Lent};
+pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 pub use lines::{Line, Queue};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
-pub use private::{Private, Shared};
+pub use private::{CopyGate, Private, Shared};
 
 /// An access that does not lie in the region. Carries what was asked and what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,9 +71,6 @@ impl core::error::Error for OutOfWindow {}
 pub struct Window<K> {
     base: NonNull<u8>,
     len: u64,
-    /// Bytes behind `len` that [`Self::take_tail`] took and [`Self::rejoin`] may give back. Of a heap: bytes behind it that went
-    /// with it.
-    taken: u64,
     keep: K,
 }
 
@@ -82,14 +86,14 @@ impl<K> Window<K> {
     /// # Safety
     /// - `base..base + len` stays readable and writable as long as `keep` or a clone of it lives, and `base` is
     ///   aligned to 64.
-    /// - No Rust reference of this program covers any of it, and no second `Window` of this program has its tail taken
-    ///   ([`Self::take_tail`]) over the same bytes.
+    /// - No byte is accessed through it while a Rust reference of this program covers the byte: where this program is also the
+    ///   device, while a view of the device's heap does.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
         debug_assert!(base.as_ptr().addr().is_multiple_of(SLOT_BYTES));
-        Self { base, len: len as u64, taken: 0, keep }
+        Self { base, len: len as u64, keep }
     }
 
-    /// Bytes of the region; what was taken by [`Self::take_tail`] no longer counts.
+    /// Bytes of the region.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -199,42 +203,13 @@ impl<K> Window<K> {
         self.write_bytes(off, from)
     }
 
-    /// A window over a part of this one, `off` a multiple of 64. It keeps its place when this one's tail is taken: whoever splits
-    /// a window takes parts only of what lies before the heap, as for [`Self::queue`].
+    /// A window over a part of this one, `off` a multiple of 64.
     pub fn part(&self, off: u64, len: u64) -> Result<Self, OutOfWindow>
     where
         K: Clone,
     {
         let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
-        Ok(Self { base, len, taken: 0, keep: self.keep.clone() })
-    }
-
-    /// Splits `len` bytes from `off` on away as a [`Heap`], whose views are Rust references; afterwards this window ends at
-    /// `off`, so the two cannot alias. What lies behind the heap belongs to neither: a mapping may be longer than its layout.
-    /// `off` is a multiple of 64.
-    pub fn take_tail(&mut self, off: u64, len: u64) -> Result<Heap<K>, OutOfWindow>
-    where
-        K: Clone,
-    {
-        let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
-        let gone = self.len - off;
-        self.len = off;
-        self.taken += gone;
-        Ok(Heap { region: Window { base, len, taken: gone - len, keep: () }, keep: self.keep.clone() })
-    }
-}
-
-impl<K> Window<K> {
-    /// Undoes [`Self::take_tail`]: the heap is consumed, so its views are gone. A heap of another window is dropped.
-    pub fn rejoin(&mut self, heap: Heap<K>) {
-        // Two mappings may happen to be neighbours; only what was taken from this one is still kept mapped by it.
-        let is_next =
-            self.base.as_ptr().addr().checked_add(self.len as usize) == Some(heap.region.base.as_ptr().addr());
-        let back = heap.region.len + heap.region.taken;
-        if is_next && back <= self.taken {
-            self.len += back;
-            self.taken -= back;
-        }
+        Ok(Self { base, len, keep: self.keep.clone() })
     }
 }
 

@@ -4,7 +4,7 @@
 // UNSAFETY: as in `window`, whose contracts these are.
 
 extern crate alloc;
-use super::{NonNull, SLOT_BYTES, Window};
+use super::{DeviceWindow, NonNull, SLOT_BYTES, Window};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::sync::Arc;
 
@@ -31,12 +31,44 @@ impl Drop for Block {
 
 /// Keeps a region alive without saying how: for code that works over several kinds of mapping.
 #[derive(Clone)]
-pub struct Shared(#[expect(dead_code, reason = "held for its Drop")] Arc<dyn core::any::Any + Send + Sync>);
+pub struct Shared {
+    #[expect(dead_code, reason = "held for its Drop")]
+    keep: Arc<dyn core::any::Any + Send + Sync>,
+    /// Where both ends are in one program.
+    pub(super) gate: Option<Arc<dyn CopyGate>>,
+}
+
+impl Shared {
+    fn new(keep: impl Send + Sync + 'static) -> Self {
+        Self { keep: Arc::new(keep), gate: None }
+    }
+}
+
+/// Says who may reach the heap of a window both ends of which are in one program.
+pub trait CopyGate: Send + Sync {
+    /// May this thread copy now? Not while it runs a handler of the device, which may have views.
+    fn is_open(&self) -> bool;
+}
+
+impl Window<Shared> {
+    /// The same window; [`Self::copies`] of it ask `gate` first.
+    pub fn guarded_by(mut self, gate: Arc<dyn CopyGate>) -> Self {
+        self.keep.gate = Some(gate);
+        self
+    }
+}
 
 impl<K: Send + Sync + 'static> Window<K> {
     /// The same window with its keeper's type erased.
     pub fn share(self) -> Window<Shared> {
-        Window { base: self.base, len: self.len, taken: self.taken, keep: Shared(Arc::new(self.keep)) }
+        Window { base: self.base, len: self.len, keep: Shared::new(self.keep) }
+    }
+}
+
+impl<K: Send + Sync + 'static> DeviceWindow<K> {
+    /// The same with its keeper's type erased.
+    pub fn share(self) -> DeviceWindow<Shared> {
+        DeviceWindow { whole: self.whole, keep: Shared::new(self.keep) }
     }
 }
 
@@ -56,22 +88,29 @@ impl Window<Private> {
     /// A window of `len` zero bytes (rounded up to 64) in private memory.
     pub fn private(len: u64) -> Self {
         let (base, bytes, keep) = block(len);
-        // SAFETY: the block lives as long as `keep` or a clone, is page-aligned, and this is its only Window.
+        // SAFETY: the block lives as long as `keep` or a clone, is page-aligned, and no reference to it is ever made.
         unsafe { Window::new(base, bytes, keep) }
     }
 }
 
-impl Window<Shared> {
-    /// Two windows over the same private memory, for a link inside one process. Only the second may have its tail
-    /// taken; copies through the first must not meet a view of that heap, which a loopback link ensures by running
-    /// the device only while the host waits.
-    pub fn private_pair(len: u64) -> (Self, Self) {
+impl DeviceWindow<Private> {
+    /// A device's end over `len` zero bytes (rounded up to 64) in private memory, which no host sees.
+    pub fn private(len: u64) -> Self {
         let (base, bytes, keep) = block(len);
-        // SAFETY: as in `private`; the twin is the device's half, and this one never has its tail taken by the
-        // loopback link, the only user.
+        // SAFETY: as above; the block has no other window.
+        unsafe { DeviceWindow::new(base, bytes, keep) }
+    }
+}
+
+impl Window<Shared> {
+    /// A host's and a device's end of the same private memory, for a link inside one process. What no type says: the host's end does
+    /// not touch a buffer while a handler has a view of it (`docs/unsafe.md`, "both ends in one program").
+    pub fn private_pair(len: u64) -> (Self, DeviceWindow<Shared>) {
+        let (base, bytes, keep) = block(len);
+        // SAFETY: as in `private`, but for the views of the other end, of which the documentation above speaks.
         let host = unsafe { Window::new(base, bytes, keep.clone()) };
-        // SAFETY: as above, seen from the other half.
-        let device = unsafe { Window::new(base, bytes, keep) };
+        // SAFETY: as above, seen from the other end; it is the block's only one.
+        let device = unsafe { DeviceWindow::new(base, bytes, keep) };
         (host.share(), device.share())
     }
 }

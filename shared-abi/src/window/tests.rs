@@ -15,37 +15,53 @@ fn nothing_outside_the_region_is_reachable() {
     assert!(w.copy_within(0, 120, 9).is_err());
 }
 
-#[test]
-fn a_taken_tail_leaves_the_window() {
-    let mut w = Window::private(256);
-    let heap = w.take_tail(128, 128).expect("aligned");
-    assert_eq!((w.len(), heap.len()), (128, 128));
-    assert!(w.write_bytes(128, &[1]).is_err());
-    assert!(heap.write_bytes(127, &[1]).is_ok());
-    let foreign = Window::private(256).take_tail(0, 256).expect("aligned");
-    w.rejoin(foreign);
-    assert_eq!(w.len(), 128);
-    w.rejoin(heap);
-    assert_eq!(w.len(), 256);
+/// Where the heaps of these tests begin: behind the preamble.
+const OFF: u64 = crate::preamble::PREAMBLE_BYTES;
+
+fn split(len: u64, off: u64, heap: u64) -> Option<(Window<Private>, Heap<Private>)> {
+    DeviceWindow::private(len).split(off, heap).ok()
 }
 
 #[test]
-fn what_lies_behind_the_heap_is_nobodys_and_comes_back() {
-    let mut w = Window::private(512);
-    assert!(w.take_tail(128, 385).is_err());
-    let heap = w.take_tail(128, 64).expect("aligned");
-    assert_eq!((w.len(), heap.len()), (128, 64));
+fn a_heap_that_was_split_off_is_outside_of_the_window() {
+    let (window, heap) = split(OFF + 128, OFF, 128).expect("aligned");
+    assert_eq!((window.len(), heap.len()), (OFF, 128));
+    assert!(window.write_bytes(OFF, &[1]).is_err());
+    assert!(heap.write_bytes(127, &[1]).is_ok());
+    assert_eq!(heap.join().len(), OFF + 128);
+}
+
+#[test]
+fn bytes_behind_the_heap_belong_to_no_part_and_come_back() {
+    assert!(split(OFF + 384, OFF, 385).is_none());
+    let (window, heap) = split(OFF + 384, OFF, 64).expect("aligned");
+    assert_eq!((window.len(), heap.len()), (OFF, 64));
     assert!(heap.write_bytes(64, &[1]).is_err());
-    assert!(w.write_bytes(128, &[1]).is_err());
-    w.rejoin(heap);
-    assert_eq!(w.len(), 512);
+    assert!(window.write_bytes(OFF, &[1]).is_err());
+    assert_eq!(heap.join().len(), OFF + 384);
+}
+
+#[test]
+fn a_heap_never_covers_the_preamble() {
+    assert!(split(OFF + 64, OFF - 64, 64).is_none());
+    let whole = DeviceWindow::private(OFF + 64);
+    assert!(whole.keep_word(OFF - 4).is_ok());
+    assert!(whole.keep_word(OFF).is_err(), "a heap may begin here");
+    assert!(whole.keep_word(2).is_err());
+}
+
+/// One region, one heap at a time: each way to a second one consumes the first.
+#[test]
+fn a_window_that_was_joined_is_split_elsewhere() {
+    let (_, heap) = split(OFF + 256, OFF + 128, 128).expect("aligned");
+    let Ok((window, heap)) = heap.join().split(OFF, 256) else { panic!("aligned") };
+    assert_eq!((window.len(), heap.len()), (OFF, 256));
 }
 
 #[test]
 fn claims_are_checked_together() {
-    let mut w = Window::private(4096 + 256);
-    let mut tail = w.take_tail(4096, 256).expect("aligned");
-    let mut heap = tail.lend();
+    let (_, mut heap) = split(OFF + 256, OFF, 256).expect("aligned");
+    let mut heap = heap.lend();
     let c = |off, bytes, writable| Claim { off, bytes, writable };
     assert!(matches!(heap.claim([c(0, 300, false)]), Err(ClaimError::Outside { which: 0, .. })));
     assert!(matches!(heap.claim([c(u64::MAX, 2, false)]), Err(ClaimError::Outside { .. })));

@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod crashes;
+pub mod resources;
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::sync::{Ordering, fence};

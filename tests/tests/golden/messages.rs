@@ -76,7 +76,7 @@ fn table() -> Table {
 }
 
 /// A window with the offer in it, before the device has looked.
-fn offered() -> (Window<Shared>, Window<Shared>, Layout, HostHandshake) {
+fn offered() -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
     let bytes = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
     let (host, device) = Window::private_pair(bytes);
     let offer = Offer {

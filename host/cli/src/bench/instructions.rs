@@ -9,7 +9,7 @@ use hamr::comm::BufferPtr;
 use hamr::comm::abi::layout::Layout;
 use hamr::comm::abi::slot::{COUNT_BITS, RepHdr, seq};
 use hamr::comm::abi::status::Status;
-use hamr::comm::abi::window::{Queue, Shared, Window};
+use hamr::comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr::comm::am::{MAX_QUEUES, Poller};
 use hamr::comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr::comm::link::{Capabilities, Link, Peer};
@@ -79,7 +79,7 @@ struct ManualLink {
 }
 
 enum Device {
-    Greeting(Option<Window<Shared>>, Box<DeviceHandshake>),
+    Greeting(Option<DeviceWindow<Shared>>, Box<DeviceHandshake>),
     Serving(Box<Poller<'static, Shared>>, Box<Layout>),
 }
 

@@ -1,0 +1,59 @@
+//! Copies of a host into and out of a heap (abi §5).
+
+use super::{OutOfWindow, Shared, Window};
+
+/// A range of a window for copies only: what a host keeps at hand for transfers, without asking its link for the window.
+pub struct Copies<K> {
+    region: Window<()>,
+    keep: K,
+}
+
+/// Why nothing was copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyError {
+    /// It leaves the range.
+    Outside(OutOfWindow),
+    /// Both ends are in one program, and this thread runs a handler, which may have a view of these bytes.
+    Busy,
+}
+
+impl From<OutOfWindow> for CopyError {
+    fn from(e: OutOfWindow) -> Self {
+        Self::Outside(e)
+    }
+}
+
+impl Window<Shared> {
+    /// The range `off..off + len`, for copies.
+    pub fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        let base = self.at(off, len)?;
+        Ok(Copies { region: Window { base, len, keep: () }, keep: self.keep.clone() })
+    }
+}
+
+impl Copies<Shared> {
+    /// Copies bytes out, from an offset in the range.
+    #[inline(always)]
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), CopyError> {
+        Ok(self.open()?.read_bytes(off, to)?)
+    }
+
+    /// Copies bytes in.
+    #[inline(always)]
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), CopyError> {
+        Ok(self.open()?.write_bytes(off, from)?)
+    }
+
+    /// Copies inside the range; source and destination may overlap.
+    pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), CopyError> {
+        Ok(self.open()?.copy_within(from, to, bytes)?)
+    }
+
+    #[inline(always)]
+    fn open(&self) -> Result<&Window<()>, CopyError> {
+        match &self.keep.gate {
+            Some(gate) if !gate.is_open() => Err(CopyError::Busy),
+            _ => Ok(&self.region),
+        }
+    }
+}
