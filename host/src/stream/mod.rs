@@ -311,8 +311,8 @@ pub(crate) fn reap_local(inner: &Inner) {
     let _ = STREAMS.try_with(|streams| {
         let Ok(streams) = streams.try_borrow() else { return };
         let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.inner, inner)) else { return };
-        if let Ok(mut core) = owned.core.try_borrow_mut() {
-            engine(&mut core).reap(inner);
+        if let Ok(mut owned) = owned.core.try_borrow_mut() {
+            engine(&mut owned).reap(inner);
         }
     });
 }
