@@ -1,8 +1,7 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::doorbell::{self, Bell};
-use super::runtime::{Found, RUNTIME};
-use super::{logging, memory, tick};
+use super::runtime::{Bell, Found, RUNTIME};
+use super::{doorbell, logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, Naps, SPIN_ROUNDS};
 use crate::log::Logger;

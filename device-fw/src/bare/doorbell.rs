@@ -2,28 +2,7 @@
 //! doorbell is taken, and must still end the sleep that the image may be about to begin.
 
 use super::runtime::RUNTIME;
-use crate::pci::Registers;
 use core::sync::atomic::Ordering;
-use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{DeviceWindow, KeptWord};
-
-/// The host's doorbell: the card's register, and the word that says what to write there.
-pub(super) struct Bell {
-    registers: Registers,
-    host: KeptWord<()>,
-}
-
-impl Bell {
-    /// `None` where the window is too short for a preamble.
-    pub(super) fn of(registers: &Registers, window: &DeviceWindow<()>) -> Option<Self> {
-        Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_BELL).ok()? })
-    }
-
-    /// Rings it.
-    pub(super) fn ring(&self) {
-        self.registers.again().ring(self.host.word().load());
-    }
-}
 
 /// Says what to write to ring this side.
 pub(super) fn name(bell: u32) {

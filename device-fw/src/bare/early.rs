@@ -1,7 +1,7 @@
 //! Faults while no host is served: of boot code, of a board's start, of the handshake. With a window the host reads what happened in its
 //! crash record; always on the console. Either way the image ends: another try would come to the same.
 
-use super::fault::Fault;
+use super::record::Fault;
 use super::runtime::RUNTIME;
 use super::{BROKEN, console, memory};
 use crate::crash;

@@ -3,8 +3,9 @@
 #![expect(unsafe_code)]
 // UNSAFETY: `arch::abandon` leaves frames behind (`docs/unsafe.md` "abandoning").
 
+use super::record::Fault;
 use super::runtime::RUNTIME;
-use super::{Text, console, early, memory, walk};
+use super::{Text, early, memory, walk};
 use crate::arch;
 use core::fmt::Write;
 use core::panic::PanicInfo;
@@ -12,40 +13,10 @@ use core::sync::atomic::Ordering;
 use hamr_comm::abi::status::Status;
 use hamr_comm::fault::Trace;
 
-/// Longest text of a fault: what a crash record holds.
-const TEXT: usize = 376;
-
 /// The serve loop runs: a fault can be survived.
 const ARMED: u32 = 1;
 /// A fault is being handled: another one means that the handling itself is broken.
 const HANDLING: u32 = 2;
-
-/// One fault.
-pub(crate) struct Fault {
-    status: Status,
-    text: Text<TEXT>,
-    trace: Trace,
-}
-
-impl Fault {
-    pub(super) const NONE: Self = Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE };
-
-    pub(crate) fn status(&self) -> Status {
-        self.status
-    }
-    pub(crate) fn text(&self) -> &str {
-        self.text.as_str()
-    }
-    /// Says it on the console: of a fault that no call has done.
-    #[inline(never)]
-    pub(super) fn report(&self) {
-        let Trace { pc, address, .. } = self.trace;
-        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (in the runtime)"));
-    }
-    pub(crate) fn trace(&self) -> &Trace {
-        &self.trace
-    }
-}
 
 /// What the processor reported.
 pub(crate) struct Trap {

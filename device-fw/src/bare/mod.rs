@@ -16,6 +16,7 @@ mod logging;
 mod mark;
 mod memory;
 pub(crate) mod pins;
+mod record;
 pub(crate) mod runtime;
 pub(crate) mod tick;
 mod walk;

@@ -7,16 +7,35 @@
 #![expect(unsafe_code)]
 // UNSAFETY: what the board found and what the poller does are in frames, reached through pointers (`docs/unsafe.md` "abandoning").
 
-use super::doorbell::Bell;
-use super::fault::Fault;
+use super::record::Fault;
 use crate::arch::BusOrder;
 use crate::log::LoggerState;
+use crate::pci::Registers;
 use crate::runaway::Watch;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use hamr_comm::abi::window::{KeptWord, Window};
+use hamr_comm::abi::preamble::word;
+use hamr_comm::abi::window::{DeviceWindow, KeptWord, Window};
 use hamr_comm::am::{Activity, Desk};
 use spin::Mutex;
+
+/// The host's doorbell: the card's register, and the word that says what to write there.
+pub(super) struct Bell {
+    registers: Registers,
+    host: KeptWord<()>,
+}
+
+impl Bell {
+    /// `None` where the window is too short for a preamble.
+    pub(super) fn of(registers: &Registers, window: &DeviceWindow<()>) -> Option<Self> {
+        Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_BELL).ok()? })
+    }
+
+    /// Rings it.
+    pub(super) fn ring(&self) {
+        self.registers.again().ring(self.host.word().load());
+    }
+}
 
 /// What the board found, as far as code needs it that has no board at hand.
 pub(super) struct Found {

@@ -19,6 +19,17 @@ pub(crate) fn frame_pointer() -> u64 {
     frame
 }
 
+/// Stores or loads the registers that a function keeps for its caller.
+macro_rules! kept {
+    ($instruction:literal) => {
+        kept!($instruction,
+            x19 x20 0 x21 x22 1 x23 x24 2 x25 x26 3 x27 x28 4 x29 x30 5 d8 d9 6 d10 d11 7 d12 d13 8 d14 d15 9)
+    };
+    ($instruction:literal, $($first:ident $second:ident $place:literal)*) => {
+        concat!($($instruction, " ", stringify!($first), ", ", stringify!($second), ", [sp, #16 * ", $place, "]\n",)*)
+    };
+}
+
 /// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
 ///
 /// # Safety
@@ -28,16 +39,7 @@ pub(crate) fn frame_pointer() -> u64 {
 pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !, arg: *mut ()) {
     naked_asm!(
         "sub sp, sp, #176",
-        "stp x19, x20, [sp]",
-        "stp x21, x22, [sp, #16]",
-        "stp x23, x24, [sp, #32]",
-        "stp x25, x26, [sp, #48]",
-        "stp x27, x28, [sp, #64]",
-        "stp x29, x30, [sp, #80]",
-        "stp d8, d9, [sp, #96]",
-        "stp d10, d11, [sp, #112]",
-        "stp d12, d13, [sp, #128]",
-        "stp d14, d15, [sp, #144]",
+        kept!("stp"),
         "mrs x9, fpcr",
         "str x9, [sp, #160]",
         "adrp x9, {anchor}",
@@ -65,16 +67,7 @@ pub(crate) unsafe extern "C" fn abandon() -> ! {
         "adrp x9, {anchor}",
         "ldr x9, [x9, :lo12:{anchor}]",
         "mov sp, x9",
-        "ldp x19, x20, [sp]",
-        "ldp x21, x22, [sp, #16]",
-        "ldp x23, x24, [sp, #32]",
-        "ldp x25, x26, [sp, #48]",
-        "ldp x27, x28, [sp, #64]",
-        "ldp x29, x30, [sp, #80]",
-        "ldp d8, d9, [sp, #96]",
-        "ldp d10, d11, [sp, #112]",
-        "ldp d12, d13, [sp, #128]",
-        "ldp d14, d15, [sp, #144]",
+        kept!("ldp"),
         "ldr x9, [sp, #160]",
         "msr fpcr, x9",
         "add sp, sp, #176",

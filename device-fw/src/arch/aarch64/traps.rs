@@ -49,24 +49,34 @@ __hamr_vectors:
     save = sym save,
 );
 
+/// `$instruction` for each pair of registers and its place, in units of `$bytes` from the stack pointer.
+macro_rules! pairs {
+    ($instruction:literal, $kind:literal, $bytes:literal, $($first:literal $second:literal)*) => {
+        concat!($($instruction, " ", $kind, $first, ", ", $kind, $second, ", [sp, #", $bytes, " * ", $first, "]\n",)*)
+    };
+}
+
+/// `stp` or `ldp` of x2 to x29, as [`Registers`] has them.
+macro_rules! general {
+    ($instruction:literal) => {
+        pairs!($instruction, "x", 8,
+            2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29)
+    };
+}
+
+/// The same of the registers for vectors.
+macro_rules! vectors {
+    ($instruction:literal) => {
+        pairs!($instruction, "q", 16,
+            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+}
+
 /// The rest of every entry; x1 says which kind it was.
 #[unsafe(naked)]
 unsafe extern "C" fn save() -> ! {
     naked_asm!(
-        "stp x2, x3, [sp, #16]",
-        "stp x4, x5, [sp, #32]",
-        "stp x6, x7, [sp, #48]",
-        "stp x8, x9, [sp, #64]",
-        "stp x10, x11, [sp, #80]",
-        "stp x12, x13, [sp, #96]",
-        "stp x14, x15, [sp, #112]",
-        "stp x16, x17, [sp, #128]",
-        "stp x18, x19, [sp, #144]",
-        "stp x20, x21, [sp, #160]",
-        "stp x22, x23, [sp, #176]",
-        "stp x24, x25, [sp, #192]",
-        "stp x26, x27, [sp, #208]",
-        "stp x28, x29, [sp, #224]",
+        general!("stp"),
         // The interrupted stack pointer, unless this is a trap within a trap.
         "mrs x0, sp_el0",
         "stp x30, x0, [sp, #240]",
@@ -77,64 +87,21 @@ unsafe extern "C" fn save() -> ! {
         "b.ne {trap}",
         // What code may be using beside the registers saved above.
         "sub sp, sp, #528",
-        "stp q0, q1, [sp, #0]",
-        "stp q2, q3, [sp, #32]",
-        "stp q4, q5, [sp, #64]",
-        "stp q6, q7, [sp, #96]",
-        "stp q8, q9, [sp, #128]",
-        "stp q10, q11, [sp, #160]",
-        "stp q12, q13, [sp, #192]",
-        "stp q14, q15, [sp, #224]",
-        "stp q16, q17, [sp, #256]",
-        "stp q18, q19, [sp, #288]",
-        "stp q20, q21, [sp, #320]",
-        "stp q22, q23, [sp, #352]",
-        "stp q24, q25, [sp, #384]",
-        "stp q26, q27, [sp, #416]",
-        "stp q28, q29, [sp, #448]",
-        "stp q30, q31, [sp, #480]",
+        vectors!("stp"),
         "mrs x2, fpsr",
         "mrs x3, fpcr",
         "str x2, [sp, #512]",
         "str x3, [sp, #520]",
         "bl {tick}",
-        "ldp q0, q1, [sp, #0]",
-        "ldp q2, q3, [sp, #32]",
-        "ldp q4, q5, [sp, #64]",
-        "ldp q6, q7, [sp, #96]",
-        "ldp q8, q9, [sp, #128]",
-        "ldp q10, q11, [sp, #160]",
-        "ldp q12, q13, [sp, #192]",
-        "ldp q14, q15, [sp, #224]",
-        "ldp q16, q17, [sp, #256]",
-        "ldp q18, q19, [sp, #288]",
-        "ldp q20, q21, [sp, #320]",
-        "ldp q22, q23, [sp, #352]",
-        "ldp q24, q25, [sp, #384]",
-        "ldp q26, q27, [sp, #416]",
-        "ldp q28, q29, [sp, #448]",
-        "ldp q30, q31, [sp, #480]",
+        vectors!("ldp"),
         "ldr x2, [sp, #512]",
         "ldr x3, [sp, #520]",
         "msr fpsr, x2",
         "msr fpcr, x3",
         "add sp, sp, #528",
         "ldr x30, [sp, #240]",
-        "ldp x28, x29, [sp, #224]",
-        "ldp x26, x27, [sp, #208]",
-        "ldp x24, x25, [sp, #192]",
-        "ldp x22, x23, [sp, #176]",
-        "ldp x20, x21, [sp, #160]",
-        "ldp x18, x19, [sp, #144]",
-        "ldp x16, x17, [sp, #128]",
-        "ldp x14, x15, [sp, #112]",
-        "ldp x12, x13, [sp, #96]",
-        "ldp x10, x11, [sp, #80]",
-        "ldp x8, x9, [sp, #64]",
-        "ldp x6, x7, [sp, #48]",
-        "ldp x4, x5, [sp, #32]",
-        "ldp x2, x3, [sp, #16]",
-        "ldp x0, x1, [sp, #0]",
+        general!("ldp"),
+        "ldp x0, x1, [sp]",
         "add sp, sp, #256",
         "eret",
         interrupt = const INTERRUPT,

@@ -19,6 +19,19 @@ pub(crate) fn frame_pointer() -> u64 {
     frame
 }
 
+/// Stores or loads the registers that a function keeps for its caller.
+macro_rules! kept {
+    ($general:literal, $float:literal) => {
+        concat!(
+            kept!(@ $general, ra 0 s0 1 s1 2 s2 3 s3 4 s4 5 s5 6 s6 7 s7 8 s8 9 s9 10 s10 11 s11 12),
+            kept!(@ $float, fs0 13 fs1 14 fs2 15 fs3 16 fs4 17 fs5 18 fs6 19 fs7 20 fs8 21 fs9 22 fs10 23 fs11 24),
+        )
+    };
+    (@ $instruction:literal, $($register:ident $place:literal)*) => {
+        concat!($($instruction, " ", stringify!($register), ", 8 * ", $place, "(sp)\n",)*)
+    };
+}
+
 /// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
 ///
 /// # Safety
@@ -31,31 +44,7 @@ pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !
         ".option push",
         ".option arch, +d",
         "addi sp, sp, -208",
-        "sd ra, 0(sp)",
-        "sd s0, 8(sp)",
-        "sd s1, 16(sp)",
-        "sd s2, 24(sp)",
-        "sd s3, 32(sp)",
-        "sd s4, 40(sp)",
-        "sd s5, 48(sp)",
-        "sd s6, 56(sp)",
-        "sd s7, 64(sp)",
-        "sd s8, 72(sp)",
-        "sd s9, 80(sp)",
-        "sd s10, 88(sp)",
-        "sd s11, 96(sp)",
-        "fsd fs0, 104(sp)",
-        "fsd fs1, 112(sp)",
-        "fsd fs2, 120(sp)",
-        "fsd fs3, 128(sp)",
-        "fsd fs4, 136(sp)",
-        "fsd fs5, 144(sp)",
-        "fsd fs6, 152(sp)",
-        "fsd fs7, 160(sp)",
-        "fsd fs8, 168(sp)",
-        "fsd fs9, 176(sp)",
-        "fsd fs10, 184(sp)",
-        "fsd fs11, 192(sp)",
+        kept!("sd", "fsd"),
         "frcsr t0",
         "sd t0, 200(sp)",
         "la t0, {anchor}",
@@ -82,31 +71,7 @@ pub(crate) unsafe extern "C" fn abandon() -> ! {
         ".option arch, +d",
         "la t0, {anchor}",
         "ld sp, 0(t0)",
-        "ld ra, 0(sp)",
-        "ld s0, 8(sp)",
-        "ld s1, 16(sp)",
-        "ld s2, 24(sp)",
-        "ld s3, 32(sp)",
-        "ld s4, 40(sp)",
-        "ld s5, 48(sp)",
-        "ld s6, 56(sp)",
-        "ld s7, 64(sp)",
-        "ld s8, 72(sp)",
-        "ld s9, 80(sp)",
-        "ld s10, 88(sp)",
-        "ld s11, 96(sp)",
-        "fld fs0, 104(sp)",
-        "fld fs1, 112(sp)",
-        "fld fs2, 120(sp)",
-        "fld fs3, 128(sp)",
-        "fld fs4, 136(sp)",
-        "fld fs5, 144(sp)",
-        "fld fs6, 152(sp)",
-        "fld fs7, 160(sp)",
-        "fld fs8, 168(sp)",
-        "fld fs9, 176(sp)",
-        "fld fs10, 184(sp)",
-        "fld fs11, 192(sp)",
+        kept!("ld", "fld"),
         "ld t1, 200(sp)",
         "fscsr t1",
         "addi sp, sp, 208",

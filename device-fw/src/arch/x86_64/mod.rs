@@ -1,5 +1,7 @@
 //! x86_64, in long mode, entered by a PVH loader.
 
+#[cfg(feature = "image")]
+mod apic;
 pub(super) mod barriers;
 #[cfg(feature = "image")]
 mod boot;

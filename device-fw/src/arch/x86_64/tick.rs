@@ -1,16 +1,13 @@
 //! The tick: the local APIC's timer, which also ends naps; so it is paused for them.
 
 #![expect(unsafe_code)]
-// UNSAFETY: a register at an address that the architecture names; the interrupt flag.
+// UNSAFETY: the interrupt flag has no intrinsic.
 
+use super::apic::INITIAL;
 use super::timer::Timer;
 use crate::bare::tick::HZ;
-use crate::board::Register;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
-
-// SAFETY: the count that the timer of the local APIC starts from; writing starts it, 0 stops it.
-const INITIAL: Register<u32> = unsafe { Register::new(0xFEE0_0380) };
 
 /// Steps of the APIC's timer between two ticks; 0 before there are any.
 static STEPS: AtomicU32 = AtomicU32::new(0);

@@ -4,23 +4,17 @@
 #![expect(unsafe_code)]
 // UNSAFETY: registers at addresses that the architecture names, a counter, and `hlt`.
 
-use super::traps::{DOORBELL_VECTOR, SPURIOUS_VECTOR, TIMER_VECTOR};
+use super::apic::{APIC, DOORBELL_VECTOR, INITIAL, SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::board::Register;
 use crate::pci::Message;
 use core::arch::asm;
 
-/// The local APIC of whichever processor asks.
-const APIC: usize = 0xFEE0_0000;
-/// Where a handled interrupt is acknowledged.
-pub(super) const END_OF_INTERRUPT: usize = APIC + 0xB0;
 // SAFETY: the spurious interrupt vector, which also switches the APIC on.
 const SPURIOUS: Register<u32> = unsafe { Register::new(APIC + 0xF0) };
 // SAFETY: the timer's entry of the vector table.
 const LVT_TIMER: Register<u32> = unsafe { Register::new(APIC + 0x320) };
 // SAFETY: the entry of the pin that the old interrupt controllers are wired to.
 const LVT_LINT0: Register<u32> = unsafe { Register::new(APIC + 0x350) };
-// SAFETY: the count to start from; writing starts the timer.
-const INITIAL: Register<u32> = unsafe { Register::new(APIC + 0x380) };
 // SAFETY: the count now.
 const CURRENT: Register<u32> = unsafe { Register::new(APIC + 0x390) };
 // SAFETY: by what the timer's clock is divided.

@@ -3,9 +3,9 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no intrinsics.
 
+use super::apic::{DOORBELL_VECTOR, END_OF_INTERRUPT, SPURIOUS_VECTOR, TIMER_VECTOR};
 use super::interrupts::{rung, spurious};
 use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
-use super::timer::END_OF_INTERRUPT;
 use crate::bare::fault::{self, Trap};
 use crate::bare::tick as bare_tick;
 use core::arch::{asm, global_asm, naked_asm};
@@ -13,11 +13,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Exceptions of the processor: the first vectors.
 const EXCEPTIONS: usize = 32;
-/// Vectors of the timer, of the doorbell, and of interrupts that vanished before they were delivered (its low 4 bits must be
-/// set).
-pub(super) const TIMER_VECTOR: u8 = 0x20;
-pub(super) const DOORBELL_VECTOR: u8 = 0x21;
-pub(super) const SPURIOUS_VECTOR: u8 = 0x2F;
 const VECTORS: usize = 0x30;
 const PAGE_FAULT: u64 = 14;
 
@@ -71,28 +66,39 @@ __hamr_exceptions:
     options(att_syntax)
 );
 
+/// The general registers of [`Frame`], in the order of their pushes.
+macro_rules! registers {
+    ($wrap:ident) => {
+        $wrap!(rax rbx rcx rdx rsi rdi rbp r8 r9 r10 r11 r12 r13 r14 r15)
+    };
+}
+macro_rules! push {
+    ($($register:ident)*) => { concat!($("push ", stringify!($register), "\n",)*) };
+}
+macro_rules! pop {
+    ($first:ident $($register:ident)*) => { concat!(pop!($($register)*), "pop ", stringify!($first), "\n") };
+    () => { "" };
+}
+
+/// Pushes what code may be using; the vectors' place is the lowest.
+macro_rules! save {
+    () => {
+        concat!(registers!(push), "sub rsp, 512\n", "fxsave64 [rsp]\n", "cld")
+    };
+}
+
+/// The reverse of [`save!`].
+macro_rules! restore {
+    () => {
+        concat!("fxrstor64 [rsp]\n", "add rsp, 512\n", registers!(pop))
+    };
+}
+
 /// Where all exceptions meet, on the trap stack, which they never leave by returning.
 #[unsafe(naked)]
 unsafe extern "C" fn exception() -> ! {
     naked_asm!(
-        "push rax",
-        "push rbx",
-        "push rcx",
-        "push rdx",
-        "push rsi",
-        "push rdi",
-        "push rbp",
-        "push r8",
-        "push r9",
-        "push r10",
-        "push r11",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 512",
-        "fxsave64 [rsp]",
-        "cld",
+        save!(),
         "mov rdi, rsp",
         // The processor holds further NMIs back until IRETQ. As nobody will return, return to here.
         "mov eax, ss",
@@ -119,45 +125,12 @@ unsafe extern "C" fn timer() -> ! {
         // So that the frame looks like an exception's: an error code and a vector.
         "push 0",
         "push {vector}",
-        "push rax",
-        "push rbx",
-        "push rcx",
-        "push rdx",
-        "push rsi",
-        "push rdi",
-        "push rbp",
-        "push r8",
-        "push r9",
-        "push r10",
-        "push r11",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 512",
-        "fxsave64 [rsp]",
-        "cld",
+        save!(),
         "mov eax, {end}",
         "mov dword ptr [rax], 0",
         "mov rdi, rsp",
         "call {tick}",
-        "fxrstor64 [rsp]",
-        "add rsp, 512",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop r11",
-        "pop r10",
-        "pop r9",
-        "pop r8",
-        "pop rbp",
-        "pop rdi",
-        "pop rsi",
-        "pop rdx",
-        "pop rcx",
-        "pop rbx",
-        "pop rax",
+        restore!(),
         "add rsp, 16",
         "iretq",
         vector = const TIMER_VECTOR,

@@ -1,0 +1,36 @@
+//! A fault as it is kept until its call is answered.
+
+use super::{Text, console};
+use hamr_comm::abi::status::Status;
+use hamr_comm::fault::Trace;
+
+/// Longest text of a fault: what a crash record holds.
+pub(super) const TEXT: usize = 376;
+
+/// One fault.
+pub(crate) struct Fault {
+    pub(super) status: Status,
+    pub(super) text: Text<TEXT>,
+    pub(super) trace: Trace,
+}
+
+impl Fault {
+    pub(super) const NONE: Self = Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE };
+
+    pub(crate) fn status(&self) -> Status {
+        self.status
+    }
+    pub(crate) fn text(&self) -> &str {
+        self.text.as_str()
+    }
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Says it on the console: of a fault that no call has done.
+    #[inline(never)]
+    pub(super) fn report(&self) {
+        let Trace { pc, address, .. } = self.trace;
+        console::report(self.text(), format_args!(", pc {pc:#x}, address {address:#x} (in the runtime)"));
+    }
+}
