@@ -16,7 +16,7 @@ pub struct Context<'c> {
     pub(crate) node: NodeId,
     /// Header word of the running call's slot, where the requester may set CANCEL.
     pub(crate) cancel: Option<Word<'c>>,
-    /// The handler asked and was told so: its answer is `Cancelled`.
+    /// The handler asked and was told so: its reply is `Cancelled`.
     pub(crate) saw_cancel: Cell<bool>,
     pub(crate) deadline_us: u32,
 }

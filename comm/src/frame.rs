@@ -7,7 +7,7 @@ use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
 use hamr_shared_abi::status::Status;
 
-/// What a thunk made of a request: the answer's header, and how many bytes of the scratch memory are its payload
+/// What a thunk made of a request: the reply's header, and how many bytes of the scratch memory are its payload
 /// (0: the payload is inline, as the header says).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
@@ -102,13 +102,13 @@ impl<'s> Frame<'s> {
         Ok(())
     }
 
-    /// An answer without payload.
+    /// A reply without payload.
     #[inline(always)]
     pub fn status(&mut self, status: Status) -> Reply {
         Reply { hdr: RepHdr::inline(status, 0), long: 0 }
     }
 
-    /// An answer that carries a value.
+    /// A reply that carries a value.
     #[inline(always)]
     pub fn value<T: Migratable>(&mut self, status: Status, value: &T) -> Reply {
         match T::SIZE {
@@ -121,7 +121,7 @@ impl<'s> Frame<'s> {
         }
     }
 
-    /// An answer that carries a fault.
+    /// A reply that carries a fault.
     pub fn fault(&mut self, fault: &Fault) -> Reply {
         let reply = self.long_value(fault.status, |out| fault.encode(out));
         Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }

@@ -13,7 +13,7 @@ use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, Isa, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError, Plan, PlanError};
 use hamr_shared_abi::preamble::{
-    BYTE_ORDER, DEVICE_FACTS, DeviceFacts, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word,
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word,
 };
 use hamr_shared_abi::rings::RingHeader;
 use hamr_shared_abi::section::SectionKind;
@@ -49,18 +49,18 @@ pub struct Accepted {
     pub layout: Layout,
     /// The id the host gave.
     pub node: NodeId,
-    /// The life that begins.
+    /// The epoch that begins.
     pub epoch: Epoch,
     /// Features both sides have.
     pub features: u32,
     /// How the host would like the device to rest.
-    pub rest: Rest,
+    pub idle_policy: IdlePolicy,
 }
 
 /// How a device rests, as the host likes it (abi §7.1); it counts with the feature DOORBELL only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rest {
-    /// Microseconds of polling in vain before it sleeps.
+pub struct IdlePolicy {
+    /// Microseconds of polling without result before it sleeps.
     pub spin_us: u32,
     /// Microseconds that it sleeps at most; [`hamr_shared_abi::preamble::FOR_EVER`] is no limit.
     pub sleep_us: u32,
@@ -147,31 +147,31 @@ impl DeviceHandshake {
                     let is_known =
                         load(word::DEVICE_STATE) == DeviceState::STOPPED.0 && load(word::EPOCH_ACK) == epoch.0;
                     if load(0) == MAGIC && host == HostState::CLOSING && !is_known {
-                        say(window, word::EPOCH_ACK, epoch.0);
+                        publish_word(window, word::EPOCH_ACK, epoch.0);
                         Self::leave(window);
                     }
                     return self;
                 }
-                say(window, word::DEVICE_STATE, DeviceState::CHECKING.0);
+                publish_word(window, word::DEVICE_STATE, DeviceState::CHECKING.0);
                 let outcome = check(window, epoch, table, profile);
                 // What was copied out must be older than the second look at the epoch: a host that began anew, or gave
                 // up, has mixed two offers in it, and neither may be answered.
                 fence(Ordering::Acquire);
-                say(window, word::EPOCH_ACK, epoch.0);
+                publish_word(window, word::EPOCH_ACK, epoch.0);
                 if load(word::EPOCH) != epoch.0 || load(word::HOST_STATE) != HostState::OFFERED.0 {
                     Self::leave(window);
                     return Self::Waiting;
                 }
                 match outcome {
                     Ok(accepted) => {
-                        say(window, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
+                        publish_word(window, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
                         Self::Accepted(accepted)
                     }
                     Err(why) => {
-                        say(window, word::REFUSAL, why.reason.0);
-                        say(window, word::REFUSAL_DETAIL, why.expected);
-                        say(window, word::REFUSAL_DETAIL + 4, why.got);
-                        say(window, word::DEVICE_STATE, DeviceState::REFUSED.0);
+                        publish_word(window, word::REFUSAL, why.reason.0);
+                        publish_word(window, word::REFUSAL_DETAIL, why.expected);
+                        publish_word(window, word::REFUSAL_DETAIL + 4, why.got);
+                        publish_word(window, word::DEVICE_STATE, DeviceState::REFUSED.0);
                         Self::Refused(why, epoch)
                     }
                 }
@@ -191,21 +191,21 @@ impl DeviceHandshake {
 
     /// Publishes SERVING: after the poller was set up, so that the first call finds it.
     pub fn announce<K>(window: &Window<K>) {
-        say(window, word::DEVICE_STATE, DeviceState::SERVING.0);
+        publish_word(window, word::DEVICE_STATE, DeviceState::SERVING.0);
     }
 
     /// Publishes STOPPED: the device writes nothing of this epoch any more.
     pub fn leave<K>(window: &Window<K>) {
-        say(window, word::DEVICE_STATE, DeviceState::STOPPED.0);
+        publish_word(window, word::DEVICE_STATE, DeviceState::STOPPED.0);
     }
 
-    /// Publishes CRASHED: the device serves nothing any more, and has to be started anew.
+    /// Publishes CRASHED: the device serves nothing any more, and has to be restarted.
     pub fn crash<K>(window: &Window<K>) {
-        say(window, word::DEVICE_STATE, DeviceState::CRASHED.0);
+        publish_word(window, word::DEVICE_STATE, DeviceState::CRASHED.0);
     }
 }
 
-fn say<K>(window: &Window<K>, off: u64, value: u32) {
+fn publish_word<K>(window: &Window<K>, off: u64, value: u32) {
     if let Ok(word) = window.word(off) {
         word.publish(value);
     }
@@ -245,7 +245,7 @@ fn check<K>(window: &Window<K>, epoch: Epoch, table: Table, profile: &DeviceProf
     }
     write_table(window, &layout, table)?;
     let features = p.features_offered & profile.features;
-    let facts = DeviceFacts {
+    let record = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: abi.to_wire(),
         features,
@@ -254,13 +254,13 @@ fn check<K>(window: &Window<K>, epoch: Epoch, table: Table, profile: &DeviceProf
         handlers: table.len() as u32,
         pid: profile.pid,
         build_id: profile.build_id,
-        board: DeviceFacts::board_field(profile.board),
+        board: DeviceRecord::board_field(profile.board),
         memory: profile.memory,
-        ..DeviceFacts::new_zeroed()
+        ..DeviceRecord::new_zeroed()
     };
-    window.write(DEVICE_FACTS, &facts)?;
-    let rest = Rest { spin_us: p.spin_us, sleep_us: p.sleep_us };
-    Ok(Accepted { layout, node: NodeId(p.node as u16), epoch, features, rest })
+    window.write(DEVICE_RECORD, &record)?;
+    let idle_policy = IdlePolicy { spin_us: p.spin_us, sleep_us: p.sleep_us };
+    Ok(Accepted { layout, node: NodeId(p.node as u16), epoch, features, idle_policy })
 }
 
 /// Writes the handler table into its section (abi §3.7).
@@ -309,7 +309,7 @@ pub struct Offer {
     /// Its process id.
     pub pid: u32,
     /// How the device should rest.
-    pub rest: Rest,
+    pub idle_policy: IdlePolicy,
 }
 
 /// Why a host could not make its offer.
@@ -337,11 +337,11 @@ impl core::error::Error for OfferError {}
 
 /// What the device answered so far.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer {
+pub enum OfferState {
     /// Nothing yet.
     Waiting,
     /// It accepted, and this is what it is. Read its table, then [`HostHandshake::ready`].
-    Accepted(DeviceFacts),
+    Accepted(DeviceRecord),
     /// It runs calls.
     Serving,
     /// It refused.
@@ -368,10 +368,10 @@ impl HostHandshake {
         if layout.window_len() > window.len() {
             return Err(OfferError::Window(layout.window_len(), window.len()));
         }
-        say(window, word::HOST_STATE, HostState::RESET.0);
-        say(window, 0, 0);
+        publish_word(window, word::HOST_STATE, HostState::RESET.0);
+        publish_word(window, 0, 0);
         // Never zero again: a host that comes after one that died here goes on counting (`Takeover`).
-        say(window, word::EPOCH, epoch.0);
+        publish_word(window, word::EPOCH, epoch.0);
         window.zero(0, word::EPOCH).map_err(small)?;
         window.zero(word::EPOCH + 4, PREAMBLE_BYTES - word::EPOCH - 4).map_err(small)?;
         for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH] {
@@ -385,7 +385,7 @@ impl HostHandshake {
                 && s.len >= RingHeader::BYTES
             {
                 for word in [RingHeader::WRITTEN, RingHeader::DROPPED, RingHeader::CONSUMED, RingHeader::FRAMES] {
-                    say(window, s.off + word, 0);
+                    publish_word(window, s.off + word, 0);
                 }
             }
         }
@@ -404,57 +404,57 @@ impl HostHandshake {
             queues: layout.queues(),
             host_pid: offer.pid,
             fingerprint: offer.fingerprint,
-            spin_us: offer.rest.spin_us,
-            sleep_us: offer.rest.sleep_us,
+            spin_us: offer.idle_policy.spin_us,
+            sleep_us: offer.idle_policy.sleep_us,
             ..Preamble::new_zeroed()
         };
         window.write(0, &preamble).map_err(small)?;
         // The control stream is open from the start; streams open as they are made.
-        say(window, word::OPEN_QUEUES, 1);
-        say(window, word::HOST_STATE, HostState::OFFERED.0);
+        publish_word(window, word::OPEN_QUEUES, 1);
+        publish_word(window, word::HOST_STATE, HostState::OFFERED.0);
         // Last: nothing before this word is believed without it.
-        say(window, 0, MAGIC);
+        publish_word(window, 0, MAGIC);
         Ok((Self { epoch, offered, required: offer.required }, layout))
     }
 
     /// Looks at what the device published.
-    pub fn step<K>(&self, window: &Window<K>) -> Answer {
+    pub fn step<K>(&self, window: &Window<K>) -> OfferState {
         let load = |off| window.word(off).map_or(0, |w| w.observe());
         match DeviceState(load(word::DEVICE_STATE)) {
             // STOPPED is of an earlier epoch: the device has not seen the offer yet.
-            DeviceState::ABSENT | DeviceState::CHECKING | DeviceState::STOPPED => Answer::Waiting,
+            DeviceState::ABSENT | DeviceState::CHECKING | DeviceState::STOPPED => OfferState::Waiting,
             DeviceState::ACCEPTED | DeviceState::SERVING | DeviceState::REFUSED | DeviceState::CRASHED
                 if load(word::EPOCH_ACK) != self.epoch.0 =>
             {
-                Answer::Waiting
+                OfferState::Waiting
             }
-            DeviceState::REFUSED => Answer::Refused(Refused::new(
+            DeviceState::REFUSED => OfferState::Refused(Refused::new(
                 Refusal(load(word::REFUSAL)),
                 load(word::REFUSAL_DETAIL),
                 load(word::REFUSAL_DETAIL + 4),
             )),
-            DeviceState::ACCEPTED => match window.read::<DeviceFacts>(DEVICE_FACTS) {
-                Ok(facts) if self.may_say(&facts) => Answer::Accepted(facts),
-                _ => Answer::Corrupt(DeviceState::ACCEPTED.0),
+            DeviceState::ACCEPTED => match window.read::<DeviceRecord>(DEVICE_RECORD) {
+                Ok(record) if self.is_believable(&record) => OfferState::Accepted(record),
+                _ => OfferState::Corrupt(DeviceState::ACCEPTED.0),
             },
-            DeviceState::SERVING => Answer::Serving,
-            DeviceState::CRASHED => Answer::Crashed,
-            DeviceState(other) => Answer::Corrupt(other),
+            DeviceState::SERVING => OfferState::Serving,
+            DeviceState::CRASHED => OfferState::Crashed,
+            DeviceState(other) => OfferState::Corrupt(other),
         }
     }
 
     /// Facts that an honest device could have written as the answer to this offer.
-    fn may_say(&self, facts: &DeviceFacts) -> bool {
-        let abi = AbiVersion::from_wire(facts.abi);
-        facts.byte_order == BYTE_ORDER
+    fn is_believable(&self, record: &DeviceRecord) -> bool {
+        let abi = AbiVersion::from_wire(record.abi);
+        record.byte_order == BYTE_ORDER
             && (AbiVersion::MIN..=AbiVersion::CURRENT).contains(&abi)
-            && facts.features & !self.offered == 0
-            && facts.features & self.required == self.required
+            && record.features & !self.offered == 0
+            && record.features & self.required == self.required
     }
 
     /// Lets the device serve.
     pub fn ready<K>(&self, window: &Window<K>) {
-        say(window, word::HOST_STATE, HostState::READY.0);
+        publish_word(window, word::HOST_STATE, HostState::READY.0);
     }
 
     /// Has the device said that it writes nothing of `epoch` any more (abi §8, rule 28)?
@@ -467,7 +467,7 @@ impl HostHandshake {
 
     /// Asks the device to stop.
     pub fn close<K>(window: &Window<K>) {
-        say(window, word::HOST_STATE, HostState::CLOSING.0);
+        publish_word(window, word::HOST_STATE, HostState::CLOSING.0);
     }
 }
 

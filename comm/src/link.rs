@@ -56,11 +56,11 @@ pub trait Link: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     /// The mapped window.
     fn window(&self) -> &Window<Shared>;
-    /// Rings the peer. A hint: a lost one costs latency only.
-    fn ring(&self);
-    /// Gives the peer a chance to run, or sleeps until it rings or is gone, at most `max_us` microseconds. Called by whoever
+    /// Notifies the peer. A hint: a lost one costs latency only.
+    fn notify(&self);
+    /// Gives the peer a chance to run, or sleeps until it notifies or is gone, at most `max_us` microseconds. Called by whoever
     /// waits, after a first fruitless while; by one thread at a time where there is a doorbell, because it takes the rings, which
-    /// are the sleepers'.
+    /// are the waiters'.
     /// Zero means: no sleep. [`hamr_shared_abi::preamble::FOR_EVER`] is no limit.
     fn wait(&self, max_us: u32);
     /// Wakes whoever sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next who would, as a ring of the peer does. Nothing
@@ -74,7 +74,7 @@ pub trait Link: Send + Sync {
         Vec::new()
     }
     /// What the device writes to its card's doorbell register to ring this side, where there is such a register (abi §7).
-    fn bell(&self) -> u32 {
+    fn doorbell(&self) -> u32 {
         0
     }
     /// Ends the peer and returns when it writes nothing any more.
@@ -140,19 +140,19 @@ struct LoopbackDevice {
 }
 
 enum State {
-    Greeting(Box<Greeting>),
+    Handshaking(Box<Handshaking>),
     Serving(Box<Poller<'static, Shared>>),
 }
 
-struct Greeting {
+struct Handshaking {
     window: DeviceWindow<Shared>,
     handshake: DeviceHandshake,
     scratch: &'static mut [u8],
 }
 
 impl State {
-    fn greeting(window: DeviceWindow<Shared>, handshake: DeviceHandshake, scratch: &'static mut [u8]) -> Self {
-        Self::Greeting(Box::new(Greeting { window, handshake, scratch }))
+    fn handshaking(window: DeviceWindow<Shared>, handshake: DeviceHandshake, scratch: &'static mut [u8]) -> Self {
+        Self::Handshaking(Box::new(Handshaking { window, handshake, scratch }))
     }
 }
 
@@ -178,7 +178,7 @@ impl Loopback {
         let runner = Arc::new(Runner::default());
         // Leaked: a loopback device lives as long as its test, and a poller wants its scratch for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
-        let state = State::greeting(device, DeviceHandshake::Waiting, scratch);
+        let state = State::handshaking(device, DeviceHandshake::Waiting, scratch);
         Self {
             window: host.guarded_by(runner.clone()),
             runner,
@@ -194,8 +194,8 @@ impl LoopbackDevice {
             // A handler that panics fails its own call, as in an image of its own.
             let outcome = catch_unwind(AssertUnwindSafe(|| poller.poll()));
             match outcome {
-                Ok(Round::Left) => {}
-                Ok(Round::Idle | Round::Worked(_) | Round::Owed(_)) => return,
+                Ok(Round::HostGone) => {}
+                Ok(Round::Idle | Round::Worked(_) | Round::NeedsNotify(_)) => return,
                 Err(payload) => {
                     let text = payload.downcast_ref::<&str>().copied();
                     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -204,16 +204,16 @@ impl LoopbackDevice {
                 }
             }
         }
-        self.greet();
+        self.shake_hands();
     }
 
-    fn greet(&mut self) {
+    fn shake_hands(&mut self) {
         self.state = match self.state.take() {
-            Some(State::Greeting(greeting)) => {
-                let Greeting { window, handshake, scratch } = *greeting;
+            Some(State::Handshaking(handshaking)) => {
+                let Handshaking { window, handshake, scratch } = *handshaking;
                 let next = handshake.step(&window, self.table, &LOOPBACK);
                 let DeviceHandshake::Serving(accepted) = next else {
-                    self.state = Some(State::greeting(window, next, scratch));
+                    self.state = Some(State::handshaking(window, next, scratch));
                     return;
                 };
                 match Poller::new(window, &accepted.layout, self.table, accepted.node, accepted.epoch, scratch) {
@@ -221,13 +221,13 @@ impl LoopbackDevice {
                         DeviceHandshake::announce(poller.window());
                         Some(State::Serving(Box::new(poller)))
                     }
-                    Err((_, window, scratch)) => Some(State::greeting(window, DeviceHandshake::Waiting, scratch)),
+                    Err((_, window, scratch)) => Some(State::handshaking(window, DeviceHandshake::Waiting, scratch)),
                 }
             }
             Some(State::Serving(poller)) => {
                 DeviceHandshake::leave(poller.window());
                 let (window, scratch) = poller.into_parts();
-                Some(State::greeting(window, DeviceHandshake::Waiting, scratch))
+                Some(State::handshaking(window, DeviceHandshake::Waiting, scratch))
             }
             None => None,
         };
@@ -250,7 +250,7 @@ impl Link for Loopback {
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn ring(&self) {}
+    fn notify(&self) {}
     fn wait(&self, _max_us: u32) {
         // Somebody else polling is as good as polling.
         if !self.stopped.load(Ordering::Acquire)
@@ -270,9 +270,9 @@ impl Link for Loopback {
         device.state = device.state.take().map(|state| {
             let (window, scratch) = match state {
                 State::Serving(poller) => poller.into_parts(),
-                State::Greeting(greeting) => (greeting.window, greeting.scratch),
+                State::Handshaking(handshaking) => (handshaking.window, handshaking.scratch),
             };
-            State::greeting(window, DeviceHandshake::Waiting, scratch)
+            State::handshaking(window, DeviceHandshake::Waiting, scratch)
         });
     }
     fn restart(&self) -> Result<(), String> {
@@ -290,7 +290,7 @@ pub struct Faulty<L> {
 /// The switches of a [`Faulty`] link; all off at first. Shared, so a test turns them while the host runs.
 #[derive(Default)]
 pub struct Faults {
-    drop_rings: AtomicBool,
+    drop_notifications: AtomicBool,
     skip_waits: AtomicU32,
     killed: AtomicBool,
     dropped: AtomicU64,
@@ -298,12 +298,12 @@ pub struct Faults {
 
 impl Faults {
     /// Loses every doorbell from now on (or no longer).
-    pub fn drop_rings(&self, on: bool) {
-        self.drop_rings.store(on, Ordering::Relaxed);
+    pub fn drop_notifications(&self, on: bool) {
+        self.drop_notifications.store(on, Ordering::Relaxed);
     }
 
     /// Doorbells lost so far.
-    pub fn dropped_rings(&self) -> u64 {
+    pub fn dropped_notifications(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
@@ -343,11 +343,11 @@ impl<L: Link> Link for Faulty<L> {
     fn window(&self) -> &Window<Shared> {
         self.inner.window()
     }
-    fn ring(&self) {
-        if self.faults.drop_rings.load(Ordering::Relaxed) {
+    fn notify(&self) {
+        if self.faults.drop_notifications.load(Ordering::Relaxed) {
             self.faults.dropped.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.inner.ring();
+            self.inner.notify();
         }
     }
     fn wait(&self, max_us: u32) {
@@ -371,8 +371,8 @@ impl<L: Link> Link for Faulty<L> {
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         self.inner.descriptors()
     }
-    fn bell(&self) -> u32 {
-        self.inner.bell()
+    fn doorbell(&self) -> u32 {
+        self.inner.doorbell()
     }
     fn stop(&self) {
         self.inner.stop();

@@ -26,7 +26,7 @@ const fn next(mark: u32) -> u32 {
     not(any(test, target_os = "none", hamr_bare)),
     expect(dead_code, reason = "where panics unwind, guards do it")
 )]
-pub(crate) fn abandon() {
+pub(crate) fn abort() {
     // One writer: only the fault path of the one processor abandons.
     PRESENT.store(next(PRESENT.load(Ordering::Relaxed)), Ordering::Release);
 }
@@ -152,7 +152,7 @@ mod tests {
         let before = present();
         leave(&r, before);
         assert_eq!(outcome(r.with_at(before, |_| ())), Err(Status::RESOURCE_BUSY), "in use");
-        abandon();
+        abort();
         assert_ne!(present(), before);
         assert!(r.is_poisoned());
         assert_eq!(outcome(r.with(|_| ())), Err(Status::POISONED));

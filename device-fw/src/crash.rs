@@ -1,4 +1,4 @@
-//! The crash record (abi §9): why a life ended, for a host to read.
+//! The crash record (abi §9): why an epoch ended, for a host to read.
 
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::Layout;

@@ -1,6 +1,6 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::rest::{Next, Rests};
+use crate::idle::{IdleState, Next};
 use crate::{Board, crash};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
@@ -14,10 +14,10 @@ use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 use hamr_comm::{debug, info, warn};
 
-/// Rounds in a row without work after which the host is rung for all that was answered before, if it sleeps: enough of them
+/// Rounds in a row without work after which the host is notified of all that was answered before, if it sleeps: enough of them
 /// that a caller who waits for each result is not slowed by the fence.
 const NO_MORE_WORK: u32 = 16;
-/// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a nap.
+/// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a timed sleep.
 const BEAT_MASK: u32 = 0xFF;
 
 /// What one [`Device::poll`] came to.
@@ -40,7 +40,7 @@ pub struct Device<'s, B: Board> {
     state: State<'s, B::Keep, B::Order>,
     /// Rounds in a row that found nothing.
     idle_rounds: u32,
-    rests: Rests,
+    idle_state: IdleState,
     /// Where the crash record goes.
     crash: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub struct Device<'s, B: Board> {
     reason = "one of them exists, in memory that is there anyway; no allocator to box it"
 )]
 enum State<'s, K, F> {
-    Greeting {
+    Handshaking {
         window: DeviceWindow<K>,
         handshake: DeviceHandshake,
         scratch: &'s mut [u8],
@@ -65,8 +65,8 @@ impl<'s, B: Board> Device<'s, B> {
     /// `None` when the board has no window.
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
-        let state = State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch };
-        Some(Self { board, table, state, idle_rounds: 0, rests: Rests::unrung(), crash: None })
+        let state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
+        Some(Self { board, table, state, idle_rounds: 0, idle_state: IdleState::without_doorbell(), crash: None })
     }
 
     fn profile(&self) -> DeviceProfile {
@@ -93,27 +93,27 @@ impl<'s, B: Board> Device<'s, B> {
             match poller.poll() {
                 Round::Idle => return Progress::Idle,
                 Round::Worked(n) => return Progress::Worked(n),
-                Round::Owed(n) => {
-                    self.board.ring();
+                Round::NeedsNotify(n) => {
+                    self.board.notify();
                     return if n == 0 { Progress::Idle } else { Progress::Worked(n) };
                 }
-                Round::Left => {}
+                Round::HostGone => {}
             }
         }
-        self.greet()
+        self.shake_hands()
     }
 
     #[cold]
-    fn greet(&mut self) -> Progress {
+    fn shake_hands(&mut self) -> Progress {
         let profile = self.profile();
-        self.board.watch(None);
+        self.board.set_activity(None);
         let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
             serving @ State::Serving(_) => {
                 self.state = serving;
                 self.leave();
                 return Progress::NoHost;
             }
-            State::Greeting { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
+            State::Handshaking { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
                 DeviceHandshake::Serving(a) => {
                     match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
                         Ok(poller) => {
@@ -124,15 +124,17 @@ impl<'s, B: Board> Device<'s, B> {
                                 a.node.0,
                                 a.epoch.0
                             );
-                            self.rests = Rests::of(a.epoch, a.features & feature::DOORBELL != 0, a.rest);
+                            self.idle_state =
+                                IdleState::of(a.epoch, a.features & feature::DOORBELL != 0, a.idle_policy);
                             self.crash = crash::section(&a.layout);
                             DeviceHandshake::announce(poller.window());
                             (Progress::Worked(1), State::Serving(poller))
                         }
                         // The window changed between the check and here: start over.
-                        Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
-                            (Progress::NoHost, State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch })
-                        }
+                        Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => (
+                            Progress::NoHost,
+                            State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch },
+                        ),
                     }
                 }
                 next @ DeviceHandshake::Refused(why, _) => {
@@ -142,44 +144,44 @@ impl<'s, B: Board> Device<'s, B> {
                             why.reason.0, why.expected, why.got
                         );
                     }
-                    (Progress::Refused(why), State::Greeting { window, handshake: next, scratch })
+                    (Progress::Refused(why), State::Handshaking { window, handshake: next, scratch })
                 }
                 next => {
                     if let (DeviceHandshake::Accepted(a), DeviceHandshake::Waiting) = (next, handshake) {
                         debug!("accepted the offer of epoch {}: {} queue pairs", a.epoch.0, a.layout.queues());
                     }
-                    (Progress::NoHost, State::Greeting { window, handshake: next, scratch })
+                    (Progress::NoHost, State::Handshaking { window, handshake: next, scratch })
                 }
             },
             State::Lost => (Progress::NoHost, State::Lost),
         };
         self.state = state;
         if let State::Serving(poller) = &mut self.state {
-            poller.use_desk(self.board.desk());
-            self.board.watch(Some(poller.activity()));
+            poller.use_handoff(self.board.control_handoff());
+            self.board.set_activity(Some(poller.activity()));
         }
         progress
     }
 
     fn leave(&mut self) {
-        self.board.watch(None);
-        self.rests = Rests::unrung();
+        self.board.set_activity(None);
+        self.idle_state = IdleState::without_doorbell();
         self.state = match core::mem::replace(&mut self.state, State::Lost) {
             State::Serving(mut poller) => {
                 info!("the host of epoch {} left", poller.epoch().0);
                 self.board.logs_to(None);
                 DeviceHandshake::leave(poller.window());
-                if poller.owes_a_ring() {
-                    self.board.ring();
+                if poller.needs_notify() {
+                    self.board.notify();
                 }
                 let (window, scratch) = poller.into_parts();
-                State::Greeting { window, handshake: DeviceHandshake::Waiting, scratch }
+                State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch }
             }
             other => other,
         };
     }
 
-    /// Serves for ever, resting through [`Board::idle`] or, where the host rings, [`Board::sleep`].
+    /// Serves for ever, resting through [`Board::idle`] or, where the host notifies, [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
             match self.poll() {
@@ -193,7 +195,7 @@ impl<'s, B: Board> Device<'s, B> {
     fn found(&mut self) {
         if self.idle_rounds != 0 {
             self.idle_rounds = 0;
-            self.rests.found(wait_word(&self.state));
+            self.idle_state.found(wait_word(&self.state));
         }
     }
 
@@ -205,24 +207,24 @@ impl<'s, B: Board> Device<'s, B> {
             self.beat();
         }
         let State::Serving(poller) = &mut self.state else { return self.board.idle(self.idle_rounds) };
-        if !self.rests.is_rung() {
+        if !self.idle_state.is_notified() {
             return self.board.idle(self.idle_rounds);
         }
-        if self.idle_rounds == NO_MORE_WORK && poller.owes_a_ring() {
-            self.board.ring();
+        if self.idle_rounds == NO_MORE_WORK && poller.needs_notify() {
+            self.board.notify();
         }
-        if !self.rests.is_due(self.idle_rounds) {
+        if !self.idle_state.is_due(self.idle_rounds) {
             return;
         }
         let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
-        match self.rests.next::<B::Order>(own, self.board.micros()) {
+        match self.idle_state.next::<B::Order>(own, self.board.micros()) {
             Next::Poll => {}
-            Next::LaidDown => self.board.settle(),
-            // The host does not ring for everything: it may have closed this life.
-            Next::Sleep if poller.has_left() => self.rests.get_up(own),
+            Next::Armed => self.board.read_back(),
+            // The host does not ring for everything: it may have closed this epoch.
+            Next::Sleep if poller.host_is_gone() => self.idle_state.cancel_wait(own),
             Next::Sleep => {
-                self.board.sleep(self.rests.longest_us());
-                self.rests.get_up(own);
+                self.board.sleep(self.idle_state.longest_us());
+                self.idle_state.cancel_wait(own);
                 self.beat();
             }
         }
@@ -255,22 +257,22 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         if let State::Serving(poller) = &mut self.state {
             poller.fail_current(status, text, trace);
-            self.ring_sleeper();
+            self.notify_fenced();
         }
     }
 
     /// Rings a host that sleeps, for something that no round of polling will tell it.
     #[cold]
     #[inline(never)]
-    fn ring_sleeper(&mut self) {
+    fn notify_fenced(&mut self) {
         if let State::Serving(poller) = &mut self.state
-            && poller.owes_a_ring()
+            && poller.needs_notify()
         {
-            self.board.ring();
+            self.board.notify();
         }
     }
 
-    /// Says why this life ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
+    /// Says why this epoch ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
     #[cold]
     #[inline(never)]
     pub fn record_crash(&mut self, text: &str, trace: &Trace) {
@@ -278,17 +280,17 @@ impl<'s, B: Board> Device<'s, B> {
         crash::record(poller.window(), at, poller.epoch(), text, trace);
     }
 
-    /// Says that this life is over for good: somebody else must start the device anew.
+    /// Says that this epoch is over for good: somebody else must start the device anew.
     #[cold]
     #[inline(never)]
     pub fn announce_crash(&mut self) {
         if let State::Serving(poller) = &self.state {
             DeviceHandshake::crash(poller.window());
         }
-        self.ring_sleeper();
+        self.notify_fenced();
     }
 
-    /// Ends this life by itself: the host is told, and begins another when it likes.
+    /// Ends this epoch by itself: the host is told, and begins another when it likes.
     #[cold]
     #[inline(never)]
     pub fn stop(&mut self) {
@@ -305,7 +307,7 @@ fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Wind
     window.part(section.off, section.len).ok()
 }
 
-/// Where a serving device says that it wants to be rung.
+/// Where a serving device says that it wants to be notified.
 fn wait_word<'w, K: Clone, F: Order>(state: &'w State<'_, K, F>) -> Option<Word<'w>> {
     match state {
         State::Serving(poller) => poller.window().word(word::DEVICE_WAIT).ok(),

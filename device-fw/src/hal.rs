@@ -1,5 +1,5 @@
-//! What drivers of the embedded-hal ecosystem ask of a board: a [`Delay`], the doorbell as an output ([`Bell`]), and the line on
-//! which the host rings as an input ([`Line`]). For boards, and for handlers, which keep drivers in a `Resource`.
+//! What drivers of the embedded-hal ecosystem ask of a board: a [`Delay`], the doorbell as an output ([`NotifyPin`]), and the line on
+//! which the host notifies as an input ([`DoorbellPin`]). For boards, and for handlers, which keep drivers in a `Resource`.
 //!
 //! Values without state: there is one board.
 
@@ -33,49 +33,49 @@ impl Delay {
     }
 }
 
-/// The doorbell that the host hears: rings when it goes from low to high. A board without one is set in vain.
+/// The doorbell that the host hears: rings when it goes from low to high. A board without one is set without result.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bell {
+pub struct NotifyPin {
     is_high: bool,
 }
 
-impl Bell {
+impl NotifyPin {
     /// Low.
     pub const fn new() -> Self {
         Self { is_high: false }
     }
 }
 
-impl ErrorType for Bell {
+impl ErrorType for NotifyPin {
     type Error = Infallible;
 }
 
-impl OutputPin for Bell {
+impl OutputPin for NotifyPin {
     fn set_low(&mut self) -> Result<(), Infallible> {
         self.is_high = false;
         Ok(())
     }
     fn set_high(&mut self) -> Result<(), Infallible> {
         if !core::mem::replace(&mut self.is_high, true) {
-            pins::ring();
+            pins::notify();
         }
         Ok(())
     }
 }
 
-/// The line that the host rings on: high from a ring until the image next goes to sleep, or wakes.
+/// The line that the host notifies on: high from a ring until the image next goes to sleep, or wakes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Line;
+pub struct DoorbellPin;
 
-impl ErrorType for Line {
+impl ErrorType for DoorbellPin {
     type Error = Infallible;
 }
 
-impl InputPin for Line {
+impl InputPin for DoorbellPin {
     fn is_high(&mut self) -> Result<bool, Infallible> {
-        Ok(pins::is_rung())
+        Ok(pins::is_notified())
     }
     fn is_low(&mut self) -> Result<bool, Infallible> {
-        Ok(!pins::is_rung())
+        Ok(!pins::is_notified())
     }
 }

@@ -34,13 +34,13 @@ mod device;
 pub mod hal;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub mod hosted;
+mod idle;
 pub mod log;
 #[cfg(all(
     any(target_os = "none", hamr_bare),
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 pub mod pci;
-mod rest;
 
 #[cfg(any(hamr_machine, not(any(target_os = "none", hamr_bare))))]
 mod runaway;

@@ -59,7 +59,7 @@ pub enum Error {
     },
     /// The device said nothing for too long.
     #[error("device {device} did not answer within {after:?} while {stage}")]
-    Silent {
+    Timeout {
         /// Its name.
         device: String,
         /// What the host was waiting for.
@@ -308,11 +308,11 @@ pub enum CallError<E = Never> {
     Handler(E),
     /// The handler panicked, was given a bad buffer, or returned a [`hamr_comm::Fault`].
     Fault(Box<FaultReport>),
-    /// The deadline passed. The call may still run; its answer will be discarded.
+    /// The deadline passed. The call may still run; its reply will be discarded.
     Deadline(Box<Site>),
     /// It was cancelled.
     Cancelled(Box<Site>),
-    /// The device began a new life while the call was in flight.
+    /// The device began a new epoch while the call was in flight.
     PeerReset(Box<Site>),
     /// The device is gone, and how it ended.
     DeviceLost(Box<Site>, Box<str>),

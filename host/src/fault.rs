@@ -27,7 +27,7 @@ pub struct FaultReport {
 }
 
 impl FaultReport {
-    /// Reads an answer's payload, whatever is in it.
+    /// Reads a reply's payload, whatever is in it.
     pub(crate) fn read(site: Site, status: Status, payload: &[u8], symbols: Arc<Symbols>) -> Self {
         let (trace, numbers, text) = if status.has_trace() {
             let (trace, text) = Trace::decode(payload);
@@ -84,11 +84,11 @@ fn say_where(f: &mut fmt::Formatter<'_>, trace: &Trace, symbols: &Symbols) -> fm
     write!(f, "\n{backtrace}")
 }
 
-/// What a device wrote before one of its lives ended by a fault: its crash record (`docs/abi.md` §9).
+/// What a device wrote before one of its epochs ended by a fault: its crash record (`docs/abi.md` §9).
 /// [`Node::last_crash`](crate::Node::last_crash) returns the last one.
 #[derive(Debug, Clone)]
 pub struct CrashReport {
-    /// The life that it ended.
+    /// The epoch that it ended.
     pub epoch: u32,
     /// The device's own words: a panic's message with file and line, or a trap's name.
     pub text: String,
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn reports_show_no_control_characters_of_a_device() {
         let payload = [&[0; 24][..], TEXT].concat();
-        let site = Site { device: "d".into(), handler: "h", stage: "reading the answer" };
+        let site = Site { device: "d".into(), handler: "h", stage: "reading the reply" };
         let fault = FaultReport::read(site, Status::FAILED, &payload, symbols());
         assert_eq!(fault.text.as_bytes(), TEXT, "a program gets it as it is");
         let mut record = CrashRecord::new_zeroed();

@@ -20,10 +20,10 @@
 
 pub use hamr_comm as comm;
 
-mod bells;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod doorbells;
 mod error;
 mod fault;
 mod image;
@@ -43,11 +43,11 @@ pub mod qemu;
 mod reactor;
 mod runtime;
 mod shm;
-mod sleepers;
 mod stream;
 mod symbols;
 mod text;
 mod transfer;
+mod wait_queue;
 
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, Site, SubmitError};

@@ -1,7 +1,7 @@
 //! Devices whose processor is a process of this machine: an image itself, or an emulator that runs one.
 
 use crate::Error;
-use crate::bells::Bells;
+use crate::doorbells::Doorbells;
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Link, Peer};
@@ -11,7 +11,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// One life of such a device.
+/// One epoch of such a device.
 pub(crate) struct Process {
     child: Child,
     pidfd: Arc<OwnedFd>,
@@ -95,7 +95,7 @@ pub(crate) struct ProcessLink {
     kind: &'static str,
     capabilities: Capabilities,
     window: Window<Shared>,
-    bells: Option<Arc<Bells>>,
+    doorbells: Option<Arc<Doorbells>>,
     process: Mutex<Process>,
     /// Readable when the process has ended. Not behind the lock above, which is held while one ends and another starts: the reactor,
     /// which sleeps for other devices, too, does not wait for that.
@@ -104,22 +104,22 @@ pub(crate) struct ProcessLink {
 }
 
 impl ProcessLink {
-    /// Starts the device for the first time. `start` starts one life of it over the window's memory, which it owns.
+    /// Starts the device for the first time. `start` starts one epoch of it over the window's memory, which it owns.
     pub(crate) fn start(
         kind: &'static str,
         device: &str,
         capabilities: Capabilities,
         window: Window<Shared>,
-        bells: Option<Arc<Bells>>,
+        doorbells: Option<Arc<Doorbells>>,
         start: impl Fn() -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let process = start().map_err(|e| match e {
             Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
             other => other,
         })?;
-        let capabilities = Capabilities { doorbell: bells.is_some(), ..capabilities };
+        let capabilities = Capabilities { doorbell: doorbells.is_some(), ..capabilities };
         let end = Mutex::new(process.pidfd.clone());
-        Ok(Self { kind, capabilities, window, bells, process: Mutex::new(process), end, start: Box::new(start) })
+        Ok(Self { kind, capabilities, window, doorbells, process: Mutex::new(process), end, start: Box::new(start) })
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {
@@ -142,25 +142,25 @@ impl Link for ProcessLink {
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn ring(&self) {
-        if let Some(bells) = &self.bells {
-            bells.ring();
+    fn notify(&self) {
+        if let Some(doorbells) = &self.doorbells {
+            doorbells.notify();
         }
     }
     fn wait(&self, max_us: u32) {
         let limit = Duration::from_micros(max_us.into());
-        match &self.bells {
+        match &self.doorbells {
             _ if max_us == 0 => std::hint::spin_loop(),
-            Some(bells) => bells.sleep(&self.end(), (max_us != FOR_EVER).then_some(limit)),
+            Some(doorbells) => doorbells.sleep(&self.end(), (max_us != FOR_EVER).then_some(limit)),
             None => std::thread::sleep(limit),
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.bells.iter().flat_map(|bells| bells.descriptors().into_iter().chain([self.end()])).collect()
+        self.doorbells.iter().flat_map(|doorbells| doorbells.descriptors().into_iter().chain([self.end()])).collect()
     }
     fn wake(&self) {
-        if let Some(bells) = &self.bells {
-            bells.wake();
+        if let Some(doorbells) = &self.doorbells {
+            doorbells.wake();
         }
     }
     fn peer(&self) -> Peer {

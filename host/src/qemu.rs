@@ -12,7 +12,7 @@
 //! # Ok(()) }
 //! ```
 
-use crate::bells::Bells;
+use crate::doorbells::Doorbells;
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -37,7 +37,7 @@ const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// How long QEMU may take to make the thread that is to be pinned, on a machine that does much else.
-const VCPU_PATIENCE: Duration = Duration::from_secs(30);
+const VCPU_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts bare-metal images in QEMU.
 #[derive(Clone, Debug)]
@@ -109,13 +109,13 @@ impl Launcher for QemuLauncher {
         let memfd = make_window(device, card)?;
         let window = map_window(&memfd, window_len, true)?;
         let name = device.to_owned();
-        let bells = Arc::new(Bells::of_emulator()?);
-        let theirs = bells.clone();
+        let doorbells = Arc::new(Doorbells::of_emulator()?);
+        let theirs = doorbells.clone();
         let start = move || {
             let run = Run { device: &name, image: &image, memory_len: card };
             start(&machine, &run, &memfd, &theirs, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, Some(bells), start)?))
+        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, Some(doorbells), start)?))
     }
 }
 
@@ -123,12 +123,12 @@ fn start(
     machine: &Machine,
     run: &Run<'_>,
     memfd: &OwnedFd,
-    bells: &Bells,
+    doorbells: &Doorbells,
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
-    let [machine_bell, host_bell] = bells.theirs();
-    let both = hamr_qemu::Bells { host: host_bell, machine: machine_bell };
+    let [machine_bell, host_bell] = doorbells.theirs();
+    let both = hamr_qemu::MachineDoorbells { host: host_bell, machine: machine_bell };
     let Started { child, console, server } = hamr_qemu::start(machine, run, memfd, Some(both)).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {
@@ -149,7 +149,7 @@ fn pin_vcpu(process: &Process, cpu: usize) -> Result<(), Error> {
         if let Some(thread) = hamr_qemu::vcpu_thread(process.id()) {
             return pin(thread, cpu);
         }
-        if begin.elapsed() > VCPU_PATIENCE {
+        if begin.elapsed() > VCPU_TIMEOUT {
             let what = format!("pinning the device to processor {cpu}: looking for its thread `CPU 0/TCG`");
             return Err(Error::Os { what, source: std::io::ErrorKind::TimedOut.into() });
         }

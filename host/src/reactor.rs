@@ -2,19 +2,19 @@
 //! thread sleeps. Started when the first task waits.
 
 use crate::node::Inner;
-use crate::sleepers::Duty;
+use crate::wait_queue::Registration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Devices that died without a word are noticed this late.
-const HORIZON: Duration = Duration::from_secs(1);
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// How long a device whose tasks were all woken keeps the reactor's attention: most tasks wait again.
-const LINGER: Duration = Duration::from_millis(1);
+const KEEP_WATCHING: Duration = Duration::from_millis(1);
 
 /// Whom the reactor is to look after.
-pub(crate) type Attention<'a> = &'a Weak<Inner>;
+pub(crate) type Interest<'a> = &'a Weak<Inner>;
 
 struct Reactor {
     /// Wakes the thread.
@@ -26,10 +26,10 @@ static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
 
 /// Has the reactor look after the tasks of a device. Without a reactor (no descriptor or no thread was to be had) tasks are
 /// woken at once, and look again and again.
-pub(crate) fn attend(device: Attention<'_>) {
+pub(crate) fn attend(device: Interest<'_>) {
     let Some(reactor) = REACTOR.get_or_init(start) else {
         if let Some(inner) = device.upgrade() {
-            inner.sleepers.wake_unattended();
+            inner.wait_queue.wake_all();
         }
         return;
     };
@@ -65,7 +65,7 @@ struct Watched {
 
 /// Between two looks at a device that is silent.
 fn net_of(inner: &Inner) -> Duration {
-    inner.options.longest_sleep.map_or(HORIZON, |longest| longest.min(HORIZON))
+    inner.options.longest_sleep.map_or(MAX_SLEEP, |longest| longest.min(MAX_SLEEP))
 }
 
 impl Reactor {
@@ -91,21 +91,21 @@ impl Reactor {
             let now = Instant::now();
             for Watched { device, descriptors, leads, net } in &mut watched {
                 // All of them are asked, so that the next device's are at the front.
-                let rung = descriptors.iter().filter(|_| ready.next() == Some(true)).count() != 0;
+                let notified = descriptors.iter().filter(|_| ready.next() == Some(true)).count() != 0;
                 let Some(inner) = device.upgrade() else { continue };
-                if rung {
+                if notified {
                     // Takes the ring; does not sleep, because there is one, or the device is gone.
                     inner.link.wait(1);
                 }
                 let is_due = *net <= now;
-                if rung || is_due {
+                if notified || is_due {
                     *net = now + net_of(&inner);
-                    inner.look_at_peer();
+                    inner.check_peer();
                 }
-                if rung || is_due && *leads {
-                    inner.sleepers.reactor_turn();
+                if notified || is_due && *leads {
+                    inner.wait_queue.wake_from_reactor();
                 } else {
-                    inner.sleepers.wake_late(now);
+                    inner.wait_queue.wake_expired(now);
                 }
             }
         }
@@ -119,19 +119,19 @@ impl Reactor {
             let Some(inner) = device.upgrade() else { return false };
             let known = before.iter().find(|watched| watched.device.ptr_eq(device));
             let net = known.map_or_else(|| now + net_of(&inner), |watched| watched.net);
-            let duty = inner.sleepers.attend(net);
-            let stays = duty.is_some();
-            seen.push((inner, net, duty));
+            let registration = inner.wait_queue.attend(net);
+            let stays = registration.is_some();
+            seen.push((inner, net, registration));
             stays
         });
         // From here on without the lock, for which others' tasks wait: a link may take its time, and so may the end of a device.
         drop(devices);
-        let mut watch = |(inner, net, duty): (Arc<Inner>, Instant, Option<Duty>)| {
-            let duty = duty?;
-            let descriptors = if duty.leads { inner.link.descriptors() } else { Vec::new() };
-            let next = if duty.deserted { now + LINGER } else { duty.until };
+        let mut watch = |(inner, net, registration): (Arc<Inner>, Instant, Option<Registration>)| {
+            let registration = registration?;
+            let descriptors = if registration.leads { inner.link.descriptors() } else { Vec::new() };
+            let next = if registration.idle { now + KEEP_WATCHING } else { registration.until };
             *until = Some(until.map_or(next, |until| until.min(next)));
-            Some(Watched { device: inner.me.clone(), descriptors, leads: duty.leads, net })
+            Some(Watched { device: inner.me.clone(), descriptors, leads: registration.leads, net })
         };
         seen.into_iter().filter_map(&mut watch).collect()
     }

@@ -7,7 +7,7 @@ use crate::{Error, Image, ImageFile, Node, Target};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::rings::LogLevel;
-use hamr_comm::handshake::Rest;
+use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::link::Link;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Streams that can be open at once, at most 79. Memory: about 200 KiB of window each.
     pub streams: u32,
-    /// Ring lines of each stream, a power of two: calls in flight before the submitter must move answers aside.
+    /// Ring slots of each stream, a power of two: calls in flight before the submitter must move replies aside.
     pub ring: u32,
     /// Queued calls in flight per stream.
     pub tickets: u32,
@@ -33,18 +33,18 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// How long the device may take to start.
     pub start_deadline: Duration,
-    /// A device that ended its life after a fault (a hosted image that trapped, an image with `on_fault = reset`, a fault of the
-    /// runtime itself) begins another at the next call. Statics of its handlers start afresh if it was started anew; buffers stay.
-    pub revive: bool,
+    /// A device that ended its epoch after a fault (a hosted image that trapped, an image with `on_fault = reset`, a fault of the
+    /// runtime itself) begins another at the next call. Statics of its handlers start afresh if it was restarted; buffers stay.
+    pub restart: bool,
     /// The least severe lines that the device is asked to log.
     pub log_level: LogLevel,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
     /// How both sides wait for each other.
     pub wait: WaitMode,
-    /// With [`WaitMode::Adaptive`]: how long either side polls in vain before it sleeps.
+    /// With [`WaitMode::Adaptive`]: how long either side polls without result before it sleeps.
     pub spin: Duration,
-    /// How long either side sleeps at most without being rung. A net under sleeping, which nothing rests on where every
+    /// How long either side sleeps at most without being notified. A net under sleeping, which nothing rests on where every
     /// doorbell arrives; `None` does without.
     pub longest_sleep: Option<Duration>,
 }
@@ -55,7 +55,7 @@ pub struct Options {
 pub enum WaitMode {
     /// Always poll: the least latency, for a processor each.
     Spin,
-    /// Poll for [`Options::spin`], then sleep until the other side rings.
+    /// Poll for [`Options::spin`], then sleep until the other side notifies.
     #[default]
     Adaptive,
     /// Sleep at once: the least work, for a wake-up each way per call.
@@ -75,7 +75,7 @@ impl Default for Options {
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
             start_deadline: Duration::from_secs(10),
-            revive: true,
+            restart: true,
             log_level: LogLevel::INFO,
             cpu: None,
             wait: WaitMode::Adaptive,
@@ -86,7 +86,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long a side polls in vain before it sleeps; `None`: for ever.
+    /// How long a side polls without result before it sleeps; `None`: for ever.
     pub(crate) fn spin_time(&self) -> Option<Duration> {
         match self.wait {
             WaitMode::Spin => None,
@@ -96,10 +96,10 @@ impl Options {
     }
 
     /// The same for the device.
-    pub(crate) fn rest(&self) -> Rest {
+    pub(crate) fn idle_policy(&self) -> IdlePolicy {
         // One below FOR_EVER, which is not for times that happen to be long.
         let micros = |d: Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX).min(FOR_EVER - 1);
-        Rest {
+        IdlePolicy {
             spin_us: self.spin_time().map_or(FOR_EVER, micros),
             sleep_us: self.longest_sleep.map_or(FOR_EVER, micros),
         }

@@ -1,6 +1,6 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
 
-use crate::bells::Bells;
+use crate::doorbells::Doorbells;
 use crate::inspect::{self, InspectError};
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
@@ -21,7 +21,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 /// First bytes on the socket to the image; the same as in the image's runtime.
-const GREETING: &[u8; 8] = b"hamrshm1";
+const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 
 const CAPABILITIES: Capabilities = Capabilities {
     host_maps_device: true,
@@ -52,10 +52,10 @@ impl Launcher for ShmLauncher {
         let image = image.ok_or_else(none)?.clone();
         let memfd = make_window(device, window_len)?;
         let window = map_window(&memfd, window_len, true)?;
-        let bells = Arc::new(Bells::of_process()?);
-        let theirs = bells.clone();
+        let doorbells = Arc::new(Doorbells::of_process()?);
+        let theirs = doorbells.clone();
         let start = move || start(&image, &memfd, &theirs, cpu);
-        Ok(Box::new(ProcessLink::start("shm", device, CAPABILITIES, window, Some(bells), start)?))
+        Ok(Box::new(ProcessLink::start("shm", device, CAPABILITIES, window, Some(doorbells), start)?))
     }
 }
 
@@ -91,20 +91,20 @@ fn owner(window: &Window<Shared>) -> String {
 }
 
 /// Starts the image and hands it the window and the doorbells: the one that it sleeps on first.
-fn start(image: &ImageFile, memfd: &OwnedFd, bells: &Bells, cpu: Option<usize>) -> Result<Process, Error> {
+fn start(image: &ImageFile, memfd: &OwnedFd, doorbells: &Doorbells, cpu: Option<usize>) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let mut command = image.command();
     command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
     let pid = Pid::from_child(&child);
-    let [own, host] = bells.theirs();
+    let [own, host] = doorbells.theirs();
     let fds = [memfd.as_fd(), own, host];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     // An image that has died already is reported by the handshake, with how it ended.
-    let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(GREETING)], &mut ancillary, SendFlags::NOSIGNAL);
+    let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(HANDSHAKE)], &mut ancillary, SendFlags::NOSIGNAL);
     tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
     // Closing our end of the socket ends the image.
     let process = Process::watch(child, ours, |_| String::new())?;

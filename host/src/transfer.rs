@@ -102,7 +102,7 @@ impl Node {
         self.memory().get(from, to).map_err(|why| self.buffer_error(why))
     }
 
-    /// A busy buffer may be busy only because nobody has looked at the answers of a dropped stream, or of detached calls of this
+    /// A busy buffer may be busy only because nobody has looked at the replies of a dropped stream, or of detached calls of this
     /// thread.
     fn unless_busy(&self, why: BufferError) -> Result<(), Error> {
         if why != BufferError::Busy {

@@ -1,4 +1,4 @@
-//! What the tour and `hamr dot` call.
+//! What the demonstration and `hamr dot` call.
 
 use hamr_comm::{BufferPtr, Context, Element, Fault, offload};
 

@@ -30,7 +30,7 @@ pub fn panics(_cx: &mut Context, n: u32) -> u32 {
     n
 }
 
-/// The same from the queue: its stream goes on, its side slot is free again.
+/// The same from the queue: its stream goes on, its ticket slot is free again.
 #[offload(queued)]
 pub fn panics_queued(cx: &mut Context, n: u32) -> u32 {
     panics(cx, n)

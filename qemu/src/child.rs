@@ -1,6 +1,6 @@
 //! A program that runs to its end, with a deadline, and what it says.
 
-use crate::{Error, inherit, keeper};
+use crate::{Error, inherit, spawner};
 use rustix::fd::AsFd;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read};
@@ -37,7 +37,7 @@ impl Child {
         command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive").process_group(0);
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         inherit::tie(&mut command, lock.as_fd().try_clone_to_owned()?);
-        let child = keeper::spawn(command)?;
+        let child = spawner::spawn(command)?;
         let (sender, said) = channel();
         std::thread::Builder::new().name("hamr-child".into()).spawn(move || {
             let mut bytes = Vec::new();

@@ -11,7 +11,7 @@ const KEPT: usize = 64;
 const LONGEST: u64 = 1024;
 /// How long the last lines of a machine that has ended may take. They are in the pipe; only a process that the machine left
 /// behind could hold it open.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Who said a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,11 +26,11 @@ pub enum Source {
 /// a pipe; each line is a `tracing` event of level debug too (target `hamr::console`).
 #[derive(Clone, Debug)]
 pub struct Console {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLines>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedLines {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -44,7 +44,7 @@ struct State {
     open: usize,
 }
 
-impl Shared {
+impl SharedLines {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +78,7 @@ impl Console {
 
     /// For a machine that has ended: the last line of each source that said anything, as a phrase for an error message.
     pub fn last_words(&self) -> String {
-        self.last_words_within(PATIENCE)
+        self.last_words_within(DRAIN_TIMEOUT)
     }
 
     fn last_words_within(&self, limit: Duration) -> String {
@@ -90,7 +90,7 @@ impl Console {
     }
 }
 
-fn read(device: &str, source: Source, pipe: impl Read, shared: &Shared) {
+fn read(device: &str, source: Source, pipe: impl Read, shared: &SharedLines) {
     let mut reader = BufReader::new(pipe);
     let mut bytes = Vec::new();
     loop {

@@ -37,7 +37,7 @@ pub enum Error {
     #[error(
         "expected `{program} --version` to answer within {limit:?}, it did not, and was ended; is it the QEMU that you meant?"
     )]
-    Silent {
+    Timeout {
         /// Its name or file.
         program: String,
         /// How long it had.

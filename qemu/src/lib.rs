@@ -2,7 +2,7 @@
 //!
 //! - [`Machine`]: one table row per machine, and the one function that makes a command line of it.
 //! - [`start`]: runs a machine over a window, under a keeper that ends it when this process ends.
-//! - [`Bells`]: how host and image ring each other; this process is the ivshmem server.
+//! - [`MachineDoorbells`]: how host and image ring each other; this process is the ivshmem server.
 //! - [`Program`]: which QEMU that is; [`setup`] brings one where there is none, by [`Packages`] that are unpacked.
 //! - [`Console`]: what the image writes to its serial port, and what QEMU says.
 //!
@@ -14,11 +14,11 @@ mod console;
 mod error;
 mod folders;
 mod inherit;
-mod keeper;
 mod machine;
 mod packages;
 mod program;
 mod server;
+mod spawner;
 mod start;
 mod version;
 
@@ -28,5 +28,5 @@ pub use folders::folders;
 pub use machine::{Card, Exit, Machine, Run};
 pub use packages::Packages;
 pub use program::{Program, setup};
-pub use start::{Bells, Started, start, vcpu_thread};
+pub use start::{MachineDoorbells, Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

@@ -224,9 +224,9 @@ mod tests {
             assert_eq!(follows("-object"), [object]);
             assert!(follows("-device").contains(&"ivshmem-plain,memdev=hamr"));
             assert_eq!(follows("-kernel"), ["/some/image"]);
-            let with_bells = self::words(machine, Card::Server(18)).join(" ");
+            let with_doorbells = self::words(machine, Card::Server(18)).join(" ");
             let card = "-chardev socket,id=hamr,fd=18 -device ivshmem-doorbell,chardev=hamr,vectors=1";
-            assert!(with_bells.contains(card) && !with_bells.contains("-object"), "{with_bells}");
+            assert!(with_doorbells.contains(card) && !with_doorbells.contains("-object"), "{with_doorbells}");
             assert!(
                 !words.iter().any(|w| w.contains("kvm") || w.contains("icount") || w.contains("stdio")),
                 "{words:?}"

@@ -4,7 +4,7 @@
 //! All that a server says is said when a client connects, and nobody joins later: the messages wait in the socket before
 //! the machine starts. The host is peer 0 and the machine peer 1, with one doorbell each.
 
-use crate::{Bells, Error};
+use crate::{Error, MachineDoorbells};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
 use std::io::IoSlice;
@@ -18,7 +18,7 @@ const MACHINE: i64 = 1;
 const MEMORY: i64 = -1;
 
 /// The client's end of a connection with everything in it, and the server's, whose end would be noticed.
-pub(crate) fn connect(memory: impl AsFd, bells: Bells<'_>) -> Result<(OwnedFd, OwnedFd), Error> {
+pub(crate) fn connect(memory: impl AsFd, doorbells: MachineDoorbells<'_>) -> Result<(OwnedFd, OwnedFd), Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let memory = memory.as_fd();
@@ -27,16 +27,16 @@ pub(crate) fn connect(memory: impl AsFd, bells: Bells<'_>) -> Result<(OwnedFd, O
         (MACHINE, None),
         (MEMORY, Some(memory)),
         // A peer comes with the bell that rings it; what comes with its own number is to be listened to.
-        (HOST, Some(bells.host)),
-        (MACHINE, Some(bells.machine)),
+        (HOST, Some(doorbells.host)),
+        (MACHINE, Some(doorbells.machine)),
     ];
     for (number, descriptor) in messages {
-        say(&ours, number, descriptor).map_err(Error::os("telling the machine what it shares"))?;
+        send(&ours, number, descriptor).map_err(Error::os("telling the machine what it shares"))?;
     }
     Ok((theirs, ours))
 }
 
-fn say(socket: &OwnedFd, number: i64, descriptor: Option<BorrowedFd<'_>>) -> Result<(), rustix::io::Errno> {
+fn send(socket: &OwnedFd, number: i64, descriptor: Option<BorrowedFd<'_>>) -> Result<(), rustix::io::Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.as_slice();

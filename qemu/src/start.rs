@@ -1,7 +1,7 @@
 //! Starting a machine.
 
 use crate::console::{Console, Source};
-use crate::{Card, Error, Machine, Program, Run, inherit, keeper, server};
+use crate::{Card, Error, Machine, Program, Run, inherit, server, spawner};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub struct Started {
 
 /// Doorbells between the machine's image and this process: an eventfd for each direction.
 #[derive(Clone, Copy, Debug)]
-pub struct Bells<'a> {
+pub struct MachineDoorbells<'a> {
     /// Rung by the image.
     pub host: BorrowedFd<'a>,
     /// Rung by this process.
@@ -28,15 +28,20 @@ pub struct Bells<'a> {
 }
 
 /// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device). The memory should be sealed
-/// against shrinking, as any file that is mapped by two processes. With `bells`, the card has a doorbell too.
+/// against shrinking, as any file that is mapped by two processes. With `doorbells`, the card has a doorbell too.
 ///
 /// # Errors
 /// When QEMU is absent or too old, the row may not be used, or the process cannot be made. What QEMU itself finds wrong is
 /// said by its end and its [`Console`].
-pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd, bells: Option<Bells<'_>>) -> Result<Started, Error> {
+pub fn start(
+    machine: &Machine,
+    run: &Run<'_>,
+    memory: impl AsFd,
+    doorbells: Option<MachineDoorbells<'_>>,
+) -> Result<Started, Error> {
     // For the child alone: whether a descriptor survives exec is a fact of the number.
-    let (inherited, server) = match bells {
-        Some(bells) => server::connect(&memory, bells).map(|(theirs, ours)| (theirs, Some(ours)))?,
+    let (inherited, server) = match doorbells {
+        Some(doorbells) => server::connect(&memory, doorbells).map(|(theirs, ours)| (theirs, Some(ours)))?,
         None => {
             let copy = memory.as_fd().try_clone_to_owned();
             (copy.map_err(Error::os("copying the window's descriptor"))?, None)
@@ -49,7 +54,7 @@ pub fn start(machine: &Machine, run: &Run<'_>, memory: impl AsFd, bells: Option<
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
     inherit::tie(&mut command, inherited);
-    let mut child = keeper::spawn(command).map_err(Error::os(format!("starting `{}`", machine.program)))?;
+    let mut child = spawner::spawn(command).map_err(Error::os(format!("starting `{}`", machine.program)))?;
     let console = Console::new();
     let heard = [
         child.stdout.take().map(|pipe| console.listen(run.device, Source::Image, pipe)),

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub const MINIMUM: Version = Version { major: 7, minor: 0 };
 
 /// How long a program may take to say its version, on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of what it says that are looked at.
 const LONGEST: u64 = 1024;
 
@@ -37,10 +37,10 @@ pub(crate) fn version(program: &Program) -> Result<Option<Version>, Error> {
     let name = || program.path.display().to_string();
     let said = match first_line(program) {
         Ok(said) => said,
-        // No permission is also the answer when one of PATH's folders may not be looked into, and no other has the program.
+        // No permission is also the reply when one of PATH's folders may not be looked into, and no other has the program.
         Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
         Err(e) if e.kind() == ErrorKind::TimedOut => {
-            return Err(Error::Silent { program: name(), limit: PATIENCE });
+            return Err(Error::Timeout { program: name(), limit: PROBE_TIMEOUT });
         }
         Err(e) => return Err(Error::os(format!("running `{} --version`", name()))(e)),
     };
@@ -50,7 +50,7 @@ pub(crate) fn version(program: &Program) -> Result<Option<Version>, Error> {
     }
 }
 
-/// What a program says to `--version`, within [`PATIENCE`]. It is ended then, with what it may have started.
+/// What a program says to `--version`, within [`PROBE_TIMEOUT`]. It is ended then, with what it may have started.
 fn first_line(program: &Program) -> std::io::Result<String> {
     let mut command = program.command();
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
@@ -64,7 +64,7 @@ fn first_line(program: &Program) -> std::io::Result<String> {
         let _ = sender.send(String::from_utf8_lossy(&line).trim_end().to_owned());
     });
     let said = match reader {
-        Ok(_) => receiver.recv_timeout(PATIENCE).map_err(|_| std::io::ErrorKind::TimedOut.into()),
+        Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
         Err(e) => Err(e),
     };
     // The leader of its group has not been waited for, so the number is still its own.

@@ -43,12 +43,12 @@ impl HandlerKey {
     }
 }
 
-/// One life of a device: counted by the host from 1, never 0 (abi §8).
+/// One epoch of a device: counted by the host from 1, never 0 (abi §8).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Epoch(pub u32);
 
 impl Epoch {
-    /// The first life.
+    /// The first epoch.
     pub const FIRST: Self = Self(1);
 
     /// The 8-bit tag that each published word carries: 1..=255, so that 0 means "never used".
@@ -56,7 +56,7 @@ impl Epoch {
         (self.0.wrapping_sub(1) % 255 + 1) as u8
     }
 
-    /// The life after this one; skips 0 when the counter wraps.
+    /// The epoch after this one; skips 0 when the counter wraps.
     pub const fn next(self) -> Self {
         match self.0.wrapping_add(1) {
             0 => Self(1),

@@ -11,7 +11,7 @@ use crate::window::{OutOfWindow, Window};
 pub struct Plan {
     /// Queue pairs for streams; the control stream comes on top.
     pub streams: u32,
-    /// Ring lines per stream, a power of two.
+    /// Ring slots per stream, a power of two.
     pub ring: u32,
     /// Side slots per stream.
     pub tickets: u32,
@@ -43,9 +43,9 @@ impl Default for Plan {
     }
 }
 
-/// Ring lines and tickets of the control stream: it carries ping, cancel and attach only.
+/// Ring slots and tickets of the control stream: it carries ping, cancel and attach only.
 const CONTROL_RING: u32 = 4;
-/// Hot lines stand this far apart: two lines, so that the adjacent-line prefetcher does not couple two streams.
+/// Hot slots stand this far apart: two lines, so that the adjacent-line prefetcher does not couple two streams.
 const HOT_STRIDE: u64 = 128;
 /// Largest offset that a descriptor's 32-bit line offsets can name.
 const MAX_LINES_BYTES: u64 = u32::MAX as u64;
@@ -234,7 +234,7 @@ impl Layout {
         let line_ends = [
             u64::from(d.hot) + SLOT_BYTES as u64,
             u64::from(d.ring) + u64::from(d.ring_len) * SLOT_BYTES as u64,
-            u64::from(d.side) + u64::from(d.side_len) * SLOT_BYTES as u64,
+            u64::from(d.tickets) + u64::from(d.ticket_slots) * SLOT_BYTES as u64,
         ];
         for base in [d.req_base, d.rep_base] {
             for end in line_ends {
@@ -251,7 +251,7 @@ impl Layout {
     }
 }
 
-/// Lines of queue `q` behind the hot lines: one odd line more than it needs, which colours the rings (two streams' rings
+/// Lines of queue `q` behind the hot slots: one odd line more than it needs, which colours the rings (two streams' rings
 /// never start at the same cache set: with an even stride a cold stream's first call took twice as long).
 fn ring_stride(plan: &Plan) -> u64 {
     let lines = u64::from(plan.ring) + u64::from(plan.tickets);
@@ -280,7 +280,7 @@ fn chunks_before(plan: &Plan, q: u32) -> u64 {
 fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
     let hot_area = (u64::from(plan.streams) + 1) * HOT_STRIDE;
     let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;
-    let (ring, ring_len, side_len) = match q {
+    let (ring, ring_len, ticket_slots) = match q {
         0 => (hot_area, CONTROL_RING, 0),
         q => (hot_area + control + u64::from(q - 1) * ring_stride(plan), plan.ring, plan.tickets),
     };
@@ -291,8 +291,8 @@ fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
         hot: (u64::from(q) * HOT_STRIDE) as u32,
         ring: ring as u32,
         ring_len,
-        side: (ring + u64::from(ring_len) * SLOT_BYTES as u64) as u32,
-        side_len,
+        tickets: (ring + u64::from(ring_len) * SLOT_BYTES as u64) as u32,
+        ticket_slots,
         req_chunk: plan.chunk,
         rep_chunk: plan.chunk,
         depth: 0,

@@ -4,7 +4,7 @@
 //! 0x000 Preamble      host, before the magic word is published
 //! 0x080 HostWords     host, live
 //! 0x0c0 DeviceWords   device, live
-//! 0x100 DeviceFacts   device, before it says ACCEPTED
+//! 0x100 DeviceRecord   device, before it says ACCEPTED
 //! 0x180 DEVICE_WAIT   device, live, alone in its line
 //! 0x200 sections      host, before the magic word is published
 //! 0x400 end
@@ -23,7 +23,7 @@ pub const HOST_WORDS: u64 = 0x80;
 /// Offset of the device's live words.
 pub const DEVICE_WORDS: u64 = 0xC0;
 /// Offset of the device's facts.
-pub const DEVICE_FACTS: u64 = 0x100;
+pub const DEVICE_RECORD: u64 = 0x100;
 /// Offset of the section table.
 pub const SECTIONS: u64 = 0x200;
 /// Entries of the section table.
@@ -69,7 +69,7 @@ pub struct Preamble {
     pub fingerprint: u64,
     /// With [`feature::DOORBELL`]: microseconds that a device which finds nothing polls on before it sleeps.
     pub spin_us: u32,
-    /// With [`feature::DOORBELL`]: microseconds that it sleeps at most without being rung; [`FOR_EVER`] is no limit.
+    /// With [`feature::DOORBELL`]: microseconds that it sleeps at most without being notified; [`FOR_EVER`] is no limit.
     pub sleep_us: u32,
     /// Zero.
     pub reserved: [u64; 8],
@@ -82,9 +82,9 @@ pub const FOR_EVER: u32 = u32::MAX;
 
 /// Offsets of the words that stay live after the handshake. Each has one writer for life (abi §3.2, §3.3).
 pub mod word {
-    use super::{DEVICE_FACTS, DEVICE_WORDS, HOST_WORDS};
+    use super::{DEVICE_RECORD, DEVICE_WORDS, HOST_WORDS};
 
-    /// Host: the device's current life; a device that sees another value than its own leaves (abi §8).
+    /// Host: the device's current epoch; a device that sees another value than its own leaves (abi §8).
     pub const EPOCH: u64 = HOST_WORDS;
     /// Host: a [`super::HostState`].
     pub const HOST_STATE: u64 = HOST_WORDS + 4;
@@ -94,8 +94,8 @@ pub mod word {
     pub const OPEN_QUEUES: u64 = HOST_WORDS + 12;
     /// Host: wait word, even = polling, odd = ring me (abi §7).
     pub const HOST_WAIT: u64 = HOST_WORDS + 16;
-    /// Host: what the device writes to its card's doorbell register to ring the host (abi §7).
-    pub const HOST_BELL: u64 = HOST_WORDS + 20;
+    /// Host: what the device writes to its card's doorbell register to notify the host (abi §7).
+    pub const HOST_DOORBELL: u64 = HOST_WORDS + 20;
 
     /// Device: the epoch it serves.
     pub const EPOCH_ACK: u64 = DEVICE_WORDS;
@@ -105,11 +105,11 @@ pub mod word {
     pub const DEVICE_ALIVE: u64 = DEVICE_WORDS + 8;
     /// Device: stepped by the dispatcher in every round that found work.
     pub const DEVICE_PROGRESS: u64 = DEVICE_WORDS + 12;
-    /// Device: what the host writes to its card's doorbell register to ring the device (abi §7).
-    pub const DEVICE_BELL: u64 = DEVICE_WORDS + 16;
+    /// Device: what the host writes to its card's doorbell register to notify the device (abi §7).
+    pub const DEVICE_DOORBELL: u64 = DEVICE_WORDS + 16;
     /// Device: wait word. Not among its other words, which change in every round that finds work: a host looks here after
     /// each message, and finds its own cached copy for as long as the device stays awake.
-    pub const DEVICE_WAIT: u64 = DEVICE_FACTS + 0x80;
+    pub const DEVICE_WAIT: u64 = DEVICE_RECORD + 0x80;
     /// Device: why it refused, a [`super::Refusal`].
     pub const REFUSAL: u64 = DEVICE_WORDS + 20;
     /// Device: two words of detail of the refusal.
@@ -203,7 +203,7 @@ open_enum! {
 
 /// Feature bits (abi §3.6). A device accepts a subset of what the host offers.
 pub mod feature {
-    /// TICKET requests: long handlers answered in side slots.
+    /// TICKET requests: long handlers answered in ticket slots.
     pub const TICKETS: u32 = 1 << 0;
     /// EXT deadlines reach the handler, which may ask for them (abi §5.4).
     pub const DEADLINES: u32 = 1 << 1;
@@ -231,7 +231,7 @@ pub mod feature {
     zerocopy::Immutable,
 )]
 #[repr(C)]
-pub struct DeviceFacts {
+pub struct DeviceRecord {
     /// [`BYTE_ORDER`] as the device writes it.
     pub byte_order: u32,
     /// The ABI version the device chose inside both ranges.
@@ -257,11 +257,11 @@ pub struct DeviceFacts {
     /// Zero.
     pub reserved2: [u64; 5],
 }
-const _: () = assert!(size_of::<DeviceFacts>() == 128 && core::mem::offset_of!(DeviceFacts, board) == 56);
+const _: () = assert!(size_of::<DeviceRecord>() == 128 && core::mem::offset_of!(DeviceRecord, board) == 56);
 const _: () = assert!(SECTIONS + (MAX_SECTIONS * size_of::<Section>()) as u64 == PREAMBLE_BYTES);
-const _: () = assert!(DEVICE_FACTS + size_of::<DeviceFacts>() as u64 <= SECTIONS);
+const _: () = assert!(DEVICE_RECORD + size_of::<DeviceRecord>() as u64 <= SECTIONS);
 
-impl DeviceFacts {
+impl DeviceRecord {
     /// The board's name without padding; what is not UTF-8 is dropped.
     pub fn board_name(&self) -> &str {
         let end = self.board.iter().position(|b| *b == 0).unwrap_or(self.board.len());

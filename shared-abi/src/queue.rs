@@ -4,7 +4,7 @@ use crate::slot::SLOT_BYTES;
 
 /// One queue pair. In coherent memory the two bases are equal; across a bus each side polls lines of its own memory.
 ///
-/// Slot numbers: 0 is the hot slot, `1..=ring_len` the ring, then the side slots of tickets. Slot `s` owns the chunk pair
+/// Slot numbers: 0 is the hot slot, `1..=ring_len` the ring, then the ticket slots of tickets. Slot `s` owns the chunk pair
 /// at `chunks + s * (req_chunk + rep_chunk)`: request chunk first, reply chunk behind it.
 #[derive(
     Clone,
@@ -25,16 +25,16 @@ pub struct QueueDescriptor {
     pub rep_base: u64,
     /// Window offset of the chunks.
     pub chunks: u64,
-    /// Offset of the hot line from the bases.
+    /// Offset of the hot slot from the bases.
     pub hot: u32,
-    /// Offset of the first ring line from the bases.
+    /// Offset of the first ring slot from the bases.
     pub ring: u32,
-    /// Ring lines: a power of two, at least 2.
+    /// Ring slots: a power of two, at least 2.
     pub ring_len: u32,
-    /// Offset of the first side line from the bases.
-    pub side: u32,
-    /// Side lines, one per ticket.
-    pub side_len: u32,
+    /// Offset of the first ticket slot from the bases.
+    pub tickets: u32,
+    /// Ticket slots, one per ticket.
+    pub ticket_slots: u32,
     /// Bytes of a request chunk; a multiple of 64, may be 0.
     pub req_chunk: u32,
     /// Bytes of a reply chunk; a multiple of 64, may be 0.
@@ -56,7 +56,7 @@ impl QueueDescriptor {
 
     /// Slots of all kinds.
     pub const fn slots(&self) -> u32 {
-        1 + self.ring_len + self.side_len
+        1 + self.ring_len + self.ticket_slots
     }
 
     /// Bytes of the chunk pair of one slot.
@@ -70,10 +70,10 @@ impl QueueDescriptor {
         self.ring_len >= 2
             && self.ring_len <= Self::MAX_RING
             && self.ring_len.is_power_of_two()
-            && self.side_len <= Self::MAX_RING
+            && self.ticket_slots <= Self::MAX_RING
             && self.hot.is_multiple_of(line)
             && self.ring.is_multiple_of(line)
-            && self.side.is_multiple_of(line)
+            && self.tickets.is_multiple_of(line)
             && self.req_base.is_multiple_of(SLOT_BYTES as u64)
             && self.rep_base.is_multiple_of(SLOT_BYTES as u64)
             && self.chunks.is_multiple_of(SLOT_BYTES as u64)

@@ -74,7 +74,7 @@ impl LogLevel {
     pub const ERROR: Self = Self(0);
     /// Something is odd.
     pub const WARN: Self = Self(1);
-    /// Steps in the life of the device.
+    /// Steps in the epoch of the device.
     pub const INFO: Self = Self(2);
     /// What helps to find a mistake.
     pub const DEBUG: Self = Self(3);

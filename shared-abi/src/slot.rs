@@ -1,4 +1,4 @@
-//! The 64-byte slot: one request and its answer in one line (abi §4).
+//! The 64-byte slot: one request and its reply in one line (abi §4).
 //!
 //! ```text
 //!   0                                     48       52       56       60      64
@@ -13,9 +13,9 @@ pub const SLOT_BYTES: usize = 64;
 pub const INLINE_BYTES: usize = 48;
 /// The payload as words: the unit of every relaxed access.
 pub const INLINE_WORDS: usize = INLINE_BYTES / 8;
-/// Offset of the answer's header.
+/// Offset of the reply's header.
 pub const REP_HDR: usize = 48;
-/// Offset of the answer's published word.
+/// Offset of the reply's published word.
 pub const REP_SEQ: usize = 52;
 /// Offset of the request's header.
 pub const REQ_HDR: usize = 56;
@@ -62,7 +62,7 @@ impl ReqHdr {
     pub const EXT: u32 = 1 << 24;
     /// No result is wanted; the line is still answered.
     pub const ONE_WAY: u32 = 1 << 25;
-    /// The result goes to the side slot that the EXT names.
+    /// The result goes to the ticket slot that the EXT names.
     pub const TICKET: u32 = 1 << 26;
     /// May overtake and be overtaken.
     pub const UNORDERED: u32 = 1 << 27;
@@ -141,7 +141,7 @@ impl core::fmt::Debug for ReqHdr {
     }
 }
 
-/// An answer's header word (abi §4.3).
+/// A reply's header word (abi §4.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RepHdr(pub u32);
 
@@ -150,12 +150,12 @@ impl RepHdr {
     pub const FAULT: u32 = 1 << 24;
     /// The code is an active-message reply handler.
     pub const AM_REPLY: u32 = 1 << 25;
-    /// The request moved to its side slot.
+    /// The request moved to its ticket slot.
     pub const TAKEN: u32 = 1 << 26;
     /// Must be zero.
     pub const RESERVED: u32 = 0x1F << 27;
 
-    /// An answer of `len` inline bytes (at most 48).
+    /// A reply of `len` inline bytes (at most 48).
     #[inline(always)]
     pub const fn inline(status: crate::status::Status, len: usize) -> Self {
         Self(status.0 as u32 | (len as u32) << LEN_SHIFT)
@@ -265,9 +265,9 @@ pub const fn seq_count(word: u32) -> u32 {
 pub struct Ext {
     /// Microseconds the device may spend from the moment it starts the request, 0 without limit; with [`Ext::ENFORCED`].
     pub deadline_us: u32,
-    /// The published word that the side slot's answer will carry.
+    /// The published word that the ticket slot's answer will carry.
     pub ticket_seq: u32,
-    /// The side slot of a TICKET request.
+    /// The ticket slot of a TICKET request.
     pub ticket: u16,
     /// Reserved for previous-result chaining; zero.
     pub chain: u16,

@@ -1,4 +1,4 @@
-//! Status codes of an answer (abi §6): what a request came to. Open, so that a newer peer's code survives.
+//! Status codes of a reply (abi §6): what a request came to. Open, so that a newer peer's code survives.
 
 /// The outcome of one request, 16 bits on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,8 +35,8 @@ statuses! {
     HANDLER_ERROR = 1, "the handler returned an error";
     /// A one-way request was executed; no payload.
     EXECUTED = 2, "executed";
-    /// The request moved to its side slot (RepHdr::TAKEN); the result is published there.
-    TAKEN = 3, "taken into a side slot";
+    /// The request moved to its ticket slot (RepHdr::TAKEN); the result is published there.
+    TAKEN = 3, "taken into a ticket slot";
     /// Cancelled before it ran, or by a handler that noticed.
     CANCELLED = 4, "cancelled";
     /// Its deadline had passed before it ran, or a handler noticed.
@@ -72,7 +72,7 @@ statuses! {
 }
 
 impl Status {
-    /// Codes from here on describe faults; the answer also carries RepHdr's FAULT bit.
+    /// Codes from here on describe faults; the reply also carries RepHdr's FAULT bit.
     pub const FIRST_FAULT: u16 = 64;
 
     /// Does the fault say where the abandoned handler was (abi §6)?

@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<TableRecord>() == 40 && core::mem::offset_of!(Ta
 pub mod record_flag {
     /// The image holds the body.
     pub const HAS_BODY: u32 = 1 << 0;
-    /// Long handler: run from the queue, answered in a side slot.
+    /// Long handler: run from the queue, answered in a ticket slot.
     pub const QUEUED: u32 = 1 << 1;
     /// May overtake its stream.
     pub const UNORDERED: u32 = 1 << 2;

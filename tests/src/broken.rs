@@ -1,5 +1,5 @@
-//! Faults that no call can end alone: of the runtime outside of every call, and of a call that holds the no-abandon mark. The image writes
-//! the crash record and begins anew; its machine goes on. One macro call per machine:
+//! Faults that no call can end alone: of the runtime outside of every call, and of a call that holds the no-abort section. The image writes
+//! the crash record and restarts; its machine goes on. One macro call per machine:
 //!
 //! ```no_run
 //! hamr_tests::broken!("qemu:riscv64");
@@ -35,7 +35,7 @@ macro_rules! broken {
                 $crate::broken::between_calls($spec);
             }
             #[test]
-            fn a_call_fails_with_the_mark_held() {
+            fn a_call_fails_inside_a_no_abort_section() {
                 $crate::broken::marked($spec);
             }
             #[test]
@@ -43,7 +43,7 @@ macro_rules! broken {
                 $crate::broken::put_off($spec);
             }
             #[test]
-            fn a_trap_inside_of_the_logger_silences_nobody() {
+            fn a_trap_inside_of_the_logger_silences_no_other() {
                 $crate::broken::in_the_logger($spec);
             }
             #[test]
@@ -69,7 +69,7 @@ pub fn between_calls(spec: &str) {
     for epoch in 1..4 {
         assert_eq!(node.info().epoch, epoch);
         mislead(&node, kept.ptr(), memory.clone());
-        // Before anybody begins the next life, which wipes the window.
+        // Before anybody begins the next epoch, which wipes the window.
         let crash = expect(&node, epoch, "serve", "poller.rs");
         assert!(
             crash.backtrace().names("hamr_device_fw::bare::serve") && !crash.backtrace().names("misleads"),
@@ -168,7 +168,7 @@ fn shown(node: &Node, epoch: u32) {
     assert!(!frames.is_empty() && text.contains(&format!("called from {:016x}", frames[0])), "{text}");
 }
 
-/// What held the mark is broken: the call that did it has its fault, everything else begins anew, and the mark is free.
+/// What held the mark is broken: the call that did it has its fault, everything else restarts, and the mark is free.
 pub fn marked(spec: &str) {
     let node = devices::open(spec, options());
     let machines = children(std::process::id());
@@ -203,12 +203,12 @@ pub fn put_off(spec: &str) {
     until("the device is there", || node.is_alive());
 }
 
-/// A text that points nowhere traps while the logger holds its lock: the next life's log begins with why, and goes on.
+/// A text that points nowhere traps while the logger holds its lock: the next epoch's log begins with why, and goes on.
 pub fn in_the_logger(spec: &str) {
     let node = devices::open(spec, options());
     let machines = children(std::process::id());
     let mut logs = node.logs().expect("an image that logs");
-    // What came to light of the first life is nobody's concern here.
+    // What came to light of the first epoch is nobody's concern here.
     said(&node, &mut logs, "at first");
     for epoch in 1..4 {
         let report = fault(node.sync(logs_nothing::with()));
@@ -219,9 +219,9 @@ pub fn in_the_logger(spec: &str) {
         still_works(&node);
         assert_eq!(node.info().epoch, epoch + 1);
         let events = said(&node, &mut logs, &format!("after epoch {epoch}"));
-        let life = events.iter().position(|event| *event == LogEvent::Epoch(epoch + 1)).expect("a new life");
+        let epoch = events.iter().position(|event| *event == LogEvent::Epoch(epoch + 1)).expect("a new epoch");
         let abandoned = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains(&crash.text));
-        assert!(events[life..].iter().any(abandoned), "no `{}` in {events:?}", crash.text);
+        assert!(events[epoch..].iter().any(abandoned), "no `{}` in {events:?}", crash.text);
         assert_eq!(lost(&events), 1, "{events:?}");
     }
     assert_eq!(children(std::process::id()), machines, "the machine goes on");

@@ -66,7 +66,7 @@ macro_rules! conformance {
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
                 outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,
-                a_started_call_ends_with_its_life
+                a_started_call_ends_with_its_epoch
             }
         }
     };
@@ -103,13 +103,13 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < Duration::from_secs(20), "waited too long: {what}");
-        between_looks(begin);
+        poll_interval(begin);
     }
 }
 
-/// Between two looks at what another side does, the first of which was at `begin`. Spins as long as an answer takes that is on its way,
+/// Between two looks at what another side does, the first of which was at `begin`. Spins as long as a reply takes that is on its way,
 /// and then leaves the processor to whoever needs it: a thread that yields instead is put behind every other program of the machine.
-pub(crate) fn between_looks(begin: Instant) {
+pub(crate) fn poll_interval(begin: Instant) {
     if begin.elapsed() < Duration::from_micros(50) {
         std::hint::spin_loop();
     } else {

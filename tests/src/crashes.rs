@@ -138,17 +138,17 @@ fn resident() -> u64 {
 /// Faults by the thousand, of every kind that the device survives by itself; the host's memory does not grow with them.
 pub fn storm(spec: &str) {
     let node = devices::open(spec, options());
-    // A hosted image begins a new life for each trap, which takes milliseconds; panics it survives.
-    let lives = spec == "shm";
+    // A hosted image begins a new epoch for each trap, which takes milliseconds; panics it survives.
+    let epochs = spec == "shm";
     let mut before = 0;
     for round in 0..10_000 {
         if round == 2_000 {
             before = resident();
         }
         let report = match round % 4 {
-            0 if !lives || round % 100 == 0 => fault(node.sync(null::with())),
-            1 if !lives => fault(node.sync(illegal::with())),
-            2 if !lives => fault(node.sync(bad_address::with(128))),
+            0 if !epochs || round % 100 == 0 => fault(node.sync(null::with())),
+            1 if !epochs => fault(node.sync(illegal::with())),
+            2 if !epochs => fault(node.sync(bad_address::with(128))),
             _ => fault(node.sync(panics::with(round))),
         };
         assert!(report.trace.frames().count() >= 2, "{report}");
@@ -172,7 +172,7 @@ pub fn another_build(spec: &str) {
         .open_with(
             spec,
             Image::file(&path).expect("an image"),
-            Options { start_deadline: devices::PATIENCE, ..options() },
+            Options { start_deadline: devices::START_TIMEOUT, ..options() },
         )
         .expect("a device");
     let report = fault(node.sync(panics::with(1)));
@@ -204,7 +204,7 @@ pub fn another_build(spec: &str) {
 pub fn reset(spec: &str) {
     let target = devices::runtime().target(spec).expect("known").expect("takes an image");
     let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
-    let options = Options { start_deadline: devices::PATIENCE, ..options() };
+    let options = Options { start_deadline: devices::START_TIMEOUT, ..options() };
     let open = |options| devices::runtime().open_with(spec, Image::file(&file.path).expect("an image"), options);
     let node = open(options.clone()).expect("a device");
     let pid = node.info().pid;
@@ -217,7 +217,7 @@ pub fn reset(spec: &str) {
         assert_eq!(node.info().epoch, round + 1);
     }
     assert_eq!(node.info().pid, pid, "a panic ends no process");
-    // What each life said last, read after them all.
+    // What each epoch said last, read after them all.
     let said = logs.poll();
     for round in 1..5 {
         let text = format!("asked to panic with {round}");
@@ -229,7 +229,7 @@ pub fn reset(spec: &str) {
     expect(&fault(node.sync(loops::with())), Status::RUNAWAY, "loops", "crashes.rs");
     still_works(&node);
     // Without reviving, the device stays gone, and says why.
-    let node = open(Options { revive: false, ..options }).expect("a device");
+    let node = open(Options { restart: false, ..options }).expect("a device");
     fault(node.sync(panics::with(9)));
     let error = node.sync(sum_4::with(1, 2, 3, 4)).expect_err("gone").to_string();
     assert!(error.contains("it ended by a fault: asked to panic with 9"), "{error}");

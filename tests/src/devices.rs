@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const IMAGE: &str = "hamr-checks";
 
 /// How long a machine may take to start on a loaded one.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One runtime for the process.
 ///
@@ -53,6 +53,6 @@ pub fn image(spec: &str) -> Image {
 /// # Panics
 /// When it does not open.
 pub fn open(spec: &str, options: Options) -> Node {
-    let options = Options { start_deadline: PATIENCE, ..options };
+    let options = Options { start_deadline: START_TIMEOUT, ..options };
     runtime().open_with(spec, image(spec), options).expect("a device")
 }

@@ -44,19 +44,19 @@ pub fn pins(kind: Kind) {
     let rig = Rig::start(kind, awake());
     // Nothing rings while both sides poll, so a wait lasts as long as it may: short where nobody rings, and longer than this
     // program can be held up where somebody does.
-    let rung_within = |most: Duration| {
+    let notified_within = |most: Duration| {
         let begin = Instant::now();
         rig.seen.link.wait(most.as_micros() as u32);
         begin.elapsed() < most.mul_f64(0.75)
     };
     let (short, long) = (Duration::from_millis(200), Duration::from_secs(20));
-    assert!(!rung_within(short), "nobody rang");
+    assert!(!notified_within(short), "nobody rang");
     rig.node.sync(driver::rings::with()).expect("rings");
-    assert!(rung_within(long), "the bell was not heard");
-    assert!(!rung_within(short), "it rang twice");
+    assert!(notified_within(long), "the bell was not heard");
+    assert!(!notified_within(short), "it rang twice");
     assert!(!rig.node.sync(driver::hears::with(20)).expect("listens"), "the line is high without a ring");
     let heard = rig.node.offload(driver::hears::with(5_000)).expect("sent");
     std::thread::sleep(Duration::from_millis(20));
-    rig.seen.link.ring();
+    rig.seen.link.notify();
     assert!(heard.get().expect("listens"), "the line stayed low");
 }

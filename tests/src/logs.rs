@@ -7,7 +7,7 @@
 
 use crate::devices;
 use hamr::inspect::{Found, dump, dump_with_lines, windows_of};
-use hamr::logs::{LogError, LogEvent, LogLevel, LogLine, Logs, Watch};
+use hamr::logs::{LogError, LogEvent, LogLevel, LogLine, LogTail, Logs};
 use hamr::{Image, ImageFile, Node, Options};
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
@@ -15,7 +15,7 @@ use hamr_tests_kernels::{flood, say};
 use std::time::{Duration, Instant};
 
 /// Patience with a machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LOG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One test per case, on the devices of a spec with the image of `tests/image`.
 #[macro_export]
@@ -23,8 +23,8 @@ macro_rules! logs {
     ($spec:expr) => {
         $crate::__logs! { $spec;
             from_the_first_instruction, arguments_arrive, the_level_is_the_hosts, a_flood_loses_and_counts,
-            a_flood_does_not_slow_calls, a_flood_that_nobody_reads_is_counted, an_onlooker_takes_nothing_away,
-            an_onlooker_that_is_overtaken_counts, texts_of_another_build_are_refused,
+            a_flood_does_not_slow_calls, a_flood_that_nobody_reads_is_counted, an_observer_takes_nothing_away,
+            an_observer_that_is_overtaken_counts, texts_of_another_build_are_refused,
             there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said, a_killed_device_shows_what_it_said_last
         }
     };
@@ -56,7 +56,7 @@ fn text(t: &str) -> heapless::String<64> {
 fn until(logs: &mut Logs, last: &str) -> Vec<LogLine> {
     let begin = Instant::now();
     let mut lines = Vec::new();
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < LOG_TIMEOUT {
         for event in logs.wait(Duration::from_millis(50)) {
             match event {
                 LogEvent::Line(line) => lines.push(line),
@@ -68,7 +68,7 @@ fn until(logs: &mut Logs, last: &str) -> Vec<LogLine> {
             return lines;
         }
     }
-    panic!("no `{last}` within {PATIENCE:?}, but {lines:?}");
+    panic!("no `{last}` within {LOG_TIMEOUT:?}, but {lines:?}");
 }
 
 fn messages(lines: &[LogLine]) -> Vec<&str> {
@@ -211,7 +211,7 @@ fn count(events: Vec<LogEvent>, came: &mut Vec<String>, lost: &mut u32) {
 }
 
 /// Somebody who looks on finds what the reader finds, and leaves it to him.
-pub fn an_onlooker_takes_nothing_away(spec: &str) {
+pub fn an_observer_takes_nothing_away(spec: &str) {
     let node = open(spec, LogLevel::TRACE);
     let mut logs = node.logs().expect("an image that logs");
     let mut watch = watch(&node);
@@ -228,7 +228,7 @@ pub fn an_onlooker_takes_nothing_away(spec: &str) {
     let begin = Instant::now();
     let mut events = Vec::new();
     while !events.iter().any(|e| matches!(e, LogEvent::Line(line) if line.message.contains("serving"))) {
-        assert!(begin.elapsed() < PATIENCE, "{events:?}");
+        assert!(begin.elapsed() < LOG_TIMEOUT, "{events:?}");
         events.extend(watch.wait(Duration::from_millis(50)).expect("its build"));
     }
     assert_eq!(events[0], LogEvent::Epoch(2));
@@ -239,7 +239,7 @@ pub fn an_onlooker_takes_nothing_away(spec: &str) {
 }
 
 /// The device does not wait for one who looks on: he learns how many lines he has missed.
-pub fn an_onlooker_that_is_overtaken_counts(spec: &str) {
+pub fn an_observer_that_is_overtaken_counts(spec: &str) {
     let node = open(spec, LogLevel::TRACE);
     let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
     let mut watch = watch(&node);
@@ -263,9 +263,9 @@ pub fn an_onlooker_that_is_overtaken_counts(spec: &str) {
 }
 
 /// Looks on at the window of a node of this process.
-fn watch(node: &Node) -> Watch {
+fn watch(node: &Node) -> LogTail {
     let image = ImageFile::open(&node.info().image.expect("a file")).expect("its file");
-    Watch::open(&window(node).path, &image, LogLevel::TRACE).expect("a window whose device logs")
+    LogTail::open(&window(node).path, &image, LogLevel::TRACE).expect("a window whose device logs")
 }
 
 /// The texts of another image would be garbage: refused with both build ids.
@@ -298,7 +298,7 @@ pub fn a_panic_is_logged(spec: &str) {
     assert!(lines.iter().all(|line| line.level == Some(LogLevel::ERROR)), "{lines:?}");
 }
 
-/// A device that is started anew: what it said in its last life is still read, then its new start.
+/// A device that is restarted: what it said in its last epoch is still read, then its new start.
 pub fn a_restart_keeps_what_was_said(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
@@ -307,7 +307,7 @@ pub fn a_restart_keeps_what_was_said(spec: &str) {
     node.restart().expect("it starts again");
     let mut seen = Vec::new();
     let begin = Instant::now();
-    while begin.elapsed() < PATIENCE && !seen.iter().any(|text: &String| text.contains("serving")) {
+    while begin.elapsed() < LOG_TIMEOUT && !seen.iter().any(|text: &String| text.contains("serving")) {
         seen.extend(logs.wait(Duration::from_millis(50)).into_iter().map(|event| match event {
             LogEvent::Line(line) => line.message,
             other => format!("{other:?}"),

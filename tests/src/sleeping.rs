@@ -44,7 +44,7 @@ macro_rules! sleeping {
             const KIND: $crate::sleeping::Kind =
                 $crate::sleeping::Kind { spec: $spec, launcher: $launcher, rounds: $rounds };
             $crate::__sleeping! { KIND;
-                no_ring_is_lost, no_ring_is_lost_at_the_edge, threads_sleep_together, tasks_are_woken_once,
+                no_notification_is_lost, no_ring_is_lost_at_the_edge, threads_sleep_together, tasks_are_woken_once,
                 tasks_and_threads, dropped_rings_cost_time_only, a_device_that_dies_wakes_its_host,
                 idle_takes_no_processor, spinning_never_sleeps
             }
@@ -99,9 +99,9 @@ impl Link for Seen {
     fn window(&self) -> &Window<Shared> {
         self.0.link.window()
     }
-    fn ring(&self) {
+    fn notify(&self) {
         self.0.rings.fetch_add(1, Ordering::Relaxed);
-        self.0.link.ring();
+        self.0.link.notify();
     }
     fn wait(&self, max_us: u32) {
         self.0.link.wait(max_us);
@@ -133,7 +133,7 @@ pub(crate) struct Rig {
 
 /// Of each call of [`deep`].
 const DEADLINE: Duration = Duration::from_secs(30);
-/// No machine is so slow: whoever waits so long sleeps on a ring that was lost, and finds the answer when the deadline wakes him.
+/// No machine is so slow: whoever waits so long sleeps on a ring that was lost, and finds the reply when the deadline wakes him.
 const LOST: Duration = Duration::from_secs(10);
 /// Rounds that a test makes however long they take.
 const LEAST: u32 = 1000;
@@ -181,10 +181,10 @@ impl Rig {
         Self { node, seen, faults, device }
     }
 
-    /// Waits until the device says that it wants to be rung, and a little longer than it goes on looking around.
-    fn device_lies_down(&self) {
+    /// Waits until the device says that it wants to be notified, and a little longer than it goes on looking around.
+    fn device_prepares_to_wait(&self) {
         let word = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
-        until("the device lies down", || word.load() % 2 == 1);
+        until("the device prepares to sleep", || word.load() % 2 == 1);
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_micros(10) {
             std::hint::spin_loop();
@@ -193,14 +193,14 @@ impl Rig {
 
     fn sleeps(&self) -> Sleeps {
         let load = |off| self.seen.link.window().word(off).expect("in the preamble").load();
-        let device = times_down(load(word::DEVICE_WAIT), self.node.info().epoch);
+        let device = times_waiting(load(word::DEVICE_WAIT), self.node.info().epoch);
         Sleeps { host: load(word::HOST_WAIT).div_ceil(2), device }
     }
 }
 
 /// How often a device has lain down in this epoch, by its wait word: zero until it does so for the first time, and then from the epoch
 /// times 65536 on (abi §7.1).
-pub fn times_down(wait: u32, epoch: u32) -> u32 {
+pub fn times_waiting(wait: u32, epoch: u32) -> u32 {
     if wait == 0 { 0 } else { wait.wrapping_sub(epoch << 16).div_ceil(2) }
 }
 
@@ -219,14 +219,14 @@ fn rounds(kind: Kind, part: u32) -> impl Iterator<Item = u64> {
 }
 
 /// Call after call, each of which finds a device that sleeps, and is waited for asleep.
-pub fn no_ring_is_lost(kind: Kind) {
+pub fn no_notification_is_lost(kind: Kind) {
     let rig = Rig::start(kind, deep());
     let stream = rig.node.stream().expect("a stream");
     let (before, begin) = (rig.sleeps(), Instant::now());
     let mut done = 0;
     for n in rounds(kind, 1) {
         // A call that comes while the device still looks around needs no ring, and there are hosts that are that quick.
-        rig.device_lies_down();
+        rig.device_prepares_to_wait();
         assert_eq!(round(n, || stream.sync(echo::with(n)).expect("woken and answered")), n);
         done += 1;
     }
@@ -237,7 +237,7 @@ pub fn no_ring_is_lost(kind: Kind) {
     assert!(rig.seen.rings.load(Ordering::Relaxed) >= u64::from(done / 2), "the device was not rung");
 }
 
-/// The moment of lying down is where wakes are lost: calls come at random distances around it, in the hot line and in the ring,
+/// The moment of lying down is where wakes are lost: calls come at random distances around it, in the hot slot and in the ring,
 /// waited for at once, later, and not at all.
 pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
     let spin = Duration::from_micros(3);
@@ -359,14 +359,14 @@ pub fn tasks_and_threads(kind: Kind) {
 pub fn dropped_rings_cost_time_only(kind: Kind) {
     let longest_sleep = Some(Duration::from_millis(20));
     let rig = Rig::start(kind, Options { longest_sleep, ..deep() });
-    rig.faults.drop_rings(true);
+    rig.faults.drop_notifications(true);
     let stream = rig.node.stream().expect("a stream");
     for n in 0..20u64 {
-        rig.device_lies_down();
+        rig.device_prepares_to_wait();
         assert_eq!(round(n, || stream.sync(echo::with(n)).expect("found at last")), n);
     }
-    assert!(rig.faults.dropped_rings() >= 10, "{} rings were dropped", rig.faults.dropped_rings());
-    rig.faults.drop_rings(false);
+    assert!(rig.faults.dropped_notifications() >= 10, "{} rings were dropped", rig.faults.dropped_notifications());
+    rig.faults.drop_notifications(false);
     assert_eq!(stream.sync(echo::with(1u64)).expect("rung again"), 1);
 }
 

@@ -61,7 +61,7 @@ impl Board for Threaded {
     fn window(&mut self) -> Option<DeviceWindow<Shared>> {
         self.window.take()
     }
-    fn ring(&mut self) {
+    fn notify(&mut self) {
         if let Some(doorbells) = &self.doorbells {
             ring(&doorbells.host);
         }
@@ -197,7 +197,7 @@ impl Link for CardLink {
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn ring(&self) {
+    fn notify(&self) {
         if let Some(doorbells) = &self.doorbells {
             ring(&doorbells.device);
         }
@@ -222,7 +222,7 @@ impl Link for CardLink {
     }
     fn stop(&self) {
         HostHandshake::close(&self.window);
-        self.ring();
+        self.notify();
         let epoch = Epoch(self.window.word(word::EPOCH).expect("in the preamble").load());
         let begin = Instant::now();
         while !HostHandshake::has_acknowledged(&self.window, epoch)

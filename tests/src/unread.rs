@@ -1,5 +1,5 @@
-//! Answers that nobody has read when their device's life ends: they are answers all the same, also of streams that look at them after
-//! somebody else has begun the next life.
+//! Answers that nobody has read when their device's epoch ends: they are answers all the same, also of streams that look at them after
+//! somebody else has begun the next epoch.
 
 use crate::conformance::{Stop, options, until};
 use crate::crashes::{fault, still_works};
@@ -20,7 +20,7 @@ fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
 /// Of every kind of line and every place that a result can have.
 pub fn unread_answers(spec: &str) {
     let node = devices::open(spec, options());
-    // Ends its life, whatever it can do.
+    // Ends its epoch, whatever it can do.
     let end = |epoch| {
         let breaks = node.stream().expect("free");
         assert!(breaks.sync(null::with()).is_err());
@@ -38,13 +38,13 @@ pub fn unread_answers(spec: &str) {
         let started = other.start(sum_4::with(100, 20, 3, 4)).expect("sent");
         let side = node.stream().expect("free");
         let queued: Vec<_> = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
-        // The queued ones in their side lines; those of the ring say that they were taken.
+        // The queued ones in their ticket slots; those of the ring say that they were taken.
         until("all is answered", || {
             let lines = lines(&node);
-            let sides = lines.iter().filter(|line| **line == ("side", "answered")).count();
+            let sides = lines.iter().filter(|line| **line == ("ticket", "answered")).count();
             sides == 3 && lines.iter().all(|(_, state)| ["answered", "taken"].contains(state))
         });
-        // Two lives of others pass.
+        // Two epochs of others pass.
         end(epoch);
         end(epoch + 1);
         for (n, call) in (0..).zip(short) {
@@ -64,13 +64,13 @@ pub fn unread_answers(spec: &str) {
     }
 }
 
-/// One started call per life, none of which is read before the last life.
+/// One started call per epoch, none of which is read before the last epoch.
 pub fn unread_started_calls(spec: &str) {
     let node = devices::open(spec, options());
     let stream = node.stream().expect("free");
     let started: Vec<_> = (0..4)
         .map(|n| {
-            // Finds the new life, so that the next call has the line of a started one.
+            // Finds the new epoch, so that the next call has the line of a started one.
             assert_eq!(stream.sync(sum_4::with(1, 1, 1, 1)).expect("answers"), 4);
             let call = stream.start(sum_4::with(n, 1, 1, 1)).expect("sent");
             until("it is answered", || lines(&node).iter().all(|(_, state)| *state == "answered"));
@@ -100,8 +100,8 @@ pub fn unanswered_calls(spec: &str) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Three threads call, one ends life after life: whoever reads an answer while the window is wiped for the next life must not take
-/// zeros for it. A call has its value, or the end of a life.
+/// Three threads call, one ends epoch after epoch: whoever reads a reply while the window is wiped for the next epoch must not take
+/// zeros for it. A call has its value, or the end of an epoch.
 pub fn values_beside_ends(spec: &str) {
     let node = devices::open(spec, options());
     let over = AtomicBool::new(false);
@@ -119,7 +119,7 @@ pub fn values_beside_ends(spec: &str) {
                         }
                         Err(CallError::DeviceLost(..) | CallError::PeerReset(_)) => ends += 1,
                         Err(CallError::Submit(why)) if matches!(*why, SubmitError::DeviceLost { .. }) => ends += 1,
-                        Err(other) => panic!("expected a value or the end of a life, got {other}"),
+                        Err(other) => panic!("expected a value or the end of an epoch, got {other}"),
                     };
                     let mut n = caller << 32;
                     while !over.load(Ordering::Acquire) {

@@ -17,7 +17,7 @@ use hamr_comm::abi::ids::{Epoch, HandlerKey, Isa, NodeId};
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_NAME, NOTE_TYPE};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{
-    BYTE_ORDER, DeviceFacts, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature,
+    BYTE_ORDER, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature,
 };
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::{Section, SectionKind};
@@ -27,7 +27,7 @@ use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Requester, Round, Slots};
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer, Rest};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
 use hamr_comm::registry::Table;
 use hamr_comm::{Bits, BufferPtr, Context, Entry, Fault, Handler};
@@ -36,15 +36,15 @@ use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would promise nothing.
 const FILES: [&str; 20] = [
-    "chunk_answer",
+    "chunk_reply",
     "chunk_request",
-    "device_facts",
+    "device_record",
     "encoding",
-    "fault_answer",
+    "fault_reply",
     "flags",
     "image_note",
     "one_way",
-    "plain_answer",
+    "plain_reply",
     "plain_request",
     "preamble",
     "queue_descriptor",

@@ -82,7 +82,7 @@ fn a_released_host_does_not_reach_the_next() {
     std::thread::sleep(Duration::from_millis(200));
     gate.open();
     assert_eq!(new.get().expect("nothing cancelled it"), 2);
-    // Through the ring: the hot line of the stream that was served last is polled also while no queue pair is said to be open.
+    // Through the ring: the hot slot of the stream that was served last is polled also while no queue pair is said to be open.
     let limit = hamr::CallOptions::deadline(Duration::from_secs(5));
     let outcome = stream.offload_with(echo::with(3u64), limit).expect("sent").get();
     assert_eq!(outcome.expect("its queue pair is open"), 3);
@@ -91,7 +91,7 @@ fn a_released_host_does_not_reach_the_next() {
 /// Who looks into the window of a device at work sees it, and neither side notices. What a host has through vfio is the host's alone
 /// until it leaves, says the system.
 #[test]
-fn a_window_in_use_is_looked_into() {
+fn a_window_in_use_is_inspected() {
     let node = try_open(conformance::options()).expect("a device");
     let spec = spec();
     let path = hamr::pci::window_file(spec.strip_prefix("pci:").expect("on the bus")).expect("a window");
@@ -172,7 +172,7 @@ fn a_host_that_calls_until_it_is_killed() {
 /// A handler that runs for longer than a device may be silent keeps its device alive: the tick says that it lives. Run by name.
 #[test]
 #[ignore = "takes its time"]
-fn a_long_handler_is_not_a_dead_device() {
+fn a_long_handler_is_not_a_lost_device() {
     const LONG: Duration = Duration::from_secs(8);
     let node = try_open(Options { deadline: None, ..conformance::options() }).expect("a device");
     let gate = node.buffer(&[0u32; 17]).expect("room");

@@ -1,5 +1,5 @@
 //! The handshake, step by step over private windows (abi §3.4): what a device believes, what it refuses and why, and what
-//! a host makes of the answer.
+//! a host makes of the reply.
 
 #[path = "handshake/refusals.rs"]
 mod refusals;
@@ -7,7 +7,7 @@ mod refusals;
 use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{
-    BYTE_ORDER, DEVICE_FACTS, DeviceFacts, DeviceState, HostState, Preamble, Refusal, SECTIONS, feature, word,
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, Preamble, Refusal, SECTIONS, feature, word,
 };
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::{Section, SectionKind};
@@ -16,7 +16,7 @@ use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{DeviceWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round};
 use hamr_comm::handshake::{
-    Answer, DeviceHandshake, DeviceProfile, HostHandshake, Offer, OfferError, Refused, Rest, Takeover,
+    DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer, OfferError, OfferState, Refused, Takeover,
 };
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -52,7 +52,7 @@ const OFFER: Offer = Offer {
     required: feature::TICKETS,
     fingerprint: 99,
     pid: 1,
-    rest: Rest { spin_us: 7, sleep_us: 8 },
+    idle_policy: IdlePolicy { spin_us: 7, sleep_us: 8 },
 };
 const SECTION_BYTES: u64 = size_of::<Section>() as u64;
 
@@ -123,7 +123,7 @@ impl Bench {
     fn refusal(&mut self) -> Refused {
         self.step();
         let DeviceHandshake::Refused(why, _) = self.state else { panic!("not refused: {:?}", self.state) };
-        let Answer::Refused(read) = self.offered.step(&self.host) else {
+        let OfferState::Refused(read) = self.offered.step(&self.host) else {
             panic!("the host sees {:?}", self.offered.step(&self.host))
         };
         assert_eq!(read, why);
@@ -138,13 +138,13 @@ impl Bench {
 #[test]
 fn both_sides_reach_serving() {
     let mut b = Bench::new();
-    assert!(matches!(b.offered.step(&b.host), Answer::Waiting));
+    assert!(matches!(b.offered.step(&b.host), OfferState::Waiting));
 
     b.step();
     assert!(matches!(b.state, DeviceHandshake::Accepted(_)));
     assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ACCEPTED.0);
     assert_eq!(b.word(word::EPOCH_ACK), FIRST.0);
-    let Answer::Accepted(facts) = b.offered.step(&b.host) else { panic!("{:?}", b.offered.step(&b.host)) };
+    let OfferState::Accepted(facts) = b.offered.step(&b.host) else { panic!("{:?}", b.offered.step(&b.host)) };
     assert_eq!(facts.abi, AbiVersion::CURRENT.to_wire());
     assert_eq!(facts.features, feature::TICKETS);
     assert_eq!((facts.handlers, facts.board_name(), facts.build_id), (1, "test", [7; 20]));
@@ -164,9 +164,9 @@ fn both_sides_reach_serving() {
     b.step();
     let DeviceHandshake::Serving(a) = b.state else { panic!("{:?}", b.state) };
     assert_eq!((a.node, a.epoch, a.features, a.layout), (NodeId(5), FIRST, feature::TICKETS, b.layout));
-    assert!(matches!(b.offered.step(&b.host), Answer::Accepted(_)), "SERVING is said when the poller is set up");
+    assert!(matches!(b.offered.step(&b.host), OfferState::Accepted(_)), "SERVING is said when the poller is set up");
     DeviceHandshake::announce(&b.device);
-    assert!(matches!(b.offered.step(&b.host), Answer::Serving));
+    assert!(matches!(b.offered.step(&b.host), OfferState::Serving));
 }
 
 #[test]
@@ -213,28 +213,28 @@ fn nothing_is_believed_before_the_magic_word_and_the_offer() {
 }
 
 #[test]
-fn a_refused_device_looks_again_when_the_epoch_rises() {
+fn a_refused_device_checks_again_when_the_epoch_rises() {
     let mut b = Bench::new();
     b.preamble(|p| p.features_required = feature::DOORBELL);
     assert_eq!(b.refusal().reason, Refusal::FEATURES);
     let (second, _) = HostHandshake::offer(&b.host, &OFFER, FIRST.next()).expect("long enough");
-    assert!(matches!(second.step(&b.host), Answer::Waiting), "the refusal is of the epoch before");
+    assert!(matches!(second.step(&b.host), OfferState::Waiting), "the refusal is of the epoch before");
     b.step();
     assert!(matches!(b.state, DeviceHandshake::Waiting));
     b.step();
     assert!(matches!(b.state, DeviceHandshake::Accepted(a) if a.epoch == FIRST.next()));
-    assert!(matches!(second.step(&b.host), Answer::Accepted(_)));
+    assert!(matches!(second.step(&b.host), OfferState::Accepted(_)));
 }
 
 #[test]
-fn an_answer_to_an_earlier_epoch_is_no_answer() {
+fn a_reply_to_an_earlier_epoch_is_no_reply() {
     let mut b = Bench::new();
     b.step();
     let (second, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(2)).expect("long enough");
     for state in [DeviceState::ACCEPTED, DeviceState::SERVING, DeviceState::REFUSED] {
         b.say(word::EPOCH_ACK, FIRST.0);
         b.say(word::DEVICE_STATE, state.0);
-        assert!(matches!(second.step(&b.host), Answer::Waiting), "{}", state.text());
+        assert!(matches!(second.step(&b.host), OfferState::Waiting), "{}", state.text());
     }
 }
 
@@ -268,7 +268,7 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
     let mut b = Bench { host, device: stand_in, layout, offered, state, table, profile };
     leave(&b);
     // It looks at the life-cycle words every 64 rounds.
-    assert!((0..64).any(|_| poller.poll() == Round::Left), "the device still serves");
+    assert!((0..64).any(|_| poller.poll() == Round::HostGone), "the device still serves");
     DeviceHandshake::leave(poller.window());
     let (device, _) = poller.into_parts();
     assert_eq!(device.len(), len, "the heap is part of the window again");
@@ -284,7 +284,7 @@ fn a_host_restarts_and_the_device_goes_through_it_all_again() {
         let (offered, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(epoch)).expect("long enough");
         b.offered = offered;
         b.step();
-        assert!(matches!(b.offered.step(&b.host), Answer::Accepted(_)));
+        assert!(matches!(b.offered.step(&b.host), OfferState::Accepted(_)));
         b.offered.ready(&b.host);
         b.step();
         b = serve_until_left(b, |b| match epoch {
@@ -331,7 +331,7 @@ fn a_host_takes_over_from_one_that_said_nothing() {
         b.profile = PROFILE;
         b.step();
         b.step();
-        assert!(matches!(offered.step(&b.host), Answer::Accepted(_)), "{what}: {:?}", b.state);
+        assert!(matches!(offered.step(&b.host), OfferState::Accepted(_)), "{what}: {:?}", b.state);
     }
     let mut b = Bench::new();
     b.step();
@@ -382,9 +382,9 @@ fn memory_without_a_layout_is_taken_at_once() {
 fn a_crash_counts_in_its_own_epoch() {
     let b = Bench::new();
     b.say(word::DEVICE_STATE, DeviceState::CRASHED.0);
-    assert!(matches!(b.offered.step(&b.host), Answer::Waiting), "of an earlier life");
+    assert!(matches!(b.offered.step(&b.host), OfferState::Waiting), "of an earlier epoch");
     b.say(word::EPOCH_ACK, b.word(word::EPOCH));
-    assert!(matches!(b.offered.step(&b.host), Answer::Crashed));
+    assert!(matches!(b.offered.step(&b.host), OfferState::Crashed));
 }
 
 #[test]
@@ -392,9 +392,9 @@ fn garbage_from_a_device_is_corrupt() {
     for state in [7, 0xFFFF_FFFF] {
         let b = Bench::new();
         b.say(word::DEVICE_STATE, state);
-        assert!(matches!(b.offered.step(&b.host), Answer::Corrupt(got) if got == state));
+        assert!(matches!(b.offered.step(&b.host), OfferState::Corrupt(got) if got == state));
     }
-    type Change = fn(&mut DeviceFacts);
+    type Change = fn(&mut DeviceRecord);
     let changes: [(&str, Change); 5] = [
         ("byte order", |f| f.byte_order = BYTE_ORDER.swap_bytes()),
         ("an ABI older than the offer", |f| f.abi = 0),
@@ -405,16 +405,16 @@ fn garbage_from_a_device_is_corrupt() {
     for (what, change) in changes {
         let mut b = Bench::new();
         b.step();
-        let mut facts: DeviceFacts = b.host.read(DEVICE_FACTS).expect("in the window");
+        let mut facts: DeviceRecord = b.host.read(DEVICE_RECORD).expect("in the window");
         change(&mut facts);
-        b.host.write(DEVICE_FACTS, &facts).expect("in the window");
-        let answer = b.offered.step(&b.host);
-        assert!(matches!(answer, Answer::Corrupt(s) if s == DeviceState::ACCEPTED.0), "{what}: {answer:?}");
+        b.host.write(DEVICE_RECORD, &facts).expect("in the window");
+        let reply = b.offered.step(&b.host);
+        assert!(matches!(reply, OfferState::Corrupt(s) if s == DeviceState::ACCEPTED.0), "{what}: {reply:?}");
     }
     let b = Bench::new();
     b.say(word::EPOCH_ACK, FIRST.0);
     b.say(word::REFUSAL, 0xDEAD);
     b.say(word::DEVICE_STATE, DeviceState::REFUSED.0);
-    let Answer::Refused(why) = b.offered.step(&b.host) else { panic!("{:?}", b.offered.step(&b.host)) };
+    let OfferState::Refused(why) = b.offered.step(&b.host) else { panic!("{:?}", b.offered.step(&b.host)) };
     assert_eq!(why.to_string(), "unknown value: expected 0x0, got 0x0", "an unknown reason is passed on");
 }

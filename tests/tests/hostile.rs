@@ -1,11 +1,11 @@
-//! A device under a hostile host: whatever bytes lie in the window, no panic, no hang, an answer to every request it
+//! A device under a hostile host: whatever bytes lie in the window, no panic, no hang, a reply to every request it
 //! finds, nothing written but what is the device's to write, and well-formed calls still served (abi §5).
 //!
 //! The device is the real one: `Device` over a board whose window is private memory. The host is a `Requester` for the
 //! published words, so that every bad message is found, and random bytes for the rest.
 
-#[path = "hostile/desk.rs"]
-mod desk;
+#[path = "hostile/handoff.rs"]
+mod handoff;
 #[path = "hostile/seeds.rs"]
 mod seeds;
 
@@ -19,8 +19,8 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
-use hamr_comm::am::{Desk, Requester};
-use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
+use hamr_comm::am::{ControlHandoff, Requester};
+use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler};
@@ -76,7 +76,7 @@ handlers! {
         let sum = cx.words(words).map(|w| (0..w.len().min(64)).filter_map(|i| w.get(i)).map(|w| w.load() & 1).sum())?;
         if stop { Err(Fault::msg("cancelled")) } else { Ok(sum) }
     }
-    Struck STRUCK record_flag::HAS_BODY, fn struck(_cx, _): () => u64 { desk::tick() }
+    Struck STRUCK record_flag::HAS_BODY, fn struck(_cx, _): () => u64 { handoff::tick() }
     Wide WIDE record_flag::HAS_BODY, fn wide(_cx, _): () => [u64; 40] { [0x5A; 40] }
 }
 
@@ -101,11 +101,11 @@ impl Board for Bare {
     fn window(&mut self) -> Option<DeviceWindow<Shared>> {
         self.0.take()
     }
-    fn desk(&self) -> Option<&'static Desk<Shared>> {
-        Some(desk::of_this_thread())
+    fn control_handoff(&self) -> Option<&'static ControlHandoff<Shared>> {
+        Some(handoff::of_this_thread())
     }
-    fn ring(&mut self) {
-        desk::count_ring();
+    fn notify(&mut self) {
+        handoff::count_ring();
     }
     fn idle(&mut self, _rounds: u32) {}
 }
@@ -140,8 +140,15 @@ impl Bench {
     fn offer(&mut self) -> HostHandshake {
         self.epoch = self.epoch.next();
         let features = feature::TICKETS | feature::DEADLINES;
-        let offer =
-            Offer { plan: PLAN, node: NODE, features, required: 0, fingerprint: 0, pid: 0, rest: Rest::default() };
+        let offer = Offer {
+            plan: PLAN,
+            node: NODE,
+            features,
+            required: 0,
+            fingerprint: 0,
+            pid: 0,
+            idle_policy: IdlePolicy::default(),
+        };
         HostHandshake::offer(&self.window, &offer, self.epoch).expect("long enough").0
     }
 
@@ -153,11 +160,11 @@ impl Bench {
         for _ in 0..(64 + 8) * POLLS_A_ROUND {
             let _ = self.device.poll();
             match offered.step(&self.window) {
-                Answer::Accepted(_) if !ready => {
+                OfferState::Accepted(_) if !ready => {
                     offered.ready(&self.window);
                     ready = true;
                 }
-                Answer::Serving => {
+                OfferState::Serving => {
                     self.say(word::OPEN_QUEUES, self.layout.queues());
                     let open = |q| {
                         let descriptor = self.layout.queue(&self.window, q).expect("own descriptor");
@@ -166,16 +173,16 @@ impl Bench {
                     self.streams = (0..self.layout.queues()).map(open).collect();
                     return;
                 }
-                Answer::Refused(why) => panic!("a good offer was refused: {why}"),
-                Answer::Corrupt(state) => panic!("the device says {state}"),
-                Answer::Crashed => panic!("no device here crashes"),
-                Answer::Accepted(_) | Answer::Waiting => {}
+                OfferState::Refused(why) => panic!("a good offer was refused: {why}"),
+                OfferState::Corrupt(state) => panic!("the device says {state}"),
+                OfferState::Crashed => panic!("no device here crashes"),
+                OfferState::Accepted(_) | OfferState::Waiting => {}
             }
         }
         panic!("the device does not come back: {:?}", offered.step(&self.window));
     }
 
-    /// A short call on every stream, by the hot line and by the ring.
+    /// A short call on every stream, by the hot slot and by the ring.
     fn still_serves(&mut self) {
         let ping = key(Ping::NAME);
         for q in 0..self.streams.len() {
@@ -188,11 +195,11 @@ impl Bench {
                 let _ = self.device.poll();
             }
             let stream = &mut self.streams[q];
-            for (answer, line, token) in [
-                (stream.hot_answer(), stream.slots().hot(), token),
-                (stream.ring_answer(x), stream.slots().ring(x as u32), token + 1),
+            for (reply, line, token) in [
+                (stream.hot_reply(), stream.slots().hot(), token),
+                (stream.ring_reply(x), stream.slots().ring(x as u32), token + 1),
             ] {
-                assert_eq!(answer.map(|a| (a.status(), a.len())), Some((Status::OK, 8)), "stream {q}");
+                assert_eq!(reply.map(|a| (a.status(), a.len())), Some((Status::OK, 8)), "stream {q}");
                 let mut words = [0];
                 line.read_reply(&mut words);
                 assert_eq!(words, [token], "stream {q}");
@@ -251,11 +258,11 @@ struct Message {
     hot: bool,
     hdr: u32,
     words: [u64; 6],
-    /// What the side line's header says when the request names a ticket.
-    side_hdr: u32,
+    /// What the ticket slot's header says when the request names a ticket.
+    ticket_hdr: u32,
 }
 
-/// Submits what the lines have room for, lets the device run, and checks every answer.
+/// Submits what the lines have room for, lets the device run, and checks every reply.
 fn send(bench: &mut Bench, messages: &[Message]) {
     let before = bench.not_the_devices();
     let mut sent = Vec::new();
@@ -264,9 +271,9 @@ fn send(bench: &mut Bench, messages: &[Message]) {
         let stream = &mut bench.streams[q];
         let hdr = ReqHdr(m.hdr);
         if hdr.has(ReqHdr::TICKET)
-            && let Some(line) = stream.slots().side(u32::from(m.words[1] as u16))
+            && let Some(line) = stream.slots().ticket_slot(u32::from(m.words[1] as u16))
         {
-            line.set_req_hdr(m.side_hdr);
+            line.set_req_hdr(m.ticket_hdr);
         }
         if m.hot && stream.hot_is_open() {
             stream.submit_hot(hdr, &m.words);
@@ -283,15 +290,15 @@ fn send(bench: &mut Bench, messages: &[Message]) {
     let mut tickets: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
     for (q, x, m) in sent {
         let stream = &mut bench.streams[q];
-        let (answer, line) = match x {
-            None => (stream.hot_answer(), stream.slots().hot()),
-            Some(x) => (stream.ring_answer(x), stream.slots().ring(x as u32)),
+        let (reply, line) = match x {
+            None => (stream.hot_reply(), stream.slots().hot()),
+            Some(x) => (stream.ring_reply(x), stream.slots().ring(x as u32)),
         };
-        let answer = answer.unwrap_or_else(|| panic!("no answer: stream {q}, {:?}, {m:x?}", ReqHdr(m.hdr)));
+        let reply = reply.unwrap_or_else(|| panic!("no reply: stream {q}, {:?}, {m:x?}", ReqHdr(m.hdr)));
         let mut words = [0; 6];
         line.read_reply(&mut words);
-        check_answer(answer, &words, &m);
-        if answer.has(RepHdr::TAKEN) {
+        check_reply(reply, &words, &m);
+        if reply.has(RepHdr::TAKEN) {
             tickets.entry((q, m.words[1] as u16)).or_default().push((m.words[0] >> 32) as u32);
         }
         match x {
@@ -300,26 +307,26 @@ fn send(bench: &mut Bench, messages: &[Message]) {
         }
     }
     for ((q, ticket), seqs) in tickets {
-        let line = bench.streams[q].slots().side(ticket.into()).expect("taken, so the ticket exists");
+        let line = bench.streams[q].slots().ticket_slot(ticket.into()).expect("taken, so the ticket exists");
         assert!(seqs.contains(&line.rep_seq()), "ticket {ticket} of stream {q} was taken and never answered");
-        let answer = RepHdr(line.rep_hdr());
-        assert!(answer.len() <= INLINE_BYTES && answer.status().name() != "UNKNOWN", "{answer:?}");
+        let reply = RepHdr(line.rep_hdr());
+        assert!(reply.len() <= INLINE_BYTES && reply.status().name() != "UNKNOWN", "{reply:?}");
     }
     assert!(bench.not_the_devices() == before, "the device wrote where it must not");
 }
 
 /// Any request is answered with something that abi §4.3 allows.
-fn check_answer(answer: RepHdr, words: &[u64; 6], m: &Message) {
-    let what = || format!("{answer:?} to {:?}, {:x?}", ReqHdr(m.hdr), m.words);
-    assert!(answer.len() <= INLINE_BYTES && answer.0 >> 27 == 0, "{}", what());
-    assert_ne!(answer.status().name(), "UNKNOWN", "{}", what());
-    assert_eq!(answer.has(RepHdr::FAULT), answer.status().0 >= Status::FIRST_FAULT, "{}", what());
-    assert_eq!(answer.has(RepHdr::TAKEN), answer.status() == Status::TAKEN, "{}", what());
-    match answer.place() {
+fn check_reply(reply: RepHdr, words: &[u64; 6], m: &Message) {
+    let what = || format!("{reply:?} to {:?}, {:x?}", ReqHdr(m.hdr), m.words);
+    assert!(reply.len() <= INLINE_BYTES && reply.0 >> 27 == 0, "{}", what());
+    assert_ne!(reply.status().name(), "UNKNOWN", "{}", what());
+    assert_eq!(reply.has(RepHdr::FAULT), reply.status().0 >= Status::FIRST_FAULT, "{}", what());
+    assert_eq!(reply.has(RepHdr::TAKEN), reply.status() == Status::TAKEN, "{}", what());
+    match reply.place() {
         Place::Inline => {}
-        Place::Chunk => assert!(answer.len() == 16 && words[0] == 0 && words[1] <= PLAN.chunk.into(), "{}", what()),
+        Place::Chunk => assert!(reply.len() == 16 && words[0] == 0 && words[1] <= PLAN.chunk.into(), "{}", what()),
         Place::Buffer => {
-            assert!(ReqHdr(m.hdr).has(ReqHdr::REPLY_BUF) && answer.len() == 16, "{}", what());
+            assert!(ReqHdr(m.hdr).has(ReqHdr::REPLY_BUF) && reply.len() == 16, "{}", what());
             assert!(words[0].saturating_add(words[1]) <= PLAN.heap, "{}", what());
         }
         Place::Invalid => panic!("{}", what()),
@@ -375,7 +382,7 @@ fn header() -> impl Strategy<Value = u32> {
 
 fn message() -> impl Strategy<Value = Message> {
     (0..4u32, any::<bool>(), header(), payload(), prop_oneof![Just(0), any::<u32>()])
-        .prop_map(|(stream, hot, hdr, words, side_hdr)| Message { stream, hot, hdr, words, side_hdr })
+        .prop_map(|(stream, hot, hdr, words, ticket_hdr)| Message { stream, hot, hdr, words, ticket_hdr })
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 //! `HAMR_BLESS=1` writes them anew; read the difference.
 //!
 //! The window is made by the real ends of the protocol as far as they go. What only a device in trouble leaves behind, its crash and a
-//! slot of an earlier life, is written by hand.
+//! slot of an earlier epoch, is written by hand.
 
 use hamr::inspect::dump;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
@@ -15,7 +15,7 @@ use hamr_comm::abi::slot::{RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::MAX_QUEUES;
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer, Rest};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Fault, offload};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ fn crashed() -> Vec<u8> {
         required: feature::TICKETS,
         fingerprint: 7,
         pid: 42,
-        rest: Rest::default(),
+        idle_policy: IdlePolicy::default(),
     };
     let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("long enough");
     let profile = DeviceProfile {
@@ -75,7 +75,7 @@ fn crashed() -> Vec<u8> {
     // Being served when it crashed.
     queue.hot().write_request(&[5, 6, 0, 0, 0, 0]);
     queue.hot().publish_request(ReqHdr::inline(ADD_KEY, 16).0, count(1));
-    // Answered with a value, and with a fault; cancelled while it waits; of an earlier life.
+    // Answered with a value, and with a fault; cancelled while it waits; of an earlier epoch.
     queue.ring(0).publish_request(ReqHdr::inline(ADD_KEY, 16).0, count(1));
     queue.ring(0).write_reply(&[11, 0, 0, 0, 0, 0]);
     queue.ring(0).publish_reply(RepHdr::inline(Status::OK, 8).0, count(1));
@@ -113,8 +113,8 @@ fn crashed() -> Vec<u8> {
     crash.text[..text.len()].copy_from_slice(text);
     crash.frames[..2].copy_from_slice(&[0x8000_2000, 0x8000_0100]);
     host.write(layout.section(SectionKind::CRASH).expect("planned").off, &crash).expect("in the window");
-    say(word::HOST_BELL, 0x0002_0000);
-    say(word::DEVICE_BELL, 0x0001_0000);
+    say(word::HOST_DOORBELL, 0x0002_0000);
+    say(word::DEVICE_DOORBELL, 0x0001_0000);
     say(word::DEVICE_ALIVE, 1000);
     say(word::DEVICE_PROGRESS, 500);
     say(word::DEVICE_STATE, DeviceState::CRASHED.0);

@@ -213,8 +213,8 @@ impl Link for Broken {
     fn window(&self) -> &Window<Shared> {
         self.0.window()
     }
-    fn ring(&self) {
-        self.0.ring();
+    fn notify(&self) {
+        self.0.notify();
     }
     fn wait(&self, max_us: u32) {
         self.0.wait(max_us);
@@ -241,7 +241,7 @@ fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<
     match outcome {
         Err(e @ CallError::DeviceLost(..)) => {
             let said = e.to_string();
-            for part in [handler, "device breakable", "waiting for the answer", "killed by a fault"] {
+            for part in [handler, "device breakable", "waiting for the reply", "killed by a fault"] {
                 assert!(said.contains(part), "`{part}` in: {said}");
             }
         }
@@ -308,14 +308,14 @@ fn a_slow_device_costs_time_only() {
     assert!(matches!(stream.sync_with(echo::with(1u64), soon), Err(CallError::Deadline(_))));
     faults.delay(0);
     assert_eq!(stream.sync(echo::with(2u64)).expect("in time"), 2);
-    stream.flush().expect("the late answer is discarded");
+    stream.flush().expect("the late reply is discarded");
     assert_eq!(stream.outstanding(), 0);
 }
 
 #[test]
 fn lost_doorbells_cost_time_only() {
     let (node, _, faults) = breakable(options(), Table::of_this_image());
-    faults.drop_rings(true);
+    faults.drop_notifications(true);
     for n in 0..100u64 {
         assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
     }
@@ -360,7 +360,7 @@ fn flipped_bits_never_hang_or_panic() {
             }
             node.restart().expect("starts again");
             for n in 0..50u64 {
-                assert_eq!(stream.sync(echo::with(n)).expect("a new life is clean"), n);
+                assert_eq!(stream.sync(echo::with(n)).expect("a new epoch is clean"), n);
                 assert_eq!(stream.offload(background::with(n)).expect("sent").get().expect("runs"), 3 * n);
                 assert_eq!(stream.sync(echo_many::with([n; 100])).expect("runs"), [n; 100]);
             }

@@ -68,7 +68,7 @@ fn a_pointer_of_one_is_refused_by_another() {
 }
 
 #[test]
-fn one_that_dies_takes_no_other_with_it() {
+fn a_lost_device_takes_no_other_with_it() {
     let nodes = all();
     let [_, dead, rest @ ..] = &nodes[..] else { panic!("four") };
     dead.stop();

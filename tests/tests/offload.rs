@@ -67,7 +67,7 @@ fn parameters_without_names_get_some() {
 }
 
 #[test]
-fn the_thunk_decodes_runs_and_answers() {
+fn the_thunk_decodes_runs_and_replies() {
     let mut heap = Heap::new(64);
     let mut scratch = [0; 1024];
     let answer = (entry("offload::inside::seven").run)(&mut heap.context(), &mut Frame::new(&mut scratch));

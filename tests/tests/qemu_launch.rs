@@ -301,7 +301,7 @@ fn works(node: &Node) {
 }
 
 #[test]
-fn a_killed_machine_is_named_and_started_anew() {
+fn a_killed_machine_is_named_and_restarted() {
     within(SOON, || {
         let node = open(DEVICE, options());
         assert_eq!((node.info().link.as_str(), node.info().isa, node.info().pid), ("qemu", "riscv64", 0));

@@ -28,7 +28,7 @@ fn handlers_that_the_image_lacks_are_named_and_the_others_work() {
     assert_eq!(node.sync(hamr_tests_kernels::echo::with(7u64)).expect("the others work"), 7);
 }
 
-/// A fault outside of every call: no answer says so, and the device is started anew all the same.
+/// A fault outside of every call: no reply says so, and the device is restarted all the same.
 #[test]
 fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
     let node = open(hamr_tests::conformance::options());
@@ -44,14 +44,14 @@ fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
     }
 }
 
-/// Other streams' answers outlive the life that gave them.
+/// Other streams' answers outlive the epoch that gave them.
 #[test]
-fn unread_answers_outlive_their_epoch() {
+fn unread_replies_outlive_their_epoch() {
     hamr_tests::unread::unread_answers("shm");
 }
 
 #[test]
-fn values_beside_ends_of_lives() {
+fn values_beside_ends_of_epochs() {
     hamr_tests::unread::values_beside_ends("shm");
 }
 
@@ -60,14 +60,14 @@ fn unread_started_calls_outlive_several() {
     hamr_tests::unread::unread_started_calls("shm");
 }
 
-/// The lines of a life that a fault ended are read in the next one, each of them once: by whoever looks then, and by whoever looks all
+/// The lines of an epoch that a fault ended are read in the next one, each of them once: by whoever looks then, and by whoever looks all
 /// the time.
 #[test]
-fn lines_outlive_the_life_that_a_fault_ended() {
+fn lines_outlive_the_epoch_that_a_fault_ended() {
     use hamr::logs::LogEvent;
     use hamr_tests::crashes::still_works;
     use std::sync::atomic::{AtomicBool, Ordering};
-    const LIVES: usize = 12;
+    const EPOCHS: usize = 12;
     let node = open(Options::default());
     let live = || {
         node.sync(hamr_tests_kernels::flood::with(2)).expect("answers");
@@ -92,11 +92,11 @@ fn lines_outlive_the_life_that_a_fault_ended() {
             events.extend(logs.poll());
             events
         });
-        (0..LIVES).for_each(|_| live());
+        (0..EPOCHS).for_each(|_| live());
         over.store(true, Ordering::Release);
         reader.join().expect("reads")
     });
-    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (LIVES, LIVES));
+    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (EPOCHS, EPOCHS));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Ends of lives that nobody is there to notice, over shared memory: whoever sleeps for good is woken for them, whoever stops a device
-//! beside the beginning of its next life has stopped it.
+//! Ends of epochs that nobody is there to notice, over shared memory: whoever sleeps for good is woken for them, whoever stops a device
+//! beside the beginning of its next epoch has stopped it.
 
 use hamr::{CallError, Image, LaunchRequest, Launcher, Node, Options, ShmLauncher, SubmitError, WaitMode};
 use hamr_comm::abi::preamble::{DeviceState, word};
@@ -31,24 +31,30 @@ impl Drop for Stop<'_> {
 /// Nothing wakes its callers but a ring, or their deadline.
 fn deep() -> Options {
     let deadline = Some(LOST * 3);
-    Options { wait: WaitMode::Sleep, longest_sleep: None, deadline, start_deadline: devices::PATIENCE, ..options() }
+    Options {
+        wait: WaitMode::Sleep,
+        longest_sleep: None,
+        deadline,
+        start_deadline: devices::START_TIMEOUT,
+        ..options()
+    }
 }
 
-/// A device whose process survives the ends of its lives.
+/// A device whose process survives the ends of its epochs.
 fn open_reset() -> Node {
     let target = devices::runtime().target("shm").expect("known").expect("takes an image");
     let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
     devices::runtime().open_with("shm", Image::file(&file.path).expect("an image"), deep()).expect("a device")
 }
 
-/// A life ends by a message for whose answer nobody waits. Returns when it is over, and nobody has noticed.
+/// An epoch ends by a message for whose reply nobody waits. Returns when it is over, and nobody has noticed.
 fn end_unnoticed(node: &Node) {
     let path = hamr_tests::logs::window(node).path;
     let stream = node.stream().expect("free");
     // The last of sixteen is certain to wake the device.
     (0..15_u64).for_each(|n| stream.send(echo::with(n)).expect("sent"));
     stream.send(panics::with(1)).expect("sent");
-    until("the life is over", || {
+    until("the epoch is over", || {
         let mut bytes = [0; 4];
         let file = std::fs::File::open(&path).expect("our own window");
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, word::DEVICE_STATE).expect("in the window");
@@ -56,7 +62,7 @@ fn end_unnoticed(node: &Node) {
     });
 }
 
-/// Runs a call that is to end with its life; all other ends, and ends that come by the deadline only, are failures.
+/// Runs a call that is to end with its epoch; all other ends, and ends that come by the deadline only, are failures.
 fn ends<T: std::fmt::Debug>(what: impl FnOnce() -> Result<T, CallError>) {
     let begin = Instant::now();
     let outcome = what();
@@ -65,7 +71,7 @@ fn ends<T: std::fmt::Debug>(what: impl FnOnce() -> Result<T, CallError>) {
 }
 
 #[test]
-fn a_thread_that_sleeps_is_told_of_an_end_that_nobody_noticed() {
+fn a_waiting_thread_is_woken_by_an_unnoticed_end() {
     let node = open_reset();
     let stream = node.stream().expect("free");
     for _ in 0..5 {
@@ -77,7 +83,7 @@ fn a_thread_that_sleeps_is_told_of_an_end_that_nobody_noticed() {
 }
 
 #[test]
-fn a_task_that_sleeps_is_told_of_an_end_that_nobody_noticed() {
+fn a_waiting_task_is_woken_by_an_unnoticed_end() {
     let node = open_reset();
     let stream = node.stream().expect("free");
     for _ in 0..5 {
@@ -89,17 +95,17 @@ fn a_task_that_sleeps_is_told_of_an_end_that_nobody_noticed() {
     }
 }
 
-/// Threads and tasks sleep while lives end and begin beside them. Each of them has its value, or the end of a life, and has it soon.
+/// Threads and tasks sleep while lives end and begin beside them. Each of them has its value, or the end of an epoch, and has it soon.
 #[test]
-fn sleepers_beside_ends_of_lives() {
-    const LIVES: u32 = 300;
+fn waiters_beside_ends_of_epochs() {
+    const EPOCHS: u32 = 300;
     let node = open_reset();
     let over = AtomicBool::new(false);
     let check = |n: u64, outcome: Result<u64, CallError>| match outcome {
         Ok(value) => assert_eq!(value, n, "a made-up value"),
         Err(CallError::DeviceLost(..) | CallError::PeerReset(_)) => {}
         Err(CallError::Submit(why)) if matches!(*why, SubmitError::DeviceLost { .. }) => {}
-        Err(other) => panic!("expected a value or the end of a life, got {other}"),
+        Err(other) => panic!("expected a value or the end of an epoch, got {other}"),
     };
     std::thread::scope(|scope| {
         for caller in 0..4_u64 {
@@ -123,23 +129,23 @@ fn sleepers_beside_ends_of_lives() {
         }
         let _over = Stop(&over);
         let breaks = node.stream().expect("free");
-        for life in 0..LIVES {
-            if life % 2 == 0 {
-                assert!(breaks.sync(panics::with(life)).is_err());
+        for epoch in 0..EPOCHS {
+            if epoch % 2 == 0 {
+                assert!(breaks.sync(panics::with(epoch)).is_err());
             } else {
-                // Whoever notices first begins the next life.
-                let _ = (breaks.send(panics::with(life)), breaks.flush());
+                // Whoever notices first begins the next epoch.
+                let _ = (breaks.send(panics::with(epoch)), breaks.flush());
             }
             while !node.is_alive() {
-                let _ = breaks.sync(echo::with(life));
+                let _ = breaks.sync(echo::with(epoch));
             }
         }
     });
 }
 
-/// A stop and the beginning of a next life at once: there is no device when the stop returns.
+/// A stop and the beginning of a next epoch at once: there is no device when the stop returns.
 #[test]
-fn a_device_stopped_beside_its_next_life_is_stopped() {
+fn a_device_stopped_beside_its_next_epoch_is_stopped() {
     for round in 0..10 {
         let before = processes::children(std::process::id());
         let node = devices::open("shm", options());
@@ -166,9 +172,9 @@ fn a_device_stopped_beside_its_next_life_is_stopped() {
 }
 
 /// Says that its device is gone when it is told to, and rings nobody for it.
-struct Silent(Box<dyn Link>);
+struct WithoutDoorbell(Box<dyn Link>);
 
-impl Link for Silent {
+impl Link for WithoutDoorbell {
     fn kind(&self) -> &str {
         self.0.kind()
     }
@@ -178,8 +184,8 @@ impl Link for Silent {
     fn window(&self) -> &Window<Shared> {
         self.0.window()
     }
-    fn ring(&self) {
-        self.0.ring();
+    fn notify(&self) {
+        self.0.notify();
     }
     fn wait(&self, max_us: u32) {
         self.0.wait(max_us);
@@ -197,7 +203,7 @@ impl Link for Silent {
 
 /// Nothing rings for such an end: the thread that wakes tasks looks for it.
 #[test]
-fn a_task_that_sleeps_is_told_of_a_silent_end() {
+fn a_waiting_task_is_woken_by_a_silent_end() {
     let options = deep();
     let target = devices::runtime().target("shm").expect("known").expect("takes an image");
     let image = devices::image("shm").resolve(&target).expect("an image");
@@ -211,7 +217,7 @@ fn a_task_that_sleeps_is_told_of_a_silent_end() {
     };
     let window_len = hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").window_len();
     let request = LaunchRequest { device: "silent", argument: "", image: Some(&image), window_len, cpu: None };
-    let (link, faults) = Faulty::new(Silent(ShmLauncher.launch(&request).expect("starts")));
+    let (link, faults) = Faulty::new(WithoutDoorbell(ShmLauncher.launch(&request).expect("starts")));
     let node = devices::runtime().attach("silent", Box::new(link), options).expect("a device");
     let gate = hamr_tests::conformance::Gate::new(&node);
     let stream = node.stream().expect("free");

@@ -3,7 +3,7 @@
 //! and what is lost is said.
 
 use hamr::inspect::{dump, dump_with_lines};
-use hamr::logs::{LogEvent, LogLevel, Logs, Watch};
+use hamr::logs::{LogEvent, LogLevel, LogTail, Logs};
 use hamr::{ImageFile, Options};
 use hamr_comm::abi::rings::RingHeader;
 use hamr_tests::conformance::Random;
@@ -22,7 +22,7 @@ const TOO_LONG: Duration = Duration::from_secs(300);
 /// Rounds of a seed: some garbage, then a look.
 const ROUNDS: u32 = 6;
 /// One look at a ring full of whatever ends: milliseconds on a machine with nothing else to do.
-const ONE_LOOK: Duration = Duration::from_secs(30);
+const POLL_LIMIT: Duration = Duration::from_secs(30);
 /// What the process may grow by: 64 KiB of frames as short as they come, each with the longest text it can stand for.
 const GROWTH: u64 = 256 << 20;
 
@@ -130,7 +130,7 @@ impl Found {
     fn add(&mut self, look: impl FnOnce() -> Vec<LogEvent>) {
         let begin = Instant::now();
         let events = look();
-        assert!(begin.elapsed() < ONE_LOOK, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < POLL_LIMIT, "{:?}", begin.elapsed());
         assert!(events.len() <= (1 << 16) + 2, "{} events of one look", events.len());
         for event in events {
             match event {
@@ -186,7 +186,7 @@ fn garbage_in_a_live_ring_loses_lines_and_nothing_else() {
             while !over.load(Ordering::Relaxed) {
                 let begin = Instant::now();
                 assert!(dump_with_lines(&path, &image, 50).expect("a window").lines.len() <= 50);
-                assert!(begin.elapsed() < ONE_LOOK, "{:?}", begin.elapsed());
+                assert!(begin.elapsed() < POLL_LIMIT, "{:?}", begin.elapsed());
                 // It reads the image's texts anew each time, and others want to run, too.
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -199,7 +199,7 @@ fn garbage_in_a_live_ring_loses_lines_and_nothing_else() {
                 break;
             }
             let mut ring = Ring::of(&path, seed);
-            let mut watch = Watch::open(&path, &image, LogLevel::TRACE).expect("the window's facts are sound");
+            let mut watch = LogTail::open(&path, &image, LogLevel::TRACE).expect("the window's facts are sound");
             for round in 0..ROUNDS {
                 let pending = node.offload(flood::with(50 * round)).expect("sent");
                 ring.scribble();

@@ -3,10 +3,10 @@
 //! A failed step does not stop the others: one run tells all that is wrong. A step whose tool is missing is skipped by
 //! name, in CI it fails. Each step has a budget of time; one that takes longer is marked, and does not fail: machines are shared.
 
-mod arrows;
 mod cargo;
 mod changed;
 mod circles;
+mod layering;
 mod leftovers;
 mod licences;
 mod nextest;

@@ -47,7 +47,7 @@ impl Activity {
         self.at.store((queue + 1) << 24 | found.slot, Ordering::Relaxed);
     }
 
-    /// It is over, or abandoned. From here on nobody ends it: its answer is being written.
+    /// It is over, or abandoned. From here on nobody ends it: its reply is being written.
     #[inline(always)]
     pub(super) fn end(&self) {
         self.at.store(0, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Engine, Poller, Port, answer_inline, settle};
+use super::poller::{Dispatcher, Endpoint, Poller, reply_inline, spill_state};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
@@ -10,23 +10,23 @@ use hamr_shared_abi::sync::Order;
 
 /// How a request wants to be answered.
 #[derive(Clone, Copy)]
-pub(super) struct Wishes {
+pub(super) struct ReplyMode {
     pub(super) one_way: bool,
     pub(super) reply_buffer: Option<Descriptor>,
 }
 
-impl Wishes {
+impl ReplyMode {
     pub(super) const TWO_WAY: Self = Self { one_way: false, reply_buffer: None };
 }
 
-/// A queued call: its arguments are here (inline) or in its side slot's request chunk.
+/// A queued call: its arguments are here (inline) or in its ticket slot's request chunk.
 pub(super) struct Job {
     queue: u32,
-    /// Its side slot, and the word that its answer carries.
+    /// Its ticket slot, and the word that its reply carries.
     found: Found,
     hdr: ReqHdr,
     words: [u64; INLINE_WORDS],
-    wishes: Wishes,
+    reply_mode: ReplyMode,
     args: Args,
     ext: Ext,
 }
@@ -42,7 +42,7 @@ enum Args {
 /// A request's parts in their order (abi §4.4).
 struct Parts {
     ext: Ext,
-    wishes: Wishes,
+    reply_mode: ReplyMode,
     args: Args,
 }
 
@@ -73,59 +73,59 @@ fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
         Place::Invalid => return Err(bad),
     };
     let reply_buffer = hdr.has(ReqHdr::REPLY_BUF).then_some(Descriptor { off: reply[0], len: reply[1] });
-    Ok(Parts { ext, wishes: Wishes { one_way: hdr.has(ReqHdr::ONE_WAY), reply_buffer }, args })
+    Ok(Parts { ext, reply_mode: ReplyMode { one_way: hdr.has(ReqHdr::ONE_WAY), reply_buffer }, args })
 }
 
-impl<K: Clone> Engine<'_, K> {
+impl<K: Clone> Dispatcher<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
     #[cold]
     #[inline(never)]
-    pub(super) fn serve_long<F: Order>(&mut self, port: &mut Port<K, F>, found: Found, hdr: ReqHdr) {
-        port.responder.line(found.slot).read_request(&mut self.frame.words);
+    pub(super) fn serve_long<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found, hdr: ReqHdr) {
+        endpoint.responder.slot(found.slot).read_request(&mut self.frame.words);
         let parts = match parts(hdr, &self.frame.words) {
             Ok(parts) => parts,
-            Err(status) => return refuse(port, found, status),
+            Err(status) => return refuse(endpoint, found, status),
         };
         if hdr.has(ReqHdr::CANCEL) {
-            return refuse(port, found, Status::CANCELLED);
+            return refuse(endpoint, found, Status::CANCELLED);
         }
         if hdr.has(ReqHdr::TICKET) {
-            let taken = self.take(port, hdr, &parts).map_or_else(
+            let taken = self.take(endpoint, hdr, &parts).map_or_else(
                 |status| RepHdr::inline(status, 0),
                 |()| RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN),
             );
-            return port.responder.line(found.slot).publish_reply(taken.0, found.seq);
+            return endpoint.responder.slot(found.slot).publish_reply(taken.0, found.seq);
         }
-        settle(port);
-        let outcome = self.run(port, found, hdr, parts.args, parts.ext);
+        spill_state(endpoint);
+        let outcome = self.run(endpoint, found, hdr, parts.args, parts.ext);
         match outcome {
-            Ok((reply, cancelled)) => self.finish(port, found, parts.wishes, reply, cancelled),
-            Err(status) => refuse(port, found, status),
+            Ok((reply, cancelled)) => self.finish(endpoint, found, parts.reply_mode, reply, cancelled),
+            Err(status) => refuse(endpoint, found, status),
         }
     }
 
     /// Brings the arguments in and runs the handler; the status says why it did not run.
     fn run<F: Order>(
         &mut self,
-        port: &Port<K, F>,
+        endpoint: &Endpoint<K, F>,
         found: Found,
         hdr: ReqHdr,
         args: Args,
         ext: Ext,
     ) -> Result<(Reply, bool), Status> {
         let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
-        self.load(port, found.slot, args)?;
-        let line = port.responder.line(found.slot);
+        self.load(endpoint, found.slot, args)?;
+        let slot = endpoint.responder.slot(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
-        self.activity.begin(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), ext.micros());
+        self.activity.begin(endpoint.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, slot.req_hdr_word(), ext.micros());
         let reply = (entry.run)(&mut cx, &mut self.frame);
         Ok((reply, cx.saw_cancel.get()))
     }
 
     /// Brings long arguments into scratch memory: the one copy that is decoded (rule 5).
-    fn load<F: Order>(&mut self, port: &Port<K, F>, slot: u32, args: Args) -> Result<(), Status> {
+    fn load<F: Order>(&mut self, endpoint: &Endpoint<K, F>, slot: u32, args: Args) -> Result<(), Status> {
         let bad = Status::BAD_REQUEST;
         let len = match args {
             Args::Inline { start, end } => {
@@ -134,7 +134,7 @@ impl<K: Clone> Engine<'_, K> {
             }
             Args::Chunk { len } => {
                 let room = self.frame.scratch.get_mut(..len).ok_or(bad)?;
-                port.responder.slots().read_request_chunk(slot, room).ok_or(bad)?;
+                endpoint.responder.slots().read_request_chunk(slot, room).ok_or(bad)?;
                 len
             }
             Args::Buffer { at } => {
@@ -149,27 +149,27 @@ impl<K: Clone> Engine<'_, K> {
     }
 
     /// Moves a TICKET request to the queue.
-    fn take<F: Order>(&mut self, port: &mut Port<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
+    fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
         let ticket = u32::from(parts.ext.ticket);
-        if port.responder.slots().side(ticket).is_none() {
+        if endpoint.responder.slots().ticket_slot(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
         }
         // What it lacks is better said now than when its turn comes.
         if !self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?.has_body() {
             return Err(Status::NO_BODY);
         }
-        let slot = 1 + port.responder.slots().ring_len() + ticket;
+        let slot = 1 + endpoint.responder.slots().ring_len() + ticket;
         let job = Job {
-            queue: port.queue,
+            queue: endpoint.queue,
             found: Found { slot, seq: parts.ext.ticket_seq },
             hdr,
             words: self.frame.words,
-            wishes: parts.wishes,
+            reply_mode: parts.reply_mode,
             args: parts.args,
             ext: parts.ext,
         };
         self.jobs.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
-        port.held = !hdr.has(ReqHdr::UNORDERED);
+        endpoint.blocked = !hdr.has(ReqHdr::UNORDERED);
         Ok(())
     }
 
@@ -177,29 +177,29 @@ impl<K: Clone> Engine<'_, K> {
     #[cold]
     pub(super) fn finish<F: Order>(
         &mut self,
-        port: &mut Port<K, F>,
+        endpoint: &mut Endpoint<K, F>,
         found: Found,
-        wishes: Wishes,
+        reply_mode: ReplyMode,
         reply: Reply,
         cancelled: bool,
     ) {
         self.activity.end();
         self.activity.limit(0);
-        let hdr = self.place(port, found.slot, wishes, reply, cancelled);
-        answer_inline(port.responder.line(found.slot), &self.frame.words, hdr, found.seq);
-        if port.held {
+        let hdr = self.place(endpoint, found.slot, reply_mode, reply, cancelled);
+        reply_inline(endpoint.responder.slot(found.slot), &self.frame.words, hdr, found.seq);
+        if endpoint.blocked {
             // A stream is held by one ordered call at a time; the others in the queue may be overtaken.
-            let holds = |job: &Job| job.queue == port.queue && !job.hdr.has(ReqHdr::UNORDERED);
-            port.held = self.jobs.iter().any(holds);
+            let holds = |job: &Job| job.queue == endpoint.queue && !job.hdr.has(ReqHdr::UNORDERED);
+            endpoint.blocked = self.jobs.iter().any(holds);
         }
     }
 
     /// Finds the place for a result: inline, reply chunk, reply buffer, or RESULT_TOO_LONG with the length needed.
     fn place<F: Order>(
         &mut self,
-        port: &Port<K, F>,
+        endpoint: &Endpoint<K, F>,
         slot: u32,
-        wishes: Wishes,
+        reply_mode: ReplyMode,
         reply: Reply,
         cancelled: bool,
     ) -> RepHdr {
@@ -207,13 +207,13 @@ impl<K: Clone> Engine<'_, K> {
         if cancelled && !fault {
             return RepHdr::inline(Status::CANCELLED, 0);
         }
-        if wishes.one_way && reply.hdr.status() == Status::OK {
+        if reply_mode.one_way && reply.hdr.status() == Status::OK {
             return RepHdr::inline(Status::EXECUTED, 0);
         }
         if reply.long == 0 {
             return reply.hdr;
         }
-        let slots = port.responder.slots();
+        let slots = endpoint.responder.slots();
         // A fault's text is cut to what there is room for; a value is never cut.
         let room = if fault { slots.rep_chunk_len().max(INLINE_BYTES) } else { usize::MAX };
         let len = (reply.long as usize).min(room);
@@ -229,7 +229,7 @@ impl<K: Clone> Engine<'_, K> {
             (self.frame.words[0], self.frame.words[1]) = (0, len as u64);
             return described.in_chunk();
         }
-        if let Some(buffer) = wishes.reply_buffer
+        if let Some(buffer) = reply_mode.reply_buffer
             && len as u64 <= buffer.len
             && self.heap.write_bytes(buffer.off, bytes).is_ok()
         {
@@ -245,24 +245,24 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
     /// Runs the oldest queued call.
     #[cold]
     pub(super) fn run_job(&mut self) -> u32 {
-        let Some(job) = self.engine.jobs.pop_front() else { return 0 };
+        let Some(job) = self.dispatcher.jobs.pop_front() else { return 0 };
         self.lend_control();
-        let Some(port) = self.ports.get_mut(job.queue as usize) else { return 0 };
-        self.engine.frame.words = job.words;
-        let cancelled = ReqHdr(port.responder.line(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
+        let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return 0 };
+        self.dispatcher.frame.words = job.words;
+        let cancelled = ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
         let outcome = if cancelled {
             Err(Status::CANCELLED)
         } else {
-            settle(port);
-            self.engine.run(port, job.found, job.hdr, job.args, job.ext)
+            spill_state(endpoint);
+            self.dispatcher.run(endpoint, job.found, job.hdr, job.args, job.ext)
         };
-        let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.engine.frame.status(status), false));
-        self.engine.finish(port, job.found, job.wishes, reply, cancelled);
+        let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.dispatcher.frame.status(status), false));
+        self.dispatcher.finish(endpoint, job.found, job.reply_mode, reply, cancelled);
         self.recall_control();
         1
     }
 }
 
-fn refuse<K, F: Order>(port: &Port<K, F>, found: Found, status: Status) {
-    port.responder.line(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
+fn refuse<K, F: Order>(endpoint: &Endpoint<K, F>, found: Found, status: Status) {
+    endpoint.responder.slot(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
 }

@@ -1,11 +1,11 @@
 //! Active messages: the slot protocol from both ends, and the dispatcher over it (abi §4, §5).
 //!
 //! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the model checker runs this very
-//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls. [`Sleeper`] and [`Waker`] are how
+//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls. [`Waiter`] and [`Notifier`] are how
 //! either side sleeps and is woken (abi §7).
 
 mod activity;
-mod desk;
+mod handoff;
 mod long;
 mod poller;
 mod requester;
@@ -14,9 +14,9 @@ mod slots;
 mod wait;
 
 pub use activity::Activity;
-pub use desk::{Desk, Lent};
+pub use handoff::{ControlHandoff, LoanStatus};
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};
-pub use slots::{SlotLine, Slots};
-pub use wait::{Sleeper, WaitWord, Waker};
+pub use slots::{SlotAccess, Slots};
+pub use wait::{Notifier, WaitWord, Waiter};

@@ -3,8 +3,8 @@
 //! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
 //! call costs no lock, no allocation and no clock.
 
-use super::desk::Control;
-use super::{Activity, Desk, Found, Responder, SlotLine, Waker, long};
+use super::handoff::LentControl;
+use super::{Activity, ControlHandoff, Found, Notifier, Responder, SlotAccess, long};
 use crate::context::Context;
 use crate::fault::Trace;
 use crate::frame::{Arguments, Frame};
@@ -26,11 +26,11 @@ const MAX_JOBS: usize = 16;
 /// Messages per stream and round (rule 9): one busy stream does not starve the others.
 const BATCH: u32 = 16;
 /// Rounds between two looks at the life-cycle words.
-const LIFE_MASK: u32 = 63;
-/// Most looks at one stream's hot line between two rounds over all streams, with a pause behind each: two hundred nanoseconds.
-const LINGER: u32 = 8;
+const STATE_CHECK_MASK: u32 = 63;
+/// Most looks at one stream's hot slot between two rounds over all streams, with a pause behind each: two hundred nanoseconds.
+const EXTRA_POLLS: u32 = 8;
 /// Calls in a row that the stream served last may make before the others are looked at.
-const FAVOUR: u32 = 64;
+const BUDGET: u32 = 64;
 
 /// What one round came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,10 +39,10 @@ pub enum Round {
     Idle,
     /// So many messages were served.
     Worked(u32),
-    /// So many messages were served, and the host sleeps: ring it.
-    Owed(u32),
+    /// So many messages were served, and the host sleeps: notify it.
+    NeedsNotify(u32),
     /// The host closed this epoch or began another: stop, and go through the handshake again.
-    Left,
+    HostGone,
 }
 
 /// Why a poller cannot be set up over a window.
@@ -60,42 +60,42 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-pub(super) struct Port<K, F> {
+pub(super) struct Endpoint<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
     /// Its number, for [`Activity`] and [`long::Job`].
     pub(super) queue: u32,
     /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
-    pub(super) held: bool,
+    pub(super) blocked: bool,
 }
 
-type Ports<K, F> = heapless::Vec<Port<K, F>, MAX_QUEUES>;
+type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_QUEUES>;
 
 /// See the module's head. `F` is the kind of memory that the lines are in.
 pub struct Poller<'s, K, F = Coherent> {
     window: Window<K>,
-    pub(super) ports: Ports<K, F>,
-    pub(super) engine: Engine<'s, K>,
+    pub(super) endpoints: Endpoints<K, F>,
+    pub(super) dispatcher: Dispatcher<'s, K>,
     epoch: Epoch,
     rounds: u32,
     progress: u32,
     /// The port served last, looked at before the others, and how often in a row that may still be.
-    favourite: usize,
-    favours: u32,
-    /// Calls in a row from it alone, up to [`LINGER`]: so many looks more it has before each round.
-    streak: u32,
-    /// Rings the host, which may sleep.
-    waker: Waker,
+    last_served: usize,
+    budget: u32,
+    /// Calls in a row from it alone, up to [`EXTRA_POLLS`]: so many looks more it has before each round.
+    run_length: u32,
+    /// Notifies the host, which may sleep.
+    notifier: Notifier,
     /// Messages answered since the last fence.
     unfenced: u32,
-    desk: Option<&'s Desk<K, F>>,
+    handoff: Option<&'s ControlHandoff<K, F>>,
     /// The control stream is on it.
     lent: bool,
-    /// The host was rung for all that was answered: the next round begins with a queued call.
+    /// The host was notified for all that was answered: the next round begins with a queued call.
     is_due: bool,
 }
 
 /// What runs the calls of all ports.
-pub(super) struct Engine<'s, K> {
+pub(super) struct Dispatcher<'s, K> {
     pub(super) heap: Heap<K>,
     pub(super) table: Table,
     pub(super) node: NodeId,
@@ -139,11 +139,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Ok(parts) => parts,
             Err((e, window)) => return Err((LayoutError::from(e).into(), window, scratch)),
         };
-        let ports = match open_ports(&window, layout, epoch) {
-            Ok(ports) => ports,
+        let endpoints = match open_endpoints(&window, layout, epoch) {
+            Ok(endpoints) => endpoints,
             Err(e) => return Err((e, heap.join(), scratch)),
         };
-        let engine = Engine {
+        let dispatcher = Dispatcher {
             heap,
             table,
             node,
@@ -153,32 +153,32 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         };
         Ok(Self {
             window,
-            ports,
-            engine,
+            endpoints,
+            dispatcher,
             epoch,
             rounds: 0,
             progress: 0,
-            favourite: 0,
-            favours: 0,
-            streak: 0,
-            waker: Waker::new(),
+            last_served: 0,
+            budget: 0,
+            run_length: 0,
+            notifier: Notifier::new(),
             unfenced: 0,
-            desk: None,
+            handoff: None,
             lent: false,
             is_due: false,
         })
     }
 
-    /// Leaves the control stream on `desk` while queued handlers run. It is this poller's alone.
-    pub fn use_desk(&mut self, desk: Option<&'s Desk<K, F>>) {
-        self.desk = desk;
+    /// Leaves the control stream on `handoff` while queued handlers run. It is this poller's alone.
+    pub fn use_handoff(&mut self, handoff: Option<&'s ControlHandoff<K, F>>) {
+        self.handoff = handoff;
     }
 
     /// Gives the window back, whole, and the scratch memory.
     pub fn into_parts(mut self) -> (DeviceWindow<K>, &'s mut [u8]) {
         self.recall_control();
-        self.engine.activity.keep_count();
-        (self.engine.heap.join(), self.engine.frame.scratch)
+        self.dispatcher.activity.keep_count();
+        (self.dispatcher.heap.join(), self.dispatcher.frame.scratch)
     }
 
     /// The window without its heap.
@@ -197,24 +197,24 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// nanoseconds. It may be favoured so 64 times before the others are looked at again (abi §5, rule 9).
     #[inline]
     pub fn poll(&mut self) -> Round {
-        if self.favours != 0
-            && let Some(port) = self.ports.get_mut(self.favourite)
-            && !port.held
+        if self.budget != 0
+            && let Some(endpoint) = self.endpoints.get_mut(self.last_served)
+            && !endpoint.blocked
         {
             // One caller alone, call after call: its line is looked at more often than all the others.
-            let mut more = self.streak;
+            let mut more = self.run_length;
             loop {
-                if let Some(found) = port.responder.next_hot() {
+                if let Some(found) = endpoint.responder.next_hot() {
                     // Counted first: a handler that panics unwinds past what stands behind it.
-                    self.favours -= 1;
-                    self.engine.serve(port, found);
-                    if self.streak < LINGER {
-                        self.streak += 1;
+                    self.budget -= 1;
+                    self.dispatcher.serve(endpoint, found);
+                    if self.run_length < EXTRA_POLLS {
+                        self.run_length += 1;
                     }
                     return Round::Worked(1);
                 }
                 // A caller that does not wait for each result is served by rounds, without delay.
-                if more == 0 || port.responder.ring_is_next() {
+                if more == 0 || endpoint.responder.ring_is_next() {
                     break;
                 }
                 more -= 1;
@@ -231,45 +231,45 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.rounds = self.rounds.wrapping_add(1);
         // Now and then, however busy the streams are: the control stream, and whether the host is still the same.
-        if self.rounds & LIFE_MASK == 0 {
-            if self.has_left() {
-                return Round::Left;
+        if self.rounds & STATE_CHECK_MASK == 0 {
+            if self.host_is_gone() {
+                return Round::HostGone;
             }
             // Of what is answered here, too, a host that sleeps hears before a queued handler.
             self.unfenced += self.poll_control();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
         let mut served = 0;
-        let favoured = self.favours != FAVOUR;
-        self.unfenced += FAVOUR - self.favours;
-        for index in 1..open.min(self.ports.len()) {
-            let Some(port) = self.ports.get_mut(index) else { break };
+        let polled_first = self.budget != BUDGET;
+        self.unfenced += BUDGET - self.budget;
+        for index in 1..open.min(self.endpoints.len()) {
+            let Some(endpoint) = self.endpoints.get_mut(index) else { break };
             // A look costs what it did; serving is long, and stands once for all streams.
-            let is_next = !port.held && (port.responder.hot_is_next() || port.responder.ring_is_next());
+            let is_next = !endpoint.blocked && (endpoint.responder.hot_is_next() || endpoint.responder.ring_is_next());
             let here = if is_next { self.poll_one(index) } else { 0 };
             if here != 0 {
-                if self.favourite != index {
-                    (self.favourite, self.streak) = (index, 0);
+                if self.last_served != index {
+                    (self.last_served, self.run_length) = (index, 0);
                 }
                 served += here;
-            } else if self.ports.get(self.favourite).is_some_and(|port| port.responder.hot_is_next()) {
+            } else if self.endpoints.get(self.last_served).is_some_and(|endpoint| endpoint.responder.hot_is_next()) {
                 // A round over many streams takes longer than a call: the likely one is looked at in between. Every
                 // round still ends, because it goes on from where it was.
-                served += self.poll_favourite();
+                served += self.poll_last_served();
             }
         }
-        self.favours = FAVOUR;
-        if !self.engine.jobs.is_empty() {
+        self.budget = BUDGET;
+        if !self.dispatcher.jobs.is_empty() {
             // A host that sleeps hears of what was answered before a handler that may take long, and not after it.
-            if served + self.unfenced != 0 && self.owes_a_ring() {
+            if served + self.unfenced != 0 && self.needs_notify() {
                 self.step_progress();
-                // Not after another look: callers that lie down again and again would keep it off for ever.
-                (self.is_due, self.favours) = (true, 0);
-                return Round::Owed(served);
+                // Not after another look: callers that sleep again and again would keep it off for ever.
+                (self.is_due, self.budget) = (true, 0);
+                return Round::NeedsNotify(served);
             }
             served += self.run_job();
         }
-        if served == 0 && !favoured {
+        if served == 0 && !polled_first {
             served = self.poll_control();
         } else {
             self.step_progress();
@@ -280,7 +280,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[cold]
     #[inline(never)]
     fn run_due_job(&mut self) -> Round {
-        (self.is_due, self.favours) = (false, FAVOUR);
+        (self.is_due, self.budget) = (false, BUDGET);
         let served = self.run_job();
         self.step_progress();
         self.end_round(served)
@@ -295,27 +295,27 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.unfenced = 0;
             F::full();
         }
-        if self.window.word(word::HOST_WAIT).is_ok_and(|w| self.waker.glance(w)) {
-            return Round::Owed(served);
+        if self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify_relaxed(w)) {
+            return Round::NeedsNotify(served);
         }
         if served == 0 { Round::Idle } else { Round::Worked(served) }
     }
 
-    /// Rule 22: does the host sleep, and is it to be rung for what was answered so far? Called when there is no more work.
+    /// Rule 22: does the host sleep, and is it to be notified for what was answered so far? Called when there is no more work.
     #[cold]
-    pub fn owes_a_ring(&mut self) -> bool {
+    pub fn needs_notify(&mut self) -> bool {
         self.unfenced = 0;
-        self.window.word(word::HOST_WAIT).is_ok_and(|w| self.waker.look::<F>(w))
+        self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w))
     }
 
-    fn poll_favourite(&mut self) -> u32 {
-        self.poll_one(self.favourite)
+    fn poll_last_served(&mut self) -> u32 {
+        self.poll_one(self.last_served)
     }
 
     /// Serves one stream. Not inlined: serving is long, and there are copies of it where a call would be felt.
     #[inline(never)]
     fn poll_one(&mut self, index: usize) -> u32 {
-        self.ports.get_mut(index).map_or(0, |port| self.engine.poll_port(port))
+        self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint))
     }
 
     /// Before a queued handler runs.
@@ -324,14 +324,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     pub(super) fn lend_control(&mut self) {
         // Still there, if the last handler was abandoned.
         self.recall_control();
-        let Some(desk) = self.desk else { return };
+        let Some(handoff) = self.handoff else { return };
         // What waits behind a queued call of its own stream waits on.
-        let Some(port) = self.ports.first().filter(|port| !port.held) else { return };
+        let Some(endpoint) = self.endpoints.first().filter(|endpoint| !endpoint.blocked) else { return };
         let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
-        let responder = port.responder.clone();
-        desk.put(Control { responder, table: self.engine.table, host, waker: Waker::new() });
+        let responder = endpoint.responder.clone();
+        handoff.put(LentControl { responder, table: self.dispatcher.table, host, notifier: Notifier::new() });
         self.lent = true;
-        settle(self);
+        spill_state(self);
     }
 
     /// After it, or before the control stream is served again.
@@ -339,10 +339,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[inline(never)]
     pub(super) fn recall_control(&mut self) {
         if core::mem::take(&mut self.lent)
-            && let Some(control) = self.desk.and_then(Desk::take)
-            && let Some(port) = self.ports.first_mut()
+            && let Some(control) = self.handoff.and_then(ControlHandoff::take)
+            && let Some(endpoint) = self.endpoints.first_mut()
         {
-            port.responder = control.responder;
+            endpoint.responder = control.responder;
         }
     }
 
@@ -359,7 +359,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// The host began another epoch or closed this one.
-    pub fn has_left(&self) -> bool {
+    pub fn host_is_gone(&self) -> bool {
         let load = |off| self.window.word(off).map_or(0, |w| w.load());
         load(word::EPOCH) != self.epoch.0 || load(word::HOST_STATE) == HostState::CLOSING.0
     }
@@ -373,94 +373,96 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// What it is doing, for whoever interrupts it.
     pub fn activity(&self) -> &Activity {
-        &self.engine.activity
+        &self.dispatcher.activity
     }
 
     /// Is a call running, or was one abandoned?
     pub fn is_running(&self) -> bool {
-        self.engine.activity.running().is_some()
+        self.dispatcher.activity.running().is_some()
     }
 
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
-        let Some((queue, found)) = self.engine.activity.current() else { return };
+        let Some((queue, found)) = self.dispatcher.activity.current() else { return };
         #[cfg(any(target_os = "none", hamr_bare))]
-        crate::resource::abandon();
-        self.engine.activity.keep_count();
-        let Some(port) = self.ports.get_mut(queue) else { return };
-        let reply = self.engine.frame.traced_fault(status, text, trace);
-        self.engine.finish(port, found, long::Wishes::TWO_WAY, reply, false);
+        crate::resource::abort();
+        self.dispatcher.activity.keep_count();
+        let Some(endpoint) = self.endpoints.get_mut(queue) else { return };
+        let reply = self.dispatcher.frame.traced_fault(status, text, trace);
+        self.dispatcher.finish(endpoint, found, long::ReplyMode::TWO_WAY, reply, false);
         self.unfenced += 1;
     }
 }
 
-impl<K: Clone> Engine<'_, K> {
+impl<K: Clone> Dispatcher<'_, K> {
     #[inline(always)]
-    fn poll_port<F: Order>(&mut self, port: &mut Port<K, F>) -> u32 {
+    fn poll_endpoint<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>) -> u32 {
         let mut served = 0;
         let mut hot_first = true;
-        while !port.held
+        while !endpoint.blocked
             && served < BATCH
-            && let Some(found) = port.responder.next(hot_first)
+            && let Some(found) = endpoint.responder.next(hot_first)
         {
             hot_first = found.slot != 0;
-            self.serve(port, found);
+            self.serve(endpoint, found);
             served += 1;
         }
         served
     }
 
     #[inline(always)]
-    fn serve<F: Order>(&mut self, port: &mut Port<K, F>, found: Found) {
-        settle(port);
-        let line = port.responder.line(found.slot);
-        let hdr = ReqHdr(line.req_hdr());
+    fn serve<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found) {
+        spill_state(endpoint);
+        let slot = endpoint.responder.slot(found.slot);
+        let hdr = ReqHdr(slot.req_hdr());
         let one_way = hdr.has(ReqHdr::ONE_WAY);
         if !ReqHdr(hdr.0 & !ReqHdr::ONE_WAY).is_plain() {
-            return self.serve_long(port, found, hdr);
+            return self.serve_long(endpoint, found, hdr);
         }
         self.frame.args = Arguments::inline(0, hdr.len());
         if !hdr.is_empty() {
             if hdr.len() > INLINE_BYTES {
-                return self.serve_long(port, found, hdr);
+                return self.serve_long(endpoint, found, hdr);
             }
-            line.read_request(&mut self.frame.words);
+            slot.read_request(&mut self.frame.words);
         }
         let Some(entry) = self.table.get(hdr.key().0 as usize) else {
-            return line.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
+            return slot.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
         };
-        self.activity.begin(port.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, line.req_hdr_word(), 0);
+        self.activity.begin(endpoint.queue, found);
+        let mut cx = Context::of_call(self.heap.lend(), self.node, slot.req_hdr_word(), 0);
         let reply = (entry.run)(&mut cx, &mut self.frame);
         if reply.long != 0 || cx.saw_cancel.get() {
             let cancelled = cx.saw_cancel.get();
-            let wishes = long::Wishes { one_way, ..long::Wishes::TWO_WAY };
-            return self.finish(port, found, wishes, reply, cancelled);
+            let reply_mode = long::ReplyMode { one_way, ..long::ReplyMode::TWO_WAY };
+            return self.finish(endpoint, found, reply_mode, reply, cancelled);
         }
         self.activity.end();
         if one_way && reply.hdr.status() == Status::OK {
-            line.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
+            slot.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
         } else {
-            answer_inline(line, &self.frame.words, reply.hdr, found.seq);
+            reply_inline(slot, &self.frame.words, reply.hdr, found.seq);
         }
     }
 }
 
-/// The responding end of every queue pair, its answer words cleared.
-fn open_ports<K: Clone, F: Order>(
+/// The responding end of every queue pair, its reply words cleared.
+fn open_endpoints<K: Clone, F: Order>(
     window: &Window<K>,
     layout: &Layout,
     epoch: Epoch,
-) -> Result<Ports<K, F>, SetupError> {
-    let mut ports = Ports::new();
+) -> Result<Endpoints<K, F>, SetupError> {
+    let mut endpoints = Endpoints::new();
     for queue in 0..layout.queues() {
         // Read again from the window, so checked again.
         let descriptor = layout.queue(window, queue)?;
         let responder = Responder::new(window.queue_ordered(&descriptor).map_err(LayoutError::from)?, epoch);
         responder.clear();
-        ports.push(Port { responder, queue, held: false }).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
+        endpoints
+            .push(Endpoint { responder, queue, blocked: false })
+            .map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
     }
-    Ok(ports)
+    Ok(endpoints)
 }
 
 /// Brings `state` up to date in memory before a handler runs, which may be abandoned there.
@@ -469,29 +471,29 @@ fn open_ports<K: Clone, F: Order>(
 /// changed before the call in registers until it has returned. After an abandoned call the state would be an older one: the call
 /// would be found and run again. Builds that unwind need nothing.
 #[inline(always)]
-pub(super) fn settle<T>(state: &mut T) {
+pub(super) fn spill_state<T>(state: &mut T) {
     #[cfg(any(target_os = "none", hamr_bare))]
     core::hint::black_box(state);
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     let _ = state;
 }
 
-/// Writes an inline answer and publishes it: no word, the first, or all six, since a branch per word costs more than the
+/// Writes an inline reply and publishes it: no word, the first, or all six, since a branch per word costs more than the
 /// store. What stands behind the result is left over from the request or an earlier one and means nothing.
 #[inline(always)]
-pub(super) fn answer_inline<L: SlotLine>(line: L, words: &[u64; INLINE_WORDS], hdr: RepHdr, seq: u32) {
+pub(super) fn reply_inline<L: SlotAccess>(slot: L, words: &[u64; INLINE_WORDS], hdr: RepHdr, seq: u32) {
     match hdr.len() {
         0 => {}
-        1..=8 => line.write_reply(&words[..1]),
-        _ => line.write_reply(words),
+        1..=8 => slot.write_reply(&words[..1]),
+        _ => slot.write_reply(words),
     }
-    line.publish_reply(hdr.0, seq);
+    slot.publish_reply(hdr.0, seq);
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::handshake::{HostHandshake, Offer, Rest};
+    use crate::handshake::{HostHandshake, IdlePolicy, Offer};
     use hamr_shared_abi::layout::Plan;
     use std::vec;
 
@@ -510,7 +512,7 @@ mod tests {
                 required: 0,
                 fingerprint: 0,
                 pid: 0,
-                rest: Rest::default(),
+                idle_policy: IdlePolicy::default(),
             };
             let (_, layout) = HostHandshake::offer(&window, &offer, Epoch(epoch)).expect("long enough");
             let poller =

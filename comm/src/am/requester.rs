@@ -1,9 +1,9 @@
-//! The requesting end of one queue pair: which line a message may use, and when it is free again (rules 7, 11, 12).
+//! The requesting end of one queue pair: which slot a message may use, and when it is free again (rules 7, 11, 12).
 //!
-//! The state here is private to the requester; nothing in it is ever read from the window. A line of the ring is named by
-//! its position `x`, counted from 0 over the life of the epoch; `x / N + 1` is the count its words carry.
+//! The state here is private to the requester; nothing in it is ever read from the window. A slot of the ring is named by
+//! its position `x`, counted from 0 over the whole epoch; `x / N + 1` is the count its words carry.
 
-use super::{SlotLine, Slots};
+use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{RepHdr, ReqHdr, next_seq, seq};
 
@@ -12,12 +12,12 @@ pub struct Requester<S> {
     slots: S,
     tag: u8,
     ring_bits: u32,
-    /// The word that the hot line's current (or next) message carries.
+    /// The word that the hot slot's current (or next) message carries.
     hot_seq: u32,
     hot_busy: bool,
     /// Ring messages submitted.
     submitted: u64,
-    /// Ring lines below this position are answered and given back.
+    /// Ring slots below this position are answered and given back.
     released: u64,
     /// Ring messages below this position are known to be answered.
     answered: u64,
@@ -40,18 +40,18 @@ impl<S: Slots> Requester<S> {
         }
     }
 
-    /// The lines.
+    /// The slots.
     #[inline(always)]
     pub fn slots(&self) -> &S {
         &self.slots
     }
 
-    /// Looks at other lines from now on, of the same numbers; those from before.
+    /// Looks at other slots from now on, of the same numbers; those from before.
     pub fn replace_slots(&mut self, slots: S) -> S {
         core::mem::replace(&mut self.slots, slots)
     }
 
-    /// Starts over in a new epoch: every line is free, counts begin at 1. The caller has ended its outstanding calls.
+    /// Starts over in a new epoch: every slot is free, counts begin at 1. The caller has ended its outstanding calls.
     pub fn enter(&mut self, epoch: Epoch) {
         self.tag = epoch.tag();
         self.hot_seq = seq(self.tag, 1, S::COUNT_BITS);
@@ -64,52 +64,52 @@ impl<S: Slots> Requester<S> {
         self.tag
     }
 
-    // --- the hot line ---
+    // --- the hot slot ---
 
-    /// May the hot line be used now? Rule 7: it is free and every earlier message of the stream has been answered.
+    /// May the hot slot be used now? Rule 7: it is free and every earlier message of the stream has been answered.
     #[inline(always)]
     pub fn hot_is_open(&mut self) -> bool {
-        !self.hot_busy && (self.answered == self.submitted || self.newest_answered())
+        !self.hot_busy && (self.answered == self.submitted || self.newest_is_answered())
     }
 
-    // Lines of the ring are answered in ring order, so the newest speaks for all.
-    fn newest_answered(&mut self) -> bool {
-        let answered = self.ring_answer(self.submitted - 1).is_some();
+    // Slots of the ring are answered in ring order, so the newest speaks for all.
+    fn newest_is_answered(&mut self) -> bool {
+        let answered = self.ring_reply(self.submitted - 1).is_some();
         if answered {
             self.answered = self.submitted;
         }
         answered
     }
 
-    /// The word that the hot line's current (or next) message carries.
+    /// The word that the hot slot's current (or next) message carries.
     #[inline(always)]
     pub fn hot_seq(&self) -> u32 {
         self.hot_seq
     }
 
-    /// Is a message in the hot line that has not been released?
+    /// Is a message in the hot slot that has not been released?
     #[inline(always)]
     pub fn hot_is_busy(&self) -> bool {
         self.hot_busy
     }
 
-    /// Publishes a message in the hot line. Only after [`Self::hot_is_open`].
+    /// Publishes a message in the hot slot. Only after [`Self::hot_is_open`].
     #[inline(always)]
     pub fn submit_hot(&mut self, hdr: ReqHdr, words: &[u64]) {
-        let line = self.slots.hot();
-        line.write_request(words);
-        line.publish_request(hdr.0, self.hot_seq);
+        let slot = self.slots.hot();
+        slot.write_request(words);
+        slot.publish_request(hdr.0, self.hot_seq);
         self.hot_busy = true;
     }
 
-    /// The answer of the message in the hot line, when it is there.
+    /// The reply of the message in the hot slot, when it is there.
     #[inline(always)]
-    pub fn hot_answer(&self) -> Option<RepHdr> {
-        let line = self.slots.hot();
-        (line.rep_seq() == self.hot_seq).then(|| RepHdr(line.rep_hdr()))
+    pub fn hot_reply(&self) -> Option<RepHdr> {
+        let slot = self.slots.hot();
+        (slot.rep_seq() == self.hot_seq).then(|| RepHdr(slot.rep_hdr()))
     }
 
-    /// Gives the hot line back, after its answer was read.
+    /// Gives the hot slot back, after its reply was read.
     #[inline(always)]
     pub fn release_hot(&mut self) {
         self.hot_seq = next_seq(self.hot_seq, S::COUNT_BITS);
@@ -122,7 +122,7 @@ impl<S: Slots> Requester<S> {
         seq(self.tag, ((x >> self.ring_bits) as u32).wrapping_add(1), S::COUNT_BITS)
     }
 
-    /// Is the next line free?
+    /// Is the next slot free?
     #[inline(always)]
     pub fn ring_has_room(&self) -> bool {
         self.submitted - self.released < u64::from(self.slots.ring_len())
@@ -139,25 +139,25 @@ impl<S: Slots> Requester<S> {
         (self.released < self.submitted).then_some(self.released)
     }
 
-    /// Publishes a message in the next ring line and says its position. Only after [`Self::ring_has_room`].
+    /// Publishes a message in the next ring slot and says its position. Only after [`Self::ring_has_room`].
     #[inline(always)]
     pub fn submit_ring(&mut self, hdr: ReqHdr, words: &[u64]) -> u64 {
         let x = self.submitted;
-        let line = self.slots.ring(x as u32);
-        line.write_request(words);
-        line.publish_request(hdr.0, self.ring_seq(x));
+        let slot = self.slots.ring(x as u32);
+        slot.write_request(words);
+        slot.publish_request(hdr.0, self.ring_seq(x));
         self.submitted = x + 1;
         x
     }
 
-    /// The answer of the message at `x`, when it is there. `x` is at or behind [`Self::oldest`].
+    /// The reply of the message at `x`, when it is there. `x` is at or behind [`Self::oldest`].
     #[inline(always)]
-    pub fn ring_answer(&self, x: u64) -> Option<RepHdr> {
-        let line = self.slots.ring(x as u32);
-        (line.rep_seq() == self.ring_seq(x)).then(|| RepHdr(line.rep_hdr()))
+    pub fn ring_reply(&self, x: u64) -> Option<RepHdr> {
+        let slot = self.slots.ring(x as u32);
+        (slot.rep_seq() == self.ring_seq(x)).then(|| RepHdr(slot.rep_hdr()))
     }
 
-    /// Gives the oldest line back, after its answer was read or moved to its cell (rule 12).
+    /// Gives the oldest slot back, after its reply was read or moved to its cell (rule 12).
     #[inline(always)]
     pub fn release_oldest(&mut self) {
         self.released += 1;
@@ -166,6 +166,6 @@ impl<S: Slots> Requester<S> {
 
     /// True when nothing is unanswered: what a flush waits for.
     pub fn is_quiet(&mut self) -> bool {
-        (!self.hot_busy || self.hot_answer().is_some()) && (self.answered == self.submitted || self.newest_answered())
+        (!self.hot_busy || self.hot_reply().is_some()) && (self.answered == self.submitted || self.newest_is_answered())
     }
 }

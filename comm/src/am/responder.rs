@@ -1,6 +1,6 @@
 //! The answering end of one queue pair: which message runs next (rules 4, 6, 8, 9).
 
-use super::{SlotLine, Slots};
+use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{next_seq, seq};
 
@@ -17,12 +17,12 @@ pub struct Responder<S> {
     ring_seq: u32,
 }
 
-/// A message that is there: its line's number in the queue pair (0 hot, `1 + i` ring), the word it carries.
+/// A message that is there: its slot's number in the queue pair (0 hot, `1 + i` ring), the word it carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Slot number (abi §4.5).
     pub slot: u32,
-    /// The word of the request, which the answer repeats.
+    /// The word of the request, which the reply repeats.
     pub seq: u32,
 }
 
@@ -35,37 +35,37 @@ impl<S: Slots> Responder<S> {
         Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }
     }
 
-    /// The lines.
+    /// The slots.
     #[inline(always)]
     pub fn slots(&self) -> &S {
         &self.slots
     }
 
-    /// The line of a slot number from [`Found`]. A number past the side lines, which nothing here makes, is some ring
-    /// line.
+    /// The line of a slot number from [`Found`]. A number past the ticket slots, which nothing here makes, is some ring
+    /// slot.
     #[inline(always)]
-    pub fn line(&self, slot: u32) -> S::Line<'_> {
+    pub fn slot(&self, slot: u32) -> S::Slot<'_> {
         match slot.checked_sub(1) {
             None => self.slots.hot(),
             Some(i) if i >> self.ring_bits == 0 => self.slots.ring(i),
-            Some(i) => self.slots.side(i - (1 << self.ring_bits)).unwrap_or_else(|| self.slots.ring(i)),
+            Some(i) => self.slots.ticket_slot(i - (1 << self.ring_bits)).unwrap_or_else(|| self.slots.ring(i)),
         }
     }
 
-    /// Clears the answer words of every line (the responder's own), when an epoch is entered (rule 27).
+    /// Clears the reply words of every slot (the responder's own), when an epoch is entered (rule 27).
     pub fn clear(&self) {
         self.slots.hot().publish_reply(0, 0);
         for i in 0..self.slots.ring_len() {
             self.slots.ring(i).publish_reply(0, 0);
         }
         let mut t = 0;
-        while let Some(line) = self.slots.side(t) {
-            line.publish_reply(0, 0);
+        while let Some(slot) = self.slots.ticket_slot(t) {
+            slot.publish_reply(0, 0);
             t += 1;
         }
     }
 
-    /// The message in the hot line, if a new one is there; counts it as taken.
+    /// The message in the hot slot, if a new one is there; counts it as taken.
     #[inline(always)]
     pub fn next_hot(&mut self) -> Option<Found> {
         let seq_now = self.hot_seq;
@@ -76,13 +76,13 @@ impl<S: Slots> Responder<S> {
         Some(Found { slot: 0, seq: seq_now })
     }
 
-    /// Is a new message in the hot line? It is not counted as taken.
+    /// Is a new message in the hot slot? It is not counted as taken.
     #[inline(always)]
     pub fn hot_is_next(&self) -> bool {
         self.slots.hot().req_seq() == self.hot_seq
     }
 
-    /// Is a new message in the next ring line? It is not counted as taken: rule 8 wants the hot line looked at first.
+    /// Is a new message in the next ring slot? It is not counted as taken: rule 8 wants the hot slot looked at first.
     #[inline(always)]
     pub fn ring_is_next(&self) -> bool {
         self.slots.ring(self.ring_pos).req_seq() == self.ring_seq
@@ -112,7 +112,7 @@ impl<S: Slots> Responder<S> {
         Some(if self.hot_is_next() { hot } else { ring })
     }
 
-    /// Counts the message that [`Self::upcoming`] found as taken, which may have been answered since: then its line can hold the next
+    /// Counts the message that [`Self::upcoming`] found as taken, which may have been answered since: then its slot can hold the next
     /// one already, and is not looked at.
     pub fn advance(&mut self, found: Found) {
         if found.slot == 0 {
@@ -123,7 +123,7 @@ impl<S: Slots> Responder<S> {
     }
 
     /// The next message of the stream in its order, or `None`. `hot_first` is false right after a hot message was
-    /// answered: then other work comes before the hot line (rule 8).
+    /// answered: then other work comes before the hot slot (rule 8).
     #[inline(always)]
     pub fn next(&mut self, hot_first: bool) -> Option<Found> {
         if hot_first && let Some(found) = self.next_hot() {

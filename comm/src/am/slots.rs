@@ -2,28 +2,28 @@
 
 use hamr_shared_abi::slot::COUNT_BITS;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Line, Queue};
+use hamr_shared_abi::window::{Queue, Slot};
 
-/// The lines of one queue pair.
+/// The slots of one queue pair.
 pub trait Slots {
     /// Bits of the count in a published word: 24, fewer only in models that explore the wrap.
     const COUNT_BITS: u32;
     /// One slot.
-    type Line<'a>: SlotLine
+    type Slot<'a>: SlotAccess
     where
         Self: 'a;
-    /// Ring lines, a power of two, at least 2.
+    /// Ring slots, a power of two, at least 2.
     fn ring_len(&self) -> u32;
-    /// The hot line.
-    fn hot(&self) -> Self::Line<'_>;
-    /// Ring line `i mod ring_len`.
-    fn ring(&self, i: u32) -> Self::Line<'_>;
-    /// Side line `t`.
-    fn side(&self, t: u32) -> Option<Self::Line<'_>>;
+    /// The hot slot.
+    fn hot(&self) -> Self::Slot<'_>;
+    /// Ring slot `i mod ring_len`.
+    fn ring(&self, i: u32) -> Self::Slot<'_>;
+    /// Ticket slot `t`.
+    fn ticket_slot(&self, t: u32) -> Option<Self::Slot<'_>>;
 }
 
 /// One slot. Words are published and observed in the order that rule 3 asks for; the labels P1, R1, P2, R2 pair them.
-pub trait SlotLine: Copy {
+pub trait SlotAccess: Copy {
     /// R1.
     fn req_seq(self) -> u32;
     /// The request's header, once R1 matched.
@@ -50,8 +50,8 @@ pub trait SlotLine: Copy {
 
 impl<K, F: Order> Slots for Queue<K, F> {
     const COUNT_BITS: u32 = COUNT_BITS;
-    type Line<'a>
-        = Line<'a, F>
+    type Slot<'a>
+        = Slot<'a, F>
     where
         Self: 'a;
     #[inline(always)]
@@ -59,23 +59,23 @@ impl<K, F: Order> Slots for Queue<K, F> {
         Queue::ring_len(self)
     }
     #[inline(always)]
-    fn hot(&self) -> Line<'_, F> {
+    fn hot(&self) -> Slot<'_, F> {
         Queue::hot(self)
     }
     #[inline(always)]
-    fn ring(&self, i: u32) -> Line<'_, F> {
+    fn ring(&self, i: u32) -> Slot<'_, F> {
         Queue::ring(self, i)
     }
     #[inline(always)]
-    fn side(&self, t: u32) -> Option<Line<'_, F>> {
-        Queue::side(self, t)
+    fn ticket_slot(&self, t: u32) -> Option<Slot<'_, F>> {
+        Queue::ticket_slot(self, t)
     }
 }
 
 macro_rules! forward {
     ($($name:ident($($arg:ident: $t:ty),*) $(-> $r:ty)?;)*) => {
-        impl<F: Order> SlotLine for Line<'_, F> {
-            $(#[inline(always)] fn $name(self $(, $arg: $t)*) $(-> $r)? { Line::$name(self $(, $arg)*) })*
+        impl<F: Order> SlotAccess for Slot<'_, F> {
+            $(#[inline(always)] fn $name(self $(, $arg: $t)*) $(-> $r)? { Slot::$name(self $(, $arg)*) })*
         }
     };
 }

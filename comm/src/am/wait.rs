@@ -8,20 +8,20 @@
 //! load the wait word; ring if odd        poll everything; sleep if there is nothing
 //! ```
 //!
-//! Whichever fence comes first, its side's store is seen by the other's load: the message is found, or the bell is rung.
+//! Whichever fence comes first, its side's store is seen by the other's load: the message is found, or the waiter is notified.
 //! Without either fence both loads may return what was there before, and nobody wakes anybody.
 
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Order, Ordering};
 use hamr_shared_abi::window::Word;
 
-/// A wait word: even while its poller polls, odd while it wants to be rung.
+/// A wait word: even while its poller polls, odd while it wants to be notified.
 pub trait WaitWord: Copy {
     /// Relaxed load.
     fn load(self) -> u32;
     /// Relaxed store, by the word's one writer.
     fn store(self, value: u32);
-    /// Does its poller want to be rung? Perhaps it was rung already: [`Waker::glance`] knows.
+    /// Does its poller want to be notified? Perhaps it was notified already: [`Notifier::needs_notify_relaxed`] knows.
     #[inline(always)]
     fn is_odd(self) -> bool {
         self.load() & 1 != 0
@@ -40,60 +40,60 @@ impl WaitWord for Word<'_> {
 }
 
 /// Who publishes messages to a poller that may sleep. Shared by the threads of one side.
-pub struct Waker {
-    /// The odd value that was rung for last, or an even number: none of this epoch. Threads that look at once may both ring, which is
+pub struct Notifier {
+    /// The odd value that was notified for last, or an even number: none of this epoch. Threads that look at once may both ring, which is
     /// harmless.
-    rung: AtomicU32,
+    notified: AtomicU32,
 }
 
-impl Default for Waker {
+impl Default for Notifier {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Waker {
-    /// Nobody has been rung yet.
+impl Notifier {
+    /// Nobody has been notified yet.
     pub fn new() -> Self {
-        Self { rung: AtomicU32::new(0) }
+        Self { notified: AtomicU32::new(0) }
     }
 
     /// Starts over in a new epoch, in which wait words count anew. The number is another one than any thread has seen that is about to
     /// note a value of the epoch before.
     pub fn enter(&self) {
-        let before = self.rung.load(Ordering::Relaxed);
-        self.rung.store((before | 1).wrapping_add(1), Ordering::Relaxed);
+        let before = self.notified.load(Ordering::Relaxed);
+        self.notified.store((before | 1).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Rule 21, after a message was published: is the peer to be rung? Sees a sleeper that went to sleep some time ago; one
-    /// that does so at this moment is what [`Self::look`] is for.
+    /// Rule 21, after a message was published: is the peer to be notified? Sees a waiter that went to sleep some time ago; one
+    /// that does so at this moment is what [`Self::needs_notify`] is for.
     #[inline(always)]
-    pub fn glance(&self, peer: impl WaitWord) -> bool {
+    pub fn needs_notify_relaxed(&self, peer: impl WaitWord) -> bool {
         let value = peer.load();
         value & 1 != 0 && self.is_first_for(value)
     }
 
-    /// Rule 22: everything published before is found by the peer, or it is to be rung now.
+    /// Rule 22: everything published before is found by the peer, or it is to be notified now.
     #[inline]
-    pub fn look<F: Order>(&self, peer: impl WaitWord) -> bool {
+    pub fn needs_notify<F: Order>(&self, peer: impl WaitWord) -> bool {
         F::full();
-        self.glance(peer)
+        self.needs_notify_relaxed(peer)
     }
 
-    /// [`Self::glance`] for the threads of one side: calls `ring` if the peer is to be rung. The value is noted when that is done, so
+    /// [`Self::needs_notify_relaxed`] for the threads of one side: calls `ring` if the peer is to be notified. The value is noted when that is done, so
     /// that no thread relies on the ring of another which has yet to make it; and only if nothing else was noted meanwhile, so that a
     /// thread held up since an earlier epoch notes nothing in this one.
     #[inline]
     pub fn glance_and_ring(&self, peer: impl WaitWord, ring: impl FnOnce()) {
-        let before = self.rung.load(Ordering::Relaxed);
+        let before = self.notified.load(Ordering::Relaxed);
         let value = peer.load();
         if value & 1 != 0 && before != value {
             ring();
-            let _ = self.rung.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.notified.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// [`Self::look`], likewise.
+    /// [`Self::needs_notify`], likewise.
     #[inline]
     pub fn look_and_ring<F: Order>(&self, peer: impl WaitWord, ring: impl FnOnce()) {
         F::full();
@@ -102,20 +102,20 @@ impl Waker {
 
     #[cold]
     fn is_first_for(&self, value: u32) -> bool {
-        let first = self.rung.load(Ordering::Relaxed) != value;
-        self.rung.store(value, Ordering::Relaxed);
+        let first = self.notified.load(Ordering::Relaxed) != value;
+        self.notified.store(value, Ordering::Relaxed);
         first
     }
 }
 
 /// Who polls, and may sleep.
 #[derive(Default)]
-pub struct Sleeper {
+pub struct Waiter {
     /// What the wait word holds.
     value: u32,
 }
 
-impl Sleeper {
+impl Waiter {
     /// A poller that polls.
     pub const fn new() -> Self {
         Self { value: 0 }
@@ -128,10 +128,10 @@ impl Sleeper {
     }
 
     /// Rule 23, the first half: from now on peers ring. What was published before is found by whoever polls everything now,
-    /// and only one who found nothing may sleep. A poller that lies down again although it never got up does so with a
+    /// and only one who found nothing may sleep. A poller that sleeps again although it never got up does so with a
     /// fresh value, because a peer may have rung for the old one.
     #[inline]
-    pub fn lie_down<F: Order>(&mut self, own: impl WaitWord) {
+    pub fn prepare_wait<F: Order>(&mut self, own: impl WaitWord) {
         self.value = self.value.wrapping_add(1 + (self.value & 1));
         own.store(self.value);
         F::full();
@@ -139,15 +139,15 @@ impl Sleeper {
 
     /// Rule 23, the second half: something was found, or the sleep is over.
     #[inline]
-    pub fn get_up(&mut self, own: impl WaitWord) {
-        if self.is_down() {
+    pub fn cancel_wait(&mut self, own: impl WaitWord) {
+        if self.is_waiting() {
             self.value = self.value.wrapping_add(1);
             own.store(self.value);
         }
     }
 
     /// Is it between the two?
-    pub fn is_down(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.value & 1 != 0
     }
 }
@@ -168,66 +168,68 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_rings_once_for_each_odd_value() {
-        let (word, mut sleeper, waker) = (Cell::new(0), Sleeper::new(), Waker::new());
-        assert!(!waker.glance(&word), "it polls");
-        sleeper.lie_down::<Coherent>(&word);
-        assert!(sleeper.is_down() && waker.look::<Coherent>(&word) && !waker.glance(&word));
-        sleeper.lie_down::<Coherent>(&word);
+    fn a_peer_notifies_once_for_each_odd_value() {
+        let (word, mut waiter, notifier) = (Cell::new(0), Waiter::new(), Notifier::new());
+        assert!(!notifier.needs_notify_relaxed(&word), "it polls");
+        waiter.prepare_wait::<Coherent>(&word);
+        assert!(
+            waiter.is_waiting() && notifier.needs_notify::<Coherent>(&word) && !notifier.needs_notify_relaxed(&word)
+        );
+        waiter.prepare_wait::<Coherent>(&word);
         assert_eq!(word.get(), 3);
-        assert!(waker.glance(&word), "another sleep");
-        sleeper.get_up(&word);
-        sleeper.get_up(&word);
+        assert!(notifier.needs_notify_relaxed(&word), "another sleep");
+        waiter.cancel_wait(&word);
+        waiter.cancel_wait(&word);
         assert_eq!(word.get(), 4);
-        assert!(!waker.look::<Coherent>(&word));
+        assert!(!notifier.needs_notify::<Coherent>(&word));
     }
 
     #[test]
     fn no_thread_relies_on_a_ring_that_another_has_yet_to_make() {
-        let (word, waker, rings) = (Cell::new(1), Waker::new(), Cell::new(0));
+        let (word, notifier, rings) = (Cell::new(1), Notifier::new(), Cell::new(0));
         let count = || rings.set(rings.get() + 1);
-        waker.glance_and_ring(&word, || {
-            // Another thread, while this one is held up before it rings.
-            waker.look_and_ring::<Coherent>(&word, count);
+        notifier.glance_and_ring(&word, || {
+            // Another thread, while this one is held up before it notifies.
+            notifier.look_and_ring::<Coherent>(&word, count);
             assert_eq!(rings.get(), 1);
             count();
         });
-        waker.glance_and_ring(&word, count);
-        assert_eq!(rings.get(), 2, "it was rung for this value");
+        notifier.glance_and_ring(&word, count);
+        assert_eq!(rings.get(), 2, "it was notified for this value");
     }
 
     #[test]
     fn a_thread_held_up_since_an_earlier_epoch_swallows_no_ring() {
         for rung_before in [false, true] {
-            let (word, waker, rings) = (Cell::new(1), Waker::new(), Cell::new(0));
+            let (word, notifier, rings) = (Cell::new(1), Notifier::new(), Cell::new(0));
             let count = || rings.set(rings.get() + 1);
             if rung_before {
-                waker.glance_and_ring(&word, count);
+                notifier.glance_and_ring(&word, count);
                 word.set(3);
             }
-            waker.glance_and_ring(&word, || waker.enter());
+            notifier.glance_and_ring(&word, || notifier.enter());
             // The new epoch has come to the same value.
             rings.set(0);
-            waker.glance_and_ring(&word, count);
+            notifier.glance_and_ring(&word, count);
             assert_eq!(rings.get(), 1);
         }
     }
 
     #[test]
     fn values_go_round() {
-        let (word, mut sleeper, waker) = (Cell::new(0), Sleeper { value: u32::MAX - 1 }, Waker::new());
-        sleeper.lie_down::<Coherent>(&word);
-        assert!(waker.glance(&word));
-        sleeper.lie_down::<Coherent>(&word);
+        let (word, mut waiter, notifier) = (Cell::new(0), Waiter { value: u32::MAX - 1 }, Notifier::new());
+        waiter.prepare_wait::<Coherent>(&word);
+        assert!(notifier.needs_notify_relaxed(&word));
+        waiter.prepare_wait::<Coherent>(&word);
         assert_eq!(word.get(), 1);
-        assert!(waker.glance(&word));
+        assert!(notifier.needs_notify_relaxed(&word));
     }
 
     #[test]
     fn a_new_epoch_counts_from_zero() {
-        let (word, waker) = (Cell::new(1), Waker::new());
-        assert!(waker.glance(&word));
-        waker.enter();
-        assert!(waker.glance(&word));
+        let (word, notifier) = (Cell::new(1), Notifier::new());
+        assert!(notifier.needs_notify_relaxed(&word));
+        notifier.enter();
+        assert!(notifier.needs_notify_relaxed(&word));
     }
 }

@@ -24,13 +24,13 @@ use riscv64 as isa;
 use x86_64 as isa;
 
 #[cfg(feature = "image")]
-mod naps;
+mod timed_sleep;
 
 pub use isa::barriers::BusOrder;
 #[cfg(all(target_arch = "riscv64", feature = "image"))]
 pub use isa::imsic;
 #[cfg(feature = "image")]
-pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abandon, frame_pointer, run};
+pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abort, frame_pointer, run};
 #[cfg(feature = "image")]
 pub(crate) use isa::tick;
 #[cfg(all(target_arch = "x86_64", feature = "image"))]
@@ -40,10 +40,10 @@ pub use isa::timer::Timer;
 #[cfg(feature = "image")]
 pub(crate) use isa::timer::now;
 #[cfg(feature = "image")]
-pub use naps::Naps;
+pub(crate) use timed_sleep::SPIN_ROUNDS;
 #[cfg(feature = "image")]
-pub(crate) use naps::SPIN_ROUNDS;
+pub use timed_sleep::TimedSleep;
 
-/// Stack pointer of the frame of [`run`] while it is out; stored there and read by [`abandon`], both in assembly.
+/// Stack pointer of the frame of [`run`] while it is out; stored there and read by [`abort`], both in assembly.
 #[cfg(feature = "image")]
 static ANCHOR: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);

@@ -1,15 +1,15 @@
 //! What a board without an operating system brings, and what the serve loop makes of it.
 
-use super::runtime::{Bell, Found, RUNTIME};
+use super::runtime::{Found, HostDoorbell, RUNTIME};
 use super::{doorbell, logging, memory, tick};
 use crate::Board;
-use crate::arch::{self, Naps, SPIN_ROUNDS};
+use crate::arch::{self, SPIN_ROUNDS, TimedSleep};
 use crate::log::Logger;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::window::{DeviceWindow, Window};
-use hamr_comm::am::{Activity, Desk};
+use hamr_comm::am::{Activity, ControlHandoff};
 
 /// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
 /// must work wherever a fault happens.
@@ -38,7 +38,7 @@ pub struct Hardware {
     /// The function's registers, where there is a doorbell to ring.
     pub registers: Option<Registers>,
     /// How to rest.
-    pub naps: Naps,
+    pub timed_sleep: TimedSleep,
 }
 
 /// Why an image cannot start.
@@ -69,28 +69,28 @@ impl core::fmt::Display for StartError {
 pub(super) struct Running<B> {
     window: Option<DeviceWindow<()>>,
     registers: Option<Registers>,
-    naps: Naps,
+    timed_sleep: TimedSleep,
     _board: PhantomData<B>,
 }
 
 impl Found {
     pub(super) fn of(hardware: &Hardware) -> Self {
-        let Hardware { window, registers, naps } = hardware;
+        let Hardware { window, registers, timed_sleep } = hardware;
         Self {
-            hz: naps.hz().max(1),
-            bell: registers.as_ref().and_then(|registers| Bell::of(registers, window)),
+            hz: timed_sleep.hz().max(1),
+            doorbell: registers.as_ref().and_then(|registers| HostDoorbell::of(registers, window)),
             alive: window.keep_word(word::DEVICE_ALIVE).ok(),
-            own_bell: window.keep_word(word::DEVICE_BELL).ok(),
-            acknowledge: naps.acknowledge(),
+            own_bell: window.keep_word(word::DEVICE_DOORBELL).ok(),
+            acknowledge: timed_sleep.acknowledge(),
         }
     }
 }
 
 impl<B> Running<B> {
     pub(super) fn new(hardware: Hardware) -> Self {
-        let Hardware { window, registers, naps } = hardware;
-        arch::tick::prepare(naps.timer());
-        Self { window: Some(window), registers, naps, _board: PhantomData }
+        let Hardware { window, registers, timed_sleep } = hardware;
+        arch::tick::prepare(timed_sleep.timer());
+        Self { window: Some(window), registers, timed_sleep, _board: PhantomData }
     }
 }
 
@@ -110,14 +110,14 @@ impl<B: BareBoard> Board for Running<B> {
     fn window(&mut self) -> Option<DeviceWindow<()>> {
         self.window.take()
     }
-    fn watch(&mut self, activity: Option<&Activity>) {
+    fn set_activity(&mut self, activity: Option<&Activity>) {
         // Before the first sleep, and so before anybody rings.
         if let (Some(_), Some(registers)) = (activity, &self.registers) {
-            doorbell::name(registers.bell());
+            doorbell::name(registers.doorbell());
         }
         RUNTIME.set_activity(activity);
     }
-    fn desk(&self) -> Option<&'static Desk<(), arch::BusOrder>> {
+    fn control_handoff(&self) -> Option<&'static ControlHandoff<(), arch::BusOrder>> {
         Some(&RUNTIME.control)
     }
     fn has_heartbeat(&self) -> bool {
@@ -129,40 +129,40 @@ impl<B: BareBoard> Board for Running<B> {
     fn logs_to(&mut self, section: Option<Window<()>>) {
         Logger::<logging::Bare>::attach(section);
     }
-    fn ring(&mut self) {
-        RUNTIME.ring();
+    fn notify(&mut self) {
+        RUNTIME.notify();
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {
         if rounds < SPIN_ROUNDS {
-            return self.naps.rest(rounds);
+            return self.timed_sleep.idle(rounds);
         }
-        // Naps take the timer, and a tick would end them.
+        // TimedSleep take the timer, and a tick would end them.
         arch::tick::pause();
-        self.naps.rest(rounds);
+        self.timed_sleep.idle(rounds);
         tick::beat();
         arch::tick::resume();
     }
     fn doorbell(&self) -> bool {
-        self.naps.has_doorbell()
+        self.timed_sleep.has_doorbell()
     }
     fn sleep(&mut self, micros: u32) {
         // Masks interrupts too: a ring that comes from here on stays pending and ends the sleep.
         arch::tick::pause();
-        if !doorbell::was_rung() {
-            self.naps.sleep(micros);
+        if !doorbell::was_notified() {
+            self.timed_sleep.sleep(micros);
             // Whoever ended the sleep has what he rang for found by the next round, and need not end another.
-            doorbell::was_rung();
+            doorbell::was_notified();
         }
         tick::beat();
         arch::tick::resume();
     }
     fn micros(&mut self) -> u64 {
-        self.naps.micros()
+        self.timed_sleep.micros()
     }
-    fn settle(&mut self) {
+    fn read_back(&mut self) {
         if let Some(registers) = &self.registers {
-            // What was asked for does not matter: the answer comes behind the host's writes.
+            // What was asked for does not matter: the reply comes behind the host's writes.
             let _ = registers.position();
         }
     }

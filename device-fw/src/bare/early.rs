@@ -15,7 +15,7 @@ use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::registry::Table;
 
 /// Looks for a host's offer: a few seconds. A host that starts a machine makes its offer meanwhile.
-const LOOKS: u32 = 1 << 24;
+const MAX_POLLS: u32 = 1 << 24;
 
 /// The window is mapped.
 #[inline(never)]
@@ -47,7 +47,7 @@ fn record(window: &Window<()>, fault: &Fault) {
     let load = |off| window.word(off).map_or(0, |word| word.observe());
     // Accepted before the fault, perhaps.
     let is_ready = || load(word::HOST_STATE) == HostState::READY.0;
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_POLLS {
         let step = DeviceHandshake::Waiting.step(window, Table::of_this_image(), &profile);
         if matches!(step, DeviceHandshake::Accepted(_)) || is_ready() {
             break;

@@ -1,7 +1,7 @@
 //! What happens when a handler panics or the processor traps: the text is kept, the serve stack abandoned.
 
 #![expect(unsafe_code)]
-// UNSAFETY: `arch::abandon` leaves frames behind (`docs/unsafe.md` "abandoning").
+// UNSAFETY: `arch::abort` leaves frames behind (`docs/unsafe.md` "abandoning").
 
 use super::record::Fault;
 use super::runtime::RUNTIME;
@@ -105,5 +105,5 @@ fn give_up(fault: Fault) -> ! {
     }
     // SAFETY: armed, so inside `run`; frames of the runtime own nothing that must be dropped, frames of handlers hold borrows
     // of the window, statics, and `Resource` guards, whose abandonment the next taker notices.
-    unsafe { arch::abandon() }
+    unsafe { arch::abort() }
 }

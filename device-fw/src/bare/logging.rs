@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the logger, and opening its lock when its holder was abandoned (`docs/unsafe.md` "logger").
 
-use super::NoAbandon;
+use super::NoAbort;
 use super::runtime::RUNTIME;
 use crate::arch::{self, BusOrder};
 use crate::log::{LoggerState, Platform, image_logger};
@@ -25,7 +25,7 @@ impl Platform for Bare {
 
     fn with(what: impl FnOnce(&mut LoggerState<(), BusOrder>)) {
         // A writer that is ended in here leaves the lock taken, and costs the image its epoch.
-        let _mark = NoAbandon::begin();
+        let _mark = NoAbort::begin();
         // Not taken when it was just its holder that was interrupted: waiting would be for ever.
         if let Some(mut state) = RUNTIME.log.try_lock() {
             what(&mut state);
@@ -43,7 +43,7 @@ impl Platform for Bare {
     }
 }
 
-/// The serve stack was just abandoned. If that happened inside of the logger, its lock is opened, and the journal begins anew: the next
+/// The serve stack was just abandoned. If that happened inside of the logger, its lock is opened, and the frame buffer restarts: the next
 /// host gets what is said from here on.
 ///
 /// # Safety
@@ -57,6 +57,6 @@ pub(super) unsafe fn recover() {
     // on: the guard is never dropped, and its borrow of the state never used again.
     unsafe { RUNTIME.log.force_unlock() };
     if let Some(mut state) = RUNTIME.log.try_lock() {
-        state.begin_anew();
+        state.begin_epoch();
     }
 }

@@ -13,8 +13,8 @@ pub(crate) mod doorbell;
 pub(crate) mod early;
 pub(crate) mod fault;
 mod logging;
-mod mark;
 mod memory;
+mod no_abort;
 pub(crate) mod pins;
 mod record;
 pub(crate) mod runtime;
@@ -22,8 +22,8 @@ pub(crate) mod tick;
 mod walk;
 
 pub use board::{BareBoard, Hardware, StartError};
-pub use mark::NoAbandon;
 pub use memory::ram;
+pub use no_abort::NoAbort;
 
 use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
@@ -66,7 +66,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
     unsafe { RUNTIME.set_found(&found) };
-    info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.naps.hz());
+    info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.timed_sleep.hz());
     let board = board::Running::<B>::new(hardware);
     let mut scratch = [0; MAX_MESSAGE];
     let Some(mut device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
@@ -86,7 +86,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function is inside of the logger.
         unsafe { logging::recover() };
         // Before the state below says otherwise.
-        let held = mark::take(RUNTIME.running());
+        let held = no_abort::take(RUNTIME.running());
         // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
         let device = unsafe { &mut *device };
         let in_call = device.is_running();
@@ -100,7 +100,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         error!("abandoned: {}", what.text());
         let is_over = is_broken || config.on_fault == OnFault::Reset;
         if is_over {
-            // Said before the answer, so that nobody sends another call after it.
+            // Said before the reply, so that nobody sends another call after it.
             device.record_crash(what.text(), what.trace());
             device.announce_crash();
         }
@@ -108,7 +108,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             device.fail_current(what.status(), what.text(), what.trace());
         }
         if is_over {
-            // What the runtime knows of this life is dropped with it, the host's next offer finds it as it was at the start.
+            // What the runtime knows of this epoch is dropped with it, the host's next offer finds it as it was at the start.
             device.stop();
         }
     }

@@ -9,10 +9,10 @@ pub(crate) fn now_ns() -> u64 {
     (now / hz).wrapping_mul(1_000_000_000).wrapping_add(now % hz * 1_000_000 / hz.div_ceil(1000))
 }
 
-pub(crate) fn ring() {
-    RUNTIME.ring();
+pub(crate) fn notify() {
+    RUNTIME.notify();
 }
 
-pub(crate) fn is_rung() -> bool {
-    doorbell::is_rung()
+pub(crate) fn is_notified() -> bool {
+    doorbell::is_notified()
 }

@@ -11,29 +11,29 @@ use super::record::Fault;
 use crate::arch::BusOrder;
 use crate::log::LoggerState;
 use crate::pci::Registers;
-use crate::runaway::Watch;
+use crate::runaway::RunawayDetector;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::window::{DeviceWindow, KeptWord, Window};
-use hamr_comm::am::{Activity, Desk};
+use hamr_comm::am::{Activity, ControlHandoff};
 use spin::Mutex;
 
 /// The host's doorbell: the card's register, and the word that says what to write there.
-pub(super) struct Bell {
+pub(super) struct HostDoorbell {
     registers: Registers,
     host: KeptWord<()>,
 }
 
-impl Bell {
+impl HostDoorbell {
     /// `None` where the window is too short for a preamble.
     pub(super) fn of(registers: &Registers, window: &DeviceWindow<()>) -> Option<Self> {
-        Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_BELL).ok()? })
+        Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_DOORBELL).ok()? })
     }
 
     /// Rings it.
-    pub(super) fn ring(&self) {
-        self.registers.again().ring(self.host.word().load());
+    pub(super) fn notify(&self) {
+        self.registers.again().notify(self.host.word().load());
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Found {
     /// Steps of the clock per second, not zero.
     pub(super) hz: u64,
     /// The host's doorbell.
-    pub(super) bell: Option<Bell>,
+    pub(super) doorbell: Option<HostDoorbell>,
     /// Where `alive` is in the window.
     pub(super) alive: Option<KeptWord<()>>,
     /// Where the host learns what to write to ring this side.
@@ -58,13 +58,13 @@ pub(crate) struct Runtime {
     /// Null while no host is served.
     activity: AtomicPtr<Activity>,
     /// The control stream, while a queued handler runs.
-    pub(super) control: Desk<(), BusOrder>,
+    pub(super) control: ControlHandoff<(), BusOrder>,
     /// What the ticks have seen, and the time in microseconds by their count.
-    pub(super) runaways: Mutex<(Watch, u64)>,
-    /// Which call holds the no-abandon mark (`mark`); zero none.
+    pub(super) runaways: Mutex<(RunawayDetector, u64)>,
+    /// Which call holds the no-abort section (`mark`); zero none.
     pub(super) marked: AtomicU32,
     /// Not zero: the host has rung. Also stored by x86_64's entry, in assembly.
-    pub(crate) rung: AtomicU32,
+    pub(crate) notified: AtomicU32,
     /// Whether a fault can be survived (`fault`).
     pub(super) fault_state: AtomicU32,
     /// The fault that ended the serve loop.
@@ -79,10 +79,10 @@ pub(crate) struct Runtime {
 pub(crate) static RUNTIME: Runtime = Runtime {
     found: AtomicPtr::new(null_mut()),
     activity: AtomicPtr::new(null_mut()),
-    control: Desk::new(),
-    runaways: Mutex::new((Watch::new(0), 0)),
+    control: ControlHandoff::new(),
+    runaways: Mutex::new((RunawayDetector::new(0), 0)),
     marked: AtomicU32::new(0),
-    rung: AtomicU32::new(0),
+    notified: AtomicU32::new(0),
     fault_state: AtomicU32::new(0),
     last_fault: Mutex::new(Fault::NONE),
     window: Mutex::new(None),
@@ -122,10 +122,10 @@ impl Runtime {
         self.activity().and_then(Activity::running)
     }
 
-    /// Rings the host, where it has a doorbell.
-    pub(super) fn ring(&self) {
-        if let Some(bell) = self.found().and_then(|found| found.bell.as_ref()) {
-            bell.ring();
+    /// Notifies the host, where it has a doorbell.
+    pub(super) fn notify(&self) {
+        if let Some(doorbell) = self.found().and_then(|found| found.doorbell.as_ref()) {
+            doorbell.notify();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The tick that finds runaways and answers pings beside queued handlers, as far as it does not depend on the processor.
 
 use super::fault::{self, Trap};
-use super::mark;
+use super::no_abort;
 use super::runtime::RUNTIME;
-use crate::runaway::{Overdue, Watch};
-use hamr_comm::am::Lent;
+use crate::runaway::{Overdue, RunawayDetector};
+use hamr_comm::am::LoanStatus;
 
 /// Ticks per second.
 pub(crate) const HZ: u64 = 100;
@@ -21,29 +21,29 @@ pub(super) fn beat() {
 
 /// What calls may take that have no deadline of their own; 0: for ever.
 pub(super) fn limit(longest_call_ms: u32) {
-    RUNTIME.runaways.lock().0 = Watch::new(longest_call_ms);
+    RUNTIME.runaways.lock().0 = RunawayDetector::new(longest_call_ms);
 }
 
-/// A tick struck at `at`. Returns, unless the call that runs is over its time. The answer of a call is written when no call
+/// A tick struck at `at`. Returns, unless the call that runs is over its time. The reply of a call is written when no call
 /// runs any more, so that is never what is left behind.
 pub(crate) fn tick(at: Trap) {
     beat();
     if !fault::is_armed() {
         return;
     }
-    if RUNTIME.control.serve() == Lent::Owed {
-        RUNTIME.ring();
+    if RUNTIME.control.serve() == LoanStatus::NeedsNotify {
+        RUNTIME.notify();
     }
     let Some(activity) = RUNTIME.activity() else { return };
-    if mark::is_held(activity.running()) {
+    if no_abort::is_held(activity.running()) {
         return;
     }
     let overdue = match RUNTIME.runaways.try_lock() {
-        Some(mut watch) => {
+        Some(mut runaways) => {
             // Ticks that the processor missed do not count: a call has more time then, not less.
-            watch.1 += 1_000_000 / HZ;
-            let now = watch.1;
-            watch.0.look(activity, now)
+            runaways.1 += 1_000_000 / HZ;
+            let now = runaways.1;
+            runaways.0.check(activity, now)
         }
         None => return,
     };

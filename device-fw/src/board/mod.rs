@@ -3,7 +3,7 @@
 
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window};
-use hamr_comm::am::{Activity, Desk};
+use hamr_comm::am::{Activity, ControlHandoff};
 
 #[cfg(any(target_os = "none", hamr_bare))]
 mod register;
@@ -58,10 +58,10 @@ pub trait Board {
     fn window(&mut self) -> Option<DeviceWindow<Self::Keep>>;
     /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
     /// boards that look for runaways.
-    fn watch(&mut self, _activity: Option<&Activity>) {}
+    fn set_activity(&mut self, _activity: Option<&Activity>) {}
     /// Where the control stream lies while a queued handler runs, if something of this board interrupts the handler now and then
-    /// and has it served ([`Desk::serve`]): pings are answered meanwhile. Otherwise they wait until the handler has ended.
-    fn desk(&self) -> Option<&'static Desk<Self::Keep, Self::Order>> {
+    /// and has it served ([`ControlHandoff::serve`]): pings are answered meanwhile. Otherwise they wait until the handler has ended.
+    fn control_handoff(&self) -> Option<&'static ControlHandoff<Self::Keep, Self::Order>> {
         None
     }
     /// Does this image log?
@@ -76,13 +76,13 @@ pub trait Board {
     /// Where this image's logs go from now on: the LOG section of the host that was accepted, or `None` when it leaves. A board that
     /// logs nowhere ignores it.
     fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}
-    /// Rings the host.
-    fn ring(&mut self) {}
+    /// Notifies the host.
+    fn notify(&mut self) {}
     /// Can the host ring this board, and is [`Self::sleep`] ended by it? Without, [`Self::idle`] is all the rest there is.
     fn doorbell(&self) -> bool {
         false
     }
-    /// Sleeps until the host rings, at most so many microseconds ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A ring that
+    /// Sleeps until the host notifies, at most so many microseconds ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A ring that
     /// came since the last sleep ends it at once. Returning early is always right.
     fn sleep(&mut self, _micros: u32) {}
     /// Microseconds of any clock that never goes back. Asked for only where there is a [`Self::doorbell`].
@@ -91,7 +91,7 @@ pub trait Board {
     }
     /// Reads from the far side of the bus, where there is one: what the host wrote before it could see this board's last store
     /// has arrived by then (abi §7.3, rule 25).
-    fn settle(&mut self) {}
+    fn read_back(&mut self) {}
     /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.
     fn idle(&mut self, rounds: u32);
 }

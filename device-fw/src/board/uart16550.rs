@@ -3,13 +3,13 @@
 /// Offset of the line status register; the data register is the first.
 pub(super) const STATUS: u8 = 5;
 /// Looks at a transmitter that stays full before the byte is dropped: a console may not stop an image.
-const PATIENCE: u32 = 100_000;
+const MAX_READY_POLLS: u32 = 100_000;
 /// Transmit holding register is empty.
 const EMPTY: u8 = 1 << 5;
 
 /// Transmits a byte.
 pub(super) fn put(byte: u8, status: impl Fn() -> u8, data: impl FnOnce(u8)) {
-    if (0..PATIENCE).any(|_| status() & EMPTY != 0) {
+    if (0..MAX_READY_POLLS).any(|_| status() & EMPTY != 0) {
         data(byte);
     }
 }

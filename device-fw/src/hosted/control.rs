@@ -1,6 +1,6 @@
 //! The socket to the host: the window's descriptor comes over it, and its end of file ends the process.
 
-use super::bells::Bells;
+use super::doorbells::ProcessDoorbells;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
@@ -11,7 +11,7 @@ use std::string::{String, ToString};
 use std::{format, fs};
 
 /// First bytes on the socket; the number is that of this little protocol.
-const GREETING: &[u8; 8] = b"hamrshm1";
+const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The same while pings are answered beside a queued handler, which has already run for some time.
@@ -59,24 +59,24 @@ impl From<rustix::io::Errno> for StartError {
     }
 }
 
-/// The socket, after the greeting.
-pub(super) struct Control {
+/// The socket, after the handshake.
+pub(super) struct ControlChannel {
     socket: OwnedFd,
     window: OwnedFd,
-    bells: Option<Bells>,
+    doorbells: Option<ProcessDoorbells>,
 }
 
-impl Control {
+impl ControlChannel {
     /// Takes the window's descriptor off standard input.
     pub(super) fn from_stdin() -> Result<Self, StartError> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-        let mut greeting = [0; 8];
+        let mut handshake = [0; 8];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut iov = [IoSliceMut::new(&mut greeting)];
+        let mut iov = [IoSliceMut::new(&mut handshake)];
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
         recvmsg(&socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map_err(|e| not_ours(&format!("{e}")))?;
-        if greeting != *GREETING {
+        if handshake != *HANDSHAKE {
             return Err(not_ours("another greeting"));
         }
         let mut descriptors = ancillary.drain().filter_map(|m| match m {
@@ -86,17 +86,17 @@ impl Control {
         let mut descriptors = descriptors.next().ok_or(not_ours("no descriptor"))?;
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
         // A host that has no doorbells sends the window alone.
-        let bells = descriptors.next().zip(descriptors.next()).map(|(own, host)| Bells::new(own, host));
+        let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
         let wanted = SealFlags::SHRINK | SealFlags::SEAL;
         if !fcntl_get_seals(&window)?.contains(wanted) {
             return Err(StartError::NotSealed);
         }
-        Ok(Self { socket, window, bells })
+        Ok(Self { socket, window, doorbells })
     }
 
     /// The doorbells, if the host sent any; once.
-    pub(super) fn take_bells(&mut self) -> Option<Bells> {
-        self.bells.take()
+    pub(super) fn take_doorbells(&mut self) -> Option<ProcessDoorbells> {
+        self.doorbells.take()
     }
 
     /// The window's descriptor, and its size.
@@ -105,7 +105,7 @@ impl Control {
     }
 
     /// Steps `alive` until the host is gone, then ends the process; more often while `alive` says so. The host never writes after
-    /// the greeting, so anything readable is its end.
+    /// the handshake, so anything readable is its end.
     pub(super) fn watch(&self, mut alive: impl FnMut(u32) -> bool) -> ! {
         let mut beat = 0u32;
         loop {

@@ -4,8 +4,8 @@
 //! file means that the host is gone, and the process ends. That is why the socket and not PDEATHSIG: that signal fires
 //! when the *thread* that started the process ends.
 
-mod bells;
 mod control;
+mod doorbells;
 #[cfg(hamr_image)]
 mod logging;
 mod map;
@@ -14,17 +14,17 @@ pub(crate) mod pins;
 mod signals;
 mod trace;
 
-use crate::runaway::Watch;
+use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
-use bells::Bells;
-use control::Control;
+use control::ControlChannel;
+use doorbells::ProcessDoorbells;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::DeviceWindow;
 #[cfg(hamr_image)]
 use hamr_comm::abi::window::Window;
-use hamr_comm::am::{Activity, Desk, Lent};
+use hamr_comm::am::{Activity, ControlHandoff, LoanStatus};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
@@ -36,17 +36,17 @@ use std::{eprintln, vec};
 
 /// Rounds of polling before the first nap: about two milliseconds.
 const SPIN_ROUNDS: u32 = 40_000;
-/// Naps grow with the number of them, up to this.
-const LONGEST_NAP: Duration = Duration::from_millis(1);
-const SHORTEST_NAP: Duration = Duration::from_micros(50);
+/// TimedSleep grow with the number of them, up to this.
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 /// The control stream, while a queued handler runs.
-static DESK: Desk<Arc<Mapping>> = Desk::new();
+static CONTROL_HANDOFF: ControlHandoff<Arc<Mapping>> = ControlHandoff::new();
 
 struct Process {
     window: Option<DeviceWindow<Arc<Mapping>>>,
     build_id: [u8; 20],
-    bells: Option<Bells>,
+    doorbells: Option<ProcessDoorbells>,
     started: Instant,
 }
 
@@ -68,11 +68,11 @@ impl Board for Process {
     fn window(&mut self) -> Option<DeviceWindow<Arc<Mapping>>> {
         self.window.take()
     }
-    fn watch(&mut self, activity: Option<&Activity>) {
-        signals::watch(activity);
+    fn set_activity(&mut self, activity: Option<&Activity>) {
+        signals::set_activity(activity);
     }
-    fn desk(&self) -> Option<&'static Desk<Arc<Mapping>>> {
-        Some(&DESK)
+    fn control_handoff(&self) -> Option<&'static ControlHandoff<Arc<Mapping>>> {
+        Some(&CONTROL_HANDOFF)
     }
     #[cfg(hamr_image)]
     fn logs(&self) -> bool {
@@ -82,17 +82,17 @@ impl Board for Process {
     fn logs_to(&mut self, section: Option<Window<Arc<Mapping>>>) {
         crate::log::Logger::<logging::Process>::attach(section);
     }
-    fn ring(&mut self) {
-        if let Some(bells) = &self.bells {
-            bells.ring();
+    fn notify(&mut self) {
+        if let Some(doorbells) = &self.doorbells {
+            doorbells.notify();
         }
     }
     fn doorbell(&self) -> bool {
-        self.bells.is_some()
+        self.doorbells.is_some()
     }
     fn sleep(&mut self, micros: u32) {
-        if let Some(bells) = &self.bells {
-            bells.sleep(micros);
+        if let Some(doorbells) = &self.doorbells {
+            doorbells.sleep(micros);
         }
     }
     fn micros(&mut self) -> u64 {
@@ -104,8 +104,8 @@ impl Board for Process {
             return;
         }
         // One nap longer per thousand: half a second of silence reaches the longest.
-        let nap = SHORTEST_NAP * ((rounds - SPIN_ROUNDS) / 1000 + 1);
-        std::thread::sleep(nap.min(LONGEST_NAP));
+        let timed_sleep = SHORTEST_SLEEP * ((rounds - SPIN_ROUNDS) / 1000 + 1);
+        std::thread::sleep(timed_sleep.min(LONGEST_SLEEP));
     }
 }
 
@@ -137,29 +137,29 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let build_id = control::build_id();
     let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
     info!("image starts as process {}, build {:016x}", std::process::id(), build);
-    let mut control = Control::from_stdin()?;
-    let bells = control.take_bells();
-    pins::connect(bells.as_ref());
+    let mut control = ControlChannel::from_stdin()?;
+    let doorbells = control.take_doorbells();
+    pins::connect(doorbells.as_ref());
     let (window, words) = Mapping::of(control.window_fd())?;
     info!("a window of {} bytes", window.len());
     // Watches the host, steps `alive`, answers pings beside queued handlers: the only thread besides the dispatcher, asleep
     // nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
-        let (mut runaways, begin) = (Watch::new(config.longest_call_ms), Instant::now());
+        let (mut runaways, begin) = (RunawayDetector::new(config.longest_call_ms), Instant::now());
         control.watch(|beat| {
             if let Ok(word) = words.word(word::DEVICE_ALIVE) {
                 word.store(beat);
             }
-            let lent = DESK.serve();
-            if lent == Lent::Owed {
-                pins::ring();
+            let lent = CONTROL_HANDOFF.serve();
+            if lent == LoanStatus::NeedsNotify {
+                pins::notify();
             }
-            signals::tick(|activity| runaways.look(activity, begin.elapsed().as_micros() as u64));
-            lent != Lent::No
+            signals::tick(|activity| runaways.check(activity, begin.elapsed().as_micros() as u64));
+            lent != LoanStatus::No
         })
     })?;
-    let board = Process { window: Some(window), build_id, bells, started: Instant::now() };
+    let board = Process { window: Some(window), build_id, doorbells, started: Instant::now() };
     // Lives as long as the process.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)

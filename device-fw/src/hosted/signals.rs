@@ -1,7 +1,7 @@
 //! Traps and runaways of a hosted image: its handler of signals answers the call that was running, and ends the process.
 //!
 //! The process cannot go on as a bare-metal image does: the handler may have held a lock of the system's libraries. So the host
-//! starts it anew, in a new epoch; that it has to, it reads in the device's state, which is published before the answer.
+//! starts it anew, in a new epoch; that it has to, it reads in the device's state, which is published before the reply.
 
 #![expect(unsafe_code)]
 // UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a pointer
@@ -30,7 +30,7 @@ const TRAPS: [(c_int, &str); 5] = [
 ];
 /// Exit code of a process that a handler has ended.
 const ENDED: c_int = 101;
-/// The handler's own stack: the unwinder and the answer take some kilobytes.
+/// The handler's own stack: the unwinder and the reply take some kilobytes.
 const STACK: usize = 256 << 10;
 /// An address so near to the stack pointer is one of the stack.
 const NEAR: u64 = 1 << 16;
@@ -40,7 +40,7 @@ static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
 /// The thread that handlers run in.
 static DISPATCHER: AtomicU32 = AtomicU32::new(0);
 /// The number of the call that is over its time.
-static CONDEMNED: AtomicU32 = AtomicU32::new(0);
+static OVERDUE_SERIAL: AtomicU32 = AtomicU32::new(0);
 /// What it was allowed.
 static LIMIT_US: AtomicU64 = AtomicU64::new(0);
 /// A trap is being handled: another one is the handling's own.
@@ -82,7 +82,7 @@ pub(super) fn leave_to_dispatcher() {
 }
 
 /// Where the poller says what it is doing.
-pub(super) fn watch(activity: Option<&Activity>) {
+pub(super) fn set_activity(activity: Option<&Activity>) {
     let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());
     ACTIVITY.store(activity, Ordering::Release);
 }
@@ -94,7 +94,7 @@ pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<Overdue>) {
     let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
     if let Some(Overdue { serial, limit_us }) = look(activity) {
         LIMIT_US.store(limit_us, Ordering::Relaxed);
-        CONDEMNED.store(serial, Ordering::Release);
+        OVERDUE_SERIAL.store(serial, Ordering::Release);
         let thread = DISPATCHER.load(Ordering::Acquire);
         // SAFETY: a system call that touches no memory.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, RUNAWAY) };
@@ -106,7 +106,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
         // SAFETY: as in `tick`; the poller is what was interrupted.
         let activity = unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() };
         // Between the tick and here the call may have ended, and another begun.
-        if activity.and_then(Activity::running) != Some(CONDEMNED.load(Ordering::Acquire)) {
+        if activity.and_then(Activity::running) != Some(OVERDUE_SERIAL.load(Ordering::Acquire)) {
             return;
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn end(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Answers the call that was running, and says how this life ended. Allocates nothing and takes no lock.
+/// Answers the call that was running, and says how this epoch ended. Allocates nothing and takes no lock.
 fn end_call(device: &mut Device<'static, Process>, signal: c_int, address: u64) {
     let mut trace = trace::here();
     trace.cause = signal as u64;

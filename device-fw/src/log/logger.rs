@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: ids of messages are addresses of symbols (`docs/unsafe.md` "logger").
 
-use super::{Journal, RingWriter};
+use super::{FrameBuffer, RingWriter};
 use core::marker::PhantomData;
 use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::abi::sync::Order;
@@ -27,23 +27,23 @@ pub(crate) trait Platform {
 /// The journal, and which writer's frame is open in it; 0 none.
 pub(crate) struct LoggerState<K, F> {
     owner: usize,
-    journal: Journal<K, F>,
+    frame_buffer: FrameBuffer<K, F>,
 }
 
 impl<K, F: Order> LoggerState<K, F> {
     pub(crate) const fn new() -> Self {
-        Self { owner: 0, journal: Journal::new() }
+        Self { owner: 0, frame_buffer: FrameBuffer::new() }
     }
 
-    /// The writer is gone in the middle of what it did ([`Journal::begin_anew`]).
+    /// The writer is gone in the middle of what it did ([`FrameBuffer::begin_epoch`]).
     #[cfg(hamr_machine)]
-    pub(crate) fn begin_anew(&mut self) {
+    pub(crate) fn begin_epoch(&mut self) {
         self.owner = 0;
-        self.journal.begin_anew();
+        self.frame_buffer.begin_epoch();
     }
 }
 
-/// What defmt's macros call. Every function takes the state for itself and leaves the journal in order; a frame of one writer
+/// What defmt's macros call. Every function takes the state for itself and leaves the frame buffer in order; a frame of one writer
 /// ignores the pieces of another, so interleaved calls lose lines and corrupt none.
 pub(crate) struct Logger<P>(PhantomData<P>);
 
@@ -53,7 +53,7 @@ impl<P: Platform> Logger<P> {
             let me = P::writer();
             if state.owner == 0 || state.owner == me {
                 state.owner = me;
-                state.journal.begin();
+                state.frame_buffer.begin();
             }
         });
     }
@@ -62,7 +62,7 @@ impl<P: Platform> Logger<P> {
         P::with(|state| {
             if state.owner == P::writer() {
                 state.owner = 0;
-                state.journal.end();
+                state.frame_buffer.end();
             }
         });
     }
@@ -70,14 +70,14 @@ impl<P: Platform> Logger<P> {
     pub(crate) fn write(bytes: &[u8]) {
         P::with(|state| {
             if state.owner == P::writer() {
-                state.journal.write(bytes, first_id);
+                state.frame_buffer.write(bytes, first_id);
             }
         });
     }
 
     /// Where frames go from now on: the LOG section of a host that was accepted, or this image's own memory.
     pub(crate) fn attach(section: Option<Window<P::Keep>>) {
-        P::with(|state| state.journal.attach(section.and_then(RingWriter::new)));
+        P::with(|state| state.frame_buffer.attach(section.and_then(RingWriter::new)));
     }
 }
 

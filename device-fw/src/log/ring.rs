@@ -61,7 +61,7 @@ impl<K, F: Order> RingWriter<K, F> {
         self.is_full = needed > self.room() as usize;
         if self.is_full {
             // Said again: a reader that was told something else would wait for room for ever.
-            self.say(RingHeader::WRITTEN, self.written);
+            self.set(RingHeader::WRITTEN, self.written);
             return self.count_dropped(count);
         }
         let at = self.written & (self.len - 1);
@@ -71,12 +71,12 @@ impl<K, F: Order> RingWriter<K, F> {
         let _ = self.section.write_bytes(RingHeader::BYTES, back);
         self.written = self.written.wrapping_add(frames.len() as u32);
         self.frames = self.frames.wrapping_add(count);
-        self.say(RingHeader::WRITTEN, self.written);
+        self.set(RingHeader::WRITTEN, self.written);
         // Behind the bytes: a reader that takes this count first finds at least so many frames.
-        self.say(RingHeader::FRAMES, self.frames);
+        self.set(RingHeader::FRAMES, self.frames);
     }
 
-    fn say(&self, off: u64, value: u32) {
+    fn set(&self, off: u64, value: u32) {
         if let Ok(word) = self.section.word(off) {
             word.publish_ordered::<F>(value);
         }
@@ -113,7 +113,7 @@ mod tests {
             Self { window, writer }
         }
 
-        fn say(&self, off: u64, value: u32) {
+        fn set(&self, off: u64, value: u32) {
             self.window.word(off).expect("in the header").publish(value);
         }
 
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_loses_nothing_that_it_was_not_told_of() {
+    fn a_reader_loses_nothing_that_is_not_counted() {
         let mut bench = Bench::new();
-        bench.say(RingHeader::READER, 1);
+        bench.set(RingHeader::READER, 1);
         for _ in 0..30 {
             bench.writer.put(&[7; 100], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (2000, 10));
-        bench.say(RingHeader::CONSUMED, 2000);
+        bench.set(RingHeader::CONSUMED, 2000);
         bench.writer.put(&[8; 2000], 3);
         assert_eq!(bench.tail(2000), [8; 2000]);
         assert_eq!((bench.header().frames, bench.header().dropped), (23, 10));
@@ -165,12 +165,12 @@ mod tests {
     #[test]
     fn a_shorter_frame_does_not_come_after_a_longer_one_was_lost() {
         let mut bench = Bench::new();
-        bench.say(RingHeader::READER, 1);
+        bench.set(RingHeader::READER, 1);
         for len in [1000, 1000, 100, 10, 1] {
             bench.writer.put(&vec![7; len], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (2000, 3));
-        bench.say(RingHeader::CONSUMED, 1000);
+        bench.set(RingHeader::CONSUMED, 1000);
         bench.writer.put(&[8; 10], 1);
         assert_eq!((bench.header().written, bench.header().dropped), (2010, 3));
     }
@@ -178,17 +178,17 @@ mod tests {
     #[test]
     fn a_garbled_reader_only_loses_lines() {
         let mut bench = Bench::new();
-        bench.say(RingHeader::READER, 1);
+        bench.set(RingHeader::READER, 1);
         for consumed in [1, LEN as u32, u32::MAX - LEN as u32, 1 << 31] {
-            bench.say(RingHeader::CONSUMED, consumed);
+            bench.set(RingHeader::CONSUMED, consumed);
             bench.writer.put(&[1; 10], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (0, 4));
         // A host that was told nonsense has given back what never was; it learns the truth, and there is room again.
-        bench.say(RingHeader::CONSUMED, 0);
+        bench.set(RingHeader::CONSUMED, 0);
         bench.writer.put(&[1; 100], 1);
-        bench.say(RingHeader::WRITTEN, 12_345);
-        bench.say(RingHeader::CONSUMED, 12_345);
+        bench.set(RingHeader::WRITTEN, 12_345);
+        bench.set(RingHeader::CONSUMED, 12_345);
         bench.writer.put(&[2; 10], 1);
         assert_eq!((bench.header().written, bench.header().dropped), (100, 5));
     }

@@ -7,7 +7,7 @@
 use core::ptr::NonNull;
 
 /// Vendor number of a function that is not there.
-const NOBODY: u16 = 0xFFFF;
+const NO_DEVICE: u16 = 0xFFFF;
 /// Functions of one bus.
 const PER_BUS: u32 = 256;
 
@@ -32,7 +32,7 @@ impl Ecam {
     pub(super) fn functions(&self) -> impl Iterator<Item = Function<'_>> {
         (0..self.buses * PER_BUS)
             .map(|number| Function { ecam: self, number })
-            .filter(|function| function.id().0 != NOBODY)
+            .filter(|function| function.id().0 != NO_DEVICE)
     }
 
     fn register(&self, function: u32, offset: u16) -> NonNull<u32> {

@@ -46,14 +46,14 @@ impl Registers {
     }
 
     /// What others write to their doorbell registers to ring this side: its number and vector 0.
-    pub fn bell(&self) -> u32 {
+    pub fn doorbell(&self) -> u32 {
         self.position() << 16
     }
 
-    /// Rings whoever `bell` belongs to. Without a server, or when nobody is there, nothing happens.
-    pub fn ring(&mut self, bell: u32) {
+    /// Rings whoever `doorbell` belongs to. Without a server, or when nobody is there, nothing happens.
+    pub fn notify(&mut self, doorbell: u32) {
         // SAFETY: any value may be written; the device only signals.
-        unsafe { self.block().doorbell.write(bell) };
+        unsafe { self.block().doorbell.write(doorbell) };
     }
 }
 
@@ -94,7 +94,7 @@ impl<'b> Ivshmem<'b> {
         })
     }
 
-    /// Has whoever rings this side interrupt by `message`. False when the function has no doorbell to be rung by
+    /// Has whoever rings this side interrupt by `message`. False when the function has no doorbell to be notified by
     /// (`ivshmem-plain`).
     ///
     /// # Safety

@@ -3,8 +3,8 @@
 //! Thin on purpose: whatever a user's own tool could want as well belongs to the library. Nobody depends on this package.
 
 mod bench;
+mod demo;
 mod dot;
-mod tour;
 
 use hamr::cli::{Cli, Commands, Failure, Tool};
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ impl Commands for Command {
     }
 
     fn welcome(cli: &Cli) -> Result<(), Failure> {
-        tour::run(cli)
+        demo::run(cli)
     }
 }
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
     hamr::cli::main::<Command>(Tool {
         name: "hamr",
-        about: "Calls functions on a device. Without a command: a short tour",
+        about: "Calls functions on a device. Without a command: a short demonstration",
         version: env!("CARGO_PKG_VERSION"),
         image: "hamr-demo",
         runtime: hamr::Runtime::new,

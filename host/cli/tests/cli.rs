@@ -151,7 +151,7 @@ fn the_tour_ends_well_and_soon() {
     }
     // Its many empty calls take seconds where both sides share a processor.
     let mut took = Some(run.took);
-    within("the tour", Duration::from_secs(5), || took.take().unwrap_or_else(|| hamr(&[]).took));
+    within("the demonstration", Duration::from_secs(5), || took.take().unwrap_or_else(|| hamr(&[]).took));
     let facts = json(&hamr(&["--json"]));
     assert!(facts["fault"]["text"].as_str().is_some_and(|t| t.contains("faults.rs:")), "{facts}");
     assert_eq!(hamr(&["--device", "loopback"]).code, Some(0));
@@ -336,13 +336,13 @@ fn a_device_killed_in_a_call_is_named_with_its_handler_and_stage() {
         common::signal(window.device_pid, "KILL");
         let run = host.wait();
         let took = begin.elapsed();
-        refused(&run, &["device shm", "dot_f64_from", "waiting for the answer", "signal: 9"]);
+        refused(&run, &["device shm", "dot_f64_from", "waiting for the reply", "signal: 9"]);
         took
     });
 }
 
 #[test]
-fn a_device_dies_with_its_host() {
+fn a_device_ends_with_its_host() {
     let vectors = Sparse::new();
     within("the end of the device", SOON, || {
         let host = spawn(&["dot", &vectors.path, &vectors.path]);
@@ -420,7 +420,7 @@ fn logs_of_another_programs_device_are_read_beside_it() {
         until("the device serves", || windows_of(owner.id()).into_iter().find(|w| w.device_state == "serving"));
     let path = window.path.display().to_string();
     let device = format!("shm:{path}");
-    let mut onlooker = spawn(&["logs", &pid, "--follow", "--json"]);
+    let mut observer = spawn(&["logs", &pid, "--follow", "--json"]);
     for arguments in [&["logs", &pid][..], &["logs", &path], &["logs", "--device", &device]] {
         let run = hamr(arguments);
         assert_eq!((run.code, run.stderr.as_str(), run.stdout.lines().count()), (Some(0), "", 3), "{run:?}");
@@ -436,15 +436,15 @@ fn logs_of_another_programs_device_are_read_beside_it() {
     );
     assert!(more.code == Some(0) && more.stdout.contains("accepted the offer"), "{more:?}");
     refused(&hamr(&["logs", &pid, "--device", &device]), &["both", &pid]);
-    // Both have read everything, and the onlooker ends with the owner: that is no failure.
+    // Both have read everything, and the observer ends with the owner: that is no failure.
     owner.hear(3);
-    onlooker.hear(3);
+    observer.hear(3);
     let owner = owner.kill().wait();
-    let onlooker = onlooker.wait();
-    assert_eq!((onlooker.code, onlooker.stderr.as_str()), (Some(0), ""), "{onlooker:?}");
-    assert_eq!(messages(&onlooker), messages(&owner));
+    let observer = observer.wait();
+    assert_eq!((observer.code, observer.stderr.as_str()), (Some(0), ""), "{observer:?}");
+    assert_eq!(messages(&observer), messages(&owner));
     assert_eq!(messages(&owner).len(), 3);
-    onlooker.left_nothing();
+    observer.left_nothing();
     refused(&hamr(&["logs", &pid]), &["no process", &pid]);
 }
 

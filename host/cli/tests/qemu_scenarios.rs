@@ -1,4 +1,4 @@
-//! A short life with each machine as a user sees it, compared line by line with `tests/golden/<machine>.txt`. Times, ids of
+//! A short epoch with each machine as a user sees it, compared line by line with `tests/golden/<machine>.txt`. Times, ids of
 //! builds, paths and hashes of source are masked; `HAMR_BLESS=1` writes the files anew.
 
 #[expect(dead_code, reason = "shared with `cli.rs`, which uses all of it")]

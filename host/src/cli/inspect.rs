@@ -12,8 +12,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks at the words that show life: a device steps `alive` every 50 ms.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(120);
+/// Between two looks at the words that show epoch: a device steps `alive` every 50 ms.
+const POLL_INTERVAL: Duration = Duration::from_millis(120);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -82,7 +82,7 @@ fn path_of(pid: u32, cli: &Cli) -> Result<PathBuf, Failure> {
 
 /// The file with the texts of a window's log, when that is known: it was named, or the image is a process.
 #[cfg(feature = "device-logs")]
-pub(super) fn texts(device: &crate::inspect::Device, cli: &Cli) -> Result<Option<ImageFile>, Failure> {
+pub(super) fn texts(device: &crate::inspect::DeviceView, cli: &Cli) -> Result<Option<ImageFile>, Failure> {
     if let Some(file) = &cli.global.image {
         return Ok(Some(ImageFile::open(Path::new(file))?));
     }
@@ -108,7 +108,7 @@ fn look(path: &Path, _args: &Args, _cli: &Cli) -> Result<Dump, Failure> {
 
 fn one(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> {
     let first = dump(path)?;
-    std::thread::sleep(BETWEEN_LOOKS);
+    std::thread::sleep(POLL_INTERVAL);
     // The window may be gone by now; then the first look is what there is.
     let second = match look(path, args, cli) {
         Ok(second) => Some(second),
@@ -119,17 +119,17 @@ fn one(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> {
     let stepped = |then: u32, now: u32| now.wrapping_sub(then);
     let alive = stepped(first.device.alive, now.device.alive);
     let progress = stepped(first.device.progress, now.device.progress);
-    let ms = BETWEEN_LOOKS.as_millis();
+    let ms = POLL_INTERVAL.as_millis();
     if cli.global.json {
         let mut value = serde_json::to_value(now)?;
         value["stepped"] = json!({ "alive": alive, "progress": progress, "within_ms": ms });
         return cli.print_json(&value);
     }
-    let life = match (alive, progress) {
+    let epoch = match (alive, progress) {
         (0, 0) => "neither alive nor progress moved: it does not run, or this is a copy",
         (0, _) => "progress moved, alive did not",
         (_, 0) => "alive moved, progress did not: it waits for work, or one call keeps it busy",
         _ => "alive and progress moved: it is at work",
     };
-    cli.print(&format!("{now}within {ms} ms {life}\n"))
+    cli.print(&format!("{now}within {ms} ms {epoch}\n"))
 }

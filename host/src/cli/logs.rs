@@ -3,7 +3,7 @@
 
 use super::{Cli, Failure, inspect, one_line};
 use crate::inspect::{device_name, dump};
-use crate::logs::{LogEvent, LogLevel, Logs, Watch};
+use crate::logs::{LogEvent, LogLevel, LogTail, Logs};
 use crate::{Node, Options};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a look for more lines lasts at most: a device that ended is noticed so late.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -33,7 +33,7 @@ pub enum Level {
     Error,
     /// What is odd
     Warn,
-    /// Steps in the life of the device
+    /// Steps in the epoch of the device
     Info,
     /// What helps to find a mistake
     Debug,
@@ -76,7 +76,7 @@ fn of_its_own(args: &Args, cli: &Cli) -> Result<(), Failure> {
         // Asked first: what it said last is read after its end.
         let end = logs.ended();
         let is_last = !args.follow || end.is_some();
-        print(&logs.wait(if is_last { Duration::ZERO } else { LOOK }), &who, cli)?;
+        print(&logs.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL }), &who, cli)?;
         if let Some(why) = end {
             return Err(Failure::new(format!("device {} is gone: {why}", who.device)));
         }
@@ -98,7 +98,7 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
         ))
     })?;
     let wanted = args.level.into();
-    let mut watch = Watch::open(path, &image, wanted)?;
+    let mut watch = LogTail::open(path, &image, wanted)?;
     let owners = watch.owners_level();
     if owners < wanted {
         eprintln!(
@@ -112,7 +112,7 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
     loop {
         // Asked first: what it said last is read after its end.
         let is_last = !args.follow || watch.is_closed();
-        print(&watch.wait(if is_last { Duration::ZERO } else { LOOK })?, &who, cli)?;
+        print(&watch.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL })?, &who, cli)?;
         if is_last {
             return Ok(());
         }
@@ -138,7 +138,7 @@ pub(super) fn beside(node: &Node) -> Result<std::thread::JoinHandle<()>, Failure
 fn forward(mut logs: Logs, who: &Who) {
     loop {
         let is_last = logs.is_closed();
-        for event in logs.wait(if is_last { Duration::ZERO } else { LOOK / 5 }) {
+        for event in logs.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL / 5 }) {
             // Nobody to tell, when standard error is closed.
             let _ = std::io::stderr().write_all(row(&event, who).as_bytes());
         }

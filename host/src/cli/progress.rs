@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Shorter transfers show nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 /// A bar on standard error that appears when a transfer has lasted over a second, and only on a terminal.
 pub struct Progress {
@@ -27,7 +27,7 @@ impl Progress {
     /// So many bytes more were moved.
     pub fn add(&mut self, bytes: u64) {
         self.done += bytes;
-        if self.bar.is_none() && self.wanted && self.begin.elapsed() > PATIENCE {
+        if self.bar.is_none() && self.wanted && self.begin.elapsed() > SHOW_AFTER {
             self.bar = Some(self.show());
         }
         if let Some(bar) = &self.bar {

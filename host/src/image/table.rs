@@ -31,7 +31,7 @@ impl ImageFile {
     /// When the file cannot be read any more or its table is none.
     pub fn handlers(&self) -> Result<Vec<HandlerInfo>, Error> {
         self.with_elf(|elf| {
-            let memory = Memory::of(elf);
+            let memory = ImageBytes::of(elf);
             let mut rows = rows(elf, self.kind, &memory)?;
             if self.kind != ImageKind::BARE {
                 // Sorted at start-up there, by the linker here.
@@ -71,7 +71,7 @@ impl ImageFile {
 
 /// What the image's device will show as its fingerprint. The error says what is wrong with the table.
 pub(super) fn fingerprint(elf: &object::File<'_>, kind: ImageKind) -> Result<u64, String> {
-    let memory = Memory::of(elf);
+    let memory = ImageBytes::of(elf);
     let rows = rows(elf, kind, &memory)?;
     let mut seen = HashSet::new();
     if let Some(twice) = rows.iter().find(|row| !seen.insert(row.id)) {
@@ -92,7 +92,7 @@ fn no_table(got: &str) -> String {
     format!("expected an image with a handler table, got {got}; build it with `hamr image`")
 }
 
-fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &Memory<'_>) -> Result<Vec<Row>, String> {
+fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &ImageBytes<'_>) -> Result<Vec<Row>, String> {
     let words = if kind == ImageKind::BARE { BARE_WORDS } else { HOSTED_WORDS };
     let section = section(elf, kind)?;
     let bytes = words as u64 * 8;
@@ -119,13 +119,13 @@ fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &Memory<'_>) -> Result<
 }
 
 /// What the image finds in memory when it starts.
-struct Memory<'d> {
+struct ImageBytes<'d> {
     segments: Vec<(u64, &'d [u8])>,
     /// Words that the dynamic linker fills in, of an image that may be loaded anywhere.
     filled: HashMap<u64, u64>,
 }
 
-impl<'d> Memory<'d> {
+impl<'d> ImageBytes<'d> {
     fn of(elf: &object::File<'d>) -> Self {
         let segments = elf.segments().filter_map(|s| Some((s.address(), s.data().ok()?))).collect();
         let relative = |(at, r): (u64, object::Relocation)| {

@@ -1,24 +1,24 @@
 //! From the bytes of a window to a report. Every field is copied out once; what does not add up is reported, not believed.
 
 use super::Hex;
-use super::report::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
+use super::report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 use crate::keys::read_table;
 #[cfg(feature = "device-logs")]
 use crate::{
     ImageFile,
-    logs::{LogBook, last_lines},
+    logs::{StringTable, last_lines},
 };
 use hamr_comm::abi::ids::{Epoch, Isa};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{
-    BYTE_ORDER, DEVICE_FACTS, DeviceFacts, DeviceState, HostState, MAGIC, MAX_SECTIONS, Preamble, Refusal, SECTIONS,
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, MAX_SECTIONS, Preamble, Refusal, SECTIONS,
     feature, word,
 };
 use hamr_comm::abi::rings::{CrashRecord, RingHeader};
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr, seq_count, seq_tag};
 use hamr_comm::abi::version::AbiVersion;
-use hamr_comm::abi::window::{Line, Shared, Window};
+use hamr_comm::abi::window::{Shared, Slot as WindowSlot, Window};
 use hamr_comm::fault::{TRACED_TEXT, Trace};
 
 /// Slots that one dump looks at: more than any sound window of ordinary size has, few enough that forged descriptors
@@ -27,7 +27,7 @@ const MAX_SLOTS: u32 = 1 << 18;
 /// Bytes of a fault that are looked at: the longest text, and what comes before it.
 const MAX_FAULT: usize = 28 + TRACED_TEXT;
 /// Looks at a slot that changes under the reader.
-const LOOKS: u32 = 4;
+const MAX_POLLS: u32 = 4;
 
 impl Dump {
     /// Reads all that a window shows.
@@ -73,8 +73,8 @@ impl Dump {
         }
         let section = window.read::<Preamble>(0).ok().and_then(|p| Layout::read(&p, window).ok());
         let Some(section) = section.and_then(|layout| layout.section(SectionKind::LOG).ok()) else { return };
-        match LogBook::of(image) {
-            Ok(book) => self.lines = last_lines(window, section, &book, most),
+        match StringTable::of(image) {
+            Ok(string_table) => self.lines = last_lines(window, section, &string_table, most),
             Err(why) => self.problems.push(why.to_string()),
         }
     }
@@ -103,7 +103,7 @@ impl Dump {
             alive: word(word::HOST_ALIVE),
             open_queues: word(word::OPEN_QUEUES),
             wait: word(word::HOST_WAIT),
-            bell: word(word::HOST_BELL),
+            doorbell: word(word::HOST_DOORBELL),
         };
         let device = device(window, &word);
         Self {
@@ -147,7 +147,7 @@ impl Dump {
                 index,
                 open: index < self.host.open_queues,
                 ring: descriptor.ring_len,
-                side: descriptor.side_len,
+                tickets: descriptor.ticket_slots,
                 chunks: [descriptor.req_chunk, descriptor.rep_chunk],
                 depth: descriptor.depth,
                 slots: Vec::new(),
@@ -156,8 +156,8 @@ impl Dump {
             let ring_len = lines.ring_len();
             let hot = std::iter::once(("hot", 0, lines.hot()));
             let ring = (0..lines.ring_len()).map(|i| ("ring", i, lines.ring(i)));
-            let side = (0..lines.side_len()).filter_map(|i| Some(("side", i, lines.side(i)?)));
-            for (kind, i, line) in hot.chain(ring).chain(side) {
+            let tickets = (0..lines.ticket_slots()).filter_map(|i| Some(("ticket", i, lines.ticket_slot(i)?)));
+            for (kind, i, line) in hot.chain(ring).chain(tickets) {
                 let Some(left) = budget.checked_sub(1) else {
                     self.slots_skipped += 1;
                     continue;
@@ -165,7 +165,7 @@ impl Dump {
                 budget = left;
                 let number = match kind {
                     "ring" => 1 + i,
-                    "side" => 1 + ring_len + i,
+                    "ticket" => 1 + ring_len + i,
                     _ => 0,
                 };
                 let chunk = |to: &mut [u8]| lines.read_reply_chunk(number, to).is_some();
@@ -182,11 +182,11 @@ impl Dump {
         &self,
         kind: &'static str,
         index: u32,
-        line: Line<'_, hamr_comm::abi::sync::Coherent>,
+        line: WindowSlot<'_, hamr_comm::abi::sync::Coherent>,
         chunk: impl Fn(&mut [u8]) -> bool,
     ) -> Option<Slot> {
         let mut seen = Seen::take(line);
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_POLLS {
             if !seen.moved {
                 break;
             }
@@ -257,11 +257,11 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(line: Line<'_, hamr_comm::abi::sync::Coherent>) -> Self {
+    fn take(line: WindowSlot<'_, hamr_comm::abi::sync::Coherent>) -> Self {
         let (rep_seq, req_seq) = (line.rep_seq(), line.req_seq());
         let (req_hdr, rep_hdr) = (line.req_hdr(), line.rep_hdr());
         let mut words = [0; INLINE_WORDS];
-        // The answer overwrites the request: whose bytes these are, the published words tell.
+        // The reply overwrites the request: whose bytes these are, the published words tell.
         line.read_reply(&mut words);
         if rep_seq != req_seq {
             line.read_request(&mut words);
@@ -282,7 +282,7 @@ impl Seen {
                     "answered"
                 }
             }
-            // A ticket's request is published elsewhere; its side slot carries the answer alone.
+            // A ticket's request is published elsewhere; its ticket slot carries the reply alone.
             (false, true) if self.req_seq == 0 => "answered",
             (true, true) if seq_count(self.rep_seq) == seq_count(self.req_seq.wrapping_sub(1)) => "requested",
             (true, false) if self.rep_seq == 0 || seq_count(self.req_seq) == 1 => "requested",
@@ -353,30 +353,30 @@ fn offer(p: &Preamble, size: u64, problems: &mut Vec<String>) -> Offer {
     }
 }
 
-fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> Device {
+fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> DeviceView {
     let state = DeviceState(word(word::DEVICE_STATE));
-    let facts = window.read::<DeviceFacts>(DEVICE_FACTS).unwrap_or_else(|_| zerocopy::FromZeros::new_zeroed());
+    let record = window.read::<DeviceRecord>(DEVICE_RECORD).unwrap_or_else(|_| zerocopy::FromZeros::new_zeroed());
     let refusal = (state == DeviceState::REFUSED).then(|| {
         let detail = (word(word::REFUSAL_DETAIL), word(word::REFUSAL_DETAIL + 4));
         format!("{} (details {:#x}, {:#x})", Refusal(word(word::REFUSAL)).text(), detail.0, detail.1)
     });
-    let build_id = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
-    Device {
+    let build_id = if record.build_id == [0; 20] { &[][..] } else { &record.build_id[..] };
+    DeviceView {
         state: state.text(),
         epoch: word(word::EPOCH_ACK),
         alive: word(word::DEVICE_ALIVE),
         progress: word(word::DEVICE_PROGRESS),
         wait: word(word::DEVICE_WAIT),
-        bell: word(word::DEVICE_BELL),
+        doorbell: word(word::DEVICE_DOORBELL),
         refusal,
-        isa: Isa(facts.isa).name(),
-        board: facts.board_name().into(),
-        pid: facts.pid,
-        memory: facts.memory,
-        abi: version(facts.abi),
-        features: features(facts.features),
-        handlers: facts.handlers,
-        fingerprint: Hex(facts.fingerprint),
+        isa: Isa(record.isa).name(),
+        board: record.board_name().into(),
+        pid: record.pid,
+        memory: record.memory,
+        abi: version(record.abi),
+        features: features(record.features),
+        handlers: record.handlers,
+        fingerprint: Hex(record.fingerprint),
         build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
     }
 }

@@ -22,7 +22,7 @@ pub struct Found {
     pub host_pid: u32,
     /// The device's process id, as its facts say; 0 while it has said nothing.
     pub device_pid: u32,
-    /// The life of the device that the host has opened.
+    /// The epoch of the device that the host has opened.
     pub epoch: u32,
     /// The host's state.
     pub host_state: &'static str,
@@ -57,9 +57,9 @@ fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for path in descriptors.flatten().map(|d| d.path()) {
             let Some(name) = device_name(&path) else { continue };
-            let Ok(facts) = std::fs::metadata(&path) else { continue };
-            let holder = Holder { pid, path, name, size: facts.len() };
-            windows.entry((facts.dev(), facts.ino())).or_default().push(holder);
+            let Ok(record) = std::fs::metadata(&path) else { continue };
+            let holder = Holder { pid, path, name, size: record.len() };
+            windows.entry((record.dev(), record.ino())).or_default().push(holder);
         }
     }
     let mut found: Vec<_> = windows.into_values().filter_map(|holders| describe(&holders)).collect();

@@ -12,7 +12,7 @@ mod text;
 #[cfg(all(feature = "cli", feature = "device-logs"))]
 pub(crate) use find::device_name;
 pub use find::{Found, windows, windows_of};
-pub use report::{Crash, Device, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
+pub use report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 
 use crate::mapping::map_window;
 use hamr_comm::abi::preamble::PREAMBLE_BYTES;
@@ -99,11 +99,11 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
     let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
     let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
     // Before it is opened: opening a pipe would wait for a writer.
-    let facts = std::fs::metadata(path).map_err(os("looking for a window"))?;
-    if facts.is_dir() {
+    let record = std::fs::metadata(path).map_err(os("looking for a window"))?;
+    if record.is_dir() {
         return Err(not("a directory".into()));
     }
-    if !facts.is_file() {
+    if !record.is_file() {
         return Err(not("something that is no regular file".into()));
     }
     let file = File::open(path).map_err(os("opening it for reading"))?;
@@ -174,7 +174,7 @@ mod tests {
             required: 1,
             fingerprint: 7,
             pid: 42,
-            rest: hamr_comm::handshake::Rest::default(),
+            idle_policy: hamr_comm::handshake::IdlePolicy::default(),
         };
         let (handshake, layout) =
             HostHandshake::offer(window, &offer, hamr_comm::abi::ids::Epoch::FIRST).expect("it fits");

@@ -18,7 +18,7 @@ pub struct Dump {
     /// The host's live words.
     pub host: Host,
     /// The device's live words and what it said of itself.
-    pub device: Device,
+    pub device: DeviceView,
     /// Used entries of the section table.
     pub sections: Vec<SectionEntry>,
     /// Queue pairs; the first is the control stream.
@@ -69,7 +69,7 @@ pub struct Offer {
 pub struct Host {
     /// Its state.
     pub state: &'static str,
-    /// The device's life that it has opened.
+    /// The device's epoch that it has opened.
     pub epoch: u32,
     /// Stepped by its timer.
     pub alive: u32,
@@ -77,13 +77,13 @@ pub struct Host {
     pub open_queues: u32,
     /// Even while it polls, odd while it wants a doorbell.
     pub wait: u32,
-    /// What the device writes to its card's doorbell register to ring it; 0 where there is none (abi §7).
-    pub bell: u32,
+    /// What the device writes to its card's doorbell register to notify it; 0 where there is none (abi §7).
+    pub doorbell: u32,
 }
 
 /// The device's words and facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Device {
+pub struct DeviceView {
     /// Its state.
     pub state: &'static str,
     /// The epoch that it serves.
@@ -94,8 +94,8 @@ pub struct Device {
     pub progress: u32,
     /// Even while it polls, odd while it wants a doorbell.
     pub wait: u32,
-    /// What the host writes to the card's doorbell register to ring it; 0 where there is none (abi §7).
-    pub bell: u32,
+    /// What the host writes to the card's doorbell register to notify it; 0 where there is none (abi §7).
+    pub doorbell: u32,
     /// Why it refused, when it did.
     pub refusal: Option<String>,
     /// Instruction set.
@@ -136,10 +136,10 @@ pub struct Queue {
     pub index: u32,
     /// Does the host have the device poll it?
     pub open: bool,
-    /// Ring lines.
+    /// Ring slots.
     pub ring: u32,
     /// Side slots.
-    pub side: u32,
+    pub tickets: u32,
     /// Bytes of a request chunk and of a reply chunk.
     pub chunks: [u32; 2],
     /// Nesting depth.
@@ -153,16 +153,16 @@ pub struct Queue {
 /// A slot that was used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Slot {
-    /// `hot`, `ring` or `side`.
+    /// `hot`, `ring` or `tickets`.
     pub kind: &'static str,
     /// Number among its kind.
     pub index: u32,
-    /// `requested` (the device has not answered), `answered`, `taken` (its result will be published in a side slot),
-    /// `stale epoch` (of an earlier life of the device), `inconsistent` (no protocol state), or `changing`.
+    /// `requested` (the device has not answered), `answered`, `taken` (its result will be published in a ticket slot),
+    /// `stale epoch` (of an earlier epoch of the device), `inconsistent` (no protocol state), or `changing`.
     pub state: &'static str,
     /// The request; `None` when none was ever published here.
     pub request: Option<Request>,
-    /// The answer; `None` when none was ever published here.
+    /// The reply; `None` when none was ever published here.
     pub reply: Option<Reply>,
     /// The payload bytes that the newer of the two says are in the line, hexadecimal.
     pub payload: String,
@@ -187,7 +187,7 @@ pub struct Request {
     pub flags: Vec<&'static str>,
 }
 
-/// An answer's words.
+/// A reply's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reply {
     /// Epoch tag of the published word.

@@ -71,24 +71,24 @@ impl Dump {
         let h = &self.host;
         writeln!(
             f,
-            "host       {}, epoch {}, alive {}, {} queue pairs open, {}, bell {:#010x}",
+            "host       {}, epoch {}, alive {}, {} queue pairs open, {}, doorbell {:#010x}",
             h.state,
             h.epoch,
             h.alive,
             h.open_queues,
             waiting(h.wait),
-            h.bell
+            h.doorbell
         )?;
         let d = &self.device;
         writeln!(
             f,
-            "device     {}, epoch {}, alive {}, progress {}, {}, bell {:#010x}",
+            "device     {}, epoch {}, alive {}, progress {}, {}, doorbell {:#010x}",
             d.state,
             d.epoch,
             d.alive,
             d.progress,
             waiting(d.wait),
-            d.bell
+            d.doorbell
         )?;
         if let Some(refusal) = &d.refusal {
             writeln!(f, "           refused: {}", clean(refusal))?;
@@ -113,10 +113,10 @@ fn write_queue(f: &mut Formatter<'_>, q: &Queue) -> fmt::Result {
     let open = if q.open { "open" } else { "closed" };
     writeln!(
         f,
-        "queue {:<4} {open}{what}, ring {}, side {}, chunks {}+{} bytes, depth {}: {} slots used, {} never",
+        "queue {:<4} {open}{what}, ring {}, tickets {}, chunks {}+{} bytes, depth {}: {} slots used, {} never",
         q.index,
         q.ring,
-        q.side,
+        q.tickets,
         q.chunks[0],
         q.chunks[1],
         q.depth,

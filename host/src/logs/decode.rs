@@ -4,7 +4,7 @@
 //! here, and what goes beyond is malformed.
 
 use super::LogLine;
-use super::book::{Entry, LogBook};
+use super::string_table::{Entry, StringTable};
 use super::values::{self, Value};
 use defmt_parser::{DisplayHint, Fragment, Parameter, ParserMode, TimePrecision, Type};
 
@@ -15,20 +15,20 @@ const MAX_VALUES: u32 = 4096;
 
 /// Bytes that are no frame of this image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Malformed;
+pub(super) struct MalformedFrame;
 
-impl LogBook {
+impl StringTable {
     /// The line that a decoded frame stands for.
-    pub(super) fn line(&self, frame: &[u8]) -> Result<LogLine, Malformed> {
-        let mut reader = Reader { book: self, rest: frame, values_left: MAX_VALUES };
-        let entry = self.get(reader.number::<2>()? as u16).filter(|e| e.is_statement).ok_or(Malformed)?;
+    pub(super) fn line(&self, frame: &[u8]) -> Result<LogLine, MalformedFrame> {
+        let mut reader = Reader { string_table: self, rest: frame, values_left: MAX_VALUES };
+        let entry = self.get(reader.number::<2>()? as u16).filter(|e| e.is_statement).ok_or(MalformedFrame)?;
         let time_us = match &self.time {
             Some(format) => micros(format, &reader.values(format, 0)?),
             None => None,
         };
         let values = reader.values(&entry.format, 0)?;
-        let Entry { level, format, crate_name, place, .. } = entry;
-        let (file, line, module) = match place {
+        let Entry { level, format, crate_name, location, .. } = entry;
+        let (file, line, module) = match location {
             Some(p) => (p.file.clone(), p.line, p.module.clone()),
             None => (String::new(), 0, crate_name.clone()),
         };
@@ -56,43 +56,43 @@ fn micros(format: &str, values: &[Value<'_>]) -> Option<u64> {
 }
 
 struct Reader<'b, 'f> {
-    book: &'b LogBook,
+    string_table: &'b StringTable,
     rest: &'f [u8],
     values_left: u32,
 }
 
 impl<'b> Reader<'b, '_> {
-    fn bytes(&mut self, len: usize) -> Result<&[u8], Malformed> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
+    fn bytes(&mut self, len: usize) -> Result<&[u8], MalformedFrame> {
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(MalformedFrame)?;
         self.rest = rest;
         Ok(bytes)
     }
 
     /// A little-endian number of N bytes.
-    fn number<const N: usize>(&mut self) -> Result<u128, Malformed> {
+    fn number<const N: usize>(&mut self) -> Result<u128, MalformedFrame> {
         Ok(self.bytes(N)?.iter().rev().fold(0, |n, byte| n << 8 | u128::from(*byte)))
     }
 
     /// The same, with a sign.
-    fn signed<const N: usize>(&mut self) -> Result<i128, Malformed> {
+    fn signed<const N: usize>(&mut self) -> Result<i128, MalformedFrame> {
         let unused = 128 - 8 * N as u32;
         Ok((self.number::<N>()? as i128) << unused >> unused)
     }
 
-    fn length(&mut self) -> Result<usize, Malformed> {
+    fn length(&mut self) -> Result<usize, MalformedFrame> {
         // Lengths have 32 bits on every target.
         Ok(self.number::<4>()? as usize)
     }
 
     /// The text of an id that is no statement's.
-    fn interned(&mut self) -> Result<&'b str, Malformed> {
+    fn interned(&mut self) -> Result<&'b str, MalformedFrame> {
         let id = self.number::<2>()? as u16;
-        let entry = self.book.get(id).filter(|e| !e.is_statement).ok_or(Malformed)?;
+        let entry = self.string_table.get(id).filter(|e| !e.is_statement).ok_or(MalformedFrame)?;
         Ok(&entry.format)
     }
 
     /// Of an enum's format, `A|B({=u8})`, the variant that comes; of any other, all of it.
-    fn variant(&mut self, format: &'b str) -> Result<&'b str, Malformed> {
+    fn variant(&mut self, format: &'b str) -> Result<&'b str, MalformedFrame> {
         let bars = format.matches('|').count();
         let index = match bars {
             0 => return Ok(format),
@@ -100,15 +100,15 @@ impl<'b> Reader<'b, '_> {
             0x100..=0xFFFF => self.number::<2>()?,
             _ => self.number::<4>()?,
         };
-        format.split('|').nth(usize::try_from(index).map_err(|_| Malformed)?).ok_or(Malformed)
+        format.split('|').nth(usize::try_from(index).map_err(|_| MalformedFrame)?).ok_or(MalformedFrame)
     }
 
     /// The values that a format has parameters for, in the order of their indices.
-    fn values(&mut self, format: &str, depth: u32) -> Result<Vec<Value<'b>>, Malformed> {
+    fn values(&mut self, format: &str, depth: u32) -> Result<Vec<Value<'b>>, MalformedFrame> {
         if depth > MAX_DEPTH {
-            return Err(Malformed);
+            return Err(MalformedFrame);
         }
-        let fragments = defmt_parser::parse(format, ParserMode::ForwardsCompatible).map_err(|_| Malformed)?;
+        let fragments = defmt_parser::parse(format, ParserMode::ForwardsCompatible).map_err(|_| MalformedFrame)?;
         let parameters = fragments.into_iter().filter_map(|fragment| match fragment {
             Fragment::Parameter(parameter) => Some(parameter),
             Fragment::Literal(_) => None,
@@ -120,8 +120,8 @@ impl<'b> Reader<'b, '_> {
         Ok(values)
     }
 
-    fn value(&mut self, ty: &Type, depth: u32) -> Result<Value<'b>, Malformed> {
-        self.values_left = self.values_left.checked_sub(1).ok_or(Malformed)?;
+    fn value(&mut self, ty: &Type, depth: u32) -> Result<Value<'b>, MalformedFrame> {
+        self.values_left = self.values_left.checked_sub(1).ok_or(MalformedFrame)?;
         Ok(match ty {
             Type::U8 => Value::Unsigned(self.number::<1>()?),
             Type::U16 => Value::Unsigned(self.number::<2>()?),
@@ -138,9 +138,9 @@ impl<'b> Reader<'b, '_> {
             Type::Bool => match self.number::<1>()? {
                 0 => Value::Bool(false),
                 1 => Value::Bool(true),
-                _ => return Err(Malformed),
+                _ => return Err(MalformedFrame),
             },
-            Type::Char => Value::Char(char::from_u32(self.number::<4>()? as u32).ok_or(Malformed)?),
+            Type::Char => Value::Char(char::from_u32(self.number::<4>()? as u32).ok_or(MalformedFrame)?),
             Type::Str => {
                 let len = self.length()?;
                 Value::Text(utf8(self.bytes(len)?)?)
@@ -173,7 +173,7 @@ impl<'b> Reader<'b, '_> {
                 }
             }
             Type::Debug | Type::Display => {
-                let end = self.rest.iter().position(|b| *b == 0xFF).ok_or(Malformed)?;
+                let end = self.rest.iter().position(|b| *b == 0xFF).ok_or(MalformedFrame)?;
                 let text = utf8(self.bytes(end)?)?;
                 self.bytes(1)?;
                 Value::Text(text)
@@ -193,13 +193,13 @@ impl<'b> Reader<'b, '_> {
         })
     }
 
-    fn nested(&mut self, format: &'b str, depth: u32) -> Result<Value<'b>, Malformed> {
-        self.values_left = self.values_left.checked_sub(1).ok_or(Malformed)?;
+    fn nested(&mut self, format: &'b str, depth: u32) -> Result<Value<'b>, MalformedFrame> {
+        self.values_left = self.values_left.checked_sub(1).ok_or(MalformedFrame)?;
         let variant = self.variant(format)?;
         Ok(Value::Nested(variant, self.values(variant, depth + 1)?))
     }
 
-    fn list(&mut self, len: usize, depth: u32) -> Result<Value<'b>, Malformed> {
+    fn list(&mut self, len: usize, depth: u32) -> Result<Value<'b>, MalformedFrame> {
         let format = self.interned()?;
         let mut parts = Vec::new();
         for _ in 0..len {
@@ -209,8 +209,8 @@ impl<'b> Reader<'b, '_> {
     }
 }
 
-fn utf8(bytes: &[u8]) -> Result<String, Malformed> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
+fn utf8(bytes: &[u8]) -> Result<String, MalformedFrame> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| MalformedFrame)
 }
 
 /// One parameter per index, in order: a value that is shown twice travels once, and so does one of which several ranges of bits

@@ -1,7 +1,7 @@
 //! From the bytes of a ring to lines, and to how many of them are missing.
 
-use super::book::LogBook;
 use super::ring::{Cursor, Taken};
+use super::string_table::StringTable;
 use super::{LogEvent, LogLevel, LogLine};
 use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::Section;
@@ -13,7 +13,7 @@ const MOST_LAG: u32 = 1 << 20;
 /// One epoch's lines. What the device counts and this has not found, is lost.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    book: LogBook,
+    string_table: StringTable,
     frames: Frames,
     /// Frames found, those that are no lines included, mod 2^32.
     found: u32,
@@ -23,8 +23,8 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Of a ring that is read from its beginning, or from somewhere.
-    pub(super) fn new(book: LogBook, is_at_start: bool) -> Self {
-        Self { book, frames: Frames { rest: Vec::new(), is_whole: is_at_start }, found: 0, lost: 0 }
+    pub(super) fn new(string_table: StringTable, is_at_start: bool) -> Self {
+        Self { string_table, frames: Frames { rest: Vec::new(), is_whole: is_at_start }, found: 0, lost: 0 }
     }
 
     /// A new epoch begins.
@@ -53,7 +53,7 @@ impl Decoder {
             }
         }
         for frame in frames {
-            match line(&self.book, &frame) {
+            match line(&self.string_table, &frame) {
                 // Lines from before the host was there come whatever their level.
                 Some(line) if line.level.is_some_and(|l| l > level) => {}
                 Some(line) => events.push(LogEvent::Line(line)),
@@ -66,8 +66,8 @@ impl Decoder {
     }
 }
 
-pub(super) fn line(book: &LogBook, frame: &[u8]) -> Option<LogLine> {
-    book.line(&decoded(frame)?).ok()
+pub(super) fn line(string_table: &StringTable, frame: &[u8]) -> Option<LogLine> {
+    string_table.line(&decoded(frame)?).ok()
 }
 
 /// A frame's bytes, at most seven times as many as its code has. The crate has no limit of its own, and a device may leave out the
@@ -109,7 +109,12 @@ impl Frames {
 }
 
 /// The last lines that a window's ring holds, read or not: for whoever inspects it. Its state is not changed.
-pub(crate) fn last_lines(window: &Window<Shared>, section: Section, book: &LogBook, most: usize) -> Vec<LogLine> {
+pub(crate) fn last_lines(
+    window: &Window<Shared>,
+    section: Section,
+    string_table: &StringTable,
+    most: usize,
+) -> Vec<LogLine> {
     let Some(mut cursor) = Cursor::at_oldest(window, section) else { return Vec::new() };
     let mut frames = Frames { rest: Vec::new(), is_whole: cursor.is_at_start() };
     let mut lines: Vec<LogLine> = Vec::new();
@@ -119,7 +124,7 @@ pub(crate) fn last_lines(window: &Window<Shared>, section: Section, book: &LogBo
         if taken.overtaken {
             frames = Frames { rest: Vec::new(), is_whole: false };
         }
-        lines.extend(frames.split(&taken.bytes).iter().filter_map(|frame| line(book, frame)));
+        lines.extend(frames.split(&taken.bytes).iter().filter_map(|frame| line(string_table, frame)));
         lines.drain(..lines.len().saturating_sub(most));
     }
     lines

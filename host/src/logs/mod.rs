@@ -13,18 +13,18 @@
 //! # Ok(()) }
 //! ```
 
-mod book;
 mod decode;
 mod lines;
-mod places;
+mod locations;
 mod ring;
+mod string_table;
+mod tail;
 mod tracing;
 mod values;
-mod watch;
 
-pub use book::LogBook;
 pub use hamr_comm::abi::rings::LogLevel;
-pub use watch::Watch;
+pub use string_table::StringTable;
+pub use tail::LogTail;
 
 use crate::inspect::InspectError;
 use crate::node::Inner;
@@ -43,9 +43,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks of whoever waits for lines.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Ends of earlier epochs kept for a reader that has not come by.
-const MAX_TAILS: usize = 16;
+const MAX_BACKLOGS: usize = 16;
 
 /// Why there are no logs to read.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum LogError {
         "device {device}: expected an image that logs, got one that does not offer to: build it with `hamr image` (a plain `cargo \
          build` leaves logs out), or choose another device"
     )]
-    Silent {
+    NoLogs {
         /// Its name.
         device: String,
     },
@@ -83,7 +83,7 @@ pub enum LogError {
         file: String,
     },
     /// A window in which no device is at work.
-    #[error("window {}: expected one whose device has accepted its host, got none within {:?}; `inspect` shows what it holds", path.display(), watch::PATIENCE)]
+    #[error("window {}: expected one whose device has accepted its host, got none within {:?}; `inspect` shows what it holds", path.display(), tail::OPEN_TIMEOUT)]
     NoDevice {
         /// The window.
         path: PathBuf,
@@ -129,8 +129,8 @@ impl std::fmt::Display for LogLine {
         let level = level.map_or("", LogLevel::name).to_uppercase();
         let clean = |text: &str| Clean(text).to_string();
         let (module, message, file) = (clean(module), clean(message), clean(file));
-        let place = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
-        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{place}")
+        let location = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
+        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{location}")
     }
 }
 
@@ -148,16 +148,16 @@ pub enum LogEvent {
     Lost(u32),
     /// So many bytes that are no lines: the device garbled its ring.
     Garbled(usize),
-    /// A new life of the device, by its epoch; its lines follow.
+    /// A new epoch of the device, by its epoch; its lines follow.
     Epoch(u32),
 }
 
 /// What was left unread when epochs ended.
 #[derive(Debug, Default)]
-pub(crate) struct Tails(Mutex<Ended>);
+pub(crate) struct LogBacklogs(Mutex<UnreadBacklog>);
 
 #[derive(Debug, Default)]
-struct Ended {
+struct UnreadBacklog {
     /// With the level that was asked for.
     unread: Vec<(Taken, LogLevel)>,
     /// The last of them: what the window still shows of it has been taken.
@@ -172,7 +172,7 @@ impl Inner {
     }
 
     /// Says which lines are wanted; before the first offer, too, so that the device's first lines are chosen by it.
-    pub(crate) fn say_log_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
+    pub(crate) fn set_wanted_log_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
         if let Some(section) = section
             && let Ok(word) = window.word(section.off + RingHeader::LEVEL)
         {
@@ -181,25 +181,25 @@ impl Inner {
     }
 
     /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the ring.
-    pub(crate) fn keep_log_tail(&self) {
+    pub(crate) fn keep_log_backlog(&self) {
         // Before the place is read, which a look may be about to move.
-        let mut ended = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.keep_log_tail_in(&mut ended);
     }
 
     /// The link is about to be released: keeps what the reader has not seen, and ends the reader's use of the window.
     pub(crate) fn release_logs(&self) {
-        let mut ended = self.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.keep_log_tail_in(&mut ended);
         ended.is_released = true;
     }
 
-    fn keep_log_tail_in(&self, ended: &mut Ended) {
+    fn keep_log_tail_in(&self, ended: &mut UnreadBacklog) {
         let window = self.link.window();
         let Some(mut cursor) = self.log_section().and_then(|s| Cursor::at_consumed(window, s)) else { return };
         let epoch = epoch_of(window);
         let is_kept = std::mem::replace(&mut ended.epoch, epoch) == epoch;
-        if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_TAILS {
+        if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_BACKLOGS {
             let level = cursor.level(window);
             ended.unread.push((cursor.take(window), level));
         }
@@ -210,7 +210,7 @@ impl Node {
     /// Asks the device for lines of this level and more severe ones, from the next line on.
     pub fn set_log_level(&self, level: LogLevel) {
         let inner = self.inner();
-        Inner::say_log_level(inner.link.window(), inner.log_section(), level);
+        Inner::set_wanted_log_level(inner.link.window(), inner.log_section(), level);
     }
 
     /// The device's lines: those of its start first. One reader at a time, since a line comes once.
@@ -222,7 +222,7 @@ impl Node {
         match info.image {
             Some(path) => self.logs_from(&ImageFile::open(&path)?),
             None if does_log(&info) => Err(LogError::NoImage { device }),
-            None => Err(LogError::Silent { device }),
+            None => Err(LogError::NoLogs { device }),
         }
     }
 
@@ -234,25 +234,25 @@ impl Node {
         let (info, inner) = (self.info(), self.inner());
         let device = inner.name.clone();
         if !does_log(&info) {
-            return Err(LogError::Silent { device });
+            return Err(LogError::NoLogs { device });
         }
         if info.build_id != image.build_id || info.build_id.is_empty() {
             let (path, file) = (image.path.clone(), image.build_id.clone());
             return Err(LogError::OtherBuild { device, running: info.build_id, path, file });
         }
-        let book = LogBook::of(image)?;
+        let string_table = StringTable::of(image)?;
         let window = inner.link.window();
         // Of two threads that ask at once, one becomes the reader.
-        let claiming = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let claiming = inner.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cursor = inner.log_section().and_then(|s| Cursor::at_oldest(window, s));
-        let mut cursor = cursor.ok_or(LogError::Silent { device: device.clone() })?;
+        let mut cursor = cursor.ok_or(LogError::NoLogs { device: device.clone() })?;
         if cursor.is_claimed(window) {
             return Err(LogError::Taken { device });
         }
         cursor.claim(window, true);
         drop(claiming);
         let epoch = epoch_of(window);
-        let decoder = Decoder::new(book, cursor.is_at_start());
+        let decoder = Decoder::new(string_table, cursor.is_at_start());
         Ok(Logs { inner: inner.clone(), decoder, cursor, epoch })
     }
 }
@@ -286,7 +286,7 @@ impl Logs {
         let inner = self.inner.clone();
         let window = inner.link.window();
         let mut events = Vec::new();
-        let mut ended = inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = inner.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (tail, level) in ended.unread.drain(..) {
             self.decoder.decode(tail, level, &mut events);
             self.decoder.restart();
@@ -296,7 +296,7 @@ impl Logs {
         }
         let level = self.cursor.level(window);
         // From the end of an epoch until the next is laid out, which nobody else waits for, the ring is neither's.
-        let Some(epoch) = watch::laid_out(window).filter(|epoch| *epoch != ended.epoch) else { return events };
+        let Some(epoch) = tail::laid_out(window).filter(|epoch| *epoch != ended.epoch) else { return events };
         if epoch != self.epoch {
             self.epoch = epoch;
             self.cursor.rewind();
@@ -318,8 +318,8 @@ impl Logs {
 
     /// How the device ended, if it has. What it said last may still be unread.
     pub fn ended(&self) -> Option<String> {
-        self.inner.look_at_peer();
-        self.inner.is_dead().then(|| self.inner.why_dead())
+        self.inner.check_peer();
+        self.inner.is_lost().then(|| self.inner.loss_reason())
     }
 
     /// Was the device's [`Node`] dropped? What it said last may still be unread.
@@ -330,7 +330,7 @@ impl Logs {
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        let ended = self.inner.tails.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.inner.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !ended.is_released {
             self.cursor.claim(self.inner.link.window(), false);
         }
@@ -345,7 +345,7 @@ fn wait_for<E>(at_most: Duration, mut look: impl FnMut() -> Result<Vec<LogEvent>
         if !events.is_empty() || begin.elapsed() >= at_most {
             return Ok(events);
         }
-        std::thread::sleep(BETWEEN_LOOKS.min(at_most));
+        std::thread::sleep(POLL_INTERVAL.min(at_most));
     }
 }
 

@@ -69,7 +69,7 @@ impl Cursor {
         window.word(self.section.off + off).map_or(0, |word| word.observe())
     }
 
-    fn say(&self, window: &Window<Shared>, off: u64, value: u32) {
+    fn set(&self, window: &Window<Shared>, off: u64, value: u32) {
         if let Ok(word) = window.word(self.section.off + off) {
             word.publish(value);
         }
@@ -78,8 +78,8 @@ impl Cursor {
     /// From now on the device keeps what has not been read; or it does not.
     pub(super) fn claim(&mut self, window: &Window<Shared>, reads: bool) {
         self.is_waited_for = reads;
-        self.say(window, RingHeader::CONSUMED, self.position);
-        self.say(window, RingHeader::READER, u32::from(reads));
+        self.set(window, RingHeader::CONSUMED, self.position);
+        self.set(window, RingHeader::READER, u32::from(reads));
     }
 
     /// Does somebody read?
@@ -138,7 +138,7 @@ impl Cursor {
 
     /// Tells the device how far we are.
     pub(super) fn give_back(&self, window: &Window<Shared>) {
-        self.say(window, RingHeader::CONSUMED, self.position);
+        self.set(window, RingHeader::CONSUMED, self.position);
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_the_device_says_a_look_ends(words in proptest::collection::vec((0u64..6, any::<u32>()), 0..50), claimed: bool) {
+        fn a_poll_ends_whatever_the_device_writes(words in proptest::collection::vec((0u64..6, any::<u32>()), 0..50), claimed: bool) {
             let (window, section) = bench();
             let mut cursor = Cursor::at_oldest(&window, section).expect("room");
             cursor.claim(&window, claimed);

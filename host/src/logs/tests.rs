@@ -1,15 +1,15 @@
 //! Lines from bytes: what images send, and what no image would.
 
-use super::book::LogBook;
 use super::lines::{Decoder, Frames};
 use super::ring::Taken;
+use super::string_table::StringTable;
 use super::*;
 use proptest::prelude::*;
 
 /// A book with what a small image would have: statements from 100 on, formats of types below.
-fn book() -> LogBook {
+fn string_table() -> StringTable {
     use LogLevel as L;
-    LogBook::with(
+    StringTable::with(
         "{=u64:us}",
         &[
             (1, None, "{=u8}"),
@@ -47,7 +47,7 @@ impl Frame {
         self.and(&(bytes.len() as u32).to_le_bytes()).and(bytes)
     }
     fn line(&self) -> Option<(Option<LogLevel>, String)> {
-        book().line(&self.0).ok().map(|line| (line.level, line.message))
+        string_table().line(&self.0).ok().map(|line| (line.level, line.message))
     }
     fn text(&self) -> String {
         self.line().expect("a line").1
@@ -57,7 +57,7 @@ impl Frame {
 #[test]
 fn values_of_every_kind_are_shown_as_rust_shows_them() {
     let frame = Frame::of(101, 1_000_001).id(2).and(&1.5f32.to_le_bytes()).and(&255u32.to_le_bytes());
-    let line = book().line(&frame.0).expect("a line");
+    let line = string_table().line(&frame.0).expect("a line");
     assert_eq!((line.time_us, line.message.as_str()), (Some(1_000_001), "1.5 of 0xff, again 1.5"));
     let frame = Frame::of(102, 0).sized(b"a\n\"").sized(&[1, 0xFF]).and(&(-2i16).to_le_bytes()).and(&[1]);
     let frame = frame.and(&u32::from('\'').to_le_bytes()).and(&2f64.to_le_bytes());
@@ -106,7 +106,7 @@ fn what_no_image_sends_is_refused() {
 
 #[test]
 fn what_was_made_and_not_found_is_lost() {
-    let mut decoder = Decoder::new(book(), true);
+    let mut decoder = Decoder::new(string_table(), true);
     // Frames of another image: found all the same.
     let mut look = |frames: usize, made: Option<u32>, overtaken: bool| {
         let taken = Taken { bytes: b"?\0".repeat(frames), made, overtaken, impossible: false };
@@ -130,7 +130,7 @@ fn what_was_made_and_not_found_is_lost() {
 }
 
 #[test]
-fn frames_are_cut_at_zeros_wherever_a_look_ended() {
+fn frames_are_cut_at_zeros_wherever_a_poll_ended() {
     let mut frames = Frames { rest: Vec::new(), is_whole: false };
     assert_eq!(frames.split(b"half\0who"), Vec::<Vec<u8>>::new());
     assert_eq!(frames.split(b"le\0\0next\0"), [b"whole".to_vec(), b"next".to_vec()]);
@@ -204,7 +204,7 @@ proptest! {
     fn random_frames_give_lines_or_nothing(id in 0u16..110, bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         let mut frame = id.to_le_bytes().to_vec();
         frame.extend(bytes);
-        if let Ok(line) = book().line(&frame) {
+        if let Ok(line) = string_table().line(&frame) {
             prop_assert!(line.message.len() < 100_000);
         }
     }
@@ -217,7 +217,7 @@ proptest! {
 
     #[test]
     fn random_rings_give_events(bytes in proptest::collection::vec(any::<u8>(), 0..4000), cuts in proptest::collection::vec(0usize..4000, 0..8), made: Option<u32>, overtaken: bool) {
-        let mut decoder = Decoder::new(book(), true);
+        let mut decoder = Decoder::new(string_table(), true);
         let mut cuts = cuts;
         cuts.push(bytes.len());
         cuts.sort_unstable();

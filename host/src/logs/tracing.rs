@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::{debug, error, info, trace, warn};
 
 /// Between two looks; a device's ring holds what comes in between.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The target of the events, for filters: `hamr::device=debug`.
 const TARGET: &str = "hamr::device";
@@ -33,7 +33,7 @@ impl LogEvent {
                 warn!(target: TARGET, device, node, lines, "lines lost: the device had no room for them")
             }
             Self::Garbled(bytes) => warn!(target: TARGET, device, node, bytes, "the device garbled its log"),
-            Self::Epoch(epoch) => info!(target: TARGET, device, node, epoch, "a new life of the device"),
+            Self::Epoch(epoch) => info!(target: TARGET, device, node, epoch, "a new epoch of the device"),
         }
     }
 }
@@ -62,6 +62,6 @@ fn forward(mut logs: Logs, node: u16) {
         if is_last {
             return;
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -34,7 +34,7 @@ impl CopyLock {
         Self(AtomicU16::new(0))
     }
 
-    /// SeqCst, as in [`Self::write`] and [`Self::is_taken`]: see `Memory::release`.
+    /// SeqCst, as in [`Self::write`] and [`Self::is_taken`]: see `DeviceMemory::release`.
     #[inline(always)]
     pub(super) fn read(&self) -> Reading<'_> {
         if !self.try_read() {

@@ -38,9 +38,9 @@ const ALIGN: u64 = 64;
 /// The record holds a buffer that its owner still has. Above every generation.
 const LIVE: u32 = 1 << 16;
 /// No stream has named the buffer yet.
-const NOBODY: u16 = u16::MAX;
+const NO_STREAM: u16 = u16::MAX;
 
-pub(crate) struct Memory {
+pub(crate) struct DeviceMemory {
     node: NodeId,
     /// Kept as long as a buffer is: another device's memory does not take this one's pointers.
     _number: NodeNumber,
@@ -87,7 +87,7 @@ pub(crate) struct Block {
     pub(crate) bytes: u64,
 }
 
-impl Memory {
+impl DeviceMemory {
     pub(crate) fn new(
         number: NodeNumber,
         device: &str,
@@ -277,9 +277,9 @@ impl Memory {
     }
 
     /// A call of stream `stream` that names the buffer is about to be sent. What comes back names the record for
-    /// [`Self::unhold`].
+    /// [`Self::end_use`].
     #[inline(always)]
-    pub(crate) fn hold(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
+    pub(crate) fn begin_use(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
         self.count(self.record(p, bytes)?, p, stream)
     }
@@ -290,7 +290,7 @@ impl Memory {
         if u32::from(record.first.load(Ordering::Relaxed)) == stream {
             record.own.store(record.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         } else {
-            record.hold_as_other(stream);
+            record.begin_use_as_other(stream);
         }
         // Dropped meanwhile (see the module's head): the count is on no buffer, or on another one.
         if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
@@ -302,15 +302,15 @@ impl Memory {
     #[cold]
     #[inline(never)]
     fn dropped_meanwhile(&self, p: BufferParts, stream: u32) -> BufferError {
-        self.unhold(p.index, stream);
+        self.end_use(p.index, stream);
         BufferError::Freed { index: p.index, generation: p.generation }
     }
 
     /// That call was answered.
     #[inline(always)]
-    pub(crate) fn unhold(&self, index: u32, stream: u32) {
+    pub(crate) fn end_use(&self, index: u32, stream: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        // Release: whoever frees the memory does so after the answer was seen. `first` is what it was when the use was counted.
+        // Release: whoever frees the memory does so after the reply was seen. `first` is what it was when the use was counted.
         if u32::from(record.first.load(Ordering::Relaxed)) == stream {
             record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
         } else {
@@ -347,7 +347,7 @@ impl Record {
     const fn new() -> Self {
         Self {
             generation: AtomicU32::new(0),
-            first: AtomicU16::new(NOBODY),
+            first: AtomicU16::new(NO_STREAM),
             copying: CopyLock::new(),
             own: AtomicU32::new(0),
             others: AtomicU32::new(0),
@@ -357,7 +357,7 @@ impl Record {
     }
 
     /// For a transfer that has the record's lock: is the buffer still the pointer's? If so, it is not freed before the lock is given
-    /// back (see [`Memory::release`]).
+    /// back (see [`DeviceMemory::release`]).
     #[inline(always)]
     fn still<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), BufferError> {
         let BufferParts { index, generation, .. } = ptr.parts();
@@ -372,16 +372,16 @@ impl Record {
         self.is_named() || self.copying.is_taken()
     }
 
-    /// Does an unanswered call name it? Acquire: pairs with the release in [`Memory::unhold`].
+    /// Does an unanswered call name it? Acquire: pairs with the release in [`DeviceMemory::end_use`].
     #[inline(always)]
     fn is_named(&self) -> bool {
         self.own.load(Ordering::Acquire) != 0 || self.others.load(Ordering::Acquire) != 0
     }
 
     #[cold]
-    fn hold_as_other(&self, stream: u32) {
+    fn begin_use_as_other(&self, stream: u32) {
         // The first stream to come counts in a word of its own from now on.
-        match self.first.compare_exchange(NOBODY, stream as u16, Ordering::Relaxed, Ordering::Relaxed) {
+        match self.first.compare_exchange(NO_STREAM, stream as u16, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => self.own.store(1, Ordering::Relaxed),
             Err(_) => {
                 self.others.fetch_add(1, Ordering::Relaxed);
@@ -393,7 +393,7 @@ impl Record {
 /// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call that names it is
 /// answered.
 pub struct Buffer<T: Element> {
-    memory: Arc<Memory>,
+    memory: Arc<DeviceMemory>,
     block: Block,
     len: usize,
     _elements: PhantomData<T>,
@@ -456,16 +456,16 @@ mod tests {
     use super::*;
     use zerocopy::FromZeros;
 
-    fn memory(max_buffers: u32) -> Memory {
+    fn memory(max_buffers: u32) -> DeviceMemory {
         let window = hamr_comm::abi::window::Window::private(4096).share();
         let number = NodeNumber::take("memory").expect("few devices");
         let mut heap = Section::new_zeroed();
         heap.len = 4096;
-        Memory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
+        DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
     }
 
     /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
-    fn found(memory: &Memory, block: Block) -> (&Record, BufferParts) {
+    fn found(memory: &DeviceMemory, block: Block) -> (&Record, BufferParts) {
         let p = memory.pointer::<u8>(block, block.bytes as usize).parts();
         (memory.record(p, block.bytes).expect("alive"), p)
     }
@@ -477,17 +477,17 @@ mod tests {
         for first_user in [1, 2] {
             let memory = memory(1);
             let old = memory.allocate(64).expect("room");
-            let hold = memory.hold(memory.pointer::<u8>(old, 64).wire(), 64, first_user).expect("alive");
-            memory.unhold(hold, first_user);
+            let begin_use = memory.begin_use(memory.pointer::<u8>(old, 64).wire(), 64, first_user).expect("alive");
+            memory.end_use(begin_use, first_user);
             let (record, p) = found(&memory, old);
             memory.release(old.index);
             let new = memory.allocate(64).expect("the record is free");
-            let theirs = memory.hold(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
+            let theirs = memory.begin_use(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
             assert!(matches!(memory.count(record, p, 1), Err(BufferError::Freed { .. })), "its buffer is gone");
             assert!(record.is_named(), "the second stream's call is unanswered");
             memory.release(new.index);
             assert_eq!(memory.live(), 1, "named, so not freed");
-            memory.unhold(theirs, 2);
+            memory.end_use(theirs, 2);
             assert_eq!((memory.live(), record.is_named()), (0, false), "nothing is left");
         }
     }
@@ -500,11 +500,11 @@ mod tests {
         let (record, _) = found(&memory, old);
         memory.release(old.index);
         // What the other thread's store does when it arrives late.
-        record.hold_as_other(1);
+        record.begin_use_as_other(1);
         let new = memory.allocate(64).expect("the record is free");
         let put = memory.put(&[1u8], memory.pointer::<u8>(new, 64));
         assert_eq!(put, Err(BufferError::Busy), "a call in flight may use this record");
-        memory.unhold(old.index, 1);
+        memory.end_use(old.index, 1);
         assert_eq!(memory.put(&[1u8], memory.pointer::<u8>(new, 64)), Ok(()));
         memory.release(new.index);
         assert_eq!(memory.live(), 0);

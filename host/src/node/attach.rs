@@ -1,21 +1,21 @@
 //! From a window to a device that serves: its epoch, its word, its table.
 
-use super::life::{Death, Settling};
-use super::past::Pasts;
+use super::epoch_end::{GracePeriod, LossReason};
 use super::queues::QueueSlot;
-use super::{Facts, Inner, Node, NodeNumber};
+use super::snapshots::EpochSnapshots;
+use super::{EpochInfo, Inner, Node, NodeNumber};
 use crate::keys::{Keys, compare, read_table};
-use crate::memory::Memory;
+use crate::memory::DeviceMemory;
 use crate::runtime::plan_of;
-use crate::sleepers::Sleepers;
 use crate::symbols::Symbols;
+use crate::wait_queue::WaitQueue;
 use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};
 use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::{DEVICE_FACTS, DeviceFacts, DeviceState, feature, word};
+use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, feature, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
-use hamr_comm::handshake::{Answer, HostHandshake, Offer, Takeover};
+use hamr_comm::handshake::{HostHandshake, Offer, OfferState, Takeover};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -38,44 +38,45 @@ impl Node {
         let layout = plan_of(&options)?;
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         #[cfg(feature = "device-logs")]
-        Inner::say_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
-        let (said, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
-        let facts = Facts::new(said, begin.elapsed(), image.as_ref());
+        Inner::set_wanted_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
+        let (record, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
+        let epoch_info = EpochInfo::new(record, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
         let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
-        let memory = Memory::new(number, name, link.window(), heap, options.max_buffers)
+        let memory = DeviceMemory::new(number, name, link.window(), heap, options.max_buffers)
             .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
         let memory = Arc::new(memory);
-        let rings = said.features & feature::DOORBELL != 0;
-        let is_rung = !link.descriptors().is_empty();
-        let sleepers = Sleepers::new(link.window(), rings, is_rung).map_err(|e| Error::Plan(e.to_string()))?;
+        let uses_doorbell = record.features & feature::DOORBELL != 0;
+        let is_notified = !link.descriptors().is_empty();
+        let wait_queue =
+            WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|e| Error::Plan(e.to_string()))?;
         let inner = Arc::new_cyclic(|me| Inner {
             name: name.into(),
             id,
             link,
-            sleepers,
+            wait_queue,
             me: me.clone(),
             layout,
             keys: Keys::of(&handlers),
             memory,
-            life: AtomicU32::new(epoch.0),
-            why_dead: Mutex::new(Death::default()),
+            epoch: AtomicU32::new(epoch.0),
+            loss_reason: Mutex::new(LossReason::default()),
             last_crash: Mutex::new(None),
-            pasts: Pasts::new(layout.queues()),
+            snapshots: EpochSnapshots::new(layout.queues()),
             last_epoch: Mutex::new(epoch),
             control: Mutex::new(None),
             queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),
             options,
             handlers,
-            facts: Mutex::new(facts),
+            epoch_info: Mutex::new(epoch_info),
             image,
             differences,
             closed: AtomicBool::new(false),
             attached: Instant::now(),
             #[cfg(feature = "device-logs")]
-            tails: crate::logs::Tails::default(),
+            log_backlogs: crate::logs::LogBacklogs::default(),
             looked: AtomicU32::new(0),
-            settling: Mutex::new(Settling::default()),
+            grace_period: Mutex::new(GracePeriod::default()),
         });
         let node = Self { inner };
         for warning in node.warnings() {
@@ -92,7 +93,7 @@ fn first_epoch(name: &str, link: &dyn Link, limit: Duration) -> Result<Epoch, Er
     }
     let window = link.window();
     let takeover = Takeover::begin(window);
-    link.ring();
+    link.notify();
     let begin = Instant::now();
     loop {
         if let Some(epoch) = takeover.step(window) {
@@ -122,7 +123,7 @@ pub(super) fn shake_hands(
     options: &Options,
     epoch: Epoch,
     image: Option<&ImageFile>,
-) -> Result<(DeviceFacts, Vec<HandlerInfo>), Error> {
+) -> Result<(DeviceRecord, Vec<HandlerInfo>), Error> {
     let window = link.window();
     let doorbell = if link.capabilities().doorbell { feature::DOORBELL } else { 0 };
     let offer = Offer {
@@ -132,34 +133,34 @@ pub(super) fn shake_hands(
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),
-        rest: options.rest(),
+        idle_policy: options.idle_policy(),
     };
     let (handshake, layout) =
         HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;
-    if let Ok(bell) = window.word(word::HOST_BELL) {
-        bell.store(link.bell());
+    if let Ok(doorbell) = window.word(word::HOST_DOORBELL) {
+        doorbell.store(link.doorbell());
     }
     let mut told = None;
     let begin = Instant::now();
     loop {
         let stage = if told.is_none() { "starting" } else { "being told to serve" };
         match handshake.step(window) {
-            Answer::Waiting => {}
-            Answer::Crashed => return Err(crashed(name, link, &layout, stage, image)),
-            Answer::Refused(why) => return Err(Error::Refused { device: name.into(), why: why.to_string() }),
-            Answer::Corrupt(what) => {
+            OfferState::Waiting => {}
+            OfferState::Crashed => return Err(crashed(name, link, &layout, stage, image)),
+            OfferState::Refused(why) => return Err(Error::Refused { device: name.into(), why: why.to_string() }),
+            OfferState::Corrupt(what) => {
                 let why = format!("it published {what:#x}, which no device may say");
                 return Err(Error::Refused { device: name.into(), why });
             }
-            Answer::Accepted(facts) if told.is_none() => {
+            OfferState::Accepted(epoch_info) if told.is_none() => {
                 let table = layout.section(SectionKind::TABLE).map_err(|e| Error::Plan(format!("{e:?}")))?;
                 let handlers = read_table(window, table)
                     .map_err(|why| Error::Refused { device: name.into(), why: format!("it showed {why}") })?;
-                told = Some((facts, handlers));
+                told = Some((epoch_info, handlers));
                 handshake.ready(window);
             }
-            Answer::Accepted(_) => {}
-            Answer::Serving => match told {
+            OfferState::Accepted(_) => {}
+            OfferState::Serving => match told {
                 Some(known) => return Ok(known),
                 None => {
                     let why = "it serves without having said what it is".into();
@@ -169,7 +170,7 @@ pub(super) fn shake_hands(
         }
         if let Peer::Gone(why) = link.peer() {
             // Said right before its end, perhaps.
-            if let Answer::Crashed = handshake.step(window) {
+            if let OfferState::Crashed = handshake.step(window) {
                 return Err(crashed(name, link, &layout, stage, image));
             }
             return Err(Error::Lost { device: name.into(), stage, why });
@@ -180,13 +181,13 @@ pub(super) fn shake_hands(
                 let why = format!("expected an image to answer within {limit:?}, none did: load one into the device");
                 return Err(Error::Bus { device: name.into(), why });
             }
-            return Err(Error::Silent { device: name.into(), stage, after: options.start_deadline });
+            return Err(Error::Timeout { device: name.into(), stage, after: options.start_deadline });
         }
         pause(link);
     }
 }
 
-/// Between two looks of whoever begins a life. Takes no ring, which may be the only one that tells a sleeper of the end of the last.
+/// Between two looks of whoever begins an epoch. Takes no ring, which may be the only one that tells a waiter of the end of the last.
 pub(super) fn pause(link: &dyn Link) {
     // A device inside this process has its turn.
     link.wait(0);
@@ -196,7 +197,7 @@ pub(super) fn pause(link: &dyn Link) {
 /// What a device says that crashed before it served.
 fn crashed(name: &str, link: &dyn Link, layout: &Layout, stage: &'static str, image: Option<&ImageFile>) -> Error {
     let window = link.window();
-    let build_id = window.read::<DeviceFacts>(DEVICE_FACTS).map_or([0; 20], |facts| facts.build_id);
+    let build_id = window.read::<DeviceRecord>(DEVICE_RECORD).map_or([0; 20], |epoch_info| epoch_info.build_id);
     let symbols = Symbols::new(image.map(|image| image.path.clone()), build_id);
     let section = layout.section(SectionKind::CRASH).ok();
     let record = section.and_then(|section| window.read::<CrashRecord>(section.off).ok());

@@ -37,9 +37,9 @@ pub struct DeviceInfo {
     pub handlers: u32,
     /// Build id of the image, hexadecimal; empty when it has none.
     pub build_id: String,
-    /// Life of the device, counted from 1.
+    /// Epoch of the device, counted from 1.
     pub epoch: u32,
-    /// From its launch until it served, in this life.
+    /// From its launch until it served, in this epoch.
     pub start: Duration,
     /// The image's file, when the runtime loaded it.
     pub image: Option<std::path::PathBuf>,
@@ -49,26 +49,26 @@ impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
         let Inner { name, id, link, layout, image, .. } = &*self.inner;
-        let (facts, start) = {
-            let facts = self.inner.facts.lock().unwrap_or_else(PoisonError::into_inner);
-            (facts.said, facts.start)
+        let (epoch_info, start) = {
+            let epoch_info = self.inner.epoch_info.lock().unwrap_or_else(PoisonError::into_inner);
+            (epoch_info.record, epoch_info.start)
         };
-        let id_bytes = if facts.build_id == [0; 20] { &[][..] } else { &facts.build_id[..] };
+        let id_bytes = if epoch_info.build_id == [0; 20] { &[][..] } else { &epoch_info.build_id[..] };
         DeviceInfo {
             name: name.clone(),
             node: id.0,
             link: link.kind().into(),
-            isa: Isa(facts.isa).name(),
-            board: facts.board_name().into(),
-            pid: facts.pid,
-            abi: AbiVersion::from_wire(facts.abi),
-            features: feature_names(facts.features),
-            memory: facts.memory,
+            isa: Isa(epoch_info.isa).name(),
+            board: epoch_info.board_name().into(),
+            pid: epoch_info.pid,
+            abi: AbiVersion::from_wire(epoch_info.abi),
+            features: feature_names(epoch_info.features),
+            memory: epoch_info.memory,
             heap: self.inner.memory.heap_len(),
             window: layout.window_len(),
-            handlers: facts.handlers,
+            handlers: epoch_info.handlers,
             build_id: id_bytes.iter().map(|b| format!("{b:02x}")).collect(),
-            epoch: self.inner.life.load(Ordering::Acquire),
+            epoch: self.inner.epoch.load(Ordering::Acquire),
             start,
             image: image.as_ref().map(|i| i.path.clone()),
         }

@@ -1,44 +1,44 @@
 //! One device, attached: what it is, its memory, its streams, and how it ends.
 
 mod attach;
+mod epoch_end;
 mod id;
 mod info;
-mod life;
-mod past;
+mod notify;
 mod queues;
-mod revive;
-mod wake;
+mod restart;
+mod snapshots;
 
 pub(crate) use id::NodeNumber;
 pub use info::DeviceInfo;
 pub(crate) use queues::give_queue_back;
 
 use crate::keys::{Differences, Keys};
-use crate::memory::Memory;
-use crate::sleepers::Sleepers;
-use crate::stream::Core;
+use crate::memory::DeviceMemory;
+use crate::stream::Submitter;
 use crate::symbols::Symbols;
+use crate::wait_queue::WaitQueue;
 use crate::{
     Buffer, CallError, CallOptions, CrashReport, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending,
     SharedStream,
 };
 use crate::{Stream, SubmitError};
+pub(crate) use epoch_end::GRACE_STEP;
+use epoch_end::{ByFault, GracePeriod, LossReason};
 use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::DeviceFacts;
+use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link};
 use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
-pub(crate) use life::STEP;
-use life::{ByFault, Death, Settling};
-use past::Pasts;
 use queues::QueueSlot;
+use snapshots::EpochSnapshots;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// [`Inner::life`] of a device that is gone.
-const DEAD: u32 = 0;
+/// [`Inner::epoch`] of a device that is gone.
+const NO_EPOCH: u32 = 0;
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own.
 ///
@@ -54,45 +54,45 @@ pub struct Inner {
     pub(crate) layout: Layout,
     pub(crate) keys: Keys,
     pub(crate) options: Options,
-    pub(crate) memory: Arc<Memory>,
-    /// The epoch that streams may submit in; [`DEAD`] when there is none.
-    pub(crate) life: AtomicU32,
-    pub(crate) sleepers: Sleepers,
+    pub(crate) memory: Arc<DeviceMemory>,
+    /// The epoch that streams may submit in; [`NO_EPOCH`] when there is none.
+    pub(crate) epoch: AtomicU32,
+    pub(crate) wait_queue: WaitQueue,
     pub(crate) me: Weak<Self>,
-    why_dead: Mutex<Death>,
+    loss_reason: Mutex<LossReason>,
     last_crash: Mutex<Option<CrashReport>>,
-    pasts: Pasts,
-    /// The epoch of the last (or current) life.
+    snapshots: EpochSnapshots,
+    /// The epoch of the last (or current) epoch.
     last_epoch: Mutex<Epoch>,
-    /// The control stream's engine, made at its first use.
-    control: Mutex<Option<Box<Core>>>,
+    /// The control stream's submitter, made at its first use.
+    control: Mutex<Option<Box<Submitter>>>,
     /// Which queue pairs belong to streams; index 0 is the control stream.
     queues: Mutex<Vec<QueueSlot>>,
     pub(crate) handlers: Vec<HandlerInfo>,
-    /// Of its present life, or its last.
-    facts: Mutex<Facts>,
+    /// Of its present epoch, or its last.
+    epoch_info: Mutex<EpochInfo>,
     image: Option<ImageFile>,
     differences: Differences,
     closed: AtomicBool,
     attached: Instant,
     #[cfg(feature = "device-logs")]
-    pub(crate) tails: crate::logs::Tails,
-    /// Milliseconds after `attached` when [`Self::look_around`] last asked for the peer.
+    pub(crate) log_backlogs: crate::logs::LogBacklogs,
+    /// Milliseconds after `attached` when [`Self::poll_peer`] last asked for the peer.
     looked: AtomicU32,
-    settling: Mutex<Settling>,
+    grace_period: Mutex<GracePeriod>,
 }
 
-/// What a device said of itself in one life, and how long it took to say it.
-struct Facts {
-    said: DeviceFacts,
+/// What a device said of itself in one epoch, and how long it took to say it.
+struct EpochInfo {
+    record: DeviceRecord,
     start: Duration,
     symbols: Arc<Symbols>,
 }
 
-impl Facts {
-    fn new(said: DeviceFacts, start: Duration, image: Option<&ImageFile>) -> Self {
-        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), said.build_id));
-        Self { said, start, symbols }
+impl EpochInfo {
+    fn new(record: DeviceRecord, start: Duration, image: Option<&ImageFile>) -> Self {
+        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), record.build_id));
+        Self { record, start, symbols }
     }
 }
 
@@ -125,15 +125,15 @@ impl Node {
 
     /// Is the device there, as far as anybody has noticed or can see now?
     pub fn is_alive(&self) -> bool {
-        self.inner.look_at_peer();
-        self.inner.life.load(Ordering::Acquire) != DEAD
+        self.inner.check_peer();
+        self.inner.epoch.load(Ordering::Acquire) != NO_EPOCH
     }
 
-    /// What the device wrote before its last life that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
+    /// What the device wrote before its last epoch that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
     /// that trapped, or a runtime that failed outside of every call. It outlives the epoch that it tells of, and the window. `None`
-    /// when no life has ended so.
+    /// when no epoch has ended so.
     pub fn last_crash(&self) -> Option<CrashReport> {
-        self.inner.keep_crash(self.inner.life.load(Ordering::Acquire));
+        self.inner.keep_crash(self.inner.epoch.load(Ordering::Acquire));
         self.inner.last_crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -149,7 +149,7 @@ impl Node {
         match self.inner.control_call(hamr_comm::builtin::ping::with(token))? {
             echoed if echoed == token => Ok(begin.elapsed()),
             other => Err(CallError::Corrupt(
-                self.inner.site::<hamr_comm::builtin::ping>("reading the answer"),
+                self.inner.site::<hamr_comm::builtin::ping>("reading the reply"),
                 format!("{other} in answer to ping {token}").into(),
             )),
         }
@@ -245,7 +245,7 @@ impl Node {
 
     /// Ends the device, whatever it is doing. Calls in flight end with [`CallError::DeviceLost`].
     pub fn stop(&self) {
-        self.inner.stop_for_good("stopped by this program");
+        self.inner.stop_finally("stopped by this program");
     }
 
     /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
@@ -259,14 +259,14 @@ impl Node {
         // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
         let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         inner.stop("being restarted");
-        inner.begin_anew(&mut last, ByFault::Crashed)
+        inner.begin_epoch(&mut last, ByFault::Crashed)
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
+    pub(crate) fn memory(&self) -> &Arc<DeviceMemory> {
         &self.inner.memory
     }
 }
@@ -275,8 +275,8 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.inner.closed.store(true, Ordering::Release);
         HostHandshake::close(self.inner.link.window());
-        self.inner.ring_sleeper();
-        self.inner.stop_for_good("closed by this program");
+        self.inner.notify_fenced();
+        self.inner.stop_finally("closed by this program");
         crate::stream::forget_closed();
         // Behind it the next host may have the window: whoever of this one writes there has done so by now, or sees that it is closed.
         // What cannot look in time (a submission that has begun) is the link's to keep away (`Link::release`).
@@ -300,7 +300,7 @@ impl Inner {
 
     /// The names in the image that runs.
     pub(crate) fn symbols(&self) -> Arc<Symbols> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
+        self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
     }
 
     /// May what was just read of the heap have been another host's, or nothing?

@@ -47,27 +47,27 @@ impl Card {
     }
 
     /// What rings this program: its number, and vector 0.
-    pub(super) fn bell(&self) -> u32 {
+    pub(super) fn doorbell(&self) -> u32 {
         self.position() << PEER_SHIFT
     }
 
-    /// Rings the device, by the bell that it named; the other number of a pair when it named none, or its number is 0.
-    pub(super) fn ring(&self) {
+    /// Notifies the device, by the bell that it named; the other number of a pair when it named none, or its number is 0.
+    pub(super) fn notify(&self) {
         let Some(registers) = &self.registers else { return };
-        let bell = match self.load(word::DEVICE_BELL) {
+        let doorbell = match self.load(word::DEVICE_DOORBELL) {
             0 => u32::from(self.position() == 0) << PEER_SHIFT,
-            bell => bell,
+            doorbell => doorbell,
         };
-        if let Ok(doorbell) = registers.word(DOORBELL) {
-            doorbell.publish(bell);
+        if let Ok(register) = registers.word(DOORBELL) {
+            register.publish(doorbell);
         }
     }
 
     /// Wakes whoever sleeps here, as the device does.
     pub(super) fn wake(&self) {
-        if let Some(bell) = self.vfio.as_ref().and_then(Vfio::bell) {
+        if let Some(doorbell) = self.vfio.as_ref().and_then(Vfio::doorbell) {
             // The only error is a counter at its end, and then it is being woken already.
-            let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&*doorbell, &1u64.to_ne_bytes());
         }
     }
 
@@ -113,7 +113,7 @@ impl Watcher {
             card.is_taken.store(true, Ordering::Release);
             // The device lives on, and must not wait for a host that is gone.
             card.close();
-            card.ring();
+            card.notify();
             card.let_go();
             // Whoever sleeps looks at its peer.
             card.wake();

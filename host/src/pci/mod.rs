@@ -34,21 +34,21 @@ use std::time::{Duration, Instant};
 use sysfs::Function;
 use vfio::Vfio;
 
-/// How long a device may take to leave an epoch. It naps a millisecond at most, and looks every 64 rounds; a handler that
+/// How long a device may take to leave an epoch. It timed sleeps a millisecond at most, and looks every 64 rounds; a handler that
 /// does not ask whether it was cancelled may take longer.
-const LEAVE: Duration = Duration::from_secs(3);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Neither `alive` nor `progress` moved for so long: the device is gone (abi §8, rule 29).
-const SILENCE: Duration = Duration::from_secs(5);
-/// After so much silence the device is rung: it may sleep.
-const DOUBT: Duration = Duration::from_millis(200);
+const SILENCE_LIMIT: Duration = Duration::from_secs(5);
+/// After so much silence the device is notified: it may sleep.
+const NOTIFY_AFTER: Duration = Duration::from_millis(200);
 /// Between two questions to the system whether the function is still on the bus.
-const LOOK: Duration = Duration::from_millis(50);
+const BUS_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// A longer step of this host's clock counts as no more: it may have been stopped itself.
-const STEP: Duration = Duration::from_millis(50);
+const MAX_CLOCK_STEP: Duration = Duration::from_millis(50);
 
 /// What a bus reads when nobody answers.
-const NOBODY: u32 = u32::MAX;
+const NO_DEVICE: u32 = u32::MAX;
 
 /// Attaches to functions on this machine's bus. A runtime has one under the name `pci`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -154,25 +154,25 @@ struct PciLink {
     lock: Mutex<Option<File>>,
     /// This host has let go, and another one may be at work.
     is_released: AtomicBool,
-    watch: Mutex<Watch>,
+    watch: Mutex<PeerMonitor>,
 }
 
 /// What [`PciLink::peer`] goes by.
-struct Watch {
+struct PeerMonitor {
     seen: [u32; 2],
     looked: Instant,
     /// When the bus was asked.
     asked: Instant,
     still: Duration,
-    was_rung: bool,
+    was_notified: bool,
     /// It said that it writes nothing any more.
     has_left: bool,
 }
 
-impl Watch {
+impl PeerMonitor {
     fn new() -> Self {
         let now = Instant::now();
-        Self { seen: [0; 2], looked: now, asked: now, still: Duration::ZERO, was_rung: false, has_left: false }
+        Self { seen: [0; 2], looked: now, asked: now, still: Duration::ZERO, was_notified: false, has_left: false }
     }
 }
 
@@ -225,23 +225,23 @@ impl PciLink {
             card,
             lock: Mutex::new(file),
             is_released: AtomicBool::new(false),
-            watch: Mutex::new(Watch::new()),
+            watch: Mutex::new(PeerMonitor::new()),
         })
     }
 
-    fn watch(&self) -> MutexGuard<'_, Watch> {
+    fn watch(&self) -> MutexGuard<'_, PeerMonitor> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the device has left its epoch, at most [`LEAVE`].
+    /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
     fn wait_until_left(&self) -> bool {
         let epoch = Epoch(self.card.load(word::EPOCH));
         let begin = Instant::now();
         while !HostHandshake::has_acknowledged(&self.card.window, epoch) {
-            if begin.elapsed() > LEAVE || matches!(self.peer(), Peer::Gone(_)) {
+            if begin.elapsed() > LEAVE_TIMEOUT || matches!(self.peer(), Peer::Gone(_)) {
                 return false;
             }
-            // Takes no ring: it may be a sleeper's.
+            // Takes no ring: it may be a waiter's.
             std::thread::sleep(Duration::from_micros(100));
         }
         true
@@ -267,12 +267,12 @@ impl Link for PciLink {
         &self.card.window
     }
 
-    fn ring(&self) {
-        self.card.ring();
+    fn notify(&self) {
+        self.card.notify();
     }
 
-    fn bell(&self) -> u32 {
-        self.card.bell()
+    fn doorbell(&self) -> u32 {
+        self.card.doorbell()
     }
 
     fn wait(&self, max_us: u32) {
@@ -284,7 +284,7 @@ impl Link for PciLink {
     }
 
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.card.vfio.iter().filter_map(Vfio::bell).collect()
+        self.card.vfio.iter().filter_map(Vfio::doorbell).collect()
     }
 
     fn wake(&self) {
@@ -295,7 +295,7 @@ impl Link for PciLink {
         let now = Instant::now();
         let mut watch = self.watch();
         let seen = [self.card.load(word::DEVICE_ALIVE), self.card.load(word::DEVICE_PROGRESS)];
-        let passed = now.saturating_duration_since(watch.looked).min(STEP);
+        let passed = now.saturating_duration_since(watch.looked).min(MAX_CLOCK_STEP);
         watch.looked = now;
         if self.card.is_taken() {
             return Peer::Gone(
@@ -306,40 +306,40 @@ impl Link for PciLink {
             return Peer::Gone("it has left, as it was asked to".into());
         }
         if seen != watch.seen {
-            (watch.seen, watch.still, watch.was_rung) = (seen, Duration::ZERO, false);
+            (watch.seen, watch.still, watch.was_notified) = (seen, Duration::ZERO, false);
         } else {
             watch.still += passed;
         }
         // Also while the device moves: what is removed from the bus goes on for a while.
-        if now - watch.asked >= LOOK {
+        if now - watch.asked >= BUS_CHECK_INTERVAL {
             watch.asked = now;
             if !self.function.is_there() {
                 return Peer::Gone("its function is gone from the bus".into());
             }
         }
-        if watch.still < DOUBT && seen != [NOBODY; 2] {
+        if watch.still < NOTIFY_AFTER && seen != [NO_DEVICE; 2] {
             return Peer::Alive;
         }
-        if self.card.load(0) == NOBODY {
+        if self.card.load(0) == NO_DEVICE {
             return Peer::Gone("its memory reads as all ones, as if nobody answered on the bus".into());
         }
         // An offer zeroes both words. An image that has not stepped `alive` since is not judged by it.
-        if seen[0] != 0 && watch.still >= SILENCE {
+        if seen[0] != 0 && watch.still >= SILENCE_LIMIT {
             return Peer::Gone(format!(
-                "neither `alive` nor `progress` moved for {SILENCE:?}: the image crashed, hangs or lost power; `inspect` shows \
+                "neither `alive` nor `progress` moved for {SILENCE_LIMIT:?}: the image crashed, hangs or lost power; `inspect` shows \
                  what it left"
             ));
         }
-        if !watch.was_rung {
-            watch.was_rung = true;
-            self.ring();
+        if !watch.was_notified {
+            watch.was_notified = true;
+            self.notify();
         }
         Peer::Alive
     }
 
     fn stop(&self) {
         HostHandshake::close(&self.card.window);
-        self.ring();
+        self.notify();
         let has_left = self.wait_until_left();
         self.watch().has_left = has_left;
     }
@@ -364,12 +364,12 @@ impl Link for PciLink {
         }
         if !HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) {
             return Err(format!(
-                "expected {} to leave its epoch within {LEAVE:?}, it did not: a handler does not end, or the image is gone; \
+                "expected {} to leave its epoch within {LEAVE_TIMEOUT:?}, it did not: a handler does not end, or the image is gone; \
                  reset the device",
                 self.device
             ));
         }
-        *self.watch() = Watch::new();
+        *self.watch() = PeerMonitor::new();
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ struct IrqSet {
     eventfd: i32,
 }
 
-/// One request; its answer is what `ioctl` returns.
+/// One request; its reply is what `ioctl` returns.
 struct Request<'a, T> {
     opcode: Opcode,
     argument: Argument<'a, T>,
@@ -113,20 +113,20 @@ unsafe fn ask_with<T>(fd: impl AsFd, opcode: Opcode, memory: &mut T) -> Result<I
 
 /// The function, open.
 pub(super) struct Vfio {
-    held: Mutex<Held>,
-    rung: Option<Arc<OwnedFd>>,
+    opened: Mutex<Opened>,
+    notified: Option<Arc<OwnedFd>>,
     asked: Option<Arc<OwnedFd>>,
 }
 
 /// What keeps the function here.
 #[derive(Default)]
-struct Held {
-    device: Option<Device>,
+struct Opened {
+    device: Option<VfioDevice>,
     /// The memories that were mapped: each is a user of the device.
     maps: Vec<Revocable>,
 }
 
-struct Device {
+struct VfioDevice {
     device: OwnedFd,
     // Closing one of them takes the device away.
     _group: OwnedFd,
@@ -165,38 +165,38 @@ impl Vfio {
             .map_err(Error::os(format!("opening {address} in {group_path}")))?;
         // SAFETY: the kernel's answer is a new descriptor that nobody else has.
         let device = unsafe { OwnedFd::from_raw_fd(device) };
-        let device = Device { device, _group: group, _container: container };
+        let device = VfioDevice { device, _group: group, _container: container };
         device.enable()?;
         // A function without vectors (`ivshmem-plain`) has none, and is no error; nor is a system that does not ask.
-        let (rung, asked) = (device.listen(MSIX).map(Arc::new), device.listen(REQUEST).map(Arc::new));
-        let held = Held { device: Some(device), maps: Vec::new() };
-        Ok(Self { held: Mutex::new(held), rung, asked })
+        let (notified, asked) = (device.listen(MSIX).map(Arc::new), device.listen(REQUEST).map(Arc::new));
+        let opened = Opened { device: Some(device), maps: Vec::new() };
+        Ok(Self { opened: Mutex::new(opened), notified, asked })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maps the first `len` bytes of a memory.
     pub(super) fn map(&self, bar: u32, len: u64) -> Result<Window<Shared>, Error> {
-        let mut held = self.held();
-        let device = held.device.as_ref().ok_or_else(|| Error::Plan("the function was given back".into()))?;
+        let mut opened = self.opened();
+        let device = opened.device.as_ref().ok_or_else(|| Error::Plan("the function was given back".into()))?;
         let region = device.region(bar)?;
         if region.bytes < len {
             return Err(Error::Plan(format!("expected {len} bytes in BAR {bar}, got {}", region.bytes)));
         }
         let (window, map) = map_revocable(&device.device, region.off, len, true)?;
-        held.maps.push(map);
+        opened.maps.push(map);
         Ok(window)
     }
 
-    /// Gives the function back: its memories read as zeros from now on, and nobody is rung. False when a mapping stays, which keeps the
+    /// Gives the function back: its memories read as zeros from now on, and nobody is notified. False when a mapping stays, which keeps the
     /// device open.
     pub(super) fn let_go(&self) -> bool {
-        let mut held = self.held();
-        held.maps.retain(|map| map.revoke().is_err());
-        held.device = None;
-        held.maps.is_empty()
+        let mut opened = self.opened();
+        opened.maps.retain(|map| map.revoke().is_err());
+        opened.device = None;
+        opened.maps.is_empty()
     }
 
     /// Readable when the system asks for the function back.
@@ -205,24 +205,24 @@ impl Vfio {
     }
 
     /// Readable when the device has rung.
-    pub(super) fn bell(&self) -> Option<Arc<OwnedFd>> {
-        self.rung.clone()
+    pub(super) fn doorbell(&self) -> Option<Arc<OwnedFd>> {
+        self.notified.clone()
     }
 
     /// Sleeps until a ring, at most so long. `false` when the function has no interrupt: then the caller sleeps.
     pub(super) fn sleep(&self, max_us: u32) -> bool {
-        let Some(rung) = &self.rung else { return false };
-        let mut fds = [PollFd::new(&**rung, PollFlags::IN)];
+        let Some(notified) = &self.notified else { return false };
+        let mut fds = [PollFd::new(&**notified, PollFlags::IN)];
         let limit = Timespec { tv_sec: i64::from(max_us / 1_000_000), tv_nsec: i64::from(max_us % 1_000_000) * 1000 };
         if poll(&mut fds, Some(&limit)).is_ok_and(|n| n > 0) {
             // Rings since the last one count as one; another waiter may have taken them.
-            let _ = rustix::io::read(&**rung, &mut [0u8; 8]);
+            let _ = rustix::io::read(&**notified, &mut [0u8; 8]);
         }
         true
     }
 }
 
-impl Device {
+impl VfioDevice {
     fn region(&self, index: u32) -> Result<RegionInfo, Error> {
         let mut info = RegionInfo { size: size_of::<RegionInfo>() as u32, index, ..RegionInfo::default() };
         // SAFETY: `struct vfio_region_info` without capabilities, which the kernel leaves out when there is no room.
@@ -243,18 +243,18 @@ impl Device {
 
     /// Connects the first vector of a kind of interrupt to an eventfd, where there is one.
     fn listen(&self, index: u32) -> Option<OwnedFd> {
-        let rung = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        let notified = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         let mut set = IrqSet {
             size: size_of::<IrqSet>() as u32,
             flags: TRIGGER_EVENTFD,
             index,
             start: 0,
             count: 1,
-            eventfd: rung.as_raw_fd(),
+            eventfd: notified.as_raw_fd(),
         };
         // SAFETY: `struct vfio_irq_set` followed by one descriptor's number, as flags and count say.
         unsafe { ask_with(&self.device, DEVICE_SET_IRQS, &mut set) }.ok()?;
-        Some(rung)
+        Some(notified)
     }
 }
 

@@ -1,10 +1,10 @@
-//! From a bound call to the words of its slot, and from an answer back to a value.
+//! From a bound call to the words of its slot, and from a reply back to a value.
 
 use super::CallOptions;
-use super::cells::Holds;
-use super::core::Core;
+use super::submitter::Submitter;
+use super::table::Uses;
 use crate::keys::why_not;
-use crate::memory::Memory;
+use crate::memory::DeviceMemory;
 use crate::node::Inner;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
@@ -30,7 +30,7 @@ pub(super) const fn is_short<H: Handler>() -> bool {
         Some(n) => n <= INLINE_BYTES,
         None => false,
     };
-    // A result that is always longer than the line may need a reply buffer; one of variable size has the chunk.
+    // A result that is always longer than the slot may need a reply buffer; one of variable size has the chunk.
     let short_result = match <ValueOf<H> as Migratable>::SIZE {
         Some(n) => n <= INLINE_BYTES,
         None => true,
@@ -38,43 +38,43 @@ pub(super) const fn is_short<H: Handler>() -> bool {
     short && short_result && H::FLAGS & (record_flag::QUEUED | record_flag::UNORDERED) == 0
 }
 
-/// The buffers of a short call: three at most fit into a line.
+/// The buffers of a short call: three at most fit into a slot.
 #[derive(Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct InlineUses {
     records: [u32; 3],
     count: u32,
 }
 
-impl Held {
+impl InlineUses {
     /// No buffers.
     pub(super) const NONE: Self = Self { records: [0; 3], count: 0 };
 
     /// Checks and holds them; `None` when one is not usable (the long way round says why).
     #[inline(always)]
     pub(super) fn of<H: Handler>(inner: &Inner, stream: u32, call: &Call<H>) -> Option<Self> {
-        let mut held = Self { records: [0; 3], count: 0 };
+        let mut uses = Self { records: [0; 3], count: 0 };
         if !H::Args::HAS_BUFFERS {
-            return Some(held);
+            return Some(uses);
         }
         let mut all = true;
         call.args.visit_buffers(&mut |named| match (
-            held.records.get_mut(held.count as usize),
-            inner.memory.hold(named.wire, named.bytes, stream),
+            uses.records.get_mut(uses.count as usize),
+            inner.memory.begin_use(named.wire, named.bytes, stream),
         ) {
             (Some(place), Ok(record)) => {
                 *place = record;
-                held.count += 1;
+                uses.count += 1;
             }
             (None, Ok(record)) => {
-                inner.memory.unhold(record, stream);
+                inner.memory.end_use(record, stream);
                 all = false;
             }
             (_, Err(_)) => all = false,
         });
         if all {
-            return Some(held);
+            return Some(uses);
         }
-        held.release::<H>(inner, stream);
+        uses.release::<H>(inner, stream);
         None
     }
 
@@ -85,15 +85,15 @@ impl Held {
             return;
         }
         for record in self.records.iter().take(self.count as usize) {
-            inner.memory.unhold(*record, stream);
+            inner.memory.end_use(*record, stream);
         }
     }
 
     /// For a call that outlives the fast path.
-    pub(super) fn into_holds(self, stream: u32) -> Holds {
-        let mut holds = Holds::of(stream);
-        self.records.iter().take(self.count as usize).for_each(|record| holds.push(*record));
-        holds
+    pub(super) fn into_uses(self, stream: u32) -> Uses {
+        let mut uses = Uses::of(stream);
+        self.records.iter().take(self.count as usize).for_each(|record| uses.push(*record));
+        uses
     }
 }
 
@@ -114,14 +114,14 @@ pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; INLINE_WORDS] {
     words
 }
 
-/// A message ready for any slot; long arguments are in [`Core::scratch`].
+/// A message ready for any slot; long arguments are in [`Submitter::scratch`].
 pub(super) struct Message {
     pub(super) hdr: ReqHdr,
     pub(super) words: [u64; INLINE_WORDS],
     pub(super) len: usize,
     /// Bytes in scratch memory that go to the slot's request chunk.
     pub(super) chunk: usize,
-    pub(super) holds: Holds,
+    pub(super) uses: Uses,
 }
 
 impl Message {
@@ -149,9 +149,9 @@ pub(super) fn prepare<H: Handler>(
     let site = || inner.site::<H>("submitting");
     let key = inner.keys.key::<H>().ok_or_else(|| why_not::<H>(&inner.handlers, site()))?;
     let mut message =
-        Message { hdr: ReqHdr::inline(key, 0), words: [0; INLINE_WORDS], len: 0, chunk: 0, holds: Holds::of(stream) };
+        Message { hdr: ReqHdr::inline(key, 0), words: [0; INLINE_WORDS], len: 0, chunk: 0, uses: Uses::of(stream) };
     let filled = fill(&mut message, scratch, chunk_len, inner, call, options, key);
-    filled.inspect_err(|_| message.holds.release(&inner.memory))?;
+    filled.inspect_err(|_| message.uses.release(&inner.memory))?;
     Ok(message)
 }
 
@@ -166,7 +166,7 @@ fn fill<H: Handler>(
 ) -> Result<(), SubmitError> {
     let site = || inner.site::<H>("submitting");
     if H::Args::HAS_BUFFERS {
-        hold_buffers(&call.args, &inner.memory, &mut message.holds)
+        use_buffers(&call.args, &inner.memory, &mut message.uses)
             .map_err(|why| SubmitError::Buffer { site: site(), why })?;
     }
     let mut flags = 0;
@@ -193,7 +193,7 @@ fn fill<H: Handler>(
     let reply = if wanted > rep_chunk.max(INLINE_BYTES) {
         flags |= ReqHdr::REPLY_BUF;
         let block = inner.memory.allocate(wanted as u64).map_err(no_room)?;
-        message.holds.blocks[1] = Some(block);
+        message.uses.blocks[1] = Some(block);
         Some([block.off, block.bytes])
     } else {
         None
@@ -226,7 +226,7 @@ fn fill<H: Handler>(
         } else {
             hdr = hdr.in_buffer();
             let block = inner.memory.allocate(len as u64).map_err(no_room)?;
-            message.holds.blocks[0] = Some(block);
+            message.uses.blocks[0] = Some(block);
             let at = inner.memory.heap_off() + block.off;
             let written = inner.link.window().write_bytes(at, bytes);
             written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
@@ -240,26 +240,26 @@ fn fill<H: Handler>(
     Ok(())
 }
 
-fn hold_buffers<A: Migratable>(args: &A, memory: &Memory, holds: &mut Holds) -> Result<(), BufferError> {
+fn use_buffers<A: Migratable>(args: &A, memory: &DeviceMemory, uses: &mut Uses) -> Result<(), BufferError> {
     let mut outcome = Ok(());
     args.visit_buffers(&mut |named| {
         if outcome.is_ok() {
-            outcome = memory.hold(named.wire, named.bytes, holds.stream()).map(|index| holds.push(index));
+            outcome = memory.begin_use(named.wire, named.bytes, uses.stream()).map(|index| uses.push(index));
         }
     });
     outcome
 }
 
-/// An answer, copied out of its slot.
-pub(super) struct Answer {
+/// A reply, copied out of its slot.
+pub(super) struct ReplyCopy {
     pub(super) hdr: RepHdr,
     pub(super) words: [u64; INLINE_WORDS],
-    /// What the line's descriptor names; nothing where it names nothing that the slot has.
+    /// What the slot's descriptor names; nothing where it names nothing that the slot has.
     pub(super) long: Vec<u8>,
 }
 
-impl Answer {
-    /// What about it breaks abi §4.3. Not asked of the answer that says that a queued call was taken.
+impl ReplyCopy {
+    /// What about it breaks abi §4.3. Not asked of the reply that says that a queued call was taken.
     pub(super) fn broken(&self) -> Option<&'static str> {
         let hdr = self.hdr;
         if hdr.has(RepHdr::RESERVED) {
@@ -279,28 +279,28 @@ impl Answer {
     }
 }
 
-/// Turns an answer into what the caller gets.
+/// Turns a reply into what the caller gets.
 #[cold]
-pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let site = || inner.site::<H>("reading the answer");
-    let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", answer.hdr).into());
-    match answer.broken() {
+pub(super) fn decode<H: Handler>(inner: &Inner, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let site = || inner.site::<H>("reading the reply");
+    let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", reply.hdr).into());
+    match reply.broken() {
         None => {}
         Some(_) if inner.heap_is_released() => {
-            return Err(CallError::DeviceLost(site(), inner.why_dead().into()));
+            return Err(CallError::DeviceLost(site(), inner.loss_reason().into()));
         }
         Some(what) => return Err(corrupt(what)),
     }
-    let inline: &[u8] = bytemuck::cast_slice(&answer.words);
-    let bytes = match answer.hdr.place() {
-        Place::Inline => inline.split_at(answer.hdr.len()).0,
-        _ => &*answer.long,
+    let inline: &[u8] = bytemuck::cast_slice(&reply.words);
+    let bytes = match reply.hdr.place() {
+        Place::Inline => inline.split_at(reply.hdr.len()).0,
+        _ => &*reply.long,
     };
     let mut from = Decoder::new(bytes);
-    let status = answer.hdr.status();
-    if answer.hdr.has(RepHdr::FAULT) {
+    let status = reply.hdr.status();
+    if reply.hdr.has(RepHdr::FAULT) {
         if status.has_trace() {
-            inner.look_behind_fault();
+            inner.check_after_fault();
         }
         let report = FaultReport::read(*site(), status, bytes, inner.symbols());
         return Err(CallError::Fault(Box::new(report)));
@@ -314,8 +314,8 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
             Ok(error) => Err(CallError::Handler(error)),
             Err(_) => Err(corrupt(from.refused().unwrap_or("an error that does not decode"))),
         },
-        // The end of the device's life cancelled it: see `Core::settle`.
-        Status::CANCELLED if inner.is_dead() => Err(CallError::DeviceLost(site(), inner.why_dead().into())),
+        // The end of the device's epoch cancelled it: see `Submitter::complete`.
+        Status::CANCELLED if inner.is_lost() => Err(CallError::DeviceLost(site(), inner.loss_reason().into())),
         Status::CANCELLED => Err(CallError::Cancelled(site())),
         Status::DEADLINE => Err(CallError::Deadline(site())),
         Status::RESULT_TOO_LONG => {
@@ -329,7 +329,7 @@ pub(super) fn decode<H: Handler>(inner: &Inner, answer: &Answer) -> Result<Value
     }
 }
 
-impl Core {
+impl Submitter {
     /// What a message must know of its stream: bytes of request and reply chunks, and the stream's number.
     pub(super) fn limits(&self) -> ((usize, usize), u32) {
         let slots = self.req.slots();

@@ -1,22 +1,22 @@
 //! Streams: ordered sequences of calls, and the ways to hold one.
 //!
-//! | kind | who may use it | cost of a pipelined call |
+//! | kind | who may use it | cost of a pipeslotd call |
 //! |---|---|---|
 //! | [`Stream`] | one thread at a time (`Send`, not `Sync`) | the message itself |
 //! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
-mod cells;
-mod core;
 mod message;
 mod pending;
 mod results;
 mod submit;
+mod submitter;
+mod table;
 mod wait;
 
 pub use pending::{Pending, Started};
 
-pub(crate) use self::core::Core;
+pub(crate) use self::submitter::Submitter;
 
 use crate::node::{Inner, give_queue_back};
 use crate::{BufferError, CallError, Error, Node, SubmitError};
@@ -43,7 +43,7 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// Only a deadline.
+    /// Only a deadslot.
     pub fn deadline(deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..Self::default() }
     }
@@ -55,12 +55,12 @@ impl CallOptions {
 }
 
 mod sealed {
-    use super::{Core, Inner};
+    use super::{Inner, Submitter};
 
-    /// Access to a stream's engine, however it is held.
+    /// Access to a stream's submitter, however it is held.
     pub trait Access {
         #[doc(hidden)]
-        fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R;
+        fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R;
         #[doc(hidden)]
         fn inner(&self) -> &Inner;
     }
@@ -76,26 +76,26 @@ struct Owned {
     inner: Arc<Inner>,
     index: u32,
     /// Always there until it is dropped.
-    core: RefCell<Option<Box<Core>>>,
+    submitter: RefCell<Option<Box<Submitter>>>,
 }
 
 impl Owned {
     fn open(node: &Node) -> Result<Self, Error> {
         let inner = node.inner().clone();
-        let (index, core) = inner.take_queue()?;
-        Ok(Self { inner, index, core: RefCell::new(Some(core)) })
+        let (index, submitter) = inner.take_queue()?;
+        Ok(Self { inner, index, submitter: RefCell::new(Some(submitter)) })
     }
 
     #[inline(always)]
-    fn engine(&self) -> RefMut<'_, Box<Core>> {
-        RefMut::map(self.core.borrow_mut(), engine)
+    fn submitter(&self) -> RefMut<'_, Box<Submitter>> {
+        RefMut::map(self.submitter.borrow_mut(), submitter)
     }
 }
 
 #[inline(always)]
-fn engine(core: &mut Option<Box<Core>>) -> &mut Box<Core> {
-    match core {
-        Some(core) => core,
+fn submitter(submitter: &mut Option<Box<Submitter>>) -> &mut Box<Submitter> {
+    match submitter {
+        Some(submitter) => submitter,
         // Taken only by `Drop`, after which there is no `Owned` to ask.
         None => unreachable!("a stream's engine is there until the stream is dropped"),
     }
@@ -103,18 +103,18 @@ fn engine(core: &mut Option<Box<Core>>) -> &mut Box<Core> {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // The engine stays with its queue pair: the counts go on, and calls in flight still hold buffers.
-        let Some(mut core) = self.core.get_mut().take() else { return };
-        core.let_go_of_hot();
-        core.reap(&self.inner);
-        give_queue_back(&self.inner, self.index, core);
+        // The submitter stays with its queue pair: the counts go on, and calls in flight still hold buffers.
+        let Some(mut submitter) = self.submitter.get_mut().take() else { return };
+        submitter.detach_hot();
+        submitter.poll(&self.inner);
+        give_queue_back(&self.inner, self.index, submitter);
     }
 }
 
 /// One ordered sequence of calls on one device. `Send`, not `Sync`: each thread opens its own.
 ///
 /// Calls run on the device in the order in which they were submitted. Dropping the stream leaves calls in flight to
-/// themselves; their answers are discarded.
+/// themselves; their replies are discarded.
 pub struct Stream<'n> {
     owned: Owned,
     _node: PhantomData<&'n Node>,
@@ -131,7 +131,7 @@ impl<'n> Stream<'n> {
     /// See [`CallError`].
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.engine().sync(&self.owned.inner, call)
+        self.owned.submitter().sync(&self.owned.inner, call)
     }
 
     /// Starts one call in the stream's fastest slot: the first half of [`Self::sync`], for a caller that has something else
@@ -142,16 +142,16 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]: nothing was sent.
     #[inline]
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        let mut core = self.owned.engine();
-        let seq = core.req.hot_seq();
-        let started = core.start(&self.owned.inner, &call);
-        drop(core);
+        let mut submitter = self.owned.submitter();
+        let seq = submitter.req.hot_seq();
+        let started = submitter.start(&self.owned.inner, &call);
+        drop(submitter);
         if !started {
             return self.start_in_ring(call);
         }
         // Rule 21: nobody waits for this call yet.
-        if self.owned.inner.sleepers.device_is_down() {
-            self.owned.inner.ring_device();
+        if self.owned.inner.wait_queue.device_is_waiting() {
+            self.owned.inner.notify_device();
         }
         Ok(Started::hot(self, seq))
     }
@@ -159,7 +159,7 @@ impl<'n> Stream<'n> {
     #[cold]
     #[inline(never)]
     fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        self.owned.engine().reap_hot(&self.owned.inner);
+        self.owned.submitter().poll_hot(&self.owned.inner);
         self.offload(call).map(Started::queued)
     }
 
@@ -172,7 +172,7 @@ impl<'n> Stream<'n> {
         call: Call<H>,
         options: CallOptions,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.engine().sync_slow(&self.owned.inner, call, &options)
+        self.owned.submitter().sync_slow(&self.owned.inner, call, &options)
     }
 
     /// Starts a call. Dropping the [`Pending`] detaches: the call runs, its result is discarded.
@@ -181,8 +181,8 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]: nothing was sent.
     #[inline]
     pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, &Self>, SubmitError> {
-        let cell = submit::offload(&self, &call)?;
-        Ok(Pending::new(self, cell, None))
+        let entry = submit::offload(&self, &call)?;
+        Ok(Pending::new(self, entry, None))
     }
 
     /// [`Self::offload`] with options.
@@ -197,7 +197,7 @@ impl<'n> Stream<'n> {
         offload_with(self, call, options)
     }
 
-    /// Sends a call whose result nobody wants: no [`Pending`], no cell. Ordered with the other calls.
+    /// Sends a call whose result nobody wants: no [`Pending`], no entry. Ordered with the other calls.
     ///
     /// # Errors
     /// See [`SubmitError`]. What the handler itself reports is only counted: [`Self::one_way_failures`].
@@ -208,18 +208,18 @@ impl<'n> Stream<'n> {
 
     /// One-way calls known to have ended otherwise than executed.
     pub fn one_way_failures(&self) -> u64 {
-        self.owned.engine().one_way_failures()
+        self.owned.submitter().one_way_failures()
     }
 
     /// Calls in flight or unread.
     pub fn outstanding(&self) -> usize {
-        self.owned.engine().outstanding()
+        self.owned.submitter().outstanding()
     }
 
     /// Waits until every call of the stream has run.
     ///
     /// # Errors
-    /// The device is gone, or the device's default deadline passed.
+    /// The device is gone, or the device's default deadslot passed.
     pub fn flush(&self) -> Result<(), Error> {
         flush(&self)
     }
@@ -255,8 +255,8 @@ impl<'n> Stream<'n> {
 
 impl sealed::Access for &Stream<'_> {
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R {
-        f(&mut self.owned.engine(), &self.owned.inner)
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
+        f(&mut self.owned.submitter(), &self.owned.inner)
     }
     #[inline(always)]
     fn inner(&self) -> &Inner {
@@ -270,21 +270,21 @@ fn offload_with<H: Handler, S: StreamRef>(
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
-    let cell = submit::offload_slow(&stream, &call, &options, until)?;
-    Ok(Pending::new(stream, cell, until))
+    let entry = submit::offload_slow(&stream, &call, &options, until)?;
+    Ok(Pending::new(stream, entry, until))
 }
 
 fn flush(stream: &impl StreamRef) -> Result<(), Error> {
     submit::flush(stream).map_err(|stop| {
         let inner = stream.inner();
         match stop {
-            wait::Stop::Deadline => Error::Silent {
+            wait::Stop::Deadline => Error::Timeout {
                 device: inner.name.clone(),
                 stage: "flushing a stream",
                 after: inner.options.deadline.unwrap_or_default(),
             },
-            wait::Stop::Ended(_) => {
-                Error::Lost { device: inner.name.clone(), stage: "flushing a stream", why: inner.why_dead() }
+            wait::Stop::EpochEnded(_) => {
+                Error::Lost { device: inner.name.clone(), stage: "flushing a stream", why: inner.loss_reason() }
             }
         }
     })
@@ -311,8 +311,8 @@ pub(crate) fn reap_local(inner: &Inner) {
     let _ = STREAMS.try_with(|streams| {
         let Ok(streams) = streams.try_borrow() else { return };
         let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.inner, inner)) else { return };
-        if let Ok(mut owned) = owned.core.try_borrow_mut() {
-            engine(&mut owned).reap(inner);
+        if let Ok(mut owned) = owned.submitter.try_borrow_mut() {
+            submitter(&mut owned).poll(inner);
         }
     });
 }
@@ -344,7 +344,7 @@ impl<'n> LocalStream<'n> {
     /// See [`CallError`].
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.engine().sync(&self.owned.inner, call)
+        self.owned.submitter().sync(&self.owned.inner, call)
     }
 
     /// As [`Stream::offload`]; the [`Pending`] keeps the stream.
@@ -353,8 +353,8 @@ impl<'n> LocalStream<'n> {
     /// See [`SubmitError`].
     #[inline]
     pub fn offload<H: Handler>(self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
-        let cell = submit::offload(&self, &call)?;
-        Ok(Pending::new(self, cell, None))
+        let entry = submit::offload(&self, &call)?;
+        Ok(Pending::new(self, entry, None))
     }
 
     /// As [`Stream::offload_with`].
@@ -380,8 +380,8 @@ impl<'n> LocalStream<'n> {
 
 impl sealed::Access for LocalStream<'_> {
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R {
-        f(&mut self.owned.engine(), &self.owned.inner)
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
+        f(&mut self.owned.submitter(), &self.owned.inner)
     }
     #[inline(always)]
     fn inner(&self) -> &Inner {
@@ -394,10 +394,10 @@ impl sealed::Access for LocalStream<'_> {
 /// move freely between threads and tasks.
 #[derive(Clone)]
 pub struct SharedStream {
-    shared: Arc<Shared>,
+    shared: Arc<SharedInner>,
 }
 
-struct Shared {
+struct SharedInner {
     inner: Arc<Inner>,
     owned: Mutex<Owned>,
 }
@@ -405,7 +405,7 @@ struct Shared {
 impl SharedStream {
     pub(crate) fn open(node: &Node) -> Result<Self, Error> {
         let owned = Owned::open(node)?;
-        Ok(Self { shared: Arc::new(Shared { inner: owned.inner.clone(), owned: Mutex::new(owned) }) })
+        Ok(Self { shared: Arc::new(SharedInner { inner: owned.inner.clone(), owned: Mutex::new(owned) }) })
     }
 
     /// As [`Stream::sync`]; other threads' calls go on meanwhile.
@@ -421,8 +421,8 @@ impl SharedStream {
     /// # Errors
     /// See [`SubmitError`].
     pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
-        let cell = submit::offload(self, &call)?;
-        Ok(Pending::new(self.clone(), cell, None))
+        let entry = submit::offload(self, &call)?;
+        Ok(Pending::new(self.clone(), entry, None))
     }
 
     /// As [`Stream::offload_with`].
@@ -455,10 +455,10 @@ impl SharedStream {
 }
 
 impl sealed::Access for SharedStream {
-    fn with<R>(&self, f: impl FnOnce(&mut Core, &Inner) -> R) -> R {
-        // A panic inside leaves the engine consistent: it changes its state only in steps that end consistent.
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
+        // A panic inside leaves the submitter consistent: it changes its state only in steps that end consistent.
         let mut owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        f(engine(owned.core.get_mut()), &self.shared.inner)
+        f(submitter(owned.submitter.get_mut()), &self.shared.inner)
     }
     fn inner(&self) -> &Inner {
         &self.shared.inner

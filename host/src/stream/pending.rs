@@ -4,7 +4,7 @@ use super::Access;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
-use crate::node::STEP;
+use crate::node::GRACE_STEP;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 /// A call in flight, or its unread result. Dropping it detaches: the call runs on, its result is discarded.
 ///
-/// It names a private cell, not a slot, so any number of them may wait unread, up to `Options::max_outstanding`.
+/// It names a private entry, not a slot, so any number of them may wait unread, up to `Options::max_outstanding`.
 #[must_use = "dropping it detaches the call"]
 pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
-    cell: u32,
+    entry: u32,
     until: Option<Instant>,
-    /// How often it was polled in vain, as a future.
+    /// How often it was polled without result, as a future.
     polls: u16,
     taken: bool,
     _handler: PhantomData<fn() -> H>,
@@ -28,8 +28,8 @@ pub struct Pending<H: Handler, S: StreamRef> {
 
 impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[inline(always)]
-    pub(super) fn new(stream: S, cell: u32, until: Option<Instant>) -> Self {
-        Self { stream, cell, until, polls: 0, taken: false, _handler: PhantomData }
+    pub(super) fn new(stream: S, entry: u32, until: Option<Instant>) -> Self {
+        Self { stream, entry, until, polls: 0, taken: false, _handler: PhantomData }
     }
 
     /// Is the outcome there? Never waits, but gives a device without a processor of its own a chance to run.
@@ -37,27 +37,27 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if self.taken {
             return true;
         }
-        if self.stream.with(|core, inner| core.look(inner, self.cell)) {
+        if self.stream.with(|submitter, inner| submitter.try_complete(inner, self.entry)) {
             return true;
         }
         // Whoever does nothing but test must also see the device die.
-        self.stream.inner().look_around();
-        self.stream.with(|core, inner| {
-            core.follow_life(inner);
-            core.look(inner, self.cell)
+        self.stream.inner().poll_peer();
+        self.stream.with(|submitter, inner| {
+            submitter.follow_epoch(inner);
+            submitter.try_complete(inner, self.entry)
         })
     }
 
-    /// Waits for the outcome, at most until the call's deadline (or the device's default one).
+    /// Waits for the outcome, at most until the call's deadslot (or the device's default one).
     ///
     /// # Errors
-    /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is discarded.
+    /// See [`CallError`]. After a deadslot the call is abandoned: it may still run, its result is discarded.
     #[inline]
     pub fn get(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if std::mem::replace(&mut self.taken, true) {
             return Err(self.already_taken());
         }
-        if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
+        if let Some(value) = self.stream.with(|submitter, inner| submitter.take_in_place::<H>(inner, self.entry)) {
             return Ok(value);
         }
         self.get_slowly(None)
@@ -75,48 +75,50 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     }
 
     /// The outcome, when it is there.
-    fn look(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-        self.stream.with(|core, inner| core.look(inner, self.cell).then(|| core.take::<H>(inner, self.cell)))
-    }
-
-    /// The deadline is over. Whoever is woken late finds the answer beside it; otherwise the call is abandoned.
-    #[cold]
-    fn look_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.look().unwrap_or_else(|| {
-            self.stream.with(|core, inner| core.abandon(inner, self.cell));
-            Err(CallError::Deadline(self.stream.inner().site::<H>("waiting for the answer")))
+    fn try_complete(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+        self.stream.with(|submitter, inner| {
+            submitter.try_complete(inner, self.entry).then(|| submitter.take::<H>(inner, self.entry))
         })
     }
 
-    /// Polled to its end before, as a future; its cell may be another call's by now.
+    /// The deadslot is over. Whoever is woken late finds the reply beside it; otherwise the call is abandoned.
+    #[cold]
+    fn try_complete_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.try_complete().unwrap_or_else(|| {
+            self.stream.with(|submitter, inner| submitter.abandon(inner, self.entry));
+            Err(CallError::Deadline(self.stream.inner().site::<H>("waiting for the reply")))
+        })
+    }
+
+    /// Polled to its end before, as a future; its entry may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
-        let site = self.stream.inner().site::<H>("reading the answer");
+        let site = self.stream.inner().site::<H>("reading the reply");
         CallError::Corrupt(site, "nothing: its result was taken before".into())
     }
 
     #[cold]
     fn get_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for _ in 0..SPINS {
-            if self.stream.with(|core, inner| core.has_outcome(inner, self.cell)) {
+            if self.stream.with(|submitter, inner| submitter.has_outcome(inner, self.entry)) {
                 break;
             }
-            if let Some(value) = self.stream.with(|core, inner| core.take_in_place::<H>(inner, self.cell)) {
+            if let Some(value) = self.stream.with(|submitter, inner| submitter.take_in_place::<H>(inner, self.entry)) {
                 return Ok(value);
             }
             std::hint::spin_loop();
         }
-        let epoch = self.stream.with(|core, _| core.epoch());
+        let epoch = self.stream.with(|submitter, _| submitter.epoch());
         let mut wait = Wait::new(self.stream.inner(), epoch, until.or(self.until));
         loop {
-            if let Some(outcome) = self.look() {
+            if let Some(outcome) = self.try_complete() {
                 return outcome;
             }
             match wait.step() {
                 Ok(()) => {}
-                Err(Stop::Deadline) => return self.look_last(),
-                // An answer published just before the end still counts; the next look finds it, or the end.
-                Err(Stop::Ended(_)) => self.stream.with(|core, inner| core.follow_life(inner)),
+                Err(Stop::Deadline) => return self.try_complete_last(),
+                // A reply published just before the end still counts; the next look finds it, or the end.
+                Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, inner| submitter.follow_epoch(inner)),
             }
         }
     }
@@ -126,7 +128,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
         if !self.taken {
-            self.stream.with(|core, inner| core.cancel(inner, self.cell));
+            self.stream.with(|submitter, inner| submitter.cancel(inner, self.entry));
         }
     }
 }
@@ -135,17 +137,17 @@ impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
     #[inline]
     fn drop(&mut self) {
         if !self.taken {
-            self.stream.with(|core, inner| core.abandon(inner, self.cell));
+            self.stream.with(|submitter, inner| submitter.abandon(inner, self.entry));
         }
     }
 }
 
-// Nothing in it is pinned: the cell is elsewhere.
+// Nothing in it is pinned: the entry is elsewhere.
 impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
 
 /// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor polls it in a loop between
 /// other tasks, for about as long as the device's [`crate::Options`] let a wait spin; from then on the task sleeps until the device
-/// rings. Devices without a doorbell are polled in a loop for good.
+/// notifies. Devices without a doorbell are polled in a loop for good.
 impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
     type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
 
@@ -153,7 +155,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         if self.taken {
             return Poll::Ready(Err(self.already_taken()));
         }
-        if let Some(outcome) = self.look() {
+        if let Some(outcome) = self.try_complete() {
             self.taken = true;
             return Poll::Ready(outcome);
         }
@@ -162,28 +164,28 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         self.until = until;
         if until.is_some_and(|until| Instant::now() >= until) {
             self.taken = true;
-            return Poll::Ready(self.look_last());
+            return Poll::Ready(self.try_complete_last());
         }
         let inner = self.stream.inner();
-        inner.look_around();
+        inner.poll_peer();
         // A poll and what its executor does around it take a microsecond or so: counting is as good as a clock.
         let spins = inner.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
-        let is_rung = inner.sleepers.is_rung();
+        let is_notified = inner.wait_queue.is_notified();
         self.polls = self.polls.saturating_add(1);
-        if spins || !is_rung {
-            self.stream.with(|core, inner| core.follow_life(inner));
+        if spins || !is_notified {
+            self.stream.with(|submitter, inner| submitter.follow_epoch(inner));
             task.waker().wake_by_ref();
             return Poll::Pending;
         }
         let inner = self.stream.inner();
-        inner.sleepers.register(task.waker(), until, &inner.me);
-        inner.ring_sleeper();
-        if self.stream.with(|core, _| core.epoch()).is_ending(inner) {
-            inner.sleepers.register(task.waker(), Some(in_time(STEP)), &inner.me);
+        inner.wait_queue.register(task.waker(), until, &inner.me);
+        inner.notify_fenced();
+        if self.stream.with(|submitter, _| submitter.epoch()).is_ending(inner) {
+            inner.wait_queue.register(task.waker(), Some(in_time(GRACE_STEP)), &inner.me);
         }
         // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.
-        self.stream.with(|core, inner| core.follow_life(inner));
-        match self.look() {
+        self.stream.with(|submitter, inner| submitter.follow_epoch(inner));
+        match self.try_complete() {
             Some(outcome) => {
                 self.taken = true;
                 Poll::Ready(outcome)
@@ -204,10 +206,10 @@ enum State<'s, 'n, H: Handler> {
     Queued(Pending<H, &'s Stream<'n>>),
 }
 
-/// The hot line's call; dropping it abandons the call.
+/// The hot slot's call; dropping it abandons the call.
 struct HotCall<'s, 'n> {
     stream: &'s Stream<'n>,
-    /// The word its request carries: after a restart the line may hold another call.
+    /// The word its request carries: after a restart the slot may hold another call.
     seq: u32,
 }
 
@@ -232,7 +234,7 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
                 let (stream, seq) = (call.stream, call.seq);
                 // Its end is the result's now, not its drop's.
                 std::mem::forget(call);
-                stream.with(|core, inner| core.finish_started::<H>(inner, seq))
+                stream.with(|submitter, inner| submitter.finish_started::<H>(inner, seq))
             }
             State::Queued(pending) => pending.get(),
         }
@@ -241,6 +243,6 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
 
 impl Drop for HotCall<'_, '_> {
     fn drop(&mut self) {
-        self.stream.with(|core, inner| core.abandon_hot(inner, self.seq));
+        self.stream.with(|submitter, inner| submitter.abandon_hot(inner, self.seq));
     }
 }

@@ -1,8 +1,8 @@
-//! The second half of the engine: where answers go, how they are read, and what happens when a device's life ends.
+//! The second half of the submitter: where answers go, how they are read, and what happens when a device's epoch ends.
 
-use super::cells::{Ended, Holds, Place};
-use super::core::{CONSUMED, Core, EngineEpoch, ONE_WAY, Ticket};
-use super::message::{Answer, Held, decode};
+use super::message::{InlineUses, ReplyCopy, decode};
+use super::submitter::{CONSUMED, EngineEpoch, ONE_WAY, Submitter, Ticket};
+use super::table::{EntryState, EpochEnd, Uses};
 use super::wait::{SPINS, Stop, Wait};
 use crate::CallError;
 use crate::node::Inner;
@@ -10,33 +10,33 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
-use hamr_comm::abi::window::Line;
+use hamr_comm::abi::window::Slot;
 use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-/// Answers moved to their cells when the ring is full: a few at a time, so that a reader in order still reads in place.
+/// Answers moved to their entries when the ring is full: a few at a time, so that a reader in order still reads in place.
 const MOVE_BATCH: u32 = 16;
 
-impl Core {
-    /// Gives answered lines back from the oldest on, moving results to their cells. True when there is room now.
+impl Submitter {
+    /// Gives answered slots back from the oldest on, moving results to their entries. True when there is room now.
     #[inline]
     pub(super) fn make_room(&mut self, inner: &Inner) -> bool {
-        let mask = self.lines.len() - 1;
+        let mask = self.ring_entries.len() - 1;
         for _ in 0..MOVE_BATCH {
             let Some(x) = self.req.oldest() else { break };
-            let cell = self.lines.get(x as usize & mask).copied().unwrap_or(CONSUMED);
-            if cell != CONSUMED {
-                let Some(hdr) = self.req.ring_answer(x) else { break };
-                if cell == ONE_WAY {
+            let entry = self.ring_entries.get(x as usize & mask).copied().unwrap_or(CONSUMED);
+            if entry != CONSUMED {
+                let Some(hdr) = self.req.ring_reply(x) else { break };
+                if entry == ONE_WAY {
                     if self.is_wiped(inner) {
                         break;
                     }
                     if hdr != RepHdr::inline(Status::EXECUTED, 0) {
                         self.one_way_failures += 1;
                     }
-                } else if !self.harvest(inner, cell, x, hdr) {
+                } else if !self.move_to_entry(inner, entry, x, hdr) {
                     break;
                 }
             }
@@ -45,7 +45,7 @@ impl Core {
         self.req.ring_has_room()
     }
 
-    /// Gives every answered line back up to the first that is not.
+    /// Gives every answered slot back up to the first that is not.
     fn empty_ring(&mut self, inner: &Inner) {
         while let Some(oldest) = self.req.oldest() {
             self.make_room(inner);
@@ -55,41 +55,41 @@ impl Core {
         }
     }
 
-    /// Takes in every answer that is there, without waiting.
-    pub(crate) fn reap(&mut self, inner: &Inner) {
-        self.follow_life(inner);
-        self.reap_hot(inner);
+    /// Takes in every reply that is there, without waiting.
+    pub(crate) fn poll(&mut self, inner: &Inner) {
+        self.follow_epoch(inner);
+        self.poll_hot(inner);
         self.empty_ring(inner);
-        self.harvest_side_lines(inner);
+        self.poll_ticket_slots(inner);
     }
 
-    /// May what was just read of the lines have been wiped meanwhile, for a life that another stream began? Then it is not to be
-    /// used: [`Self::follow_life`] knows where the answers are.
+    /// May what was just read of the slots have been wiped meanwhile, for an epoch that another stream began? Then it is not to be
+    /// used: [`Self::follow_epoch`] knows where the replies are.
     #[inline(always)]
     pub(super) fn is_wiped(&self, inner: &Inner) -> bool {
-        // Behind it: whoever wipes has ended the life before.
+        // Behind it: whoever wipes has ended the epoch before.
         fence(Ordering::Acquire);
-        !self.epoch.is(inner.life.load(Ordering::Relaxed)) && !self.at_the_end
+        !self.epoch.is(inner.epoch.load(Ordering::Relaxed)) && !self.at_the_end
     }
 
-    /// Moves the answer in line `x` to its cell, and marks the line consumed. False when its life is over, and nothing was done.
-    fn harvest(&mut self, inner: &Inner, cell: u32, x: u64, hdr: RepHdr) -> bool {
-        let line_index = x as u32 & (self.lines.len() as u32 - 1);
-        let holds = self.cells.take_holds(cell);
-        let answer = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &holds);
+    /// Moves the reply in slot `x` to its entry, and marks the slot consumed. False when its epoch is over, and nothing was done.
+    fn move_to_entry(&mut self, inner: &Inner, entry: u32, x: u64, hdr: RepHdr) -> bool {
+        let line_index = x as u32 & (self.ring_entries.len() as u32 - 1);
+        let uses = self.table.take_uses(entry);
+        let reply = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &uses);
         if self.is_wiped(inner) {
-            self.cells.give_holds(cell, holds);
+            self.table.restore_uses(entry, uses);
             return false;
         }
-        if let Some(line) = self.lines.get_mut(line_index as usize) {
+        if let Some(line) = self.ring_entries.get_mut(line_index as usize) {
             *line = CONSUMED;
         }
-        let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
+        let ticket = self.table.cold(entry).and_then(|cold| cold.ticket);
         if let Some(ticket) = ticket {
             if hdr == RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN) {
-                self.cells.give_holds(cell, holds);
-                if let Some(kept) = self.cells.get(cell) {
-                    kept.set_place(Place::Side(ticket));
+                self.table.restore_uses(entry, uses);
+                if let Some(kept) = self.table.get(entry) {
+                    kept.set_state(EntryState::Ticket(ticket));
                 }
                 return true;
             }
@@ -97,11 +97,11 @@ impl Core {
                 // Broken. Perhaps the device runs it, so that its word must not be expected again.
                 self.free_ticket(ticket);
             } else {
-                // Answered in its line after all: refused, or the device's queue is full.
+                // Answered in its slot after all: refused, or the device's queue is full.
                 self.free_unused_ticket(ticket);
             }
         }
-        self.settle(inner, cell, answer, holds);
+        self.complete(inner, entry, reply, uses);
         true
     }
 
@@ -111,8 +111,8 @@ impl Core {
         }
     }
 
-    /// Of a call that the device did not take: nothing was or will be written into the side line. The next use is counted as this one
-    /// was, or the count could come round to the answer that lies there.
+    /// Of a call that the device did not take: nothing was or will be written into the ticket slot. The next use is counted as this one
+    /// was, or the count could come round to the reply that lies there.
     pub(super) fn free_unused_ticket(&mut self, ticket: u32) {
         self.free_ticket(ticket);
         if let Some(t) = self.tickets.get_mut(ticket as usize) {
@@ -120,107 +120,107 @@ impl Core {
         }
     }
 
-    /// Puts an answer into its cell, or throws it away when nobody wants it.
-    fn settle(&mut self, inner: &Inner, cell: u32, answer: Answer, mut holds: Holds) {
-        holds.release(&inner.memory);
-        if self.cells.is_abandoned(cell) {
-            let one_way = self.cells.extra(cell).is_some_and(|extra| extra.one_way);
-            if one_way && (answer.hdr.status() != Status::OK || answer.broken().is_some()) {
+    /// Puts a reply into its entry, or throws it away when nobody wants it.
+    fn complete(&mut self, inner: &Inner, entry: u32, reply: ReplyCopy, mut uses: Uses) {
+        uses.release(&inner.memory);
+        if self.table.is_abandoned(entry) {
+            let one_way = self.table.cold(entry).is_some_and(|cold| cold.one_way);
+            if one_way && (reply.hdr.status() != Status::OK || reply.broken().is_some()) {
                 self.one_way_failures += 1;
             }
-            return self.cells.put_back(cell);
+            return self.table.put_back(entry);
         }
-        if !answer.long.is_empty()
-            && let Some(extra) = self.cells.extra_or_new(cell)
+        if !reply.long.is_empty()
+            && let Some(cold) = self.table.cold_or_new(entry)
         {
-            extra.long = answer.long;
+            cold.long = reply.long;
         }
-        // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not an answer.
-        let life = inner.life.load(Ordering::Acquire);
-        let place = match answer.hdr.status() {
-            Status::CANCELLED if life == 0 => Place::Gone(Ended::Lost),
-            Status::CANCELLED if !self.epoch.is(life) => Place::Gone(Ended::Reset),
-            _ => Place::Here,
+        // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not a reply.
+        let epoch = inner.epoch.load(Ordering::Acquire);
+        let state = match reply.hdr.status() {
+            Status::CANCELLED if epoch == 0 => EntryState::EpochEnded(EpochEnd::Lost),
+            Status::CANCELLED if !self.epoch.is(epoch) => EntryState::EpochEnded(EpochEnd::Reset),
+            _ => EntryState::Completed,
         };
-        if let Some(kept) = self.cells.get(cell) {
-            kept.set_place(place);
-            kept.hdr = answer.hdr;
-            kept.words = answer.words;
+        if let Some(kept) = self.table.get(entry) {
+            kept.set_state(state);
+            kept.hdr = reply.hdr;
+            kept.words = reply.words;
         }
     }
 
-    pub(super) fn harvest_side_lines(&mut self, inner: &Inner) {
+    pub(super) fn poll_ticket_slots(&mut self, inner: &Inner) {
         for t in 0..self.tickets.len() {
             if let Some(ticket) = self.tickets.get(t).copied()
                 && ticket.taken
-                && self.cells.place(ticket.cell) == Some(Place::Side(t as u32))
+                && self.table.state(ticket.entry) == Some(EntryState::Ticket(t as u32))
             {
-                self.look(inner, ticket.cell);
+                self.try_complete(inner, ticket.entry);
             }
         }
     }
 
-    /// Brings the cell's answer in, when it is there. True when the cell has its outcome.
-    pub(super) fn look(&mut self, inner: &Inner, cell: u32) -> bool {
-        let Some(place) = self.cells.place(cell) else { return true };
-        match place {
-            Place::Ring(x) => match self.req.ring_answer(x) {
+    /// Brings the entry's answer in, when it is there. True when the entry has its outcome.
+    pub(super) fn try_complete(&mut self, inner: &Inner, entry: u32) -> bool {
+        let Some(state) = self.table.state(entry) else { return true };
+        match state {
+            EntryState::Ring(x) => match self.req.ring_reply(x) {
                 Some(hdr) => {
-                    if !self.harvest(inner, cell, x, hdr) {
+                    if !self.move_to_entry(inner, entry, x, hdr) {
                         // Gives every call its outcome.
-                        self.follow_life(inner);
+                        self.follow_epoch(inner);
                         return true;
                     }
                     self.release_consumed();
-                    // A queued call goes on in its side line.
-                    hdr.has(RepHdr::TAKEN) && self.look(inner, cell) || !hdr.has(RepHdr::TAKEN)
+                    // A queued call goes on in its ticket slot.
+                    hdr.has(RepHdr::TAKEN) && self.try_complete(inner, entry) || !hdr.has(RepHdr::TAKEN)
                 }
                 None => false,
             },
-            Place::Side(t) => {
+            EntryState::Ticket(t) => {
                 let expected = self.ticket_seq(t);
-                let Some(line) = self.req.slots().side(t) else { return true };
+                let Some(line) = self.req.slots().ticket_slot(t) else { return true };
                 if line.rep_seq() != expected {
                     return false;
                 }
                 let hdr = RepHdr(line.rep_hdr());
-                let slot = 1 + self.lines.len() as u32 + t;
-                let holds = self.cells.take_holds(cell);
-                let Some(line) = self.req.slots().side(t) else { return true };
-                let answer = self.read(inner, line, slot, hdr, &holds);
+                let slot = 1 + self.ring_entries.len() as u32 + t;
+                let uses = self.table.take_uses(entry);
+                let Some(line) = self.req.slots().ticket_slot(t) else { return true };
+                let reply = self.read(inner, line, slot, hdr, &uses);
                 if self.is_wiped(inner) {
-                    self.cells.give_holds(cell, holds);
-                    self.follow_life(inner);
+                    self.table.restore_uses(entry, uses);
+                    self.follow_epoch(inner);
                     return true;
                 }
                 self.free_ticket(t);
-                self.settle(inner, cell, answer, holds);
+                self.complete(inner, entry, reply, uses);
                 true
             }
-            Place::Here | Place::Gone(_) | Place::Free(_) => true,
+            EntryState::Completed | EntryState::EpochEnded(_) | EntryState::Free(_) => true,
         }
     }
 
-    /// Gives back the lines at the front whose results were read in place.
+    /// Gives back the slots at the front whose results were read in place.
     #[inline(always)]
     fn release_consumed(&mut self) {
-        let mask = self.lines.len() - 1;
+        let mask = self.ring_entries.len() - 1;
         while let Some(x) = self.req.oldest()
-            && self.lines.get(x as usize & mask).is_some_and(|c| *c == CONSUMED)
+            && self.ring_entries.get(x as usize & mask).is_some_and(|c| *c == CONSUMED)
         {
             self.req.release_oldest();
         }
     }
 
-    /// Copies an answer out of its slot, whatever the device says it is.
+    /// Copies a reply out of its slot, whatever the device says it is.
     pub(super) fn read(
         &self,
         inner: &Inner,
-        line: Line<'_, Coherent>,
+        line: Slot<'_, Coherent>,
         slot: u32,
         hdr: RepHdr,
-        holds: &Holds,
-    ) -> Answer {
+        uses: &Uses,
+    ) -> ReplyCopy {
         let mut words = [0; INLINE_WORDS];
         if !hdr.is_empty() {
             line.read_reply(&mut words);
@@ -233,7 +233,7 @@ impl Core {
                 long.resize(at.len as usize, 0);
                 self.req.slots().read_reply_chunk(slot, &mut long).is_some()
             }
-            slot::Place::Buffer => match holds.reply_block() {
+            slot::Place::Buffer => match uses.reply_block() {
                 Some(block) if fits(block.off, block.bytes) => {
                     long.resize(at.len as usize, 0);
                     let copied = inner.link.window().read_bytes(inner.memory.heap_off() + block.off, &mut long);
@@ -246,14 +246,14 @@ impl Core {
         if !is_read {
             long.clear();
         }
-        Answer { hdr, words, long }
+        ReplyCopy { hdr, words, long }
     }
 
     // --- results ---
 
-    /// The result of a cell's call, when it is there and short and in its ring line: the common case, read in place.
+    /// The result of an entry's call, when it is there and short and in its ring slot: the common case, read in place.
     #[inline(always)]
-    pub(super) fn take_in_place<H: Handler>(&mut self, inner: &Inner, cell: u32) -> Option<ValueOf<H>> {
+    pub(super) fn take_in_place<H: Handler>(&mut self, inner: &Inner, entry: u32) -> Option<ValueOf<H>> {
         let len = match <ValueOf<H> as Migratable>::SIZE {
             Some(n) if n <= INLINE_BYTES => n,
             _ => return None,
@@ -263,9 +263,9 @@ impl Core {
             let bytes: &[u8] = bytemuck::cast_slice(words);
             Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()
         };
-        let value = match self.cells.place(cell)? {
-            Place::Ring(x) => {
-                if self.req.ring_answer(x)? != good {
+        let value = match self.table.state(entry)? {
+            EntryState::Ring(x) => {
+                if self.req.ring_reply(x)? != good {
                     return None;
                 }
                 let mut words = [0u64; INLINE_WORDS];
@@ -274,62 +274,62 @@ impl Core {
                     return None;
                 }
                 let value = decode(&words)?;
-                if let Some(extra) = self.cells.extra(cell) {
-                    extra.holds.release(&inner.memory);
+                if let Some(cold) = self.table.cold(entry) {
+                    cold.uses.release(&inner.memory);
                 }
-                let mask = self.lines.len() - 1;
-                if let Some(line) = self.lines.get_mut(x as usize & mask) {
+                let mask = self.ring_entries.len() - 1;
+                if let Some(line) = self.ring_entries.get_mut(x as usize & mask) {
                     *line = CONSUMED;
                 }
                 self.release_consumed();
                 value
             }
-            // Moved to its cell when the ring was full.
-            Place::Here => {
-                let kept = self.cells.get(cell).filter(|kept| kept.hdr == good)?;
+            // Moved to its entry when the ring was full.
+            EntryState::Completed => {
+                let kept = self.table.get(entry).filter(|kept| kept.hdr == good)?;
                 decode(&kept.words)?
             }
             _ => return None,
         };
-        self.cells.put_back(cell);
+        self.table.put_back(entry);
         Some(value)
     }
 
-    /// Does the cell have an outcome that is not read in place? Never waits.
-    pub(super) fn has_outcome(&mut self, inner: &Inner, cell: u32) -> bool {
-        match self.cells.place(cell) {
-            Some(Place::Ring(_)) => false,
-            Some(Place::Side(_)) => self.look(inner, cell),
+    /// Does the entry have an outcome that is not read in place? Never waits.
+    pub(super) fn has_outcome(&mut self, inner: &Inner, entry: u32) -> bool {
+        match self.table.state(entry) {
+            Some(EntryState::Ring(_)) => false,
+            Some(EntryState::Ticket(_)) => self.try_complete(inner, entry),
             _ => true,
         }
     }
 
-    /// The outcome of a cell that has one; frees the cell.
+    /// The outcome of an entry that has one; frees the entry.
     #[cold]
-    pub(super) fn take<H: Handler>(&mut self, inner: &Inner, cell: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let long = self.cells.extra(cell).map(|extra| std::mem::take(&mut extra.long)).unwrap_or_default();
-        let Some(kept) = self.cells.get(cell) else {
-            return Err(CallError::Corrupt(inner.site::<H>("reading the answer"), "no cell".into()));
+    pub(super) fn take<H: Handler>(&mut self, inner: &Inner, entry: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let long = self.table.cold(entry).map(|cold| std::mem::take(&mut cold.long)).unwrap_or_default();
+        let Some(kept) = self.table.get(entry) else {
+            return Err(CallError::Corrupt(inner.site::<H>("reading the reply"), "no cell".into()));
         };
-        let outcome = match kept.place() {
-            Place::Gone(ended) => Err(ended_error(inner, inner.site::<H>("waiting for the answer"), ended)),
-            _ => decode::<H>(inner, &Answer { hdr: kept.hdr, words: kept.words, long }),
+        let outcome = match kept.state() {
+            EntryState::EpochEnded(ended) => Err(ended_error(inner, inner.site::<H>("waiting for the reply"), ended)),
+            _ => decode::<H>(inner, &ReplyCopy { hdr: kept.hdr, words: kept.words, long }),
         };
-        self.cells.put_back(cell);
+        self.table.put_back(entry);
         outcome
     }
 
-    /// Waits for a cell's outcome and takes it. On a deadline the call is abandoned.
+    /// Waits for an entry's outcome and takes it. On a deadslot the call is abandoned.
     #[cold]
-    pub(super) fn collect<H: Handler>(
+    pub(super) fn wait_for<H: Handler>(
         &mut self,
         inner: &Inner,
-        cell: u32,
+        entry: u32,
         until: Option<Instant>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let mut wait = Wait::new(inner, self.epoch, until);
         let mut spins = 0;
-        while !self.look(inner, cell) {
+        while !self.try_complete(inner, entry) {
             spins += 1;
             if spins <= SPINS {
                 std::hint::spin_loop();
@@ -337,42 +337,42 @@ impl Core {
             }
             match wait.step() {
                 Ok(()) => {}
-                // Whoever is woken late finds the answer beside the deadline.
-                Err(Stop::Deadline) if self.look(inner, cell) => break,
+                // Whoever is woken late finds the reply beside the deadslot.
+                Err(Stop::Deadline) if self.try_complete(inner, entry) => break,
                 Err(Stop::Deadline) => {
-                    self.abandon(inner, cell);
-                    return Err(CallError::Deadline(inner.site::<H>("waiting for the answer")));
+                    self.abandon(inner, entry);
+                    return Err(CallError::Deadline(inner.site::<H>("waiting for the reply")));
                 }
-                // An answer published just before the end still counts.
-                Err(Stop::Ended(_)) => self.follow_life(inner),
+                // A reply published just before the end still counts.
+                Err(Stop::EpochEnded(_)) => self.follow_epoch(inner),
             }
         }
-        self.take::<H>(inner, cell)
+        self.take::<H>(inner, entry)
     }
 
-    /// Nobody will read this cell: it is freed now, or when its answer comes (rule 16).
-    pub(super) fn abandon(&mut self, inner: &Inner, cell: u32) {
-        if matches!(self.cells.place(cell), Some(Place::Here | Place::Gone(_))) {
-            return self.cells.put_back(cell);
+    /// Nobody will read this entry: it is freed now, or when its reply comes (rule 16).
+    pub(super) fn abandon(&mut self, inner: &Inner, entry: u32) {
+        if matches!(self.table.state(entry), Some(EntryState::Completed | EntryState::EpochEnded(_))) {
+            return self.table.put_back(entry);
         }
-        if let Some(extra) = self.cells.extra_or_new(cell) {
-            extra.abandoned = true;
+        if let Some(cold) = self.table.cold_or_new(entry) {
+            cold.abandoned = true;
         }
-        self.look(inner, cell);
+        self.try_complete(inner, entry);
     }
 
-    /// Sets CANCEL in the call's own header (rule 17). Of an epoch that is over there is nothing to cancel: the line may be another
+    /// Sets CANCEL in the call's own header (rule 17). Of an epoch that is over there is nothing to cancel: the slot may be another
     /// call's, or another host's.
-    pub(super) fn cancel(&mut self, inner: &Inner, cell: u32) {
-        if !self.epoch.is(inner.life.load(Ordering::Acquire)) {
+    pub(super) fn cancel(&mut self, inner: &Inner, entry: u32) {
+        if !self.epoch.is(inner.epoch.load(Ordering::Acquire)) {
             return;
         }
-        let ticket = self.cells.extra(cell).and_then(|extra| extra.ticket);
+        let ticket = self.table.cold(entry).and_then(|cold| cold.ticket);
         let slots = self.req.slots();
-        // A queued call is looked up in its side line, before and after its ring line is answered TAKEN.
-        let lines = match self.cells.place(cell) {
-            Some(Place::Ring(x)) => [Some(slots.ring(x as u32)), ticket.and_then(|t| slots.side(t))],
-            Some(Place::Side(t)) => [slots.side(t), None],
+        // A queued call is looked up in its ticket slot, before and after its ring slot is answered TAKEN.
+        let lines = match self.table.state(entry) {
+            Some(EntryState::Ring(x)) => [Some(slots.ring(x as u32)), ticket.and_then(|t| slots.ticket_slot(t))],
+            Some(EntryState::Ticket(t)) => [slots.ticket_slot(t), None],
             _ => [None, None],
         };
         for line in lines.into_iter().flatten() {
@@ -382,61 +382,61 @@ impl Core {
 
     /// Has every call that was submitted before the ring's position `before` run?
     pub(super) fn has_run(&mut self, inner: &Inner, before: u64) -> bool {
-        self.reap_hot(inner);
+        self.poll_hot(inner);
         self.empty_ring(inner);
-        self.harvest_side_lines(inner);
+        self.poll_ticket_slots(inner);
         // A started call counts as run when it is answered, read or not.
-        let hot_runs = self.req.hot_is_busy() && self.req.hot_answer().is_none();
+        let hot_runs = self.req.hot_is_busy() && self.req.hot_reply().is_none();
         let in_ring = self.req.oldest().is_some_and(|oldest| oldest < before);
         let queued = self.tickets.iter().any(|ticket| ticket.taken && ticket.at < before);
         !hot_runs && self.hot_abandoned.is_none() && !in_ring && !queued
     }
 
-    /// When the device's life is over, gives every outstanding call its outcome, exactly once; when a new one began,
+    /// When the device's epoch is over, gives every outstanding call its outcome, exactly once; when a new one began,
     /// starts over in it (rule 30).
-    pub(super) fn follow_life(&mut self, inner: &Inner) {
-        let life = inner.life.load(Ordering::Acquire);
-        if self.epoch == EngineEpoch::of(life) {
+    pub(super) fn follow_epoch(&mut self, inner: &Inner) {
+        let epoch = inner.epoch.load(Ordering::Acquire);
+        if self.epoch == EngineEpoch::of(epoch) {
             return;
         }
-        // What was answered before the end is still an answer.
-        self.on_last_lines(inner, |core| {
-            core.empty_ring(inner);
-            core.harvest_side_lines(inner);
+        // What was answered before the end is still a reply.
+        self.on_last_lines(inner, |submitter| {
+            submitter.empty_ring(inner);
+            submitter.poll_ticket_slots(inner);
         });
         if self.req.hot_is_busy() && self.hot_abandoned.is_none() {
-            let answer = self.last_hot_answer(inner, &Holds::default());
-            self.hot_kept.extend(answer.map(|answer| (self.req.hot_seq(), answer)));
+            let reply = self.last_hot_reply(inner, &Uses::default());
+            self.hot_kept.extend(reply.map(|reply| (self.req.hot_seq(), reply)));
             self.req.release_hot();
         }
-        let ended = if life == 0 { Ended::Lost } else { Ended::Reset };
-        let in_flight = |(_, place): &(u32, Place)| matches!(place, Place::Ring(_) | Place::Side(_));
-        let outstanding: Vec<u32> = self.cells.places().filter(in_flight).map(|(i, _)| i).collect();
-        for cell in outstanding {
-            self.cells.take_holds(cell).release(&inner.memory);
-            if self.cells.is_abandoned(cell) {
-                self.cells.put_back(cell);
-            } else if let Some(kept) = self.cells.get(cell) {
-                kept.set_place(Place::Gone(ended));
+        let ended = if epoch == 0 { EpochEnd::Lost } else { EpochEnd::Reset };
+        let in_flight = |(_, state): &(u32, EntryState)| matches!(state, EntryState::Ring(_) | EntryState::Ticket(_));
+        let outstanding: Vec<u32> = self.table.states().filter(in_flight).map(|(i, _)| i).collect();
+        for entry in outstanding {
+            self.table.take_uses(entry).release(&inner.memory);
+            if self.table.is_abandoned(entry) {
+                self.table.put_back(entry);
+            } else if let Some(kept) = self.table.get(entry) {
+                kept.set_state(EntryState::EpochEnded(ended));
             }
         }
         // A started call that nobody has read yet lets go as well; it learns of its end when it is read.
-        let held = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);
-        for mut holds in [Some(held), self.hot_abandoned.take()].into_iter().flatten() {
-            holds.release(&inner.memory);
+        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
+        for mut uses in [Some(uses), self.hot_abandoned.take()].into_iter().flatten() {
+            uses.release(&inner.memory);
         }
-        self.lines.fill(CONSUMED);
+        self.ring_entries.fill(CONSUMED);
         self.tickets.fill(Ticket::default());
-        self.epoch = EngineEpoch::of(life);
-        inner.engine_is_in(self.number, life);
-        if life != 0 {
-            self.req.enter(Epoch(life));
+        self.epoch = EngineEpoch::of(epoch);
+        inner.set_submitter_epoch(self.number, epoch);
+        if epoch != 0 {
+            self.req.enter(Epoch(epoch));
         }
     }
 
-    /// Runs `what` on the lines as the engine's life left them, whoever has wiped the window since.
+    /// Runs `what` on the slots as the submitter's epoch left them, whoever has wiped the window since.
     fn on_last_lines<R>(&mut self, inner: &Inner, what: impl FnOnce(&mut Self) -> R) -> R {
-        inner.at_the_end_of(self.epoch.number(), |end| {
+        inner.with_snapshot(self.epoch.number(), |end| {
             let lines = end.and_then(|window| inner.queue_in(window, self.number));
             self.at_the_end = true;
             let live = lines.map(|lines| self.req.replace_slots(lines));
@@ -447,18 +447,18 @@ impl Core {
         })
     }
 
-    /// The answer of the call in the hot line, when it came before the engine's life was over.
-    pub(super) fn last_hot_answer(&mut self, inner: &Inner, holds: &Holds) -> Option<Answer> {
-        self.on_last_lines(inner, |core| {
-            let hdr = core.req.hot_answer()?;
-            Some(core.read(inner, core.req.slots().hot(), 0, hdr, holds))
+    /// The reply of the call in the hot slot, when it came before the submitter's epoch was over.
+    pub(super) fn last_hot_reply(&mut self, inner: &Inner, uses: &Uses) -> Option<ReplyCopy> {
+        self.on_last_lines(inner, |submitter| {
+            let hdr = submitter.req.hot_reply()?;
+            Some(submitter.read(inner, submitter.req.slots().hot(), 0, hdr, uses))
         })
     }
 }
 
-pub(super) fn ended_error<E>(inner: &Inner, site: Box<crate::Site>, ended: Ended) -> CallError<E> {
+pub(super) fn ended_error<E>(inner: &Inner, site: Box<crate::Site>, ended: EpochEnd) -> CallError<E> {
     match ended {
-        Ended::Lost => CallError::DeviceLost(site, inner.why_dead().into()),
-        Ended::Reset => CallError::PeerReset(site),
+        EpochEnd::Lost => CallError::DeviceLost(site, inner.loss_reason().into()),
+        EpochEnd::Reset => CallError::PeerReset(site),
     }
 }

@@ -16,19 +16,19 @@ use crate::slot::SLOT_BYTES;
 /// same bytes. A [`Window`] has no way to a heap. While it is whole, it lends a window whose accesses end with the borrow: nothing made
 /// of it reaches the heap afterwards.
 pub struct DeviceWindow<K> {
-    pub(super) whole: Window<Lent>,
+    pub(super) whole: Window<Loan>,
     pub(super) keep: K,
 }
 
 /// What a lent window has in place of a keeper: no clone of it exists, so nothing can be made of the window that outlives the loan.
-pub struct Lent(());
+pub struct Loan(());
 
-static_assertions::assert_not_impl_any!(Lent: Clone);
+static_assertions::assert_not_impl_any!(Loan: Clone);
 static_assertions::assert_not_impl_any!(DeviceWindow<()>: Clone);
 
 impl<K> Deref for DeviceWindow<K> {
-    type Target = Window<Lent>;
-    fn deref(&self) -> &Window<Lent> {
+    type Target = Window<Loan>;
+    fn deref(&self) -> &Window<Loan> {
         &self.whole
     }
 }
@@ -42,7 +42,7 @@ impl<K: Clone> DeviceWindow<K> {
     /// - Where this program has a [`Window`] over them as well, it does not access a byte through it while a view covers the byte.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
         // SAFETY: passed on; views are made by the heap alone.
-        let whole = unsafe { Window::new(base, len, Lent(())) };
+        let whole = unsafe { Window::new(base, len, Loan(())) };
         Self { whole, keep }
     }
 

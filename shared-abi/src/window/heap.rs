@@ -8,14 +8,14 @@ use core::ptr::NonNull;
 
 use bytemuck::Pod;
 
-use super::{Lent, OutOfWindow, Window, Words};
+use super::{Loan, OutOfWindow, Window, Words};
 
 /// The heap as a device sees it: the one place where window memory becomes Rust references, and only through
 /// `&mut self`, so the borrow checker keeps them apart.
 pub struct Heap<K> {
     pub(super) region: Window<()>,
     /// What it was split off, to be joined again.
-    pub(super) whole: Window<Lent>,
+    pub(super) whole: Window<Loan>,
     pub(super) keep: K,
 }
 

@@ -30,19 +30,19 @@ use crate::slot::SLOT_BYTES;
 mod copies;
 mod device;
 mod heap;
-mod lines;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 mod private;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
-pub use device::{DeviceWindow, Lent};
+pub use device::{DeviceWindow, Loan};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
-pub use lines::{Line, Queue};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
+pub use slots::{Queue, Slot};
 
 /// An access that does not lie in the region. Carries what was asked and what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -39,10 +39,10 @@ pub(crate) fn waits(_cx: &mut Context, micros: u32) -> u64 {
 #[offload(device, name = "hamr_checks::driver::rings")]
 pub(crate) fn rings(_cx: &mut Context) {
     use embedded_hal::digital::OutputPin;
-    let mut bell = hamr_device_fw::hal::Bell::new();
-    let Ok(()) = bell.set_high();
-    let Ok(()) = bell.set_high();
-    let Ok(()) = bell.set_low();
+    let mut doorbell = hamr_device_fw::hal::NotifyPin::new();
+    let Ok(()) = doorbell.set_high();
+    let Ok(()) = doorbell.set_high();
+    let Ok(()) = doorbell.set_low();
 }
 
 /// Did the host ring within so many milliseconds?
@@ -50,9 +50,9 @@ pub(crate) fn rings(_cx: &mut Context) {
 pub(crate) fn hears(_cx: &mut Context, millis: u32) -> bool {
     use embedded_hal::delay::DelayNs;
     use embedded_hal::digital::InputPin;
-    use hamr_device_fw::hal::{Delay, Line};
+    use hamr_device_fw::hal::{Delay, DoorbellPin};
     for _ in 0..millis {
-        if Line.is_high() == Ok(true) {
+        if DoorbellPin.is_high() == Ok(true) {
             return true;
         }
         Delay.delay_ms(1);

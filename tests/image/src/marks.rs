@@ -1,4 +1,4 @@
-//! Handlers that hold the no-abandon mark, as pieces of the runtime do, and what may happen to them meanwhile. Only bare-metal images
+//! Handlers that hold the no-abort section, as pieces of the runtime do, and what may happen to them meanwhile. Only bare-metal images
 //! have the mark.
 //!
 //! Tests include this file, too, for its signatures.
@@ -54,8 +54,8 @@ impl defmt::Format for Trap {
 }
 
 #[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
-fn mark() -> hamr_device_fw::bare::NoAbandon {
-    hamr_device_fw::bare::NoAbandon::begin()
+fn mark() -> hamr_device_fw::bare::NoAbort {
+    hamr_device_fw::bare::NoAbort::begin()
 }
 
 #[cfg(all(feature = "device", not(any(target_os = "none", hamr_bare))))]

@@ -4,7 +4,7 @@
 // UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
 
 use crate::{address, clock};
-use hamr_device_fw::arch::{DOORBELL, Naps};
+use hamr_device_fw::arch::{DOORBELL, TimedSleep};
 use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
 use hamr_device_fw::board::pc;
 use hamr_device_fw::pci::{Bus, Ecam, Ivshmem, Space};
@@ -30,9 +30,9 @@ impl BareBoard for Microvm {
         // SAFETY: the processor's own message, whose vector has an entry.
         let rings = unsafe { card.listen(DOORBELL) }?;
         // The interrupt's entry has acknowledged it.
-        let naps = if rings { Naps::with_doorbell(timer, || {}) } else { Naps::new(timer) };
+        let timed_sleep = if rings { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
-        Ok(Hardware { window, registers: Some(registers), naps })
+        Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }
 
     fn console(text: &str) {

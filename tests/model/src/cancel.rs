@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hamr_comm::am::{SlotLine, Slots};
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::ReqHdr;
 use loom::thread::{self, yield_now};
@@ -20,7 +20,7 @@ enum When {
     AtOnce,
     /// With another call behind it.
     BehindNext,
-    /// After its answer was taken and its line used again: wrong.
+    /// After its reply was taken and its line used again: wrong.
     AfterReuse,
 }
 
@@ -63,7 +63,7 @@ impl Case {
                 caller.drain();
             }
             caller.send(k, *want);
-            // The line is message 0's as long as its answer was not taken.
+            // The line is message 0's as long as its reply was not taken.
             if self.when == When::AfterReuse || self.when == When::BehindNext && caller.ended.is_empty() {
                 self.cancel(&caller);
             }
@@ -88,13 +88,13 @@ impl Case {
 fn serve(server: &mut Server<2>, k: u32, asks: bool, ran: &AtomicU32) -> bool {
     let may_change = if k == 0 { ReqHdr::CANCEL } else { 0 };
     let Some((found, hdr)) = server.receive(k, may_change) else { return false };
-    let line = server.end().line(found.slot);
+    let line = server.end().slot(found.slot);
     if hdr.has(ReqHdr::CANCEL) || asks && ReqHdr(line.req_hdr()).has(ReqHdr::CANCEL) {
         line.publish_reply(CANCELLED.0, found.seq);
         return true;
     }
     ran.fetch_or(1 << k, Ordering::Relaxed);
-    server.answer(k, found);
+    server.reply(k, found);
     true
 }
 

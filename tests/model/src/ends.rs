@@ -1,8 +1,8 @@
-//! The two ends as the models drive them: a caller that checks each answer, a server that checks each request.
+//! The two ends as the models drive them: a caller that checks each reply, a server that checks each request.
 
 use std::collections::VecDeque;
 
-use hamr_comm::am::{Found, Requester, Responder, SlotLine, Slots};
+use hamr_comm::am::{Found, Requester, Responder, SlotAccess, Slots};
 use hamr_shared_abi::ids::{Epoch, HandlerKey};
 use hamr_shared_abi::slot::{RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
@@ -13,7 +13,7 @@ use crate::lines::Pair;
 /// The line that a caller would like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
-    /// The hot line when rule 7 allows it, the ring otherwise.
+    /// The hot slot when rule 7 allows it, the ring otherwise.
     Hot,
     /// The ring.
     Ring,
@@ -46,7 +46,7 @@ fn reply_hdr(k: u32) -> RepHdr {
 fn reply_word(k: u32) -> u64 {
     0xB000 + u64::from(k)
 }
-/// The answer of a call that was not run; it leaves the payload as it is.
+/// The reply of a call that was not run; it leaves the payload as it is.
 pub(crate) const CANCELLED: RepHdr = RepHdr::inline(Status::CANCELLED, 0);
 
 /// The requesting end, with what it has sent and not yet taken.
@@ -90,35 +90,35 @@ impl<const BITS: u32> Caller<BITS> {
         self.ring.push_back(k);
     }
 
-    /// Sends in the hot line without asking whether rule 7 allows it.
+    /// Sends in the hot slot without asking whether rule 7 allows it.
     pub(crate) fn send_hot(&mut self, k: u32) {
         self.end.submit_hot(request_hdr(k), &[request_word(k)]);
         self.hot = Some(k);
     }
 
-    /// Takes the answer in the hot line, if it is there.
+    /// Takes the reply in the hot slot, if it is there.
     pub(crate) fn take_hot(&mut self) -> bool {
         let Some(k) = self.hot else { return false };
-        let Some(hdr) = self.end.hot_answer() else { return false };
-        let ran = check_answer(k, hdr, self.end.slots().hot(), self.cancelled);
+        let Some(hdr) = self.end.hot_reply() else { return false };
+        let ran = check_reply(k, hdr, self.end.slots().hot(), self.cancelled);
         self.ended.push((k, ran));
         self.end.release_hot();
         self.hot = None;
         true
     }
 
-    /// Takes the answer of the oldest ring message, if it is there.
+    /// Takes the reply of the oldest ring message, if it is there.
     pub(crate) fn take_oldest(&mut self) -> bool {
         let Some(x) = self.end.oldest() else { return false };
-        let Some(hdr) = self.end.ring_answer(x) else { return false };
+        let Some(hdr) = self.end.ring_reply(x) else { return false };
         let k = self.ring.pop_front().expect("a line is taken as long as its message is known");
-        let ran = check_answer(k, hdr, self.end.slots().ring(x as u32), self.cancelled);
+        let ran = check_reply(k, hdr, self.end.slots().ring(x as u32), self.cancelled);
         self.ended.push((k, ran));
         self.end.release_oldest();
         true
     }
 
-    /// Waits for every answer and takes it.
+    /// Waits for every reply and takes it.
     pub(crate) fn drain(&mut self) {
         while self.hot.is_some() {
             if !self.take_hot() {
@@ -133,7 +133,7 @@ impl<const BITS: u32> Caller<BITS> {
     }
 }
 
-fn check_answer(k: u32, hdr: RepHdr, line: impl SlotLine, cancelled: Option<u32>) -> bool {
+fn check_reply(k: u32, hdr: RepHdr, line: impl SlotAccess, cancelled: Option<u32>) -> bool {
     if cancelled == Some(k) && hdr == CANCELLED {
         return false;
     }
@@ -156,8 +156,8 @@ pub(crate) fn pick<const BITS: u32>(end: &mut Responder<Pair<BITS>>, hot_first: 
     end.next(hot_first)
 }
 
-/// Rule 8 dropped: the hot line is looked at once, and not again behind a ring message.
-pub(crate) fn pick_without_second_look<const BITS: u32>(
+/// Rule 8 dropped: the hot slot is looked at once, and not again behind a ring message.
+pub(crate) fn pick_without_second_check<const BITS: u32>(
     end: &mut Responder<Pair<BITS>>,
     hot_first: bool,
 ) -> Option<Found> {
@@ -172,7 +172,7 @@ pub(crate) fn pick_uncounted<const BITS: u32>(end: &mut Responder<Pair<BITS>>, _
     end.upcoming()
 }
 
-/// What a server does behind an answer.
+/// What a server does behind a reply.
 pub(crate) type Count<const BITS: u32> = fn(&mut Responder<Pair<BITS>>, Found);
 
 /// As production does.
@@ -220,7 +220,7 @@ impl<const BITS: u32> Server<BITS> {
     /// The next message if one is there, which must be `k`; `flags` may be set in its header or not.
     pub(crate) fn receive(&mut self, k: u32, flags: u32) -> Option<(Found, ReqHdr)> {
         let found = self.find()?;
-        let line = self.end.line(found.slot);
+        let line = self.end.slot(found.slot);
         let mut words = [0];
         let hdr = ReqHdr(line.req_hdr());
         line.read_request(&mut words);
@@ -233,8 +233,8 @@ impl<const BITS: u32> Server<BITS> {
     }
 
     /// Answers message `k` with its result.
-    pub(crate) fn answer(&self, k: u32, found: Found) {
-        let line = self.end.line(found.slot);
+    pub(crate) fn reply(&self, k: u32, found: Found) {
+        let line = self.end.slot(found.slot);
         line.write_reply(&[reply_word(k)]);
         line.publish_reply(reply_hdr(k).0, found.seq);
     }
@@ -242,7 +242,7 @@ impl<const BITS: u32> Server<BITS> {
     /// Serves one message if one is there, which must be `k`.
     pub(crate) fn serve(&mut self, k: u32) -> bool {
         let Some((found, _)) = self.receive(k, 0) else { return false };
-        self.answer(k, found);
+        self.reply(k, found);
         (self.count)(&mut self.end, found);
         true
     }

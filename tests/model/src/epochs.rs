@@ -36,7 +36,7 @@ struct Change {
     clear: bool,
     /// The host waits for STOPPED and for SERVING.
     acknowledged: bool,
-    /// Messages of the old epoch; nobody takes their answers.
+    /// Messages of the old epoch; nobody takes their replies.
     old: Vec<Want>,
     new: Vec<Want>,
 }
@@ -113,7 +113,7 @@ impl Change {
     fn serve_old(&self, pair: &Pair<2>, host: &AtomicU32) {
         let mut server = Server::new(pair.clone(), FROM, pick);
         let (mut k, end) = (0, self.old.len() as u32);
-        // As the poller: the look at the host's word comes before the round, so an answer may come late.
+        // As the poller: the look at the host's word comes before the round, so a reply may come late.
         while host.load(Ordering::Relaxed) == HostState::READY.0 {
             if k < end && server.serve(k) { k += 1 } else { yield_now() }
         }
@@ -189,7 +189,7 @@ fn unzeroed(shapes: Shapes) -> Vec<Change> {
     changes(NEXT).into_iter().map(|c| Change { shapes, zero: Zero::Never, clear: false, ..c }).collect()
 }
 
-/// Nothing of the old epoch is taken in the new one, whatever was unanswered, however late the last answer was.
+/// Nothing of the old epoch is taken in the new one, whatever was unanswered, however late the last reply was.
 #[test]
 fn an_epoch_begins_clean() {
     Model::new("epoch", changes(NEXT), Change::by_threads).holds();
@@ -238,7 +238,7 @@ fn a_tag_that_comes_again_needs_zeroed_requests() {
 }
 
 #[test]
-fn a_tag_that_comes_again_needs_cleared_answers() {
+fn a_tag_that_comes_again_needs_cleared_replies() {
     let cases = changes(SAME_TAG).into_iter().map(|c| Change { clear: false, ..c }).collect();
     Model::new("same tag, answers kept", cases, Change::by_threads).breaks("stale answer");
 }
@@ -250,7 +250,7 @@ fn zeroing_before_the_device_stopped_tears_a_request() {
 }
 
 #[test]
-fn without_acknowledgement_a_late_answer_overwrites_a_request() {
+fn without_acknowledgement_a_late_reply_overwrites_a_request() {
     let cases = |acknowledged| {
         let cases = longer_changes(NEXT).into_iter();
         cases.map(|c| Change { acknowledged, zero: Zero::Never, ..c }).collect()

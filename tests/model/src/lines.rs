@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hamr_comm::am::{SlotLine, Slots};
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_shared_abi::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Lines of the ring: the fewest that the protocol allows.
@@ -126,7 +126,7 @@ impl<const BITS: u32> Slots for Pair<BITS> {
     fn ring(&self, i: u32) -> At<'_> {
         self.at(1 + i as usize % RING)
     }
-    fn side(&self, _: u32) -> Option<At<'_>> {
+    fn ticket_slot(&self, _: u32) -> Option<At<'_>> {
         None
     }
 }
@@ -174,7 +174,7 @@ fn observe(shape: Shape, half: &Half, epoch: &AtomicU32) -> u32 {
     }
 }
 
-impl SlotLine for At<'_> {
+impl SlotAccess for At<'_> {
     fn req_seq(self) -> u32 {
         observe(self.lines.shapes.req, &self.cells.req, &self.lines.req_epoch)
     }

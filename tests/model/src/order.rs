@@ -6,7 +6,7 @@ use loom::thread;
 use crate::Model;
 use crate::ends::{
     Caller, Count, Pick, Server, Want, all_orders, count_late, count_late_by_the_line, pick, pick_uncounted,
-    pick_without_second_look,
+    pick_without_second_check,
 };
 use crate::lines::{Pair, Shape, Shapes};
 use Want::{Hot, Ring};
@@ -38,7 +38,7 @@ fn in_turn<const BITS: u32>(caller: &mut Caller<BITS>, k: u32, want: Want) {
     caller.drain();
 }
 
-/// Rule 7 dropped: the hot line is used whenever it is free.
+/// Rule 7 dropped: the hot slot is used whenever it is free.
 fn hot_when_free<const BITS: u32>(caller: &mut Caller<BITS>, k: u32, want: Want) {
     if want == Want::Hot && !caller.end.hot_is_busy() { caller.send_hot(k) } else { caller.send(k, want) }
 }
@@ -98,7 +98,7 @@ fn five_messages_run_in_their_order() {
 
 /// Messages one at a time and in flight together, answered before they are counted.
 #[test]
-fn an_answer_may_be_counted_late() {
+fn a_reply_may_be_counted_late() {
     let late = |sent: &Vec<Want>| Stream::<2> { pick: pick_uncounted, count: count_late, ..Stream::sound(sent) };
     Model::new("counted late", all_orders(3).iter().map(late).collect(), Stream::run).preempted_at_most(3).holds();
 }
@@ -118,7 +118,7 @@ fn a_full_ring_loses_nothing() {
 /// Both counts go from 3 over 0 to 1 while the sides run freely; before that, messages go one at a time.
 #[test]
 fn counts_wrap() {
-    // Ring positions 5..8 carry counts 3, 0, 0; positions 7..10 carry 0, 1, 1. The hot line goes 3, 0, 1.
+    // Ring positions 5..8 carry counts 3, 0, 0; positions 7..10 carry 0, 1, 1. The hot slot goes 3, 0, 1.
     let starts = [[Ring; 5].as_slice(), &[Ring; 7]];
     let starts = starts.map(|ring| [ring, &[Hot; 2]].concat());
     let cases = starts.iter().flat_map(|start| orders(3).into_iter().map(|s| s.after(start))).collect();
@@ -136,9 +136,9 @@ fn counts_wrap_from_the_start() {
 const MIXED: [Want; 3] = [Hot, Ring, Ring];
 
 #[test]
-fn without_the_second_look_order_is_lost() {
+fn without_the_second_check_order_is_lost() {
     Model::new("no second look, off", vec![Stream::<2>::sound(&MIXED)], Stream::run).holds();
-    let case = Stream::<2> { pick: pick_without_second_look, ..Stream::sound(&MIXED) };
+    let case = Stream::<2> { pick: pick_without_second_check, ..Stream::sound(&MIXED) };
     Model::new("no second look", vec![case], Stream::run).breaks("out of order: message 1 ran where 0 was due");
 }
 

@@ -1,12 +1,12 @@
 //! Sleeping and waking (rules 20 to 24): no wake is lost although nobody wakes by himself, and each of the fences is needed.
 //!
-//! Both ends are production's: `Requester` and `Responder` publish and observe, `Sleeper` and `Waker` do the rest. A bell is the
+//! Both ends are production's: `Requester` and `Responder` publish and observe, `Waiter` and `Notifier` do the rest. A bell is the
 //! checker's `Notify`: a ring before a sleep ends it at once, as with an eventfd or an interrupt that stays pending. An end that
 //! sleeps for good is a deadlock, which the checker reports.
 
 use std::sync::Arc;
 
-use hamr_comm::am::{Sleeper, WaitWord, Waker};
+use hamr_comm::am::{Notifier, WaitWord, Waiter};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
 use loom::sync::Notify;
@@ -19,12 +19,12 @@ use crate::lines::{Pair, Shapes};
 /// A wait word and the bell of whoever it belongs to.
 struct Bed {
     word: AtomicU32,
-    bell: Notify,
+    doorbell: Notify,
 }
 
 impl Bed {
     fn new() -> Self {
-        Self { word: AtomicU32::new(0), bell: Notify::new() }
+        Self { word: AtomicU32::new(0), doorbell: Notify::new() }
     }
 }
 
@@ -51,12 +51,12 @@ impl Order for Unfenced {
     fn full() {}
 }
 
-/// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a sleeper.
+/// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a waiter.
 struct End {
     own: Arc<Bed>,
     peer: Arc<Bed>,
-    sleeper: Sleeper,
-    waker: Waker,
+    waiter: Waiter,
+    notifier: Notifier,
 }
 
 impl End {
@@ -65,37 +65,37 @@ impl End {
         let end = |own: &Arc<Bed>, peer: &Arc<Bed>| Self {
             own: own.clone(),
             peer: peer.clone(),
-            sleeper: Sleeper::new(),
-            waker: Waker::new(),
+            waiter: Waiter::new(),
+            notifier: Notifier::new(),
         };
         (end(&a, &b), end(&b, &a))
     }
 
     /// Rule 21.
-    fn glance(&self) {
-        if self.waker.glance(&*self.peer) {
-            self.peer.bell.notify();
+    fn needs_notify_relaxed(&self) {
+        if self.notifier.needs_notify_relaxed(&*self.peer) {
+            self.peer.doorbell.notify();
         }
     }
 
     /// Rule 22.
-    fn look<W: Order>(&self) {
-        if self.waker.look::<W>(&*self.peer) {
-            self.peer.bell.notify();
+    fn needs_notify<W: Order>(&self) {
+        if self.notifier.needs_notify::<W>(&*self.peer) {
+            self.peer.doorbell.notify();
         }
     }
 
     /// Sleeps until `found` is true (rule 23), without a net.
     fn wait<S: Order>(&mut self, mut found: impl FnMut() -> bool) {
         while !found() {
-            self.sleeper.lie_down::<S>(&*self.own);
+            self.waiter.prepare_wait::<S>(&*self.own);
             if found() {
                 break;
             }
-            self.own.bell.wait();
-            self.sleeper.get_up(&*self.own);
+            self.own.doorbell.wait();
+            self.waiter.cancel_wait(&*self.own);
         }
-        self.sleeper.get_up(&*self.own);
+        self.waiter.cancel_wait(&*self.own);
     }
 }
 
@@ -108,22 +108,22 @@ fn run<HostWakes: Order, HostSleeps: Order, DeviceWakes: Order, DeviceSleeps: Or
     thread::spawn(move || {
         for k in 0..calls {
             device.wait::<DeviceSleeps>(|| server.serve(k));
-            device.glance();
+            device.needs_notify_relaxed();
             // No more work.
-            device.look::<DeviceWakes>();
+            device.needs_notify::<DeviceWakes>();
         }
     });
     for k in 0..calls {
         caller.send(k, Want::Hot);
-        host.glance();
+        host.needs_notify_relaxed();
         // A wait that has spun for a while.
-        host.look::<HostWakes>();
+        host.needs_notify::<HostWakes>();
         host.wait::<HostSleeps>(|| caller.take_hot());
     }
 }
 
 #[test]
-fn nobody_sleeps_for_ever() {
+fn no_side_sleeps_for_ever() {
     Model::new("sleep, 1 call", vec![1], run::<Coherent, Coherent, Coherent, Coherent>).holds();
     Model::new("sleep, 2 calls", vec![2], run::<Coherent, Coherent, Coherent, Coherent>).preempted_at_most(2).holds();
 }
@@ -131,7 +131,7 @@ fn nobody_sleeps_for_ever() {
 const FOR_EVER: &str = "deadlock";
 
 #[test]
-fn without_a_wakers_fence_somebody_does() {
+fn without_the_notifiers_fence_a_side_sleeps_for_ever() {
     Model::new("no fence in the host as waker", vec![1], run::<Unfenced, Coherent, Coherent, Coherent>)
         .breaks(FOR_EVER);
     Model::new("no fence in the device as waker", vec![1], run::<Coherent, Coherent, Unfenced, Coherent>)
@@ -139,7 +139,7 @@ fn without_a_wakers_fence_somebody_does() {
 }
 
 #[test]
-fn without_a_sleepers_fence_somebody_does() {
+fn without_the_waiters_fence_a_side_sleeps_for_ever() {
     Model::new("no fence in the device as sleeper", vec![1], run::<Coherent, Coherent, Coherent, Unfenced>)
         .breaks(FOR_EVER);
     Model::new("no fence in the host as sleeper", vec![1], run::<Coherent, Unfenced, Coherent, Coherent>)

@@ -44,7 +44,7 @@ pub fn dropped_results_are_discarded(open: Open) {
     assert_eq!((node.live_buffers(), node.free_bytes()), (0, node.info().heap));
 }
 
-/// The call is given up, its late answer is discarded, and the memory it names is free when that answer has come.
+/// The call is given up, its late reply is discarded, and the memory it names is free when that reply has come.
 pub fn deadline_of_a_pending(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -58,7 +58,7 @@ pub fn deadline_of_a_pending(open: Open) {
         assert!(begin.elapsed() < Duration::from_secs(10));
         let said = error.to_string();
         assert!(said.contains("wait_at") && said.contains("deadline") && said.contains(&node.info().name), "{said}");
-        assert_eq!(stream.outstanding(), 1, "its cell waits for the answer");
+        assert_eq!(stream.outstanding(), 1, "its cell waits for the reply");
         let later = stream.offload(echo::with(7u64)).expect("sent");
         assert!(!later.test(), "the device is still at the gate");
         gate.open();
@@ -70,7 +70,7 @@ pub fn deadline_of_a_pending(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// The same for a call that was waited for: the hot line is busy until the late answer, the stream works all the same.
+/// The same for a call that was waited for: the hot slot is busy until the late reply, the stream works all the same.
 pub fn deadline_of_a_sync_call(open: Open) {
     let node = open(options());
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -199,7 +199,7 @@ pub fn cancel_while_it_runs(open: Open) {
     });
 }
 
-/// A queued call is cancelled in its side line, before and while it runs.
+/// A queued call is cancelled in its ticket slot, before and while it runs.
 pub fn cancel_a_queued_call(open: Open) {
     let node = open(options());
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -277,7 +277,7 @@ pub fn futures(open: Open) {
     assert_eq!(pollster::block_on(node.offload(background::with(5)).expect("sent")).expect("runs"), 15);
     let long = pollster::block_on(stream.offload(make_many::with(5)).expect("sent")).expect("runs");
     assert_eq!(long[1023], 5 + 1023);
-    // Polled once too often: an answer, not a panic and not somebody else's result.
+    // Polled once too often: a reply, not a panic and not somebody else's result.
     let mut done = stream.offload(echo::with(1u64)).expect("sent");
     assert_eq!(pollster::block_on(&mut done).expect("runs"), 1);
     assert!(matches!(pollster::block_on(&mut done), Err(CallError::Corrupt(..))));
@@ -356,7 +356,7 @@ pub fn flush_runs_a_started_call(open: Open) {
     stream.flush().expect("it ran");
     started.get().expect("runs");
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [2]);
-    // Dropped instead of read: its answer is discarded, and the line goes on.
+    // Dropped instead of read: its reply is discarded, and the line goes on.
     drop(stream.start(count::with(buffer.ptr())).expect("sent"));
     stream.flush().expect("it ran");
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [3]);

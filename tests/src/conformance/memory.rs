@@ -191,7 +191,7 @@ pub fn ordered_transfers(open: Open) {
     });
 }
 
-/// A buffer dropped while a call names it stays where it is until the answer.
+/// A buffer dropped while a call names it stays where it is until the reply.
 pub fn dropped_while_named(open: Open) {
     const ALL: usize = 1 << 20;
     let node = open(Options { heap: ALL as u64, ..options() });
@@ -207,7 +207,7 @@ pub fn dropped_while_named(open: Open) {
         assert_eq!((node.live_buffers(), node.free_bytes()), (2, 0));
         match node.allocate::<u64>(1) {
             Err(Error::OutOfMemory { free: 0, deferred, .. }) => assert_eq!(deferred, rest as u64 * 8),
-            other => panic!("the memory is not free before the answer: {other:?}"),
+            other => panic!("the memory is not free before the reply: {other:?}"),
         }
         assert!(node.read(old).is_err(), "its owner has let go");
         assert!(stream.offload(append_named::with(old, 1)).is_err(), "no new call may name it");

@@ -44,7 +44,7 @@ impl InFlight<'_, '_> {
     }
 }
 
-/// Hot line, ring, chunks, held buffers, one-way and queued calls in random orders: the device runs them in the order in
+/// Hot slot, ring, chunks, held buffers, one-way and queued calls in random orders: the device runs them in the order in
 /// which they were submitted, and each result is its own call's.
 pub fn every_path_in_submission_order(open: Open) {
     let node = open(Options { ring: 16, tickets: 4, ..options() });
@@ -233,7 +233,7 @@ pub fn unread_in_reverse(open: Open) {
     let results = pending.into_iter().enumerate().rev().map(|(n, p)| (2 * n as u64 + 1, p.get().expect("runs")));
     assert_eq!(results.filter(|(expected, got)| expected != got).count(), 0);
     assert_eq!(stream.outstanding(), 0);
-    stream.sync(empty::with()).expect("the hot line is open again");
+    stream.sync(empty::with()).expect("the hot slot is open again");
 }
 
 fn full<T, E: std::fmt::Debug>(outcome: Result<T, E>) -> E {
@@ -256,7 +256,7 @@ pub fn too_many_outstanding(open: Open) {
     stream.send(empty::with()).expect("no result, no cell");
     stream.flush().expect("all ran");
     assert_eq!(stream.outstanding(), 64, "flushed, not read");
-    assert_eq!(stream.sync(echo::with(5u64)).expect("the hot line needs no cell"), 5);
+    assert_eq!(stream.sync(echo::with(5u64)).expect("the hot slot needs no cell"), 5);
     assert_eq!(pending.pop().expect("64 there").get().expect("runs"), 63);
     pending.push(stream.offload(echo::with(63u64)).expect("room for one"));
     full(stream.offload(echo::with(0u64)));

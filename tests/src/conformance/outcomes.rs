@@ -123,7 +123,7 @@ pub fn many_panics(open: Open) {
         let report = fault(pending.get().expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
     }
-    // From the queue as well: three times as many as there are side slots.
+    // From the queue as well: three times as many as there are ticket slots.
     for n in 0..24 {
         let report = fault(stream.sync(panics_queued::with(n)).expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
@@ -196,7 +196,7 @@ pub fn body_on_one_side(open: Open) {
 pub fn ping_and_info(open: Open) {
     let node = open(options());
     let info = node.info();
-    // A device that outlives its hosts has had other lives before.
+    // A device that outlives its hosts has had other epochs before.
     assert!(info.epoch >= 1);
     assert_eq!(info.heap, 8 << 20);
     assert_eq!(info.handlers as usize, node.handlers().len());

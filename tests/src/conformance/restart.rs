@@ -10,7 +10,7 @@ fn ended<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>
         Err(e @ (CallError::PeerReset(_) | CallError::DeviceLost(..))) => {
             assert!(e.to_string().contains("kernels::"), "the handler is named: {e}");
         }
-        other => panic!("expected the end of a life, got {other:?}"),
+        other => panic!("expected the end of an epoch, got {other:?}"),
     }
 }
 
@@ -24,7 +24,7 @@ fn block<'n>(node: &'n Node, stream: &hamr::Stream<'n>) -> Gate<'n> {
     gate
 }
 
-/// Every call in flight has one outcome, at every kind of stream, read before or after the new life began.
+/// Every call in flight has one outcome, at every kind of stream, read before or after the new epoch began.
 pub fn outstanding_calls_end_once(open: Open) {
     let node = open(options());
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -41,7 +41,7 @@ pub fn outstanding_calls_end_once(open: Open) {
     node.restart().expect("starts again");
     drop(gate);
     assert!(node.is_alive());
-    assert_eq!(answered.get().expect("it was answered in the life before"), 1);
+    assert_eq!(answered.get().expect("it was answered in the epoch before"), 1);
     plain.into_iter().for_each(|p| ended(p.get()));
     queued.into_iter().for_each(|p| ended(pollster::block_on(p)));
     for pending in moved {
@@ -54,7 +54,7 @@ pub fn outstanding_calls_end_once(open: Open) {
         stream.flush().expect("nothing is left");
         assert_eq!(stream.outstanding(), 0);
     }
-    assert_eq!(log.entries(&node), [0u64; 0], "nothing of the old life runs in the new one");
+    assert_eq!(log.entries(&node), [0u64; 0], "nothing of the old epoch runs in the new one");
     drop(log);
     assert_eq!(node.live_buffers(), 0);
 }
@@ -68,7 +68,7 @@ pub fn streams_and_buffers_go_on(open: Open) {
     let before = node.info();
     node.restart().expect("starts again");
     let after = node.info();
-    assert_eq!(after.epoch, before.epoch + 1, "the next life; a device may have had others before");
+    assert_eq!(after.epoch, before.epoch + 1, "the next epoch; a device may have had others before");
     assert!(before.pid == 0 || before.pid != after.pid, "another process");
     assert_eq!(node.read(data.ptr()).expect("reads"), (0..1000).collect::<Vec<_>>());
     for n in 0..300u64 {
@@ -117,12 +117,12 @@ pub fn again_and_again(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let first = node.info().epoch;
-    for life in 1..=10u64 {
-        assert_eq!(u64::from(node.info().epoch - first) + 1, life);
-        assert_eq!(stream.sync(echo::with(life)).expect("runs"), life);
+    for epoch in 1..=10u64 {
+        assert_eq!(u64::from(node.info().epoch - first) + 1, epoch);
+        assert_eq!(stream.sync(echo::with(epoch)).expect("runs"), epoch);
         let gate = block(&node, &stream);
         let pending: Vec<_> = (0..10u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
-        if life % 2 == 0 {
+        if epoch % 2 == 0 {
             node.stop();
             assert!(!node.is_alive());
             let error = stream.sync(echo::with(0u64)).expect_err("there is no device");
@@ -136,9 +136,9 @@ pub fn again_and_again(open: Open) {
     assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
 }
 
-/// A call started in the hot line belongs to its device's life: after a restart it ends once, and neither reading nor
+/// A call started in the hot slot belongs to its device's epoch: after a restart it ends once, and neither reading nor
 /// dropping it touches the call that has the line then.
-pub fn a_started_call_ends_with_its_life(open: Open) {
+pub fn a_started_call_ends_with_its_epoch(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let (read, dropped) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -146,7 +146,7 @@ pub fn a_started_call_ends_with_its_life(open: Open) {
     let old = read.start(echo::with(1u64)).expect("sent");
     let other = dropped.start(echo::with(2u64)).expect("sent");
     node.restart().expect("starts again");
-    assert_eq!(read.sync(echo::with(3u64)).expect("the new life"), 3);
+    assert_eq!(read.sync(echo::with(3u64)).expect("the new epoch"), 3);
     let new = dropped.start(echo::with(4u64)).expect("sent");
     drop(other);
     assert_eq!(new.get().expect("its own answer"), 4);

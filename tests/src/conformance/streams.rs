@@ -96,7 +96,7 @@ pub fn too_many(open: Open) {
     assert_eq!(two.sync(echo::with(2u64)).expect("runs"), 2);
 }
 
-/// The counts of a queue pair go on from stream to stream: no answer of an earlier one is taken for a later one's.
+/// The counts of a queue pair go on from stream to stream: no reply of an earlier one is taken for a later one's.
 pub fn opened_a_thousand_times(open: Open) {
     let node = open(Options { streams: 1, ring: 8, tickets: 2, ..options() });
     for n in 0..1000u64 {

@@ -51,7 +51,7 @@ pub fn garbage_in_the_preamble(machine: &Machine) {
     rig.expect_ping(stream);
 }
 
-/// Requests with random headers and arguments in hot, ring and side lines, published as good ones are: each is answered, and the image
+/// Requests with random headers and arguments in hot, ring and ticket slots, published as good ones are: each is answered, and the image
 /// goes on.
 pub fn garbage_in_every_line(machine: &Machine) {
     let rig = Rig::start(machine);
@@ -62,18 +62,18 @@ pub fn garbage_in_every_line(machine: &Machine) {
     for round in (0..20_000).take_while(|n| *n < 2000 || begin.elapsed() < A_MINUTE) {
         let hdr = ReqHdr(random.number() as u32 & !ReqHdr::CANCEL & !KEY | any_key(&rig, &mut random));
         let words: [u64; 6] = core::array::from_fn(|_| random.number() >> random.below(64));
-        if let Some(side) = stream.slots().side(random.below(9) as u32) {
+        if let Some(side) = stream.slots().ticket_slot(random.below(9) as u32) {
             side.set_req_hdr(random.number() as u32 & !ReqHdr::CANCEL);
         }
         let no_answer = || -> ! { panic!("round {round}: no answer to {hdr:?}, {words:x?}") };
         let answer = if random.below(2) == 0 {
             stream.submit_hot(hdr, &words);
-            let answer = rig.wait(|| stream.hot_answer()).unwrap_or_else(|| no_answer());
+            let answer = rig.wait(|| stream.hot_reply()).unwrap_or_else(|| no_answer());
             stream.release_hot();
             answer
         } else {
             let at = stream.submit_ring(hdr, &words);
-            let answer = rig.wait(|| stream.ring_answer(at)).unwrap_or_else(|| no_answer());
+            let answer = rig.wait(|| stream.ring_reply(at)).unwrap_or_else(|| no_answer());
             stream.release_oldest();
             answer
         };

@@ -1,7 +1,7 @@
 //! A machine seen through nothing but its window.
 
 use super::spec;
-use crate::conformance::between_looks;
+use crate::conformance::poll_interval;
 use crate::devices;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{HandlerInfo, ImageFile, LaunchRequest, Launcher};
@@ -13,7 +13,7 @@ use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::Requester;
-use hamr_comm::handshake::{Answer, HostHandshake, Offer, Rest};
+use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use hamr_comm::link::{Link, Peer};
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ impl Rig {
                 required: 0,
                 fingerprint: 0,
                 pid: 0,
-                rest: Rest::default(),
+                idle_policy: IdlePolicy::default(),
             },
         }
     }
@@ -74,7 +74,7 @@ impl Rig {
                 return Some(found);
             }
             assert_eq!(self.link.peer(), Peer::Alive);
-            between_looks(begin);
+            poll_interval(begin);
         }
         None
     }
@@ -83,12 +83,12 @@ impl Rig {
     pub(super) fn serve(&self, epoch: Epoch) -> (Layout, Requester<Queue<Shared>>) {
         let (hand, layout) = HostHandshake::offer(self.window(), &self.offer, epoch).expect("long enough");
         let serving = self.wait(|| match hand.step(self.window()) {
-            Answer::Accepted(_) => {
+            OfferState::Accepted(_) => {
                 hand.ready(self.window());
                 None
             }
-            Answer::Serving => Some(()),
-            Answer::Waiting => None,
+            OfferState::Serving => Some(()),
+            OfferState::Waiting => None,
             other => panic!("{other:?}"),
         });
         serving.expect("the image serves");
@@ -100,7 +100,7 @@ impl Rig {
     pub(super) fn expect_ping(&self, mut stream: Requester<Queue<Shared>>) {
         let ping = self.handlers.iter().find(|h| h.name == hamr_comm::builtin::ping::NAME).expect("built in").key;
         stream.submit_hot(ReqHdr::inline(HandlerKey::of_index(ping), 8), &[0x1234_5678_9ABC_DEF0]);
-        let answer: RepHdr = self.wait(|| stream.hot_answer()).expect("answers a good request");
+        let answer: RepHdr = self.wait(|| stream.hot_reply()).expect("answers a good request");
         assert_eq!((answer.status(), answer.len()), (Status::OK, 8));
         let mut words = [0];
         stream.slots().hot().read_reply(&mut words);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile, Duration) {
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let file = Image::find(image).expect("a name").resolve(&target).expect("the image builds");
-    let options = Options { start_deadline: devices::PATIENCE, ..Options::default() };
+    let options = Options { start_deadline: devices::START_TIMEOUT, ..Options::default() };
     let image = Image::file(&file.path).expect("an image");
     let begin = Instant::now();
     let said = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
@@ -31,7 +31,7 @@ pub fn a_fault_before_the_window_is_found(machine: &Machine) {
     for part in ["starting", "code 101", "no bus to be found at tests/image/src/early.rs:"] {
         assert!(said.contains(part), "no `{part}` in: {said}");
     }
-    assert!(took < devices::PATIENCE / 2, "it is not waited for in vain: {took:?}");
+    assert!(took < devices::START_TIMEOUT / 2, "it is not waited for without result: {took:?}");
 }
 
 /// The host reads in the crash record what the image's start came to, and so does `hamr inspect` in a copy of the window.
@@ -49,7 +49,7 @@ pub fn a_fault_before_serving(machine: &Machine) {
     HostHandshake::offer(window, &rig.offer, Epoch(9)).expect("long enough");
     let begin = Instant::now();
     while state() != DeviceState::CRASHED {
-        assert!(begin.elapsed() < devices::PATIENCE, "{:?}", state());
+        assert!(begin.elapsed() < devices::START_TIMEOUT, "{:?}", state());
         std::thread::yield_now();
     }
     let mut bytes = vec![0; window.len() as usize];

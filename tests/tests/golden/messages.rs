@@ -86,7 +86,7 @@ fn offered() -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
         required: feature::TICKETS,
         fingerprint: 0x0102_0304_0506_0708,
         pid: 4242,
-        rest: Rest { spin_us: 300, sleep_us: 50_000 },
+        idle_policy: IdlePolicy { spin_us: 300, sleep_us: 50_000 },
     };
     let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("the window is long enough");
     (host, device, layout, handshake)
@@ -126,7 +126,7 @@ impl Pair {
         let off = match slot {
             0 => line(d.hot, 0),
             s if s <= d.ring_len => line(d.ring, s - 1),
-            s => line(d.side, s - 1 - d.ring_len),
+            s => line(d.tickets, s - 1 - d.ring_len),
         };
         let mut bytes = self.bytes(d.req_base + off, SLOT_BYTES);
         bytes[payload..INLINE_BYTES].fill(0);
@@ -171,7 +171,7 @@ fn window() {
         ("preamble", &head[..0x80]),
         ("host words", &head[0x80..0xC0]),
         ("device words", &head[0xC0..0x100]),
-        ("device facts", &head[0x100..0x200]),
+        ("device record", &head[0x100..0x200]),
         ("section table", &head[0x200..]),
         ("queue pair descriptors", &descriptors),
     ];
@@ -195,7 +195,7 @@ fn the_table_of_handlers() {
 }
 
 #[test]
-fn a_plain_call_and_its_answer() {
+fn a_plain_call_and_its_reply() {
     let mut pair = attached();
     let args = encoded(&(1000u32, 234u32));
     assert!(pair.requester.hot_is_open());
@@ -204,18 +204,18 @@ fn a_plain_call_and_its_answer() {
     pair.requester.submit_ring(ReqHdr::inline(ADD_KEY, args.len()), &words(&args));
     let ring = pair.line(1, 8);
     let title = "A short request (abi §4.1, §4.2): add(1000, 234) of epoch 3";
-    golden("plain_request", title, &[("hot line, first use", &hot), ("ring line 0, first lap", &ring)]);
+    golden("plain_request", title, &[("hot slot, first use", &hot), ("ring slot 0, first lap", &ring)]);
 
     pair.poll(2);
-    let answer = pair.requester.hot_answer().expect("answered");
-    assert_eq!((answer.status(), answer.len()), (Status::OK, 4));
-    assert!(pair.requester.ring_answer(0).is_some());
-    let title = "Its answer (abi §4.3), in the same lines";
-    golden("plain_answer", title, &[("hot line", &pair.line(0, 4)), ("ring line 0", &pair.line(1, 4))]);
+    let reply = pair.requester.hot_reply().expect("answered");
+    assert_eq!((reply.status(), reply.len()), (Status::OK, 4));
+    assert!(pair.requester.ring_reply(0).is_some());
+    let title = "Its reply (abi §4.3), in the same lines";
+    golden("plain_reply", title, &[("hot slot", &pair.line(0, 4)), ("ring slot 0", &pair.line(1, 4))]);
 }
 
 #[test]
-fn a_long_call_and_its_answer() {
+fn a_long_call_and_its_reply() {
     let mut pair = attached();
     let args = encoded(&(hundred(),));
     let ext = Ext { deadline_us: 5000, trace: 0x1234_5678, ..Ext::default() };
@@ -227,22 +227,22 @@ fn a_long_call_and_its_answer() {
     let hdr = ReqHdr::inline(REVERSE_KEY, payload.len()).in_chunk().with(ReqHdr::EXT | ReqHdr::REPLY_BUF);
     pair.requester.submit_ring(hdr, &words(&payload));
     let parts: [(&str, &[u8]); 2] =
-        [("ring line 0", &pair.line(slot, 48)), ("request chunk", &pair.chunk(slot, false, args.len()))];
+        [("ring slot 0", &pair.line(slot, 48)), ("request chunk", &pair.chunk(slot, false, args.len()))];
     golden("chunk_request", "A request with EXT, arguments in its chunk and a reply buffer (abi §4.4)", &parts);
 
     pair.poll(1);
-    let answer = pair.requester.ring_answer(0).expect("answered");
-    assert_eq!(answer.status(), Status::OK);
+    let reply = pair.requester.ring_reply(0).expect("answered");
+    assert_eq!(reply.status(), Status::OK);
     let parts: [(&str, &[u8]); 2] =
-        [("ring line 0", &pair.line(slot, 16)), ("reply chunk", &pair.chunk(slot, true, args.len()))];
-    golden("chunk_answer", "Its answer: a result in the reply chunk (abi §4.3, §4.4)", &parts);
+        [("ring slot 0", &pair.line(slot, 16)), ("reply chunk", &pair.chunk(slot, true, args.len()))];
+    golden("chunk_reply", "Its reply: a result in the reply chunk (abi §4.3, §4.4)", &parts);
 }
 
 #[test]
-fn a_ticket_call_and_its_answer() {
+fn a_ticket_call_and_its_reply() {
     let mut pair = attached();
     let args = encoded(&(hundred(),));
-    // A side slot's published words count the uses of its ticket.
+    // A ticket slot's published words count the uses of its ticket.
     let seq = hamr_comm::abi::slot::seq(EPOCH.tag(), 1, <Queue<Shared> as Slots>::COUNT_BITS);
     let ext = Ext { ticket: 1, ticket_seq: seq, ..Ext::default() };
     let place = Descriptor { off: 0, len: args.len() as u64 };
@@ -250,24 +250,24 @@ fn a_ticket_call_and_its_answer() {
     let side = 1 + 4 + 1;
     let hdr = ReqHdr::inline(REVERSE_KEY, payload.len()).in_chunk().with(ReqHdr::EXT | ReqHdr::TICKET);
     pair.requester.slots().write_request_chunk(side, &args).expect("fits the chunk");
-    pair.requester.slots().side(1).expect("there are two").set_req_hdr(hdr.0);
+    pair.requester.slots().ticket_slot(1).expect("there are two").set_req_hdr(hdr.0);
     pair.requester.submit_ring(hdr, &words(&payload));
     let request = pair.line(1, 32);
     let waiting = pair.line(side, 0);
     // One round finds the message and runs the queued call.
     pair.poll(2);
     let parts: [(&str, &[u8]); 5] = [
-        ("ring line 0: the request", &request),
-        ("side line 1: the request's header", &waiting),
-        ("ring line 0: taken", &pair.line(1, 0)),
-        ("side line 1: the answer", &pair.line(side, 16)),
-        ("reply chunk of side line 1", &pair.chunk(side, true, args.len())),
+        ("ring slot 0: the request", &request),
+        ("ticket slot 1: the request's header", &waiting),
+        ("ring slot 0: taken", &pair.line(1, 0)),
+        ("ticket slot 1: the reply", &pair.line(side, 16)),
+        ("reply chunk of ticket slot 1", &pair.chunk(side, true, args.len())),
     ];
-    golden("ticket", "A TICKET request, taken, and its answer in the side line (abi §5, rule 13)", &parts);
+    golden("ticket", "A TICKET request, taken, and its reply in the ticket slot (abi §5, rule 13)", &parts);
 }
 
 #[test]
-fn a_one_way_message_and_its_answer() {
+fn a_one_way_message_and_its_reply() {
     let mut pair = attached();
     let args = encoded(&(1u32, 2u32));
     pair.requester.submit_ring(ReqHdr::inline(ADD_KEY, args.len()).with(ReqHdr::ONE_WAY), &words(&args));
@@ -289,5 +289,5 @@ fn a_fault_and_an_unknown_handler() {
         ("NO_HANDLER", &pair.line(2, 0)),
         ("BAD_ARGUMENTS", &pair.line(3, 0)),
     ];
-    golden("fault_answer", "Answers without a value (abi §6)", &parts);
+    golden("fault_reply", "Answers without a value (abi §6)", &parts);
 }

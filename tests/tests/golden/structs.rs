@@ -31,12 +31,12 @@ fn preamble() {
 }
 
 #[test]
-fn device_facts() {
+fn device_record() {
     let mut build_id = [0; 20];
     for (i, byte) in build_id.iter_mut().enumerate() {
         *byte = 0xA0 + i as u8;
     }
-    let facts = DeviceFacts {
+    let facts = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: AbiVersion { major: 1, minor: 2 }.to_wire(),
         features: feature::TICKETS | feature::DEADLINES | feature::DOORBELL | feature::LOGS | feature::CONTAIN,
@@ -45,12 +45,12 @@ fn device_facts() {
         handlers: 3,
         pid: 4,
         build_id,
-        board: DeviceFacts::board_field("a-board-of-24-characters-and-more"),
+        board: DeviceRecord::board_field("a-board-of-24-characters-and-more"),
         memory: 0x1122_3344_5566_7788,
         reserved: 0,
         reserved2: [0; 5],
     };
-    golden("device_facts", "DeviceFacts (abi §3.3), all features of §3.6", &[("", &wire!(facts))]);
+    golden("device_record", "DeviceRecord (abi §3.3), all features of §3.6", &[("", &wire!(facts))]);
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn queue_descriptor() {
         hot: 0x80,
         ring: 0x100,
         ring_len: 8,
-        side: 0x300,
-        side_len: 2,
+        tickets: 0x300,
+        ticket_slots: 2,
         req_chunk: 0x400,
         rep_chunk: 0x800,
         depth: 3,

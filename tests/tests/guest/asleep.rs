@@ -1,6 +1,6 @@
 //! Doorbells between this host and the image in the other machine, with nothing under them: neither side has a limit on its sleeps,
 //! and the looks that a host on a bus takes now and then at a silent device are off. A ring that is lost is noticed by the time it costs:
-//! a host sleeps until the call's deadline, and finds the answer then.
+//! a host sleeps until the call's deadline, and finds the reply then.
 //!
 //! Over vfio both sides sleep. Over sysfs nobody can interrupt the host, which polls; the device sleeps all the same.
 
@@ -13,7 +13,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_tests::conformance::until;
 use hamr_tests::devices;
-use hamr_tests::sleeping::times_down;
+use hamr_tests::sleeping::times_waiting;
 use hamr_tests_kernels::echo;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -48,10 +48,10 @@ impl Link for Seen {
     fn window(&self) -> &Window<Shared> {
         self.0.link.window()
     }
-    fn ring(&self) {
+    fn notify(&self) {
         self.0.rings.fetch_add(1, Ordering::Relaxed);
         if !self.0.is_deaf.load(Ordering::Relaxed) {
-            self.0.link.ring();
+            self.0.link.notify();
         }
     }
     fn wait(&self, max_us: u32) {
@@ -63,8 +63,8 @@ impl Link for Seen {
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         self.0.link.descriptors()
     }
-    fn bell(&self) -> u32 {
-        self.0.link.bell()
+    fn doorbell(&self) -> u32 {
+        self.0.link.doorbell()
     }
     fn peer(&self) -> Peer {
         if self.0.has_net.load(Ordering::Relaxed) { self.0.link.peer() } else { Peer::Alive }
@@ -131,14 +131,14 @@ impl Rig {
     }
 
     /// Can the device interrupt this host?
-    fn is_rung(&self) -> bool {
+    fn is_notified(&self) -> bool {
         self.seen.link.kind() == "pci-vfio"
     }
 
-    /// Waits until the device says that it wants to be rung, and a little longer than it goes on looking around.
-    fn device_lies_down(&self) {
+    /// Waits until the device says that it wants to be notified, and a little longer than it goes on looking around.
+    fn device_prepares_to_wait(&self) {
         let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
-        until("the device lies down", || wait.load() % 2 == 1);
+        until("the device prepares to sleep", || wait.load() % 2 == 1);
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_micros(10) {
             std::hint::spin_loop();
@@ -150,7 +150,7 @@ impl Rig {
         Counts {
             rings: self.seen.rings.load(Ordering::Relaxed),
             interrupts: interrupts(),
-            sleeps: times_down(wait, self.node.info().epoch),
+            sleeps: times_waiting(wait, self.node.info().epoch),
         }
     }
 }
@@ -164,15 +164,15 @@ fn interrupts() -> u64 {
 
 /// Call after call, each of which finds a device that sleeps, and is waited for asleep.
 #[test]
-fn no_ring_is_lost() {
+fn no_notification_is_lost() {
     let rig = Rig::start();
     let stream = rig.node.stream().expect("a stream");
-    // From one sleep to another: the device lies down a moment after its answer.
-    rig.device_lies_down();
+    // From one sleep to another: the device prepares to sleep a moment after its reply.
+    rig.device_prepares_to_wait();
     let (before, begin) = (rig.counts(), Instant::now());
     let mut wakes: Vec<Duration> = (0..u64::from(ROUNDS))
         .map(|n| {
-            rig.device_lies_down();
+            rig.device_prepares_to_wait();
             let begin = Instant::now();
             assert_eq!(stream.sync(echo::with(n)).expect("woken and answered"), n);
             assert!(begin.elapsed() < LOST, "round {n}: a ring was lost, the call took {:.1?}", begin.elapsed());
@@ -180,7 +180,7 @@ fn no_ring_is_lost() {
         })
         .collect();
     let took = begin.elapsed();
-    rig.device_lies_down();
+    rig.device_prepares_to_wait();
     let after = rig.counts();
     let rings = after.rings - before.rings;
     let interrupts = after.interrupts - before.interrupts;
@@ -197,7 +197,7 @@ fn no_ring_is_lost() {
     );
     assert!(sleeps >= ROUNDS, "the device did not sleep: {sleeps} times");
     assert!(rings >= u64::from(ROUNDS) / 10 * 9, "the device was not rung: {rings} times");
-    match rig.is_rung() {
+    match rig.is_notified() {
         true => assert!(interrupts >= u64::from(ROUNDS) / 2, "this host was not rung: {interrupts} times"),
         false => assert_eq!(interrupts, 0, "nobody listens"),
     }
@@ -205,13 +205,13 @@ fn no_ring_is_lost() {
 
 /// A device that sleeps finds nothing by itself: it is the ring that wakes it, and nothing else.
 #[test]
-fn only_a_ring_wakes_the_device() {
+fn only_a_notification_wakes_the_device() {
     let rig = Rig::start();
     let stream = rig.node.stream().expect("a stream");
     let mut woken = 0;
     for n in 0..12u64 {
         rig.seen.is_deaf.store(true, Ordering::Relaxed);
-        rig.device_lies_down();
+        rig.device_prepares_to_wait();
         // A machine that did not run just then has its last look around still before it.
         std::thread::sleep(Duration::from_millis(50));
         let pending = stream.offload(echo::with(n)).expect("sent");
@@ -219,9 +219,9 @@ fn only_a_ring_wakes_the_device() {
         while begin.elapsed() < Duration::from_millis(300) && !pending.test() {}
         let was_found = pending.test();
         rig.seen.is_deaf.store(false, Ordering::Relaxed);
-        rig.seen.link.ring();
+        rig.seen.link.notify();
         assert_eq!(pending.get().expect("woken"), n);
-        assert!(begin.elapsed() < LOST, "the answer's ring was lost");
+        assert!(begin.elapsed() < LOST, "the reply's ring was lost");
         woken += u32::from(!was_found);
         if woken == 3 {
             return;
@@ -230,18 +230,18 @@ fn only_a_ring_wakes_the_device() {
     panic!("a device that nobody rang answered, and waited for the ring in {woken} of 12 calls");
 }
 
-/// The host's sleeps are as long as they are told to be, unless the device rings.
+/// The host's sleeps are as long as they are told to be, unless the device notifies.
 #[test]
-fn nobody_rings_without_a_reason() {
+fn no_side_notifies_without_a_reason() {
     let rig = Rig::start();
-    if !rig.is_rung() {
+    if !rig.is_notified() {
         // Over sysfs nothing can ring this host.
         return;
     }
     let stream = rig.node.stream().expect("a stream");
     assert_eq!(stream.sync(echo::with(1u64)).expect("woken"), 1);
-    rig.device_lies_down();
-    // Of the call above: the answer may have been found before its ring came.
+    rig.device_prepares_to_wait();
+    // Of the call above: the reply may have been found before its ring came.
     let mut was_quiet = false;
     for _ in 0..10 {
         let begin = Instant::now();

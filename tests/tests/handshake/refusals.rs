@@ -27,7 +27,7 @@ fn an_abi_range_without_a_common_version_is_refused() {
     b.preamble(|p| (p.abi_min, p.abi_max) = (older, u32::MAX));
     b.step();
     let DeviceHandshake::Accepted(_) = b.state else { panic!("{:?}", b.state) };
-    let facts: DeviceFacts = b.host.read(DEVICE_FACTS).expect("in the window");
+    let facts: DeviceRecord = b.host.read(DEVICE_RECORD).expect("in the window");
     assert_eq!(facts.abi, current.to_wire(), "the newest of the common versions");
 }
 
@@ -140,7 +140,7 @@ fn a_malformed_queue_pair_is_refused_by_index() {
         ("ring misaligned", |d| d.ring += 4),
         ("hot misaligned", |d| d.hot += 32),
         ("hot past its section", |d| d.hot = 1 << 20),
-        ("side lines past their section", |d| d.side_len = 60_000),
+        ("ticket slots past their section", |d| d.ticket_slots = 60_000),
         ("request lines outside", |d| d.req_base = 0),
         ("reply lines outside", |d| d.rep_base = 1 << 40),
         ("a base that wraps", |d| d.req_base = u64::MAX - 63),

@@ -48,7 +48,7 @@ fn a_hundred_thousand_random_messages() {
                         hot: random.below(4) == 0,
                         hdr: hdr & !0xFFFF | key as u32,
                         words,
-                        side_hdr: if random.below(2) == 0 { 0 } else { random.next() as u32 },
+                        ticket_hdr: if random.below(2) == 0 { 0 } else { random.next() as u32 },
                     }
                 })
                 .collect();
@@ -90,7 +90,7 @@ fn a_stream_that_is_garbage_does_not_disturb_the_others() {
             let mut bench = Bench::new();
             let d = bench.layout.queue(&bench.window, 1).expect("own descriptor");
             let tag = bench.epoch.tag();
-            // Hot and ring lines of stream 1: random, with words that the device may well be waiting for.
+            // Hot and ring slots of stream 1: random, with words that the device may well be waiting for.
             for _ in 0..64 {
                 for line in 0..=RING {
                     let slots = bench.streams[1].slots();
@@ -115,14 +115,14 @@ fn a_stream_that_is_garbage_does_not_disturb_the_others() {
 }
 
 #[test]
-fn tickets_beyond_the_last_and_a_full_queue_have_their_answers() {
+fn tickets_beyond_the_last_and_a_full_queue_have_their_replies() {
     let mut bench = Bench::new();
     let ticket = |stream, ticket: u64, n: u64| Message {
         stream,
         hot: false,
         hdr: ReqHdr::inline(key(Ping::NAME), 24).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED).0,
         words: [(7 + n) << 32, ticket, n, 0, 0, 0],
-        side_hdr: 0,
+        ticket_hdr: 0,
     };
     for beyond in [4, 5, 0xFFFF] {
         send(&mut bench, &[ticket(1, beyond, 0)]);
@@ -142,7 +142,7 @@ fn tickets_beyond_the_last_and_a_full_queue_have_their_answers() {
 }
 
 #[test]
-fn malformed_requests_are_told_so() {
+fn malformed_requests_get_their_status() {
     let mut bench = Bench::new();
     let ping = |len| ReqHdr::inline(key(Ping::NAME), len);
     let huge = 1 << 40;
@@ -172,8 +172,8 @@ fn malformed_requests_are_told_so() {
             let _ = bench.device.poll();
         }
         let stream = &mut bench.streams[1];
-        let answer = stream.ring_answer(x).unwrap_or_else(|| panic!("no answer: {what}"));
-        assert_eq!((answer.status(), answer.len()), (Status::BAD_REQUEST, 0), "{what}");
+        let reply = stream.ring_reply(x).unwrap_or_else(|| panic!("no reply: {what}"));
+        assert_eq!((reply.status(), reply.len()), (Status::BAD_REQUEST, 0), "{what}");
         stream.release_oldest();
     }
     bench.still_serves();
@@ -185,12 +185,20 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
     let (window, device) = Window::private_pair(layout.window_len());
     let scratch = vec![0; MAX_MESSAGE].leak();
     let mut device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
-    let offer = Offer { plan, node: NODE, features: 0, required: 0, fingerprint: 0, pid: 0, rest: Rest::default() };
+    let offer = Offer {
+        plan,
+        node: NODE,
+        features: 0,
+        required: 0,
+        fingerprint: 0,
+        pid: 0,
+        idle_policy: IdlePolicy::default(),
+    };
     let (offered, layout) = HostHandshake::offer(&window, &offer, Epoch(1)).expect("long enough");
     let _ = device.poll();
     offered.ready(&window);
     let _ = device.poll();
-    assert!(matches!(offered.step(&window), Answer::Serving));
+    assert!(matches!(offered.step(&window), OfferState::Serving));
     window.word(word::OPEN_QUEUES).expect("in the preamble").publish(layout.queues());
     let descriptor = layout.queue(&window, 1).expect("own descriptor");
     let requester = Requester::new(window.queue(&descriptor).expect("own queue"), Epoch(1));
@@ -209,22 +217,22 @@ fn a_result_without_room_says_how_long_it_is() {
     let foreign = WireBuffer::pack(BufferParts { off: 0, index: 0, len: 1, generation: 0, node: NodeId(9) }).words();
     stream.submit_ring(ReqHdr::inline(key(Poll::NAME), 16), &foreign);
     let _ = device.poll();
-    let answer = |x: u64| {
+    let reply = |x: u64| {
         let mut words = [0; 6];
         stream.slots().ring(x as u32).read_reply(&mut words);
-        (stream.ring_answer(x).expect("answered"), words)
+        (stream.ring_reply(x).expect("answered"), words)
     };
     for x in [0, 2, 3] {
-        let (hdr, words) = answer(x);
+        let (hdr, words) = reply(x);
         assert_eq!((hdr.status(), hdr.len(), words[0]), (Status::RESULT_TOO_LONG, 8, 320), "message {x}");
     }
-    let (hdr, words) = answer(1);
+    let (hdr, words) = reply(1);
     assert_eq!((hdr.status(), hdr.place(), words[0], words[1]), (Status::OK, Place::Buffer, 4096, 320));
     let mut bytes = [0; 8];
     let heap = layout.section(SectionKind::HEAP).expect("planned");
     window.read_bytes(heap.off + 4096 + 312, &mut bytes).expect("inside the window");
     assert_eq!(u64::from_le_bytes(bytes), 0x5A);
-    let (hdr, words) = answer(4);
+    let (hdr, words) = reply(4);
     assert_eq!((hdr.status(), hdr.len(), &words[..3]), (Status::BAD_BUFFER, 24, &[4, 9, 1][..]));
 }
 
@@ -251,7 +259,7 @@ fn a_long_panic_is_cut_to_the_room_there_is() {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| device.poll()));
         assert!(outcome.is_err() && device.is_running());
         device.fail_current(Status::PANIC, &text, &hamr_comm::fault::Trace::NONE);
-        let hdr = stream.ring_answer(0).expect("answered");
+        let hdr = stream.ring_reply(0).expect("answered");
         assert!(hdr.has(RepHdr::FAULT) && hdr.status() == Status::PANIC && hdr.place() == place, "{hdr:?}");
         let mut words = [0; 6];
         stream.slots().ring(0).read_reply(&mut words);
@@ -260,6 +268,6 @@ fn a_long_panic_is_cut_to_the_room_there_is() {
 
         stream.submit_ring(ReqHdr::inline(HandlerKey(1), 8), &[1]);
         let _ = device.poll();
-        assert_eq!(stream.ring_answer(1).expect("answered").status(), Status::OK);
+        assert_eq!(stream.ring_reply(1).expect("answered").status(), Status::OK);
     }
 }

@@ -29,7 +29,7 @@ fn taken() -> RepHdr {
 }
 
 #[test]
-fn answers_that_break_the_rules_are_corrupt() {
+fn replies_that_break_the_rules_are_corrupt() {
     let (_card, node, queue) = replaced(Options { ring: 32, ..small() });
     let stream = node.stream().expect("free");
     let ok = RepHdr::inline(Status::OK, 0).0;
@@ -65,9 +65,9 @@ fn answers_that_break_the_rules_are_corrupt() {
     assert!(wrong.is_empty(), "taken for something else: {wrong:#?}");
 }
 
-/// In the hot line, and with a value of the expected length.
+/// In the hot slot, and with a value of the expected length.
 #[test]
-fn answers_that_break_the_rules_are_corrupt_in_the_hot_line() {
+fn replies_that_break_the_rules_are_corrupt_in_the_hot_line() {
     let (_card, node, queue) = replaced(small());
     let stream = node.stream().expect("free");
     for (round, bits) in (1..).zip([RepHdr::TAKEN, RepHdr::AM_REPLY, 1 << 31, 3 << 22]) {
@@ -79,7 +79,7 @@ fn answers_that_break_the_rules_are_corrupt_in_the_hot_line() {
     }
 }
 
-/// A queued call's first answer is TAKEN alone.
+/// A queued call's first reply is TAKEN alone.
 #[test]
 fn a_taken_call_with_other_bits_is_corrupt() {
     let (_card, node, queue) = replaced(small());
@@ -92,8 +92,8 @@ fn a_taken_call_with_other_bits_is_corrupt() {
     }
 }
 
-/// Abi §4.1: the word of a side line counts the uses of its ticket. A call that is refused in its ring line is none: nothing is written
-/// into the side line, and 2^24 of them would come round to the answer that lies there.
+/// Abi §4.1: the word of a ticket slot counts the uses of its ticket. A call that is refused in its ring slot is none: nothing is written
+/// into the ticket slot, and 2^24 of them would come round to the reply that lies there.
 #[test]
 fn a_refused_call_is_no_use_of_its_ticket() {
     let (_card, node, queue) = replaced(Options { tickets: 1, ring: 2, ..small() });
@@ -104,7 +104,7 @@ fn a_refused_call_is_no_use_of_its_ticket() {
         queue.ring(x).read_request(&mut words);
         (words[0] >> 32) as u32
     };
-    let side = queue.side(0).expect("one ticket");
+    let side = queue.ticket_slot(0).expect("one ticket");
     let first = stream.offload(background::with(37)).expect("sent");
     assert_eq!(ticket_word(0), word(1));
     answer(0, taken());

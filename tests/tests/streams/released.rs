@@ -9,7 +9,7 @@ use hamr_tests_kernels::wait_at;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Through the ring: the hot line of the stream that was served last is polled also while no queue pair is said to be open.
+/// Through the ring: the hot slot of the stream that was served last is polled also while no queue pair is said to be open.
 fn calls_are_served(node: &Node, behind: impl FnOnce()) {
     let stream = node.stream().expect("free");
     stream.sync(empty::with()).expect("works");

@@ -36,7 +36,7 @@ fn options() -> Options {
     Options { wait: WaitMode::Sleep, longest_sleep: None, ..small() }
 }
 
-/// A task waits, and its answer comes.
+/// A task waits, and its reply comes.
 fn answered(node: &Node, waker: Waker) -> Pending<wait_at, SharedStream> {
     let stream = node.shared_stream().expect("free");
     let gate = Gate::new(node);
@@ -74,7 +74,7 @@ fn a_waker_that_panics_does_not_unwind_the_call_that_woke_it() {
     let node = card.attach("card", options());
     let (gate, shared) = (Gate::new(&node), node.shared_stream().expect("free"));
     let (waits, task) = std::thread::scope(|scope| {
-        // Sleeps on the doorbell itself, and wakes the task when it has been rung.
+        // Sleeps on the doorbell itself, and wakes the task when it has been notified.
         let waits = scope.spawn(|| {
             let stream = node.stream().expect("free");
             stream.sync(wait_at::with(gate.ptr(), 1))

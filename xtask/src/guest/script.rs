@@ -97,7 +97,7 @@ impl Script {
         self.check("it is a candidate", 0, &format!("{CARD}  128.0 MiB  no driver"), &format!("hamr devices {device}"));
         self.check("dot has the bits of shm", 0, dot, &format!("hamr dot /x.npy /y.npy {device}"));
         self.check("dot with both sides asleep", 0, dot, &format!("hamr dot /x.npy /y.npy --wait sleep {device}"));
-        self.check("the tour says what is left", 0, "its image goes on", &format!("hamr {device}"));
+        self.check("the demonstration says what is left", 0, "its image goes on", &format!("hamr {device}"));
         self.check("its window is looked into", 0, "device     stopped", &format!("hamr inspect {device}"));
         self.check("by root only", 2, "Permission denied", &format!("as_nobody hamr inspect {device}"));
         self.check("the conformance suite over sysfs", 0, "test result: ok", "guest --test-threads 1 --nocapture");
@@ -153,7 +153,7 @@ impl Script {
 
     /// A handler runs for longer than a device may be silent.
     pub(super) fn long_handler(&mut self) {
-        self.ignored("a_long_handler_is_not_a_dead_device");
+        self.ignored("a_long_handler_is_not_a_lost_device");
     }
 
     /// The device vanishes under its host, and comes back.

@@ -24,10 +24,10 @@ const MEMORY: i64 = -1;
 /// Runs until it is dropped. The machines end before it: one whose socket closes says so, which is noise.
 pub(super) struct Server {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
 }
 
-struct Shared {
+struct SharedMemory {
     memory: OwnedFd,
     state: Mutex<State>,
 }
@@ -43,7 +43,7 @@ struct Machine {
     number: i64,
     stream: UnixStream,
     /// Rings it.
-    bell: OwnedFd,
+    doorbell: OwnedFd,
 }
 
 impl Server {
@@ -52,7 +52,7 @@ impl Server {
         let failed = |e: std::io::Error| Error::Failed(format!("the server of shared memory: {e}"));
         let memory = memory(bytes).map_err(|e| failed(e.into()))?;
         let state = Mutex::new(State { machines: Vec::new(), next: 0, is_over: false });
-        let shared = Arc::new(Shared { memory, state });
+        let shared = Arc::new(SharedMemory { memory, state });
         let path = folder.join("ivshmem.sock");
         // What a run that was killed left behind.
         let _ = std::fs::remove_file(&path);
@@ -84,7 +84,7 @@ impl Drop for Server {
     }
 }
 
-impl Shared {
+impl SharedMemory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,21 +111,21 @@ impl Shared {
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         say(stream, VERSION, None)?;
         say(stream, number, None)?;
         say(stream, MEMORY, Some(self.memory.as_fd()))?;
         for other in &state.machines {
-            say(stream, other.number, Some(other.bell.as_fd()))?;
+            say(stream, other.number, Some(other.doorbell.as_fd()))?;
         }
         // What comes with its own number is to be listened to.
-        say(stream, number, Some(bell.as_fd()))?;
+        say(stream, number, Some(doorbell.as_fd()))?;
         for other in &state.machines {
             // As above: one that has ended is about to leave.
-            let _ = say(&other.stream, number, Some(bell.as_fd()));
+            let _ = say(&other.stream, number, Some(doorbell.as_fd()));
         }
         let stream = stream.try_clone().map_err(|_| rustix::io::Errno::MFILE)?;
-        state.machines.push(Machine { number, stream, bell });
+        state.machines.push(Machine { number, stream, doorbell });
         Ok(number)
     }
 

@@ -114,7 +114,7 @@ error: test run failed";
     }
 
     #[test]
-    fn what_is_no_failure_of_a_test_blames_nobody() {
+    fn a_failure_outside_of_tests_blames_no_test() {
         assert_eq!(blame(&lines("error: could not compile\n PASS [ 1s] (1/1) a b\n Summary [ 1s] 1 test run")), None);
         for line in
             ["FAIL", "FAIL [", "FAIL [ 1s] ", "FAIL [ 1s] (1/", "FAIL [ 1s] binary", " SLOW [> 1s] (-) a b", "["]

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`: what each checks, what it looks at, and how long it may take.
 
 use super::changed::Looks;
-use super::{Outcome, Run, arrows, cargo, circles, licences, nextest, unsafety};
+use super::{Outcome, Run, cargo, circles, layering, licences, nextest, unsafety};
 use crate::{guest, image, instructions, setup, size};
 
 /// One step.
@@ -35,8 +35,8 @@ pub(super) const STEPS: &[Step] = &[
         Outcome::noted(setup::run())
     }),
     check("fmt", "every file is formatted", 5, Looks::Everywhere, cargo::fmt),
-    check("arrows", "packages use only what ARCHITECTURE.md lets them", 2, MANIFESTS, |r| {
-        Outcome::noted(arrows::check(&r.metadata))
+    check("layering", "packages use only what ARCHITECTURE.md lets them", 2, MANIFESTS, |r| {
+        Outcome::noted(layering::check(&r.metadata))
     }),
     check("circles", "no sibling modules of a product crate import each other in a circle", 3, SOURCES, |r| {
         Outcome::noted(circles::check(&r.metadata))

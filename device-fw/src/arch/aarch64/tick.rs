@@ -1,4 +1,4 @@
-//! The tick: the virtual timer, which also ends naps; so it is paused for them.
+//! The tick: the virtual timer, which also ends timed sleeps; so it is paused for them.
 
 #![expect(unsafe_code)]
 // UNSAFETY: system registers have no intrinsics.
@@ -48,7 +48,7 @@ pub(super) fn next() -> bool {
         unsafe { asm!("msr cntv_tval_el0, {}", "isb", in(reg) steps, options(nomem, nostack, preserves_flags)) };
         return true;
     }
-    if crate::bare::doorbell::rung() {
+    if crate::bare::doorbell::notified() {
         return false;
     }
     // SAFETY: what the interrupt returns to goes on masked; nothing else of the state changes.

@@ -32,7 +32,7 @@ macro_rules! kept {
     };
 }
 
-/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
+/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abort`].
 ///
 /// # Safety
 /// `top` ends a stack that nothing else uses, aligned to 16. `f` never returns. Whatever `f`'s frames own when they are
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !
 /// # Safety
 /// Inside `run`, on its stack or in a trap taken from it; the abandoned frames hold nothing whose leak is unsound.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn abandon() -> ! {
+pub(crate) unsafe extern "C" fn abort() -> ! {
     naked_asm!(
         ".option push",
         ".option arch, +d",

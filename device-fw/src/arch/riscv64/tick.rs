@@ -1,4 +1,4 @@
-//! The tick: the machine timer, which also ends naps; so it is paused for them.
+//! The tick: the machine timer, which also ends timed sleeps; so it is paused for them.
 
 #![expect(unsafe_code)]
 // UNSAFETY: control registers have no intrinsics.
@@ -52,7 +52,7 @@ pub(super) fn next(cause: u64) -> bool {
         arm();
         return true;
     }
-    if crate::bare::doorbell::rung() {
+    if crate::bare::doorbell::notified() {
         return false;
     }
     // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state changes.

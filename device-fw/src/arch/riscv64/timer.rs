@@ -48,7 +48,7 @@ impl Timer {
 
     /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts stay masked: a pending one
     /// ends `wfi` all the same.
-    pub fn nap(&mut self, micros: Option<u32>) {
+    pub fn timed_sleep(&mut self, micros: Option<u32>) {
         let until = |micros| self.now() + u64::from(micros) * self.hz / 1_000_000;
         self.compare.write(micros.map_or(u64::MAX, until));
         // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from reset on.

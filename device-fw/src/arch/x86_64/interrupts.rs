@@ -10,16 +10,16 @@ use core::mem::offset_of;
 
 /// The doorbell: ends `hlt`, or is kept in mind for the next one.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn rung() -> ! {
+pub(super) unsafe extern "C" fn notified() -> ! {
     naked_asm!(
         "push rax",
-        "mov dword ptr [rip + {runtime} + {rung}], 1",
+        "mov dword ptr [rip + {runtime} + {notified}], 1",
         "mov eax, {end}",
         "mov dword ptr [rax], 0",
         "pop rax",
         "iretq",
         runtime = sym RUNTIME,
-        rung = const offset_of!(Runtime, rung),
+        notified = const offset_of!(Runtime, notified),
         end = const END_OF_INTERRUPT,
     )
 }

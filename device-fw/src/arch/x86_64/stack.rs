@@ -19,7 +19,7 @@ pub(crate) fn frame_pointer() -> u64 {
     frame
 }
 
-/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abandon`].
+/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abort`].
 ///
 /// # Safety
 /// `top` ends a stack that nothing else uses, aligned to 16. `f` never returns. Whatever `f`'s frames own when they are
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !
 /// # Safety
 /// Inside `run`, on its stack or in a trap taken from it; the abandoned frames hold nothing whose leak is unsound.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn abandon() -> ! {
+pub(crate) unsafe extern "C" fn abort() -> ! {
     naked_asm!(
         "mov rsp, [rip + {anchor}]",
         // What a handler left in the x87 registers would count as a full register stack.

@@ -1,4 +1,4 @@
-//! The tick: the local APIC's timer, which also ends naps; so it is paused for them.
+//! The tick: the local APIC's timer, which also ends timed sleeps; so it is paused for them.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the interrupt flag has no intrinsic.
@@ -34,7 +34,7 @@ pub(crate) fn pause() {
     INITIAL.write(0);
 }
 
-/// The timer has struck: once more, if it was for a tick. False when it was for a nap.
+/// The timer has struck: once more, if it was for a tick. False when it was for a timed sleep.
 pub(super) fn next() -> bool {
     let runs = RUNS.load(Ordering::Relaxed) != 0;
     if runs {

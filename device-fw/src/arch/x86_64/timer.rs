@@ -30,7 +30,7 @@ const BY_ONE: u32 = 0b1011;
 /// Calibration takes this part of a second: one in 200, 5 ms.
 const SHARE: u64 = 200;
 /// Looks at a clock before it is said to stand still.
-const PATIENCE: u32 = 10_000_000;
+const MAX_CALIBRATION_POLLS: u32 = 10_000_000;
 /// Tries at reading two clocks at once.
 const TRIES: u32 = 4;
 
@@ -55,7 +55,7 @@ impl Timer {
         let (clock_begin, begin) = both(&clock);
         INITIAL.write(u32::MAX);
         let enough = hz / SHARE;
-        (0..PATIENCE).find(|_| clock().wrapping_sub(clock_begin) >= enough)?;
+        (0..MAX_CALIBRATION_POLLS).find(|_| clock().wrapping_sub(clock_begin) >= enough)?;
         let apic = u64::from(u32::MAX - CURRENT.read());
         let (clock_end, end) = both(&clock);
         INITIAL.write(0);
@@ -81,7 +81,7 @@ impl Timer {
     }
 
     /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes.
-    pub fn nap(&mut self, micros: Option<u32>) {
+    pub fn timed_sleep(&mut self, micros: Option<u32>) {
         if let Some(micros) = micros {
             let steps = u64::from(micros) * self.apic_hz / 1_000_000;
             INITIAL.write(u32::try_from(steps).unwrap_or(u32::MAX).max(1));

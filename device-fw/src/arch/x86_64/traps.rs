@@ -1,10 +1,10 @@
-//! Traps: every exception ends the handler that caused it; the timer's interrupt ends naps and runaways.
+//! Traps: every exception ends the handler that caused it; the timer's interrupt ends timed sleeps and runaways.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no intrinsics.
 
 use super::apic::{DOORBELL_VECTOR, END_OF_INTERRUPT, SPURIOUS_VECTOR, TIMER_VECTOR};
-use super::interrupts::{rung, spurious};
+use super::interrupts::{notified, spurious};
 use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
 use crate::bare::fault::{self, Trap};
 use crate::bare::tick as bare_tick;
@@ -153,7 +153,7 @@ pub(super) fn load() {
         set(gate, exceptions + 16 * vector, TRAP_STACK);
     }
     let interrupts: [(u8, unsafe extern "C" fn() -> !); 3] =
-        [(TIMER_VECTOR, timer), (DOORBELL_VECTOR, rung), (SPURIOUS_VECTOR, spurious)];
+        [(TIMER_VECTOR, timer), (DOORBELL_VECTOR, notified), (SPURIOUS_VECTOR, spurious)];
     for (vector, entry) in interrupts {
         if let Some(gate) = TABLE.get(usize::from(vector)) {
             set(gate, entry as usize, TIMER_STACK);

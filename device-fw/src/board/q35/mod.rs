@@ -6,7 +6,7 @@
 mod address;
 
 use super::{Register, pc};
-use crate::arch::{DOORBELL, Naps, Timer};
+use crate::arch::{DOORBELL, TimedSleep, Timer};
 use crate::bare::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
@@ -43,9 +43,9 @@ impl BareBoard for Q35 {
         // SAFETY: the processor's own message, whose vector has an entry.
         let rings = unsafe { card.listen(DOORBELL) }?;
         // The interrupt's entry has acknowledged it.
-        let naps = if rings { Naps::with_doorbell(timer, || {}) } else { Naps::new(timer) };
+        let timed_sleep = if rings { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
-        Ok(Hardware { window, registers: Some(registers), naps })
+        Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }
 
     fn console(text: &str) {

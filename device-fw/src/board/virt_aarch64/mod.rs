@@ -8,7 +8,7 @@ mod gic;
 mod power;
 mod uart;
 
-use crate::arch::{Naps, Timer};
+use crate::arch::{TimedSleep, Timer};
 use crate::bare::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
@@ -37,9 +37,10 @@ impl BareBoard for VirtAarch64 {
         let timer = Timer::of_this_processor();
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its own interrupts.
         let rings = unsafe { card.listen(gic::message()) }?;
-        let naps = if rings { Naps::with_doorbell(timer, gic::acknowledge) } else { Naps::new(timer) };
+        let timed_sleep =
+            if rings { TimedSleep::with_doorbell(timer, gic::acknowledge) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
-        Ok(Hardware { window, registers: Some(registers), naps })
+        Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }
 
     fn console(text: &str) {

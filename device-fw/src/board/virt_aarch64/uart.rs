@@ -7,7 +7,7 @@ use super::address::UART;
 use crate::board::Register;
 
 /// Looks at a transmitter that stays full before the byte is dropped: a console may not stop an image.
-const PATIENCE: u32 = 100_000;
+const MAX_READY_POLLS: u32 = 100_000;
 /// UARTFR: the transmit FIFO is full.
 const FULL: u32 = 1 << 5;
 /// UARTCR: on, and transmitting.
@@ -26,7 +26,7 @@ pub(super) fn turn_on() {
 }
 
 pub(super) fn put(byte: u8) {
-    if (0..PATIENCE).any(|_| FLAGS.read() & FULL == 0) {
+    if (0..MAX_READY_POLLS).any(|_| FLAGS.read() & FULL == 0) {
         DATA.write(u32::from(byte));
     }
 }

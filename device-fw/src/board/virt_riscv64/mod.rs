@@ -7,7 +7,7 @@ mod address;
 mod uart;
 
 use super::Register;
-use crate::arch::{Naps, Timer, imsic};
+use crate::arch::{TimedSleep, Timer, imsic};
 use crate::bare::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
 
@@ -37,9 +37,10 @@ impl BareBoard for VirtRiscv64 {
         // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has none (without
         // `aia=aplic-imsic`), nobody answers at its address, and the ring is lost.
         let rings = unsafe { card.listen(DOORBELL) }? && imsic::forward(DOORBELL.data);
-        let naps = if rings { Naps::with_doorbell(timer, imsic::acknowledge) } else { Naps::new(timer) };
+        let timed_sleep =
+            if rings { TimedSleep::with_doorbell(timer, imsic::acknowledge) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
-        Ok(Hardware { window, registers: Some(registers), naps })
+        Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }
 
     fn console(text: &str) {

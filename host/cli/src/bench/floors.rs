@@ -111,7 +111,7 @@ pub(crate) fn two_lines(
     out
 }
 
-/// One copy, a flag, an answer: `copy` is the copy, `data` what the device looks at.
+/// One copy, a flag, a reply: `copy` is the copy, `data` what the device looks at.
 pub(crate) fn hand_over(
     node: &Node,
     stream: &Stream<'_>,

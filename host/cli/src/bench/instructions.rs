@@ -75,10 +75,10 @@ impl Counts {
 #[derive(Clone)]
 struct ManualLink {
     window: Arc<Window<Shared>>,
-    device: Arc<Mutex<Device>>,
+    device: Arc<Mutex<DeviceStage>>,
 }
 
-enum Device {
+enum DeviceStage {
     Greeting(Option<DeviceWindow<Shared>>, Box<DeviceHandshake>),
     Serving(Box<Poller<'static, Shared>>, Box<Layout>),
 }
@@ -93,10 +93,10 @@ impl Link for ManualLink {
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn ring(&self) {}
+    fn notify(&self) {}
     fn wait(&self, _max_us: u32) {
         let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let Device::Greeting(window, handshake) = &mut *device else { return };
+        let DeviceStage::Greeting(window, handshake) = &mut *device else { return };
         let Some(own) = window.take() else { return };
         let table = Table::of_this_image();
         let profile = DeviceProfile {
@@ -115,7 +115,7 @@ impl Link for ManualLink {
         };
         if let Ok(poller) = Poller::new(own, &a.layout, table, a.node, a.epoch, vec![0; MAX_MESSAGE].leak()) {
             DeviceHandshake::announce(poller.window());
-            *device = Device::Serving(Box::new(poller), Box::new(a.layout));
+            *device = DeviceStage::Serving(Box::new(poller), Box::new(a.layout));
         }
     }
     fn peer(&self) -> Peer {
@@ -141,7 +141,7 @@ fn host_take(flight: Flight<'_, '_>) -> bool {
     flight.get().is_ok()
 }
 
-// What programs call: the answer lies in the line before the request is sent, so that the first look finds it.
+// What programs call: the reply lies in the line before the request is sent, so that the first look finds it.
 
 #[inline(never)]
 fn host_sync(stream: &Stream<'_>) -> bool {
@@ -215,7 +215,7 @@ fn device_idle(poller: &mut Poller<'static, Shared>) {
     std::hint::black_box(6_u64);
 }
 
-/// Answers what the hot line of stream 1 carries next, before it is sent.
+/// Answers what the hot slot of stream 1 carries next, before it is sent.
 struct Ahead {
     lines: Queue<Shared>,
     count: u32,
@@ -239,12 +239,12 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let options = Options { heap: 1 << 16, streams: 1, deadline, ..Options::default() };
     let (host, device) = Window::private_pair(1 << 21);
     let host = Arc::new(host);
-    let device = Arc::new(Mutex::new(Device::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
+    let device = Arc::new(Mutex::new(DeviceStage::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
     let link = ManualLink { window: host.clone(), device: device.clone() };
     let node = Runtime::new()?.attach("manual", Box::new(link), options)?;
     let stream = node.stream()?;
     let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
-    let Device::Serving(poller, layout) = &mut *device else { return Err("the device does not serve".into()) };
+    let DeviceStage::Serving(poller, layout) = &mut *device else { return Err("the device does not serve".into()) };
     let mut ahead = Ahead { lines: host.queue(&layout.queue(&host, 1).map_err(|e| format!("{e:?}"))?)?, count: 0 };
     let buffer = node.buffer(&[0u32; 16])?;
     // One kind after the other: what is counted is each among its like.

@@ -3,11 +3,11 @@
 //! Every floor is measured within a millisecond of what it is the floor of. Lines differ from each other by a tenth in how
 //! fast they travel, so each repetition takes other lines on both sides, and the device is launched several times.
 
-mod asleep;
 mod calls;
 mod floors;
 mod instructions;
 mod logging;
+mod sleeping;
 mod stats;
 mod transfers;
 
@@ -99,8 +99,8 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
             if wanted("call_asleep") {
                 // Of its own: what the other rows measure must not sleep.
                 let options = Options { wait: WaitMode::Sleep, ..options.clone() };
-                let sleeper = runtime.open_with(device, image.clone(), options)?;
-                asleep::call_asleep(&sleeper, cpus.device, &mut table)?;
+                let waiter = runtime.open_with(device, image.clone(), options)?;
+                sleeping::call_asleep(&waiter, cpus.device, &mut table)?;
             }
             if device != SHM && wanted("call_empty_vs_shm") {
                 // Beside it, on the same processors, so that a slow spell of the machine hits both.

@@ -96,7 +96,7 @@ impl<'n> Area<'n> {
         Ok((ours, floor))
     }
 
-    /// A put and a call that looks at the last word of it, against one copy, a flag and an answer.
+    /// A put and a call that looks at the last word of it, against one copy, a flag and a reply.
     pub(crate) fn put_notify(&mut self, stream: &Stream<'_>, size: usize) -> Result<Pair, BoxError> {
         let to = self.part(size)?;
         let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;

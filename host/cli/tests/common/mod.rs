@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// The program and all that it starts carry this variable, so that whatever outlives it is found.
 const MARK: &str = "HAMR_CLI_TEST";
 /// No condition takes longer on a machine that is merely busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The demo image, built once.
 pub(crate) fn image() -> &'static Path {
@@ -150,7 +150,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(begin.elapsed() < COMMAND_TIMEOUT, "not within {COMMAND_TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -40,7 +40,7 @@ fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<
     match outcome {
         Err(e @ CallError::DeviceLost(..)) => {
             let said = e.to_string();
-            for part in [handler, "device shm", "waiting for the answer", "signal: 9"] {
+            for part in [handler, "device shm", "waiting for the reply", "signal: 9"] {
                 assert!(said.contains(part), "`{part}` in: {said}");
             }
         }
@@ -168,8 +168,8 @@ fn killed_again_and_again() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let data = node.buffer(&[7u64; 1000]).expect("room");
-    for life in 1..=5u64 {
-        assert_eq!(u64::from(node.info().epoch), life);
+    for epoch in 1..=5u64 {
+        assert_eq!(u64::from(node.info().epoch), epoch);
         let gate = Gate::new(&node);
         let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
@@ -183,7 +183,7 @@ fn killed_again_and_again() {
 }
 
 #[test]
-fn a_stopped_device_is_slow_and_not_dead() {
+fn a_stopped_device_is_slow_and_not_lost() {
     let node = open();
     node.ping().expect("serves");
     signal(&node, Signal::STOP);
@@ -208,7 +208,7 @@ fn altered(dir: &Path, name: &str, alter: impl FnOnce(&mut Vec<u8>)) -> PathBuf 
 }
 
 #[test]
-fn an_image_that_dies_at_once_is_reported_with_its_end() {
+fn an_image_that_ends_at_once_is_reported_with_its_end() {
     let dir = tempfile::tempdir().expect("a folder");
     // e_entry: the process jumps to nowhere.
     let path = altered(dir.path(), "dies", |bytes| bytes[24..32].fill(0xFF));
@@ -243,7 +243,7 @@ fn an_image_that_says_nothing_is_given_up_and_ended() {
     });
     let limit = Duration::from_millis(200);
     match open_image(path.clone(), Options { start_deadline: limit, ..options() }) {
-        Err(Error::Silent { stage: "starting", after, .. }) => assert_eq!(after, limit),
+        Err(Error::Timeout { stage: "starting", after, .. }) => assert_eq!(after, limit),
         other => panic!("expected a silent device, got {other:?}"),
     }
     let still_runs = processes().any(|p| std::fs::read_link(p.join("exe")).is_ok_and(|exe| exe == path));
@@ -394,7 +394,7 @@ fn a_closed_device_is_gone_when_close_returns() {
 }
 
 #[test]
-fn nobody_can_resize_the_window() {
+fn no_process_can_resize_the_window() {
     let node = open();
     let len = node.info().window;
     for pid in [node.info().pid, std::process::id()] {

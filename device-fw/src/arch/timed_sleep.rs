@@ -1,4 +1,4 @@
-//! Resting between rounds that found nothing: first not at all, then naps that grow; or, where the host rings, sleeping until
+//! Resting between rounds that found nothing: first not at all, then timed sleeps that grow; or, where the host notifies, sleeping until
 //! it does.
 
 use super::Timer;
@@ -6,20 +6,20 @@ use hamr_comm::abi::preamble::FOR_EVER;
 
 /// Rounds of polling before the first nap: some milliseconds under emulation.
 pub(crate) const SPIN_ROUNDS: u32 = 20_000;
-/// Rounds with naps of one length before they get longer.
+/// Rounds with timed sleeps of one length before they get longer.
 const ROUNDS_PER_STEP: u32 = 256;
 /// Microseconds.
 const SHORTEST: u32 = 50;
 const LONGEST: u32 = 1000;
 
 /// How an idle board rests.
-pub struct Naps {
+pub struct TimedSleep {
     timer: Timer,
     acknowledge: Option<fn()>,
 }
 
-impl Naps {
-    /// Naps that `timer` ends.
+impl TimedSleep {
+    /// TimedSleep that `timer` ends.
     pub const fn new(timer: Timer) -> Self {
         Self { timer, acknowledge: None }
     }
@@ -42,7 +42,7 @@ impl Naps {
 
     /// What [`crate::Board::sleep`] does.
     pub fn sleep(&mut self, micros: u32) {
-        self.timer.nap((micros != FOR_EVER).then_some(micros));
+        self.timer.timed_sleep((micros != FOR_EVER).then_some(micros));
         if let Some(acknowledge) = self.acknowledge {
             acknowledge();
         }
@@ -54,7 +54,7 @@ impl Naps {
         now / hz * 1_000_000 + now % hz * 1_000_000 / hz
     }
 
-    /// What ends the naps.
+    /// What ends the timed sleeps.
     pub(crate) fn timer(&self) -> &Timer {
         &self.timer
     }
@@ -66,11 +66,11 @@ impl Naps {
 
     /// What [`crate::Board::idle`] does.
     #[inline]
-    pub fn rest(&mut self, rounds: u32) {
+    pub fn idle(&mut self, rounds: u32) {
         // No spin hint: an emulator leaves its translated code for it, which costs more than the look it would save.
         if let Some(slept) = rounds.checked_sub(SPIN_ROUNDS) {
             let micros = SHORTEST.saturating_mul(slept / ROUNDS_PER_STEP + 1);
-            self.timer.nap(Some(micros.min(LONGEST)));
+            self.timer.timed_sleep(Some(micros.min(LONGEST)));
         }
     }
 }

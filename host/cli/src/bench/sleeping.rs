@@ -18,9 +18,9 @@ const PAUSE: Duration = Duration::from_micros(60);
 pub(crate) fn call_asleep(node: &Node, cpu: Option<usize>, table: &mut Table) -> Result<(), BoxError> {
     let stream = node.stream()?;
     sample(|| call(&stream))?;
-    let bells = Bells::new(cpu)?;
+    let doorbells = FloorDoorbells::new(cpu)?;
     for _ in 0..REPETITIONS {
-        let floor = sample(|| bells.round_trip())?;
+        let floor = sample(|| doorbells.round_trip())?;
         let calls = sample(|| call(&stream))?;
         table.add(key("call_asleep", None, None, Unit::Ns), &calls, Some(&floor));
     }
@@ -45,12 +45,12 @@ fn sample(mut once: impl FnMut() -> Result<(), BoxError>) -> Result<Vec<f64>, Bo
 }
 
 /// Two threads that wake each other.
-struct Bells {
+struct FloorDoorbells {
     there: OwnedFd,
     back: OwnedFd,
 }
 
-impl Bells {
+impl FloorDoorbells {
     /// The other thread runs on the device's processor, and until this is dropped.
     fn new(cpu: Option<usize>) -> Result<Self, BoxError> {
         let one = || eventfd(0, EventfdFlags::CLOEXEC);
@@ -63,9 +63,9 @@ impl Bells {
                 // On another processor it is a floor all the same.
                 let _ = rustix::thread::sched_setaffinity(None, &set);
             }
-            let mut rung = [0; 8];
+            let mut notified = [0; 8];
             // A ring of more than one is the end.
-            while read(&theirs, &mut rung).is_ok() && u64::from_ne_bytes(rung) == 1 {
+            while read(&theirs, &mut notified).is_ok() && u64::from_ne_bytes(notified) == 1 {
                 if write(&answer, &1u64.to_ne_bytes()).is_err() {
                     return;
                 }
@@ -82,7 +82,7 @@ impl Bells {
     }
 }
 
-impl Drop for Bells {
+impl Drop for FloorDoorbells {
     fn drop(&mut self) {
         // Its thread ends, or there is none.
         let _ = write(&self.there, &2u64.to_ne_bytes());

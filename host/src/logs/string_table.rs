@@ -1,6 +1,6 @@
 //! The texts of an image's log statements, out of its file: ids, formats, and where each statement stands in the source.
 
-use super::places::{Place, places};
+use super::locations::{Location, locations};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::rings::LogLevel;
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -21,12 +21,12 @@ pub(super) struct Entry {
     pub(super) is_statement: bool,
     pub(super) format: String,
     pub(super) crate_name: String,
-    pub(super) place: Option<Place>,
+    pub(super) location: Option<Location>,
 }
 
 /// All texts of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogBook {
+pub struct StringTable {
     entries: HashMap<u16, Entry>,
     /// The format that every frame's time has.
     pub(super) time: Option<String>,
@@ -41,7 +41,7 @@ struct Symbol {
     crate_name: String,
 }
 
-impl LogBook {
+impl StringTable {
     /// The texts of an image file.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl LogBook {
         let none = "expected an image that logs, got one without log texts: \
                     build it with `hamr image`, and do not strip its symbols (`strip --strip-debug` leaves them)";
         let section = elf.section_by_name(SECTION).ok_or(none)?.index();
-        let mut book = Self::default();
+        let mut string_table = Self::default();
         let (mut is_version_known, mut is_encoding_known) = (false, false);
         let mut statements = HashMap::new();
         for symbol in elf.symbols().filter(|s| s.section_index() == Some(section)) {
@@ -68,7 +68,7 @@ impl LogBook {
             let Ok(Symbol { tag, data, crate_name }) = serde_json::from_str(name) else { continue };
             let tag = tag.strip_prefix("defmt_").unwrap_or_default();
             if tag == "timestamp" {
-                book.time = Some(data);
+                string_table.time = Some(data);
                 continue;
             }
             let level = LogLevel::ALL.into_iter().find(|level| level.name() == tag);
@@ -78,9 +78,9 @@ impl LogBook {
             if is_statement {
                 statements.insert(name.to_owned(), id);
             }
-            book.entries.insert(id, Entry { level, is_statement, format: data, crate_name, place: None });
+            string_table.entries.insert(id, Entry { level, is_statement, format: data, crate_name, location: None });
         }
-        if book.entries.is_empty() {
+        if string_table.entries.is_empty() {
             return Err(none.into());
         }
         if !is_version_known || !is_encoding_known {
@@ -90,12 +90,12 @@ impl LogBook {
             ));
         }
         // Lines without places are worth more than no lines.
-        for (id, place) in places(elf, &statements).unwrap_or_default() {
-            if let Some(entry) = book.entries.get_mut(&id) {
-                entry.place = Some(place);
+        for (id, location) in locations(elf, &statements).unwrap_or_default() {
+            if let Some(entry) = string_table.entries.get_mut(&id) {
+                entry.location = Some(location);
             }
         }
-        Ok(book)
+        Ok(string_table)
     }
 
     pub(super) fn get(&self, id: u16) -> Option<&Entry> {
@@ -107,7 +107,7 @@ impl LogBook {
     pub(super) fn with(time: &str, entries: &[(u16, Option<LogLevel>, &str)]) -> Self {
         let entry = |&(id, level, format): &(u16, Option<LogLevel>, &str)| {
             let is_statement = level.is_some();
-            (id, Entry { level, is_statement, format: format.into(), crate_name: "test".into(), place: None })
+            (id, Entry { level, is_statement, format: format.into(), crate_name: "test".into(), location: None })
         };
         Self { entries: entries.iter().map(entry).collect(), time: Some(time.into()) }
     }

@@ -34,14 +34,15 @@ impl<K> Window<K> {
             let at = base.checked_add(u64::from(off)).ok_or(refuse(base))?;
             self.at_aligned(at, u64::from(count) * SLOT_BYTES as u64, SLOT_BYTES as u64)
         };
-        let side =
-            |base| Ok([lines(base, d.hot, 1)?, lines(base, d.ring, d.ring_len)?, lines(base, d.side, d.side_len)?]);
+        let side = |base| {
+            Ok([lines(base, d.hot, 1)?, lines(base, d.ring, d.ring_len)?, lines(base, d.tickets, d.ticket_slots)?])
+        };
         let chunks = self.at_aligned(d.chunks, u64::from(d.slots()) * d.chunk_pair(), SLOT_BYTES as u64)?;
         Ok(Queue {
             req: side(d.req_base)?,
             rep: side(d.rep_base)?,
             ring_mask: d.ring_len - 1,
-            side_len: d.side_len,
+            ticket_slots: d.ticket_slots,
             chunks,
             req_chunk: d.req_chunk,
             rep_chunk: d.rep_chunk,
@@ -55,11 +56,11 @@ impl<K> Window<K> {
 /// used is for the protocol to say.
 #[derive(Clone)]
 pub struct Queue<K, F = Coherent> {
-    // Hot line, first ring line, first side line; the reply lines are the same when coherent.
+    // Hot slot, first ring slot, first ticket slot; the reply slots are the same when coherent.
     req: [NonNull<u8>; 3],
     rep: [NonNull<u8>; 3],
     ring_mask: u32,
-    side_len: u32,
+    ticket_slots: u32,
     chunks: NonNull<u8>,
     req_chunk: u32,
     rep_chunk: u32,
@@ -73,15 +74,15 @@ unsafe impl<K: Send, F> Send for Queue<K, F> {}
 unsafe impl<K: Sync, F> Sync for Queue<K, F> {}
 
 impl<K, F: Order> Queue<K, F> {
-    /// Ring lines, a power of two.
+    /// Ring slots, a power of two.
     #[inline(always)]
     pub fn ring_len(&self) -> u32 {
         self.ring_mask + 1
     }
 
-    /// Side lines.
-    pub fn side_len(&self) -> u32 {
-        self.side_len
+    /// Ticket slots.
+    pub fn ticket_slots(&self) -> u32 {
+        self.ticket_slots
     }
 
     /// What keeps the region mapped.
@@ -89,35 +90,35 @@ impl<K, F: Order> Queue<K, F> {
         &self.keep
     }
 
-    /// The hot line.
+    /// The hot slot.
     #[inline(always)]
-    pub fn hot(&self) -> Line<'_, F> {
-        Line { req: self.req[0], rep: self.rep[0], _queue: PhantomData }
+    pub fn hot(&self) -> Slot<'_, F> {
+        Slot { req: self.req[0], rep: self.rep[0], _queue: PhantomData }
     }
 
-    /// Ring line `i mod ring_len`.
+    /// Ring slot `i mod ring_len`.
     #[inline(always)]
-    pub fn ring(&self, i: u32) -> Line<'_, F> {
+    pub fn ring(&self, i: u32) -> Slot<'_, F> {
         let off = (i & self.ring_mask) as usize * SLOT_BYTES;
-        // SAFETY: the masked index is below ring_len, whose lines were checked to lie in the region.
+        // SAFETY: the masked index is below ring_len, whose slots were checked to lie in the region.
         let req = unsafe { self.req[1].add(off) };
         // SAFETY: as above, from the reply base.
         let rep = unsafe { self.rep[1].add(off) };
-        Line { req, rep, _queue: PhantomData }
+        Slot { req, rep, _queue: PhantomData }
     }
 
-    /// Side line `t`, or `None` past the last.
+    /// Ticket slot `t`, or `None` past the last.
     #[inline(always)]
-    pub fn side(&self, t: u32) -> Option<Line<'_, F>> {
-        if t >= self.side_len {
+    pub fn ticket_slot(&self, t: u32) -> Option<Slot<'_, F>> {
+        if t >= self.ticket_slots {
             return None;
         }
         let off = t as usize * SLOT_BYTES;
-        // SAFETY: t < side_len, whose lines were checked to lie in the region.
+        // SAFETY: t < ticket_slots, whose slots were checked to lie in the region.
         let req = unsafe { self.req[2].add(off) };
         // SAFETY: as above, from the reply base.
         let rep = unsafe { self.rep[2].add(off) };
-        Some(Line { req, rep, _queue: PhantomData })
+        Some(Slot { req, rep, _queue: PhantomData })
     }
 
     /// Bytes of a request chunk.
@@ -131,7 +132,7 @@ impl<K, F: Order> Queue<K, F> {
     }
 
     fn chunk(&self, slot: u32, skip: u32, size: u32, want: usize) -> Option<NonNull<u8>> {
-        let slots = 2 + self.ring_mask + self.side_len;
+        let slots = 2 + self.ring_mask + self.ticket_slots;
         if slot >= slots || want > size as usize {
             return None;
         }
@@ -174,25 +175,25 @@ impl<K, F: Order> Queue<K, F> {
 }
 
 /// One slot: its request half and its reply half, the same 64 bytes when coherent.
-pub struct Line<'q, F> {
+pub struct Slot<'q, F> {
     req: NonNull<u8>,
     rep: NonNull<u8>,
     _queue: PhantomData<(&'q (), F)>,
 }
 
-impl<F> Clone for Line<'_, F> {
+impl<F> Clone for Slot<'_, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<F> Copy for Line<'_, F> {}
+impl<F> Copy for Slot<'_, F> {}
 
-impl<'q, F: Order> Line<'q, F> {
+impl<'q, F: Order> Slot<'q, F> {
     #[inline(always)]
     fn word(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
         // SAFETY: a slot has 64 bytes and `off` is one of the header constants below 64.
         let at = unsafe { half.add(off) };
-        // SAFETY: lines are 64-aligned and `off` is a multiple of 4; the word is only accessed as a 32-bit atomic.
+        // SAFETY: slots are 64-aligned and `off` is a multiple of 4; the word is only accessed as a 32-bit atomic.
         unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
     }
 

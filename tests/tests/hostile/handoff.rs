@@ -2,12 +2,12 @@
 //! knows at which moment the stream changes hands. Random messages meet it too, because the handler is in the table.
 
 use super::*;
-use hamr_comm::am::{Lent, Responder};
+use hamr_comm::am::{LoanStatus, Responder};
 use hamr_comm::builtin::ping;
 use std::cell::{Cell, RefCell};
 
 thread_local! {
-    static DESK: Cell<Option<&'static Desk<Shared>>> = const { Cell::new(None) };
+    static CONTROL_HANDOFF: Cell<Option<&'static ControlHandoff<Shared>>> = const { Cell::new(None) };
     /// The control stream's lines, for tests that look at them in the middle of a handler.
     static CONTROL: RefCell<Option<Queue<Shared>>> = const { RefCell::new(None) };
     /// How often the device rang.
@@ -16,28 +16,28 @@ thread_local! {
 
 /// What [`tick`] says: the stream lay there.
 const LENT: u64 = 1;
-/// And it answered what is in the hot line.
+/// And it answered what is in the hot slot.
 const ANSWERED: u64 = 2;
 /// How often the device had rung when the handler began, from this bit on.
 const RINGS_SHIFT: u32 = 8;
 
 /// This thread's bench has one.
-pub(super) fn of_this_thread() -> &'static Desk<Shared> {
-    let desk = DESK.get().unwrap_or_else(|| Box::leak(Box::default()));
-    DESK.set(Some(desk));
-    desk
+pub(super) fn of_this_thread() -> &'static ControlHandoff<Shared> {
+    let handoff = CONTROL_HANDOFF.get().unwrap_or_else(|| Box::leak(Box::default()));
+    CONTROL_HANDOFF.set(Some(handoff));
+    handoff
 }
 
 /// What a tick does in the middle of a handler.
 pub(super) fn tick() -> u64 {
     let hot = || CONTROL.with_borrow(|control| control.as_ref().map(|control| control.hot().rep_seq()));
     let before = hot();
-    let lent = u64::from(of_this_thread().serve() != Lent::No);
+    let lent = u64::from(of_this_thread().serve() != LoanStatus::No);
     let answered = u64::from(hot() != before);
     LENT * lent + ANSWERED * answered + (RINGS.get() << RINGS_SHIFT)
 }
 
-/// The device rings.
+/// The device notifies.
 pub(super) fn count_ring() {
     RINGS.set(RINGS.get() + 1);
 }
@@ -55,16 +55,16 @@ fn queue(bench: &mut Bench, stream: usize, handler: &str, use_of_ticket: u64) {
     bench.streams[stream].submit_ring(hdr, &[(1 + use_of_ticket) << 32, 0]);
 }
 
-fn ticket_answer(bench: &Bench, stream: usize, ticket: u32) -> (u32, Status, u64) {
-    let line = bench.streams[stream].slots().side(ticket).expect("planned");
+fn ticket_reply(bench: &Bench, stream: usize, ticket: u32) -> (u32, Status, u64) {
+    let line = bench.streams[stream].slots().ticket_slot(ticket).expect("planned");
     let mut words = [0];
     line.read_reply(&mut words);
     (line.rep_seq(), RepHdr(line.rep_hdr()).status(), words[0])
 }
 
 /// The value that a call returned, which must be there.
-fn value(answer: Option<RepHdr>, line: hamr_comm::abi::window::Line<'_, Coherent>) -> u64 {
-    assert_eq!(answer.map(|hdr| (hdr.status(), hdr.len())), Some((Status::OK, 8)));
+fn value(reply: Option<RepHdr>, line: hamr_comm::abi::window::Slot<'_, Coherent>) -> u64 {
+    assert_eq!(reply.map(|hdr| (hdr.status(), hdr.len())), Some((Status::OK, 8)));
     let mut words = [0];
     line.read_reply(&mut words);
     words[0]
@@ -83,22 +83,22 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
         let last = control.submit_ring(ReqHdr::inline(key(ping::NAME), 8), &[token + 2]);
         queue(&mut bench, 1, Struck::NAME, round as u64);
         let _ = bench.device.poll();
-        let (word, status, found) = ticket_answer(&bench, 1, 0);
+        let (word, status, found) = ticket_reply(&bench, 1, 0);
         assert_eq!(
             (word, status, found & LENT),
             (1 + round as u32, Status::OK, LENT),
             "it ran, and the stream was lent"
         );
         let control = &bench.streams[0];
-        assert_eq!(value(control.hot_answer(), control.slots().hot()), token);
+        assert_eq!(value(control.hot_reply(), control.slots().hot()), token);
         // Now and then the device looks at the control stream before all others.
         if found & ANSWERED != 0 {
             shown += 1;
-            assert_eq!(control.ring_answer(last).is_some(), !other_first);
+            assert_eq!(control.ring_reply(last).is_some(), !other_first);
         }
         if !other_first {
             // Of what was answered beside the handler nothing is answered again: its lines hold the next messages at once.
-            assert_eq!(value(control.ring_answer(last), control.slots().ring(last as u32)), token + 2);
+            assert_eq!(value(control.ring_reply(last), control.slots().ring(last as u32)), token + 2);
             bench.streams[0].release_hot();
             bench.streams[0].release_oldest();
             bench.streams[1].release_oldest();
@@ -109,9 +109,9 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
             let _ = bench.device.poll();
         }
         let control = &bench.streams[0];
-        assert_eq!(value(control.ring_answer(last), control.slots().ring(last as u32)), token + 2);
+        assert_eq!(value(control.ring_reply(last), control.slots().ring(last as u32)), token + 2);
         if let Some(other) = other {
-            assert_eq!(value(control.ring_answer(other), control.slots().ring(other as u32)), token + 1);
+            assert_eq!(value(control.ring_reply(other), control.slots().ring(other as u32)), token + 1);
             bench.streams[0].release_oldest();
         }
         bench.streams[0].release_hot();
@@ -123,9 +123,9 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
     assert_eq!(tick() & LENT, 0, "no queued handler runs");
 }
 
-/// A host that sleeps is rung for what was answered before a queued handler, which may take for ever, in whatever round that was.
+/// A host that sleeps is notified of what was answered before a queued handler, which may take for ever, in whatever round that was.
 #[test]
-fn a_sleeping_host_hears_of_a_ping_before_a_queued_handler() {
+fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
     let mut bench = bench();
     let mut answered_before = 0;
     // The device looks at the control stream before all others in one round of 64, which falls on each step here in turn.
@@ -145,19 +145,19 @@ fn a_sleeping_host_hears_of_a_ping_before_a_queued_handler() {
         }
         let first = (0..POLLS_A_ROUND).any(|_| {
             let _ = bench.device.poll();
-            ticket_answer(&bench, 1, 0).0 == 1 + round
+            ticket_reply(&bench, 1, 0).0 == 1 + round
         });
-        assert!(first && ticket_answer(&bench, 1, 1).0 == round, "one of them had its turn in round {round}");
+        assert!(first && ticket_reply(&bench, 1, 1).0 == round, "one of them had its turn in round {round}");
         // The host pings, and sleeps.
         bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
         bench.say(word::HOST_WAIT, 2 * round + 1);
         let rings = RINGS.get();
         let second = (0..3).any(|_| {
             let _ = bench.device.poll();
-            ticket_answer(&bench, 1, 1).0 == 1 + round
+            ticket_reply(&bench, 1, 1).0 == 1 + round
         });
         assert!(second, "the other had its turn in round {round}");
-        let (_, status, found) = ticket_answer(&bench, 1, 1);
+        let (_, status, found) = ticket_reply(&bench, 1, 1);
         assert_eq!(status, Status::OK);
         // Answered by the tick, it is the tick's to ring.
         if found & ANSWERED == 0 {
@@ -176,7 +176,7 @@ fn a_sleeping_host_hears_of_a_ping_before_a_queued_handler() {
     assert!(answered_before > 5, "{answered_before} of 1000 pings were answered before the handler");
 }
 
-/// Callers that lie down again and again, each to be rung for its last answer, do not keep a queued call from its turn.
+/// Callers that sleep again and again, each to be notified for its last reply, do not keep a queued call from its turn.
 #[test]
 fn a_queued_call_has_its_turn_among_callers_that_sleep() {
     let mut bench = bench();
@@ -185,17 +185,17 @@ fn a_queued_call_has_its_turn_among_callers_that_sleep() {
         bench.say(word::HOST_WAIT, 2 * poll + 1);
         bench.streams[2].submit_hot(ReqHdr::inline(key(Ping::NAME), 8), &[0]);
         let _ = bench.device.poll();
-        if bench.streams[2].hot_answer().is_some() {
+        if bench.streams[2].hot_reply().is_some() {
             bench.streams[2].release_hot();
         }
-        ticket_answer(&bench, 1, 0).0 == 1
+        ticket_reply(&bench, 1, 0).0 == 1
     });
     assert!(polls.is_some_and(|polls| polls <= 64 + 2), "it had its turn after {polls:?} polls");
 }
 
-/// Between an answer and its being counted the host reads it and sends the next message in the same line.
+/// Between a reply and its being counted the host reads it and sends the next message in the same line.
 #[test]
-fn the_next_message_may_come_before_an_answer_is_counted() {
+fn the_next_message_may_come_before_a_reply_is_counted() {
     let mut bench = bench();
     let descriptor = bench.layout.queue(&bench.window, 0).expect("own descriptor");
     let queue = bench.window.queue(&descriptor).expect("own queue");
@@ -206,8 +206,8 @@ fn the_next_message_may_come_before_an_answer_is_counted() {
             host.submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[token]);
         }
         let found = responder.upcoming().expect("the message is there");
-        responder.line(found.slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found.seq);
-        assert!(host.hot_answer().is_some());
+        responder.slot(found.slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found.seq);
+        assert!(host.hot_reply().is_some());
         host.release_hot();
         host.submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[token + 1]);
         responder.advance(found);
@@ -232,8 +232,8 @@ fn a_handler_that_panics_leaves_the_stream_whole() {
         }));
         assert!(outcome.is_err() && bench.device.is_running());
         bench.device.fail_current(Status::PANIC, "on purpose", &hamr_comm::fault::Trace::NONE);
-        assert_eq!(ticket_answer(&bench, 1, 0).1, Status::PANIC);
-        assert_eq!(value(bench.streams[0].hot_answer(), bench.streams[0].slots().hot()), u64::from(round));
+        assert_eq!(ticket_reply(&bench, 1, 0).1, Status::PANIC);
+        assert_eq!(value(bench.streams[0].hot_reply(), bench.streams[0].slots().hot()), u64::from(round));
         bench.streams[0].release_hot();
         bench.streams[1].release_oldest();
         // A ping that was answered beside the handler must not be found again: its line already holds the next one.

@@ -1,8 +1,8 @@
-//! The next life of a device: after a fault, or when the program asks for one.
+//! The next epoch of a device: after a fault, or when the program asks for one.
 
 use super::attach::{pause, shake_hands};
-use super::life::ByFault;
-use super::{DEAD, Facts, Inner};
+use super::epoch_end::ByFault;
+use super::{EpochInfo, Inner, NO_EPOCH};
 use crate::Error;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
@@ -12,29 +12,29 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 impl Inner {
-    /// Gives a device that ended its life by a fault another one ([`Options::revive`]). True when it lives.
+    /// Gives a device that ended its epoch by a fault another one ([`Options::restart`]). True when it lives.
     #[cold]
-    pub(crate) fn revive(&self) -> bool {
-        if !self.options.revive || self.is_closed() {
+    pub(crate) fn restart(&self) -> bool {
+        if !self.options.restart || self.is_closed() {
             return false;
         }
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.life.load(Ordering::Acquire) != DEAD {
+        if self.epoch.load(Ordering::Acquire) != NO_EPOCH {
             return true;
         }
-        // Taken: a life that cannot begin is not tried again.
-        let by_fault = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner).by_fault.take();
+        // Taken: an epoch that cannot begin is not tried again.
+        let by_fault = self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner).by_fault.take();
         let Some(from) = by_fault else { return false };
-        let from = self.settle(from, *last);
+        let from = self.await_crash_end(from, *last);
         if from == ByFault::Crashed {
             self.link.stop();
         }
-        tracing::warn!(device = self.name, why = self.why_dead(), "begins a new life");
-        match self.begin_anew(&mut last, from) {
+        tracing::warn!(device = self.name, why = self.loss_reason(), "begins a new epoch");
+        match self.begin_epoch(&mut last, from) {
             Ok(()) => true,
             Err(e) => {
-                let mut death = self.why_dead.lock().unwrap_or_else(PoisonError::into_inner);
-                death.why = format!("{}; starting it anew failed: {e}", death.why);
+                let mut loss = self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner);
+                loss.why = format!("{}; starting it anew failed: {e}", loss.why);
                 false
             }
         }
@@ -42,13 +42,13 @@ impl Inner {
 
     /// A device says that it crashed before it answers the call that did it. One that goes on waiting for an offer says so
     /// soon after.
-    fn settle(&self, from: ByFault, epoch: Epoch) -> ByFault {
+    fn await_crash_end(&self, from: ByFault, epoch: Epoch) -> ByFault {
         loop {
             if self.link.peer() != Peer::Alive {
                 return ByFault::Crashed;
             }
             // In this order: it is looked at once more behind the end of its time.
-            let is_over = self.has_settled(epoch.0);
+            let is_over = self.grace_period_is_over(epoch.0);
             match self.end_by_fault(epoch.0) {
                 Some(ByFault::Crashed) if !is_over => pause(self.link.as_ref()),
                 now => return now.unwrap_or(from),
@@ -56,12 +56,12 @@ impl Inner {
         }
     }
 
-    /// Begins a new life of a device that is stopped, or waits.
-    pub(super) fn begin_anew(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
-        self.keep_answers(last.0);
+    /// Begins a new epoch of a device that is stopped, or waits.
+    pub(super) fn begin_epoch(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+        self.take_snapshot(last.0);
         #[cfg(feature = "device-logs")]
-        self.keep_log_tail();
-        // Whoever reads something of the window that is wiped from here on sees behind it that the life is over.
+        self.keep_log_backlog();
+        // Whoever reads something of the window that is wiped from here on sees behind it that the epoch is over.
         fence(Ordering::Release);
         let epoch = last.next();
         *last = epoch;
@@ -70,7 +70,7 @@ impl Inner {
             self.link.restart().map_err(|why| Error::Launch { device: self.name.clone(), why })?;
         }
         let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, self.image.as_ref());
-        let (said, handlers) = served.inspect_err(|_| {
+        let (record, handlers) = served.inspect_err(|_| {
             self.keep_crash(epoch.0);
         })?;
         if handlers != self.handlers {
@@ -80,11 +80,11 @@ impl Inner {
                 why: "it came back with other handlers; open it anew".into(),
             });
         }
-        let facts = Facts::new(said, begin.elapsed(), self.image.as_ref());
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        let epoch_info = EpochInfo::new(record, begin.elapsed(), self.image.as_ref());
+        *self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner) = epoch_info;
         self.show_open_queues(&self.lock_queues());
-        self.sleepers.enter(said.features & feature::DOORBELL != 0);
-        self.life.store(epoch.0, Ordering::Release);
+        self.wait_queue.enter(record.features & feature::DOORBELL != 0);
+        self.epoch.store(epoch.0, Ordering::Release);
         Ok(())
     }
 }

@@ -1,15 +1,15 @@
-//! Everything of this process that sleeps until one device rings: threads that wait for a result, and tasks whose `Pending`
+//! Everything of this process that sleeps until one device notifies: threads that wait for a result, and tasks whose `Pending`
 //! was polled (abi §7).
 //!
 //! They share the device's one doorbell and the host's one wait word. Of the threads, one *leads*: it sleeps on the bell
 //! itself, so that a lone caller is woken by the ring and by nothing in between; when it wakes, whatever for, everybody has a
-//! *turn*: looks, and lies down again if there was nothing. Where tasks sleep and no thread leads, the reactor does.
+//! *turn*: looks, and sleeps again if there was nothing. Where tasks sleep and no thread leads, the reactor does.
 
-use crate::reactor::{self, Attention};
+use crate::reactor::{self, Interest};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
-use hamr_comm::am::{Sleeper, WaitWord, Waker};
+use hamr_comm::am::{Notifier, WaitWord, Waiter};
 use hamr_comm::link::Link;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,39 +18,39 @@ use std::task;
 use std::time::{Duration, Instant};
 
 /// See the module's head.
-pub(crate) struct Sleepers {
-    /// The device sleeps until it is rung, in this life of it.
-    rings: AtomicBool,
-    /// The link has something to be rung by. One that has not polls, and its wait word stays even.
-    has_bell: bool,
+pub(crate) struct WaitQueue {
+    /// The device sleeps until it is notified, in this epoch of it.
+    uses_doorbell: AtomicBool,
+    /// The link has something to be notified by. One that has not polls, and its wait word stays even.
+    has_doorbell: bool,
     own: KeptWord<Shared>,
     device: KeptWord<Shared>,
-    waker: Waker,
+    notifier: Notifier,
     state: Mutex<State>,
-    turned: Condvar,
+    woken: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leader {
-    Nobody,
+    None,
     Thread,
     Reactor,
 }
 
 struct State {
-    sleeper: Sleeper,
-    /// Threads that lie down.
+    waiter: Waiter,
+    /// Threads that prepare to sleep.
     threads: usize,
     /// Those of them that wait for the leader.
     followers: usize,
     tasks: Vec<Task>,
     leader: Leader,
     /// Counts turns.
-    turn: u64,
+    generation: u64,
     /// The reactor knows of the tasks, and looks after their deadlines at this moment at the latest.
-    attended: Option<Instant>,
+    next_check: Option<Instant>,
     /// The reactor found no task when it looked last.
-    deserted: bool,
+    idle: bool,
 }
 
 struct Task {
@@ -91,60 +91,60 @@ fn contain(code: Option<impl FnOnce()>) {
     }
 }
 
-impl Sleepers {
-    pub(crate) fn new(window: &Window<Shared>, rings: bool, has_bell: bool) -> Result<Self, OutOfWindow> {
+impl WaitQueue {
+    pub(crate) fn new(window: &Window<Shared>, uses_doorbell: bool, has_doorbell: bool) -> Result<Self, OutOfWindow> {
         let state = State {
-            sleeper: Sleeper::new(),
+            waiter: Waiter::new(),
             threads: 0,
             followers: 0,
             tasks: Vec::new(),
-            leader: Leader::Nobody,
-            turn: 0,
-            attended: None,
-            deserted: false,
+            leader: Leader::None,
+            generation: 0,
+            next_check: None,
+            idle: false,
         };
         Ok(Self {
-            rings: AtomicBool::new(rings),
-            has_bell,
+            uses_doorbell: AtomicBool::new(uses_doorbell),
+            has_doorbell,
             own: window.keep_word(word::HOST_WAIT)?,
             device: window.keep_word(word::DEVICE_WAIT)?,
-            waker: Waker::new(),
+            notifier: Notifier::new(),
             state: Mutex::new(state),
-            turned: Condvar::new(),
+            woken: Condvar::new(),
         })
     }
 
-    /// Another life of the device begins.
-    pub(crate) fn enter(&self, rings: bool) {
-        self.rings.store(rings, Ordering::Relaxed);
-        self.waker.enter();
+    /// Another epoch of the device begins.
+    pub(crate) fn enter(&self, uses_doorbell: bool) {
+        self.uses_doorbell.store(uses_doorbell, Ordering::Relaxed);
+        self.notifier.enter();
     }
 
-    /// Is the device to be rung when it sleeps?
-    fn rings(&self) -> bool {
-        self.rings.load(Ordering::Relaxed)
+    /// Is the device to be notified when it sleeps?
+    fn uses_doorbell(&self) -> bool {
+        self.uses_doorbell.load(Ordering::Relaxed)
     }
 
     /// Does the device ring when this side sleeps?
-    pub(crate) fn is_rung(&self) -> bool {
-        self.has_bell && self.rings()
+    pub(crate) fn is_notified(&self) -> bool {
+        self.has_doorbell && self.uses_doorbell()
     }
 
-    /// Does the device want to be rung? Never, where it does not ring.
+    /// Does the device want to be notified? Never, where it does not ring.
     #[inline(always)]
-    pub(crate) fn device_is_down(&self) -> bool {
+    pub(crate) fn device_is_waiting(&self) -> bool {
         self.device.word().is_odd()
     }
 
-    /// Rule 21: calls `ring` if the device is to be rung.
-    pub(crate) fn glance(&self, ring: impl FnOnce()) {
-        self.waker.glance_and_ring(self.device.word(), ring);
+    /// Rule 21: calls `ring` if the device is to be notified.
+    pub(crate) fn needs_notify_relaxed(&self, ring: impl FnOnce()) {
+        self.notifier.glance_and_ring(self.device.word(), ring);
     }
 
     /// Rule 22, likewise.
     pub(crate) fn look(&self, ring: impl FnOnce()) {
-        if self.rings() {
-            self.waker.look_and_ring::<Coherent>(self.device.word(), ring);
+        if self.uses_doorbell() {
+            self.notifier.look_and_ring::<Coherent>(self.device.word(), ring);
         }
     }
 
@@ -154,56 +154,56 @@ impl Sleepers {
 
     // --- threads ---
 
-    /// From now on the device rings for what it publishes; the caller looks once more and then sleeps in this turn. The
-    /// first call of a wait counts the thread in, until [`Self::get_up`].
-    pub(crate) fn lie_down(&self, first: bool) -> u64 {
+    /// From now on the device notifies for what it publishes; the caller looks once more and then sleeps in this turn. The
+    /// first call of a wait counts the thread in, until [`Self::cancel_wait`].
+    pub(crate) fn prepare_wait(&self, first: bool) -> u64 {
         let mut state = self.state();
         state.threads += usize::from(first);
-        state.sleeper.lie_down::<Coherent>(self.own.word());
-        state.turn
+        state.waiter.prepare_wait::<Coherent>(self.own.word());
+        state.generation
     }
 
     /// Sleeps, unless the turn is over already.
-    pub(crate) fn sleep(&self, link: &dyn Link, turn: u64, limit: Option<Duration>) {
+    pub(crate) fn sleep(&self, link: &dyn Link, generation: u64, limit: Option<Duration>) {
         let mut state = self.state();
-        if state.turn != turn {
+        if state.generation != generation {
             return;
         }
-        if state.leader == Leader::Nobody {
+        if state.leader == Leader::None {
             state.leader = Leader::Thread;
             drop(state);
             link.wait(limit.map_or(FOR_EVER, |d| u32::try_from(d.as_micros().max(1)).unwrap_or(FOR_EVER - 1)));
-            return self.turn(Leader::Nobody);
+            return self.generation(Leader::None);
         }
         state.followers += 1;
-        let goes_on = |state: &mut State| state.turn == turn && state.leader != Leader::Nobody;
+        let goes_on = |state: &mut State| state.generation == generation && state.leader != Leader::None;
         let mut state = match limit {
             Some(limit) => {
-                self.turned.wait_timeout_while(state, limit, goes_on).unwrap_or_else(PoisonError::into_inner).0
+                self.woken.wait_timeout_while(state, limit, goes_on).unwrap_or_else(PoisonError::into_inner).0
             }
-            None => self.turned.wait_while(state, goes_on).unwrap_or_else(PoisonError::into_inner),
+            None => self.woken.wait_while(state, goes_on).unwrap_or_else(PoisonError::into_inner),
         };
         state.followers -= 1;
     }
 
     /// A thread that lay down no longer waits.
-    pub(crate) fn get_up(&self) {
+    pub(crate) fn cancel_wait(&self) {
         let mut state = self.state();
         state.threads -= 1;
-        state.rise(self);
+        state.cancel_if_empty(self);
     }
 
     /// Everybody has a turn.
-    fn turn(&self, next: Leader) {
+    fn generation(&self, next: Leader) {
         let mut state = self.state();
         state.leader = next;
-        state.turn += 1;
+        state.generation += 1;
         let tasks = std::mem::take(&mut state.tasks);
         let followers = state.followers;
-        state.rise(self);
+        state.cancel_if_empty(self);
         drop(state);
         if followers != 0 {
-            self.turned.notify_all();
+            self.woken.notify_all();
         }
         tasks.into_iter().for_each(|task| task.waker.wake());
     }
@@ -211,83 +211,83 @@ impl Sleepers {
     // --- tasks ---
 
     /// Wakes `task` in the next turn, or at `until`. The caller looks once more afterwards.
-    pub(crate) fn register(&self, task: &task::Waker, until: Option<Instant>, attention: Attention<'_>) {
+    pub(crate) fn register(&self, task: &task::Waker, until: Option<Instant>, interest: Interest<'_>) {
         let mut state = self.state();
         match state.tasks.iter_mut().find(|known| known.waker.is(task)) {
             Some(known) => known.until = earlier(known.until, until),
             None => state.tasks.push(Task { waker: TaskWaker::new(task.clone()), until }),
         }
-        state.sleeper.lie_down::<Coherent>(self.own.word());
-        let in_time = state.attended.is_some_and(|attended| until.is_none_or(|until| attended <= until));
-        let is_seen = in_time && state.leader != Leader::Nobody;
-        state.attended.get_or_insert_with(Instant::now);
+        state.waiter.prepare_wait::<Coherent>(self.own.word());
+        let in_time = state.next_check.is_some_and(|next_check| until.is_none_or(|until| next_check <= until));
+        let is_registered = in_time && state.leader != Leader::None;
+        state.next_check.get_or_insert_with(Instant::now);
         drop(state);
-        if !is_seen {
-            reactor::attend(attention);
+        if !is_registered {
+            reactor::attend(interest);
         }
     }
 
-    /// The reactor looks: what it has to do here until `horizon`. `None`: nothing, for good.
-    pub(crate) fn attend(&self, horizon: Instant) -> Option<Duty> {
+    /// The reactor looks: what it has to do here until `next_deadline`. `None`: nothing, for good.
+    pub(crate) fn attend(&self, next_deadline: Instant) -> Option<Registration> {
         let mut state = self.state();
-        if state.tasks.is_empty() && std::mem::replace(&mut state.deserted, true) {
-            state.attended = None;
+        if state.tasks.is_empty() && std::mem::replace(&mut state.idle, true) {
+            state.next_check = None;
             if state.leader == Leader::Reactor {
-                state.leader = Leader::Nobody;
-                self.turned.notify_all();
+                state.leader = Leader::None;
+                self.woken.notify_all();
             }
             return None;
         }
         // A task that was woken comes back soon, if at all.
-        state.deserted = state.tasks.is_empty();
-        if state.leader == Leader::Nobody {
+        state.idle = state.tasks.is_empty();
+        if state.leader == Leader::None {
             state.leader = Leader::Reactor;
         }
-        let until = state.tasks.iter().filter_map(|task| task.until).fold(horizon, Instant::min);
-        state.attended = Some(until);
-        Some(Duty { leads: state.leader == Leader::Reactor, until, deserted: state.deserted })
+        let until = state.tasks.iter().filter_map(|task| task.until).fold(next_deadline, Instant::min);
+        state.next_check = Some(until);
+        Some(Registration { leads: state.leader == Leader::Reactor, until, idle: state.idle })
     }
 
     /// The reactor was woken for this device, which it leads.
-    pub(crate) fn reactor_turn(&self) {
-        self.turn(Leader::Reactor);
+    pub(crate) fn wake_from_reactor(&self) {
+        self.generation(Leader::Reactor);
     }
 
     /// Wakes the tasks whose time is over.
-    pub(crate) fn wake_late(&self, now: Instant) {
+    pub(crate) fn wake_expired(&self, now: Instant) {
         self.wake(self.state(), |task| task.until.is_some_and(|until| until <= now));
     }
 
     /// Wakes every task: there is no reactor to look after them.
-    pub(crate) fn wake_unattended(&self) {
+    pub(crate) fn wake_all(&self) {
         let mut state = self.state();
-        state.attended = None;
+        state.next_check = None;
         self.wake(state, |_| true);
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State>, which: impl Fn(&Task) -> bool) {
         let woken: Vec<Task> = state.tasks.extract_if(.., |task| which(task)).collect();
-        state.rise(self);
+        state.cancel_if_empty(self);
         drop(state);
         woken.into_iter().for_each(|task| task.waker.wake());
     }
 }
 
 /// What the reactor has to do for one device.
-pub(crate) struct Duty {
+pub(crate) struct Registration {
     /// Sleep on its bell.
     pub(crate) leads: bool,
     /// Look again at this moment.
     pub(crate) until: Instant,
     /// There is no task now.
-    pub(crate) deserted: bool,
+    pub(crate) idle: bool,
 }
 
 impl State {
     /// Nobody sleeps: the device need not ring.
-    fn rise(&mut self, of: &Sleepers) {
+    fn cancel_if_empty(&mut self, of: &WaitQueue) {
         if self.threads == 0 && self.tasks.is_empty() {
-            self.sleeper.get_up(of.own.word());
+            self.waiter.cancel_wait(of.own.word());
         }
     }
 }

@@ -5,13 +5,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 
 /// Both directions.
-pub(super) struct Bells {
+pub(super) struct ProcessDoorbells {
     /// Rung by the host; does not block.
     own: OwnedFd,
     host: OwnedFd,
 }
 
-impl Bells {
+impl ProcessDoorbells {
     pub(super) fn new(own: OwnedFd, host: OwnedFd) -> Self {
         Self { own, host }
     }
@@ -22,18 +22,18 @@ impl Bells {
     }
 
     /// Has the host rung since the last sleep?
-    pub(super) fn is_rung(&self) -> bool {
+    pub(super) fn is_notified(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.own, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
     }
 
-    /// Rings the host.
-    pub(super) fn ring(&self) {
+    /// Notifies the host.
+    pub(super) fn notify(&self) {
         // The only error is a bell that holds no more rings, and then the host is being woken already.
         let _ = rustix::io::write(&self.host, &1u64.to_ne_bytes());
     }
 
-    /// Sleeps until the host rings, at most so many microseconds.
+    /// Sleeps until the host notifies, at most so many microseconds.
     pub(super) fn sleep(&self, micros: u32) {
         let limit = Timespec { tv_sec: (micros / 1_000_000).into(), tv_nsec: (micros % 1_000_000 * 1000).into() };
         let limit = (micros != FOR_EVER).then_some(&limit);

@@ -1,4 +1,4 @@
-//! Step `arrows`: which package may use which. `ARCHITECTURE.md` draws it; this table holds it. Left may use right,
+//! Step `layering`: which package may use which. `ARCHITECTURE.md` draws it; this table holds it. Left may use right,
 //! nothing points back, and the libraries never use `hamr-kernels`: what we demonstrate must not become what users
 //! link. Tests may use anything, so dev-dependencies are not looked at.
 
@@ -43,7 +43,7 @@ fn faults(ours: &[&Package]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in ours.iter().filter(|package| package.name != TESTS) {
         let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
-            faults.push(format!("{}: a new package needs its row in xtask/src/test/arrows.rs", package.name));
+            faults.push(format!("{}: a new package needs its row in xtask/src/test/layering.rs", package.name));
             continue;
         };
         let inside = package.needs.iter().filter(|needed| ours.iter().any(|ours| ours.name == **needed));

@@ -15,27 +15,27 @@ const ELEMENTS: usize = 1_000_000;
 const CALLS: u32 = 20_000;
 
 /// Prints while it goes, or collects for `--json`.
-struct Tour<'c> {
+struct Demo<'c> {
     cli: &'c Cli,
     facts: Map<String, Value>,
 }
 
 pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
-    let mut tour = Tour { cli, facts: Map::new() };
-    let node = tour.start()?;
-    let expected = tour.call(&node)?;
-    tour.call_later(&node, expected)?;
-    tour.fault(&node)?;
-    tour.look_inside()?;
+    let mut demo = Demo { cli, facts: Map::new() };
+    let node = demo.start()?;
+    let expected = demo.call(&node)?;
+    demo.call_later(&node, expected)?;
+    demo.fault(&node)?;
+    demo.look_inside()?;
     let begin = Instant::now();
     drop(node);
     let took = duration(begin.elapsed());
-    tour.say(&match on_bus(cli) {
+    demo.print(&match on_bus(cli) {
         Some(_) => format!("\nLeft the device in {took}; its image goes on, and waits for its next host.\n"),
         None => format!("\nStopped the device in {took}; nothing of it is left.\n"),
     })?;
-    tour.say(NEXT)?;
-    if cli.global.json { cli.print_json(&Value::Object(tour.facts)) } else { Ok(()) }
+    demo.print(NEXT)?;
+    if cli.global.json { cli.print_json(&Value::Object(demo.facts)) } else { Ok(()) }
 }
 
 /// The address of a device that was there before this program.
@@ -53,8 +53,8 @@ Go on
   docs/offload.md        write handlers of your own
 ";
 
-impl Tour<'_> {
-    fn say(&self, text: &str) -> Result<(), Failure> {
+impl Demo<'_> {
+    fn print(&self, text: &str) -> Result<(), Failure> {
         if self.cli.global.json { Ok(()) } else { self.cli.print(text) }
     }
 
@@ -63,21 +63,21 @@ impl Tour<'_> {
     }
 
     fn start(&mut self) -> Result<Node, Failure> {
-        self.say("hamr calls functions on a device, like this.\n\nA device\n")?;
+        self.print("hamr calls functions on a device, like this.\n\nA device\n")?;
         let begin = Instant::now();
         let node = self.cli.open()?;
         let took = begin.elapsed();
         let d = node.info();
         let process = if d.pid == 0 { "no process of its own".into() } else { format!("process {}", d.pid) };
         let build = if d.build_id.is_empty() { "none" } else { &d.build_id };
-        self.say(&format!(
+        self.print(&format!(
             "  `{}`: {}, {}, {process}\n  up in {}, the search for its image included\n",
             one_line(&d.name),
             d.isa,
             one_line(&d.board),
             duration(took)
         ))?;
-        self.say(&format!(
+        self.print(&format!(
             "  {} handlers, ABI {}, build id\n    {build}\n  window of {}, {} of it heap\n",
             d.handlers,
             d.abi,
@@ -104,7 +104,7 @@ impl Tour<'_> {
             return Err(Failure::new(format!("the device says {value:?}, the host {here:?}: expected the same bits")));
         }
         let moved = x.bytes() + y.bytes();
-        self.say(&format!(
+        self.print(&format!(
             "\nA call\n  two vectors of {ELEMENTS} f64: {} moved in {}\n  dot_f64(x, y) = {value:?} in {}\n  \
              the same loop on the host gives the same bits\n",
             bytes(moved),
@@ -117,7 +117,7 @@ impl Tour<'_> {
             stream.sync(empty::with())?;
         }
         let each = begin.elapsed() / CALLS;
-        self.say(&format!("  an empty call there and back: {} (mean of {CALLS})\n", duration(each)))?;
+        self.print(&format!("  an empty call there and back: {} (mean of {CALLS})\n", duration(each)))?;
         self.note(
             "dot",
             json!({ "value": value, "bytes": moved, "put_ns": nanoseconds(put), "call_ns": nanoseconds(call) }),
@@ -143,7 +143,7 @@ impl Tour<'_> {
         if value.to_bits() != expected.to_bits() {
             return Err(Failure::new(format!("the second call says {value:?}, the first {expected:?}")));
         }
-        self.say(&format!(
+        self.print(&format!(
             "\nA call that nobody waits for\n  submitted in {}; the host looked {looks} times\n  \
              before the result was there, {} later\n",
             duration(submitted),
@@ -163,7 +163,7 @@ impl Tour<'_> {
             Ok(n) => return Err(Failure::new(format!("expected a handler that panics, got {n}"))),
         };
         let next = node.sync(divide::with(84, 2))?;
-        self.say(&format!(
+        self.print(&format!(
             "\nA handler that panics fails its own call only\n  panics(7): {}\n  divide(84, 2), called next: {next}\n",
             one_line(&report.text)
         ))?;
@@ -183,17 +183,17 @@ impl Tour<'_> {
             None => mine().map(|w| (w.path, format!("Anybody may look (`hamr inspect {}`)", std::process::id()))),
         };
         let Some((path, who)) = found else {
-            return self.say("\nThis device has no window that other processes can look into.\n");
+            return self.print("\nThis device has no window that other processes can look into.\n");
         };
         let dump = match inspect::dump(&path) {
             // Whoever has a function through vfio need not be root.
             Err(InspectError::Os { .. }) if on_bus(cli).is_some() => {
-                return self.say(&format!("\n{who}; this user may not.\n"));
+                return self.print(&format!("\n{who}; this user may not.\n"));
             }
             dump => dump?,
         };
         let used: usize = dump.queues.iter().map(|q| q.slots.len()).sum();
-        self.say(&format!(
+        self.print(&format!(
             "\n{who}, without disturbing\n  host {}, device {}, epoch {}, {used} slots used\n",
             dump.host.state, dump.device.state, dump.device.epoch
         ))?;
@@ -201,7 +201,7 @@ impl Tour<'_> {
         if let Some((request, reply)) = hot.and_then(|s| s.request.as_ref().zip(s.reply.as_ref())) {
             let handler = request.handler.as_deref().unwrap_or("?");
             let (count, status) = (request.count, reply.status);
-            self.say(&format!("  last in a hot slot: {}, message {count}, {status}\n", one_line(handler)))?;
+            self.print(&format!("  last in a hot slot: {}, message {count}, {status}\n", one_line(handler)))?;
         }
         self.note("window", json!({ "path": path, "slots_used": used }));
         Ok(())

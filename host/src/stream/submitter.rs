@@ -1,13 +1,15 @@
-//! The engine of one stream: which slot a call takes, where its answer is, when things are let go.
+//! The submitter of one stream: which slot a call takes, where its reply is, when things are let go.
 //!
 //! Nothing here locks or allocates on the path of a short call. A core outlives its [`super::Stream`]: it stays with the
 //! queue pair, because the pair's counts go on, and the next stream on it takes both over.
 
 use super::CallOptions;
-use super::cells::{Cells, Ended, Holds, Place};
-use super::message::{Answer, Held, Message, decode, is_plain, is_queued, is_short, plain_len, plain_words, prepare};
+use super::message::{
+    InlineUses, Message, ReplyCopy, decode, is_plain, is_queued, is_short, plain_len, plain_words, prepare,
+};
 use super::results::ended_error;
 use super::submit::{self, Exclusive};
+use super::table::{EntryState, EpochEnd, PendingTable, Uses};
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::node::Inner;
 use crate::{CallError, SubmitError};
@@ -21,28 +23,28 @@ use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// A ring line whose call is done with.
+/// A ring slot whose call is done with.
 pub(super) const CONSUMED: u32 = u32::MAX;
-/// A ring line whose call has no cell: one-way.
+/// A ring slot whose call has no entry: one-way.
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 
-/// The epoch that an engine is in, or none while its device is gone. Wider than the epochs of the wire, so that "none" compares unequal
-/// to each of them and to [`Inner::life`] of a device that is gone: a call put into such a device's ring would never end.
+/// The epoch that a submitter is in, or none while its device is gone. Wider than the epochs of the wire, so that "none" compares unequal
+/// to each of them and to [`Inner::epoch`] of a device that is gone: a call put into such a device's ring would never end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EngineEpoch(u64);
 
 impl EngineEpoch {
     const NONE: Self = Self(1 << 32);
 
-    /// Of a device whose [`Inner::life`] is this.
-    pub(super) fn of(life: u32) -> Self {
-        if life == 0 { Self::NONE } else { Self(life.into()) }
+    /// Of a device whose [`Inner::epoch`] is this.
+    pub(super) fn of(epoch: u32) -> Self {
+        if epoch == 0 { Self::NONE } else { Self(epoch.into()) }
     }
 
-    /// Is it what the device serves, whose [`Inner::life`] is this?
+    /// Is it what the device serves, whose [`Inner::epoch`] is this?
     #[inline(always)]
-    pub(super) fn is(self, life: u32) -> bool {
-        self.0 == u64::from(life)
+    pub(super) fn is(self, epoch: u32) -> bool {
+        self.0 == u64::from(epoch)
     }
 
     pub(super) fn is_none(self) -> bool {
@@ -60,22 +62,22 @@ impl EngineEpoch {
     }
 }
 
-pub struct Core {
+pub struct Submitter {
     /// Number of its queue pair.
     pub(super) number: u32,
     pub(super) req: Requester<Queue<Shared>>,
     pub(super) epoch: EngineEpoch,
-    /// Cell of each ring line, or CONSUMED or ONE_WAY.
-    pub(super) lines: Box<[u32]>,
-    pub(super) cells: Cells,
+    /// Cell of each ring slot, or CONSUMED or ONE_WAY.
+    pub(super) ring_entries: Box<[u32]>,
+    pub(super) table: PendingTable,
     pub(super) tickets: Box<[Ticket]>,
-    /// The hot line holds a call whose caller stopped waiting; its holds.
-    pub(super) hot_abandoned: Option<Holds>,
+    /// The hot slot holds a call whose caller stopped waiting; its holds.
+    pub(super) hot_abandoned: Option<Uses>,
     /// The answers of started calls whose lives are over, each with the word of its request.
-    pub(super) hot_kept: Vec<(u32, Answer)>,
-    /// The buffers of the call in the hot line whose caller waits.
-    pub(super) hot_held: Held,
-    /// What is looked at is what a life left behind, which nobody wipes before the look is over.
+    pub(super) hot_kept: Vec<(u32, ReplyCopy)>,
+    /// The buffers of the call in the hot slot whose caller waits.
+    pub(super) hot_uses: InlineUses,
+    /// What is looked at is what an epoch left behind, which nobody wipes before the look is over.
     pub(super) at_the_end: bool,
     /// One-way calls that ended otherwise than executed.
     pub(super) one_way_failures: u64,
@@ -87,34 +89,34 @@ pub(super) struct Ticket {
     pub(super) uses: u32,
     /// The ring's position at which that call was submitted.
     pub(super) at: u64,
-    /// The cell of the call that has it.
-    pub(super) cell: u32,
+    /// The entry of the call that has it.
+    pub(super) entry: u32,
     pub(super) taken: bool,
 }
 
-/// What a call that is not sent yet has of its stream, beside the next ring line.
+/// What a call that is not sent yet has of its stream, beside the next ring slot.
 #[derive(Clone, Copy)]
 struct Reserved {
     ticket: Option<u32>,
 }
 
-impl Core {
+impl Submitter {
     pub(crate) fn new(number: u32, queue: Queue<Shared>, inner: &Inner) -> Self {
-        let life = inner.life.load(Ordering::Acquire);
-        inner.engine_is_in(number, life);
-        let lines = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
-        let tickets = vec![Ticket::default(); queue.side_len() as usize].into_boxed_slice();
+        let epoch = inner.epoch.load(Ordering::Acquire);
+        inner.set_submitter_epoch(number, epoch);
+        let ring_entries = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
+        let tickets = vec![Ticket::default(); queue.ticket_slots() as usize].into_boxed_slice();
         Self {
             number,
             // In no epoch nothing is submitted before it enters one.
-            req: Requester::new(queue, if life == 0 { Epoch::FIRST } else { Epoch(life) }),
-            epoch: EngineEpoch::of(life),
-            lines,
-            cells: Cells::new(inner.options.max_outstanding),
+            req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
+            epoch: EngineEpoch::of(epoch),
+            ring_entries,
+            table: PendingTable::new(inner.options.max_outstanding),
             tickets,
             hot_abandoned: None,
             hot_kept: Vec::new(),
-            hot_held: Held::NONE,
+            hot_uses: InlineUses::NONE,
             at_the_end: false,
             one_way_failures: 0,
             scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE),
@@ -128,7 +130,7 @@ impl Core {
 
     /// Is anything in flight that the device must still look at?
     pub(crate) fn has_work(&self) -> bool {
-        self.cells.in_use() != 0 || self.req.hot_is_busy() || self.req.oldest().is_some()
+        self.table.in_use() != 0 || self.req.hot_is_busy() || self.req.oldest().is_some()
     }
 
     /// One-way calls that ended in a fault or were refused.
@@ -138,7 +140,7 @@ impl Core {
 
     /// Calls in flight or unread.
     pub(crate) fn outstanding(&self) -> usize {
-        self.cells.in_use()
+        self.table.in_use()
     }
 
     // --- calls that wait ---
@@ -157,14 +159,14 @@ impl Core {
         }
     }
 
-    /// Publishes a short call in the hot line, when that is open to it; what it holds until [`Self::finish`].
+    /// Publishes a short call in the hot slot, when that is open to it; what it holds until [`Self::finish`].
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
         if const { is_short::<H>() }
-            && self.epoch.is(inner.life.load(Ordering::Acquire))
+            && self.epoch.is(inner.epoch.load(Ordering::Acquire))
             && self.req.hot_is_open()
             && let Some(key) = inner.keys.key::<H>()
-            && self.hold_hot(inner, call)
+            && self.use_hot(inner, call)
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
@@ -174,49 +176,49 @@ impl Core {
         false
     }
 
-    /// Holds the buffers that a call for the hot line names; false when one is not usable.
+    /// Holds the buffers that a call for the hot slot names; false when one is not usable.
     #[inline(always)]
-    fn hold_hot<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
+    fn use_hot<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
         if !H::Args::HAS_BUFFERS {
             return true;
         }
-        match Held::of::<H>(inner, self.number, call) {
-            Some(held) => self.hot_held = held,
+        match InlineUses::of::<H>(inner, self.number, call) {
+            Some(uses) => self.hot_uses = uses,
             None => return false,
         }
         true
     }
 
     #[inline(always)]
-    fn release_hot_held<H: Handler>(&mut self, inner: &Inner) {
+    fn release_hot_uses<H: Handler>(&mut self, inner: &Inner) {
         if H::Args::HAS_BUFFERS {
-            std::mem::replace(&mut self.hot_held, Held::NONE).release::<H>(inner, self.number);
+            std::mem::replace(&mut self.hot_uses, InlineUses::NONE).release::<H>(inner, self.number);
         }
     }
 
-    /// Waits for the call in the hot line.
+    /// Waits for the call in the hot slot.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for look in 0..SPINS {
-            if let Some(hdr) = self.req.hot_answer() {
+            if let Some(hdr) = self.req.hot_reply() {
                 let outcome = self.take_hot::<H>(inner, hdr);
-                self.release_hot_held::<H>(inner);
+                self.release_hot_uses::<H>(inner);
                 return outcome;
             }
-            // Rule 21: the first step of waiting rings. Not before the first look, because a call whose answer is there should
+            // Rule 21: the first step of waiting rings. Not before the first look, because a call whose reply is there should
             // not pay for it.
-            if look == 0 && inner.sleepers.device_is_down() {
+            if look == 0 && inner.wait_queue.device_is_waiting() {
                 break;
             }
-            // Not a tight loop: its looks run ahead of each other and fetch the line back before the device has written its answer,
+            // Not a tight loop: its looks run ahead of each other and fetch the slot back before the device has written its reply,
             // which doubles a round trip between neighbouring cores of some processors (docs/performance.md).
             std::hint::spin_loop();
         }
-        let holds = std::mem::replace(&mut self.hot_held, Held::NONE).into_holds(self.number);
-        self.sync_wait::<H>(inner, None, holds)
+        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
+        self.sync_wait::<H>(inner, None, uses)
     }
 
-    /// Waits for a call that was started earlier, and whose device may have begun another life since.
+    /// Waits for a call that was started earlier, and whose device may have begun another epoch since.
     #[inline(always)]
     pub(super) fn finish_started<H: Handler>(
         &mut self,
@@ -224,41 +226,41 @@ impl Core {
         seq: u32,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            return self.ended_meanwhile::<H>(inner, seq);
+            return self.kept_hot_reply::<H>(inner, seq);
         }
         self.finish::<H>(inner)
     }
 
     #[cold]
-    fn ended_meanwhile<H: Handler>(&mut self, inner: &Inner, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn kept_hot_reply<H: Handler>(&mut self, inner: &Inner, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(kept) = self.hot_kept.iter().position(|(of, _)| *of == seq) {
-            let (_, answer) = self.hot_kept.swap_remove(kept);
-            return decode::<H>(inner, &answer);
+            let (_, reply) = self.hot_kept.swap_remove(kept);
+            return decode::<H>(inner, &reply);
         }
-        Err(ended_error(inner, inner.site::<H>("waiting for the answer"), how_it_ended(inner)))
+        Err(ended_error(inner, inner.site::<H>("waiting for the reply"), epoch_outcome(inner)))
     }
 
-    /// The stream is dropped: a call in the hot line that is not abandoned by now was forgotten by its owner.
-    pub(super) fn let_go_of_hot(&mut self) {
+    /// The stream is dropped: a call in the hot slot that is not abandoned by now was forgotten by its owner.
+    pub(super) fn detach_hot(&mut self) {
         if self.req.hot_is_busy() {
-            let held = std::mem::replace(&mut self.hot_held, Held::NONE);
-            self.hot_abandoned.get_or_insert_with(|| held.into_holds(self.number));
+            let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE);
+            self.hot_abandoned.get_or_insert_with(|| uses.into_uses(self.number));
         }
     }
 
-    /// Nobody will read the answer of the call in the hot line.
+    /// Nobody will read the reply of the call in the hot slot.
     pub(super) fn abandon_hot(&mut self, inner: &Inner, seq: u32) {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            // Its device began another life, and the line is free or another call's.
+            // Its device began another epoch, and the slot is free or another call's.
             self.hot_kept.retain(|(of, _)| *of != seq);
             return;
         }
-        let held = std::mem::replace(&mut self.hot_held, Held::NONE);
-        self.hot_abandoned = Some(held.into_holds(self.number));
-        self.reap_hot(inner);
+        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE);
+        self.hot_abandoned = Some(uses.into_uses(self.number));
+        self.poll_hot(inner);
     }
 
-    /// Reads the hot line's answer and frees the line.
+    /// Reads the hot slot's answer and frees the slot.
     #[inline(always)]
     fn take_hot<H: Handler>(&mut self, inner: &Inner, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(len) = <ValueOf<H> as Migratable>::SIZE
@@ -268,7 +270,7 @@ impl Core {
             let mut words = [0u64; INLINE_WORDS];
             self.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
             if self.is_wiped(inner) {
-                return self.take_hot_of_the_past::<H>(inner);
+                return self.take_hot_from_snapshot::<H>(inner);
             }
             self.req.release_hot();
             let bytes: &[u8] = bytemuck::cast_slice(&words);
@@ -276,7 +278,7 @@ impl Core {
                 return Ok(value);
             }
             return Err(CallError::Corrupt(
-                inner.site::<H>("reading the answer"),
+                inner.site::<H>("reading the reply"),
                 "a result that does not decode".into(),
             ));
         }
@@ -285,62 +287,62 @@ impl Core {
 
     #[cold]
     fn take_hot_long<H: Handler>(&mut self, inner: &Inner, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let answer = self.read(inner, self.req.slots().hot(), 0, hdr, &Holds::default());
+        let reply = self.read(inner, self.req.slots().hot(), 0, hdr, &Uses::default());
         if self.is_wiped(inner) {
-            return self.take_hot_of_the_past::<H>(inner);
+            return self.take_hot_from_snapshot::<H>(inner);
         }
         self.req.release_hot();
-        decode::<H>(inner, &answer)
+        decode::<H>(inner, &reply)
     }
 
-    /// The answer was there, and its life ended while it was read.
+    /// The reply was there, and its epoch ended while it was read.
     #[cold]
     #[inline(never)]
-    fn take_hot_of_the_past<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn take_hot_from_snapshot<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let seq = self.req.hot_seq();
-        self.follow_life(inner);
-        self.ended_meanwhile::<H>(inner, seq)
+        self.follow_epoch(inner);
+        self.kept_hot_reply::<H>(inner, seq)
     }
 
-    /// Waits for the hot line beyond the first spin.
+    /// Waits for the hot slot beyond the first spin.
     #[cold]
     fn sync_wait<H: Handler>(
         &mut self,
         inner: &Inner,
         until: Option<Instant>,
-        mut holds: Holds,
+        mut uses: Uses,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let mut wait = Wait::new(inner, self.epoch, until);
         let stop = loop {
-            if let Some(hdr) = self.req.hot_answer() {
-                let answer = self.read(inner, self.req.slots().hot(), 0, hdr, &holds);
+            if let Some(hdr) = self.req.hot_reply() {
+                let reply = self.read(inner, self.req.slots().hot(), 0, hdr, &uses);
                 if self.is_wiped(inner) {
-                    break Stop::Ended(how_it_ended(inner));
+                    break Stop::EpochEnded(epoch_outcome(inner));
                 }
                 self.req.release_hot();
-                holds.release(&inner.memory);
-                return decode::<H>(inner, &answer);
+                uses.release(&inner.memory);
+                return decode::<H>(inner, &reply);
             }
             if let Err(stop) = wait.step() {
-                // An answer published just before the end still counts.
-                if self.req.hot_answer().is_none() {
+                // A reply published just before the end still counts.
+                if self.req.hot_reply().is_none() {
                     break stop;
                 }
             }
         };
-        let site = inner.site::<H>("waiting for the answer");
+        let site = inner.site::<H>("waiting for the reply");
         match stop {
             Stop::Deadline => {
-                self.hot_abandoned = Some(holds);
+                self.hot_abandoned = Some(uses);
                 Err(CallError::Deadline(site))
             }
-            Stop::Ended(ended) => {
-                // Another stream may have begun the next life before this one looked again.
-                let answer = self.last_hot_answer(inner, &holds);
-                holds.release(&inner.memory);
+            Stop::EpochEnded(ended) => {
+                // Another stream may have begun the next epoch before this one looked again.
+                let reply = self.last_hot_reply(inner, &uses);
+                uses.release(&inner.memory);
                 self.req.release_hot();
-                self.follow_life(inner);
-                answer.map_or_else(|| Err(ended_error(inner, site, ended)), |answer| decode::<H>(inner, &answer))
+                self.follow_epoch(inner);
+                reply.map_or_else(|| Err(ended_error(inner, site, ended)), |reply| decode::<H>(inner, &reply))
             }
         }
     }
@@ -356,22 +358,22 @@ impl Core {
         let until = options.deadline.map(in_time);
         submit::enter::<H>(&Exclusive::new(self, inner))?;
         if is_queued::<H>() || !self.req.hot_is_open() {
-            let cell = submit::offload_slow(&Exclusive::new(self, inner), &call, options, until)?;
-            return self.collect::<H>(inner, cell, until);
+            let entry = submit::offload_slow(&Exclusive::new(self, inner), &call, options, until)?;
+            return self.wait_for::<H>(inner, entry, until);
         }
         let limits = self.limits();
         let message = prepare(&mut self.scratch, limits, inner, &call, options)?;
         self.fill_chunk(0, message.chunk);
         self.req.submit_hot(message.hdr, message.used());
-        self.sync_wait::<H>(inner, until, message.holds)
+        self.sync_wait::<H>(inner, until, message.uses)
     }
 
     /// A call that nobody waited for may have been answered meanwhile.
-    pub(super) fn reap_hot(&mut self, inner: &Inner) {
-        if let Some(holds) = &mut self.hot_abandoned
-            && self.req.hot_answer().is_some()
+    pub(super) fn poll_hot(&mut self, inner: &Inner) {
+        if let Some(uses) = &mut self.hot_abandoned
+            && self.req.hot_reply().is_some()
         {
-            holds.release(&inner.memory);
+            uses.release(&inner.memory);
             self.hot_abandoned = None;
             self.req.release_hot();
         }
@@ -379,19 +381,19 @@ impl Core {
 
     // --- calls that do not wait ---
 
-    /// Puts a plain call into the ring, when that has room; its result comes to the cell returned.
+    /// Puts a plain call into the ring, when that has room; its result comes to the entry returned.
     #[inline(always)]
     pub(super) fn offload<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Option<u32> {
         if const { is_plain::<H>() }
-            && self.epoch.is(inner.life.load(Ordering::Acquire))
+            && self.epoch.is(inner.epoch.load(Ordering::Acquire))
             && self.req.ring_has_room()
             && let Some(key) = inner.keys.key::<H>()
-            && let Some(cell) = self.cells.take(Place::Ring(self.req.next_position()))
+            && let Some(entry) = self.table.take(EntryState::Ring(self.req.next_position()))
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
-            self.push(inner, cell, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            return Some(cell);
+            self.push(inner, entry, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+            return Some(entry);
         }
         None
     }
@@ -400,7 +402,7 @@ impl Core {
     #[inline(always)]
     pub(super) fn send<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
         if const { is_plain::<H>() }
-            && self.epoch.is(inner.life.load(Ordering::Acquire))
+            && self.epoch.is(inner.epoch.load(Ordering::Acquire))
             && (self.req.ring_has_room() || self.make_room(inner))
             && let Some(key) = inner.keys.key::<H>()
         {
@@ -413,7 +415,7 @@ impl Core {
         false
     }
 
-    /// Puts any call into the ring. `None`: there is no free line or ticket now.
+    /// Puts any call into the ring. `None`: there is no free slot or ticket now.
     pub(super) fn try_offload<H: Handler>(
         &mut self,
         inner: &Inner,
@@ -425,17 +427,17 @@ impl Core {
         self.publish::<H>(inner, message, reserved).map(Some)
     }
 
-    /// Sends any call. `None`: there is no free line or ticket now.
+    /// Sends any call. `None`: there is no free slot or ticket now.
     pub(super) fn try_send<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Result<Option<()>, SubmitError> {
         let Some(reserved) = self.reserve::<H>(inner)? else { return Ok(None) };
         let mut message = self.prepare(inner, call, &CallOptions::default(), reserved)?;
-        if is_queued::<H>() || H::Args::HAS_BUFFERS || message.holds.blocks[0].is_some() {
-            // Something must be let go when it is answered: it needs a cell, which nobody reads.
-            let cell = self.publish::<H>(inner, message, reserved)?;
-            if let Some(extra) = self.cells.extra_or_new(cell) {
-                extra.one_way = true;
+        if is_queued::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
+            // Something must be let go when it is answered: it needs an entry, which nobody reads.
+            let entry = self.publish::<H>(inner, message, reserved)?;
+            if let Some(cold) = self.table.cold_or_new(entry) {
+                cold.one_way = true;
             }
-            self.abandon(inner, cell);
+            self.abandon(inner, entry);
             return Ok(Some(()));
         }
         message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
@@ -444,20 +446,20 @@ impl Core {
         Ok(Some(()))
     }
 
-    /// Publishes in the next ring line, which is free.
+    /// Publishes in the next ring slot, which is free.
     #[inline(always)]
-    fn push(&mut self, inner: &Inner, cell: u32, hdr: ReqHdr, words: &[u64]) {
+    fn push(&mut self, inner: &Inner, entry: u32, hdr: ReqHdr, words: &[u64]) {
         let x = self.req.submit_ring(hdr, words);
-        let mask = self.lines.len() - 1;
-        if let Some(line) = self.lines.get_mut(x as usize & mask) {
-            *line = cell;
+        let mask = self.ring_entries.len() - 1;
+        if let Some(line) = self.ring_entries.get_mut(x as usize & mask) {
+            *line = entry;
         }
-        inner.tell_of(x);
+        inner.notify_at(x);
     }
 
     /// Index in the ring of the next message.
     fn next_line(&self) -> u32 {
-        self.req.next_position() as u32 & (self.lines.len() as u32 - 1)
+        self.req.next_position() as u32 & (self.ring_entries.len() as u32 - 1)
     }
 
     fn fill_chunk(&self, slot: u32, len: usize) {
@@ -467,7 +469,7 @@ impl Core {
         }
     }
 
-    /// The next ring line is free, and a ticket where the call needs one. `None`: not now.
+    /// The next ring slot is free, and a ticket where the call needs one. `None`: not now.
     fn reserve<H: Handler>(&mut self, inner: &Inner) -> Result<Option<Reserved>, SubmitError> {
         if is_queued::<H>() && self.tickets.is_empty() {
             return Err(SubmitError::NoTickets { site: inner.site::<H>("submitting") });
@@ -485,9 +487,9 @@ impl Core {
         let free = |tickets: &[Ticket]| tickets.iter().position(|ticket| !ticket.taken);
         let t = free(&self.tickets).or_else(|| {
             let epoch = self.epoch;
-            // Ring lines of calls that were taken first: their answers come in side lines.
+            // Ring slots of calls that were taken first: their replies come in ticket slots.
             self.make_room(inner);
-            self.harvest_side_lines(inner);
+            self.poll_ticket_slots(inner);
             // Where the epoch ended under that look, the tickets are another's, and perhaps no device's.
             free(&self.tickets).filter(|_| self.epoch == epoch)
         })?;
@@ -515,7 +517,7 @@ impl Core {
         message.inspect_err(|_| self.give_back(reserved))
     }
 
-    /// Publishes in the line that was reserved.
+    /// Publishes in the slot that was reserved.
     fn publish<H: Handler>(
         &mut self,
         inner: &Inner,
@@ -523,9 +525,9 @@ impl Core {
         reserved: Reserved,
     ) -> Result<u32, SubmitError> {
         let Reserved { ticket } = reserved;
-        let Some(cell) = self.cells.take(Place::Ring(self.req.next_position())) else {
+        let Some(entry) = self.table.take(EntryState::Ring(self.req.next_position())) else {
             self.give_back(reserved);
-            message.holds.release(&inner.memory);
+            message.uses.release(&inner.memory);
             let limit = inner.options.max_outstanding;
             return Err(SubmitError::Full { site: inner.site::<H>("submitting"), limit });
         };
@@ -533,27 +535,27 @@ impl Core {
         match ticket {
             None => self.fill_chunk(ring_slot, message.chunk),
             Some(t) => {
-                self.fill_chunk(1 + self.lines.len() as u32 + t, message.chunk);
+                self.fill_chunk(1 + self.ring_entries.len() as u32 + t, message.chunk);
                 let seq = self.ticket_seq(t);
-                // EXT: deadline and ticket_seq, ticket, chain, trace.
+                // EXT: deadslot and ticket_seq, ticket, chain, trace.
                 message.words[0] |= u64::from(seq) << 32;
                 message.words[1] = u64::from(t);
-                if let Some(side) = self.req.slots().side(t) {
-                    side.set_req_hdr(message.hdr.0);
+                if let Some(ticket_slot) = self.req.slots().ticket_slot(t) {
+                    ticket_slot.set_req_hdr(message.hdr.0);
                 }
             }
         }
-        self.push(inner, cell, message.hdr, message.used());
-        if (ticket.is_some() || !message.holds.is_empty())
-            && let Some(extra) = self.cells.extra_or_new(cell)
+        self.push(inner, entry, message.hdr, message.used());
+        if (ticket.is_some() || !message.uses.is_empty())
+            && let Some(cold) = self.table.cold_or_new(entry)
         {
-            extra.holds = std::mem::take(&mut message.holds);
-            extra.ticket = ticket;
+            cold.uses = std::mem::take(&mut message.uses);
+            cold.ticket = ticket;
         }
         if let Some(taken) = ticket.and_then(|t| self.tickets.get_mut(t as usize)) {
-            taken.cell = cell;
+            taken.entry = entry;
         }
-        Ok(cell)
+        Ok(entry)
     }
 
     pub(super) fn ticket_seq(&self, ticket: u32) -> u32 {
@@ -566,16 +568,16 @@ impl Core {
         let site = inner.site::<H>("submitting");
         match stop {
             Stop::Deadline => SubmitError::Deadline { site },
-            Stop::Ended(Ended::Lost) => SubmitError::DeviceLost { site, why: inner.why_dead() },
-            Stop::Ended(Ended::Reset) => {
-                self.follow_life(inner);
+            Stop::EpochEnded(EpochEnd::Lost) => SubmitError::DeviceLost { site, why: inner.loss_reason() },
+            Stop::EpochEnded(EpochEnd::Reset) => {
+                self.follow_epoch(inner);
                 SubmitError::DeviceLost { site, why: "the device was restarted meanwhile; submit again".into() }
             }
         }
     }
 }
 
-/// Of a life that is over: has another one begun?
-pub(super) fn how_it_ended(inner: &Inner) -> Ended {
-    if inner.life.load(Ordering::Acquire) == 0 { Ended::Lost } else { Ended::Reset }
+/// Of an epoch that is over: has another one begun?
+pub(super) fn epoch_outcome(inner: &Inner) -> EpochEnd {
+    if inner.epoch.load(Ordering::Acquire) == 0 { EpochEnd::Lost } else { EpochEnd::Reset }
 }

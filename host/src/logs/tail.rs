@@ -2,9 +2,9 @@
 
 use super::lines::Decoder;
 use super::ring::Cursor;
-use super::{LogBook, LogError, LogEvent, LogLevel, wait_for};
+use super::{LogError, LogEvent, LogLevel, StringTable, wait_for};
 use crate::ImageFile;
-use crate::inspect::{self, Device, Dump, InspectError};
+use crate::inspect::{self, DeviceView, Dump, InspectError};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{MAGIC, Preamble, word};
 use hamr_comm::abi::section::SectionKind;
@@ -14,14 +14,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a window may be between two lives of its device.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a window may be between two epochs of its device.
+pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two looks for a device.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An onlooker at the log of a window: it takes no line from the reader that the device waits for, and the device does not wait for
+/// An observer at the log of a window: it takes no line from the reader that the device waits for, and the device does not wait for
 /// it. Lines that were written over before it came by are counted.
-pub struct Watch {
+pub struct LogTail {
     path: PathBuf,
     window: Window<Shared>,
     /// Device and inode number: what the path stands for as long as the window is open there.
@@ -33,13 +33,13 @@ pub struct Watch {
     epoch: u32,
 }
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for LogTail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Watch({})", self.path.display())
     }
 }
 
-impl Watch {
+impl LogTail {
     /// Opens a window by its path (`/proc/PID/fd/N` of a live one, or a copy), with the texts of `image`, for lines of `level` and more
     /// severe ones. Lines that the owner does not ask its device for are not written, and do not come.
     ///
@@ -53,15 +53,15 @@ impl Watch {
         let name = path.display().to_string();
         let device = accepted(&window, path)?;
         if !device.features.iter().any(|feature| feature == "logs") {
-            return Err(LogError::Silent { device: name });
+            return Err(LogError::NoLogs { device: name });
         }
         check_build(&device, image, path)?;
-        let book = LogBook::of(image)?;
+        let string_table = StringTable::of(image)?;
         let section = window.read::<Preamble>(0).ok().and_then(|p| Layout::read(&p, &window).ok());
         let section = section.and_then(|layout| layout.section(SectionKind::LOG).ok());
         let cursor = section.and_then(|section| Cursor::at_oldest(&window, section));
-        let cursor = cursor.ok_or(LogError::Silent { device: name })?;
-        let decoder = Decoder::new(book, cursor.is_at_start());
+        let cursor = cursor.ok_or(LogError::NoLogs { device: name })?;
+        let decoder = Decoder::new(string_table, cursor.is_at_start());
         let epoch = laid_out(&window).unwrap_or_default();
         let file = (facts.dev(), facts.ino());
         Ok(Self { path: path.into(), window, file, image: image.clone(), level, cursor, decoder, epoch })
@@ -81,7 +81,7 @@ impl Watch {
     /// What has come since the last look; never waits. A window that its owner has closed can still be read.
     ///
     /// # Errors
-    /// When the device was started anew with another build than the texts are of.
+    /// When the device was restarted with another build than the texts are of.
     pub fn poll(&mut self) -> Result<Vec<LogEvent>, LogError> {
         let mut events = Vec::new();
         let Some(epoch) = laid_out(&self.window) else { return Ok(events) };
@@ -133,21 +133,21 @@ pub(super) fn laid_out(window: &Window<Shared>) -> Option<u32> {
 }
 
 /// What the device says of itself, once it has accepted the window's epoch.
-fn accepted(window: &Window<Shared>, path: &Path) -> Result<Device, LogError> {
+fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceView, LogError> {
     let begin = Instant::now();
     loop {
         let Dump { device, host, preamble, .. } = Dump::outline(window, "");
         if preamble.is_some() && device.epoch == host.epoch && !device.build_id.is_empty() {
             return Ok(device);
         }
-        if begin.elapsed() >= PATIENCE {
+        if begin.elapsed() >= OPEN_TIMEOUT {
             return Err(LogError::NoDevice { path: path.into() });
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn check_build(device: &Device, image: &ImageFile, path: &Path) -> Result<(), LogError> {
+fn check_build(device: &DeviceView, image: &ImageFile, path: &Path) -> Result<(), LogError> {
     if device.build_id == image.build_id {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// A place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// As the compiler was given it: below the workspace, or absolute.
     pub(super) file: String,
     pub(super) line: u32,
@@ -18,7 +18,10 @@ pub(super) struct Place {
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
 
 /// The places of the statements, by id. `statements` has the ids by the names of the statics.
-pub(super) fn places(elf: &object::File<'_>, statements: &HashMap<String, u16>) -> gimli::Result<Vec<(u16, Place)>> {
+pub(super) fn locations(
+    elf: &object::File<'_>,
+    statements: &HashMap<String, u16>,
+) -> gimli::Result<Vec<(u16, Location)>> {
     let load = |id: gimli::SectionId| -> gimli::Result<Cow<'_, [u8]>> {
         let section = elf.section_by_name(id.name());
         Ok(section.and_then(|s| s.uncompressed_data().ok()).unwrap_or_default())
@@ -38,7 +41,7 @@ fn of_unit(
     dwarf: &Dwarf<Slice<'_>>,
     unit: &Unit<Slice<'_>>,
     statements: &HashMap<String, u16>,
-    found: &mut Vec<(u16, Place)>,
+    found: &mut Vec<(u16, Location)>,
 ) -> gimli::Result<()> {
     let text = |value: Option<AttributeValue<Slice<'_>>>| -> Option<String> {
         Some(dwarf.attr_string(unit, value?).ok()?.to_string_lossy().into_owned())
@@ -63,7 +66,7 @@ fn of_unit(
         if let Some(file) = path(dwarf, unit, file) {
             // Functions are namespaces, too, of the statics inside; `{impl#0}` and closures say nothing to a reader.
             let module: Vec<&str> = around.iter().map(|(_, n)| &**n).filter(|n| !n.starts_with('{')).collect();
-            found.push((id, Place { file, line: line as u32, module: module.join("::") }));
+            found.push((id, Location { file, line: line as u32, module: module.join("::") }));
         }
     }
     Ok(())

@@ -16,26 +16,26 @@ struct Job {
 }
 
 /// Where the thread hears of work; made at the first use.
-static KEEPER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+static SPAWNER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
 
 /// Runs the command from the thread that lives as long as the process.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     let (answer, child) = sync_channel(1);
     let gone = || io::Error::other("the thread that starts machines has ended");
-    keeper()?.send(Job { command, answer }).map_err(|_| gone())?;
+    spawner()?.send(Job { command, answer }).map_err(|_| gone())?;
     child.recv().map_err(|_| gone())?
 }
 
-fn keeper() -> io::Result<Sender<Job>> {
-    let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(jobs) = &*keeper {
+fn spawner() -> io::Result<Sender<Job>> {
+    let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(jobs) = &*spawner {
         return Ok(jobs.clone());
     }
     let (sender, jobs) = channel::<Job>();
     let work = move || {
-        // The sender in `KEEPER` is never dropped, so this ends with the process.
+        // The sender in `SPAWNER` is never dropped, so this ends with the process.
         for Job { mut command, answer } in jobs {
-            // Nobody listens if the caller was unwound meanwhile; then the answer ends the child.
+            // Nobody listens if the caller was unwound meanwhile; then the reply ends the child.
             if let Err(lost) = answer.send(command.spawn())
                 && let Ok(mut child) = lost.0
             {
@@ -46,5 +46,5 @@ fn keeper() -> io::Result<Sender<Job>> {
         }
     };
     std::thread::Builder::new().name("hamr-qemu".into()).spawn(work)?;
-    Ok(keeper.insert(sender).clone())
+    Ok(spawner.insert(sender).clone())
 }

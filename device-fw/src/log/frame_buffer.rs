@@ -25,7 +25,7 @@ enum Phase {
 }
 
 /// One writer's frames, each collected here and then published whole.
-pub struct Journal<K, F> {
+pub struct FrameBuffer<K, F> {
     encoder: Encoder,
     phase: Phase,
     /// May exceed [`FRAME`] by what did not fit.
@@ -40,13 +40,13 @@ pub struct Journal<K, F> {
     early: [u8; EARLY],
 }
 
-impl<K, F: Order> Default for Journal<K, F> {
+impl<K, F: Order> Default for FrameBuffer<K, F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K, F: Order> Journal<K, F> {
+impl<K, F: Order> FrameBuffer<K, F> {
     /// With nothing in it.
     pub const fn new() -> Self {
         Self {
@@ -123,7 +123,7 @@ impl<K, F: Order> Journal<K, F> {
 
     /// Whoever was writing is gone for good, perhaps in the middle of a function of this journal: his line is lost, and of the ring, of
     /// which he may have left anything, nothing is used again. Lines are kept here until the next one is attached.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_epoch(&mut self) {
         (self.phase, self.encoder, self.ring) = (Phase::Closed, Encoder::new(), None);
         self.lose();
     }
@@ -160,7 +160,7 @@ mod tests {
     use hamr_comm::abi::window::{Private, Window};
     use std::vec::Vec;
 
-    type Bench = Journal<Private, Coherent>;
+    type Bench = FrameBuffer<Private, Coherent>;
 
     const LEN: u64 = 4096;
     /// Ids of the test: 10 of each level, the least severe first.
@@ -168,11 +168,11 @@ mod tests {
         [50, 40, 30, 20, 10].get(level.0 as usize).copied().unwrap_or(10)
     }
 
-    fn line(journal: &mut Bench, id: u16, text: &[u8]) {
-        journal.begin();
-        journal.write(&id.to_le_bytes(), first_id);
-        journal.write(text, first_id);
-        journal.end();
+    fn line(frame_buffer: &mut Bench, id: u16, text: &[u8]) {
+        frame_buffer.begin();
+        frame_buffer.write(&id.to_le_bytes(), first_id);
+        frame_buffer.write(text, first_id);
+        frame_buffer.end();
     }
 
     fn ring() -> (Window<Private>, RingWriter<Private, Coherent>) {
@@ -195,12 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_there_was_a_ring_comes_first() {
-        let mut journal = Bench::new();
-        line(&mut journal, 11, b"early");
+    fn lines_logged_before_there_was_a_ring_come_first() {
+        let mut frame_buffer = Bench::new();
+        line(&mut frame_buffer, 11, b"early");
         let (window, writer) = ring();
-        journal.attach(Some(writer));
-        line(&mut journal, 55, b"later");
+        frame_buffer.attach(Some(writer));
+        line(&mut frame_buffer, 55, b"later");
         let frames = frames(&window);
         assert_eq!(frames.len(), 2);
         assert!(frames[0].ends_with(b"early\x7f") || frames[0].windows(5).any(|w| w == b"early"), "{frames:?}");
@@ -209,14 +209,14 @@ mod tests {
 
     #[test]
     fn the_hosts_level_decides_line_by_line() {
-        let mut journal = Bench::new();
+        let mut frame_buffer = Bench::new();
         let (window, writer) = ring();
-        journal.attach(Some(writer));
+        frame_buffer.attach(Some(writer));
         for (level, count) in [(0, 1), (1, 2), (2, 3), (4, 5), (77, 5)] {
             let before = frames(&window).len();
             window.word(RingHeader::LEVEL).expect("in the header").store(level);
             for id in [12, 22, 32, 42, 52] {
-                line(&mut journal, id, b"text");
+                line(&mut frame_buffer, id, b"text");
             }
             assert_eq!(frames(&window).len() - before, count, "level {level}");
         }
@@ -225,41 +225,41 @@ mod tests {
 
     #[test]
     fn early_lines_that_do_not_fit_are_counted() {
-        let mut journal = Bench::new();
+        let mut frame_buffer = Bench::new();
         for _ in 0..100 {
-            line(&mut journal, 30, &[b'x'; 93]);
+            line(&mut frame_buffer, 30, &[b'x'; 93]);
         }
         let (window, writer) = ring();
-        journal.attach(Some(writer));
+        frame_buffer.attach(Some(writer));
         let kept = frames(&window).len() as u32;
         assert!(kept > 5 && kept + dropped(&window) == 100, "{kept} and {}", dropped(&window));
     }
 
     #[test]
     fn a_frame_too_long_is_dropped_and_the_next_one_is_whole() {
-        let mut journal = Bench::new();
+        let mut frame_buffer = Bench::new();
         let (window, writer) = ring();
-        journal.attach(Some(writer));
-        line(&mut journal, 52, &[b'y'; FRAME]);
-        line(&mut journal, 52, b"short");
+        frame_buffer.attach(Some(writer));
+        line(&mut frame_buffer, 52, &[b'y'; FRAME]);
+        line(&mut frame_buffer, 52, b"short");
         assert_eq!((frames(&window).len(), dropped(&window)), (1, 1));
     }
 
     #[test]
-    fn a_journal_that_begins_anew_uses_nothing_of_the_old_ring() {
-        let mut journal = Bench::new();
+    fn a_reset_frame_buffer_uses_nothing_of_the_old_ring() {
+        let mut frame_buffer = Bench::new();
         let (old, writer) = ring();
-        journal.attach(Some(writer));
-        journal.begin();
-        journal.write(&52u16.to_le_bytes(), first_id);
+        frame_buffer.attach(Some(writer));
+        frame_buffer.begin();
+        frame_buffer.write(&52u16.to_le_bytes(), first_id);
         // Seven bytes make the encoder remember one that is not written yet.
-        journal.write(b"half of", first_id);
-        journal.begin_anew();
-        line(&mut journal, 52, b"early");
+        frame_buffer.write(b"half of", first_id);
+        frame_buffer.begin_epoch();
+        line(&mut frame_buffer, 52, b"early");
         assert_eq!((frames(&old).len(), dropped(&old)), (0, 0));
         let (window, writer) = ring();
-        journal.attach(Some(writer));
-        line(&mut journal, 52, b"whole");
+        frame_buffer.attach(Some(writer));
+        line(&mut frame_buffer, 52, b"whole");
         let frames = frames(&window);
         assert_eq!((frames.len(), dropped(&window)), (2, 1));
         assert!(frames[0].windows(5).any(|w| w == b"early"), "{frames:?}");
@@ -268,15 +268,15 @@ mod tests {
 
     #[test]
     fn an_abandoned_frame_is_lost_and_the_next_one_is_whole() {
-        let mut journal = Bench::new();
+        let mut frame_buffer = Bench::new();
         let (window, writer) = ring();
-        journal.attach(Some(writer));
-        journal.begin();
-        journal.write(&52u16.to_le_bytes(), first_id);
-        journal.write(b"half", first_id);
-        line(&mut journal, 52, b"whole");
+        frame_buffer.attach(Some(writer));
+        frame_buffer.begin();
+        frame_buffer.write(&52u16.to_le_bytes(), first_id);
+        frame_buffer.write(b"half", first_id);
+        line(&mut frame_buffer, 52, b"whole");
         // A frame inside of another: the outer one's end comes late, and ends nothing.
-        journal.end();
+        frame_buffer.end();
         let frames = frames(&window);
         assert_eq!((frames.len(), dropped(&window)), (1, 1));
         assert!(frames[0].windows(5).any(|w| w == b"whole"), "{frames:?}");

@@ -15,13 +15,13 @@ use std::time::Duration;
 /// One ring.
 const RING: [u8; 8] = 1u64.to_ne_bytes();
 
-/// All of them. They outlive the lives of their device: a ring of an old life wakes somebody who then finds nothing.
-pub(crate) struct Bells {
+/// All of them. They outlive the epochs of their device: a ring of an old epoch wakes somebody who then finds nothing.
+pub(crate) struct Doorbells {
     /// Readable when the device has rung.
-    rung: Arc<OwnedFd>,
+    notified: Arc<OwnedFd>,
     /// Readable when this process has woken itself.
     woken: Arc<OwnedFd>,
-    /// Rings the device.
+    /// Notifies the device.
     device: OwnedFd,
     theirs: Theirs,
 }
@@ -34,7 +34,7 @@ struct Theirs {
     host: OwnedFd,
 }
 
-impl Bells {
+impl Doorbells {
     /// Of an image that is a process of its own: it shares no open file with this process.
     pub(crate) fn of_process() -> Result<Self, Error> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
@@ -55,24 +55,24 @@ impl Bells {
         to_device: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
     ) -> Result<Self, Error> {
         let make = || {
-            let ((rung, host), (own, device)) = (to_host()?, to_device()?);
-            Ok(Self { rung: Arc::new(rung), woken: Arc::new(event()?), device, theirs: Theirs { own, host } })
+            let ((notified, host), (own, device)) = (to_host()?, to_device()?);
+            Ok(Self { notified: Arc::new(notified), woken: Arc::new(event()?), device, theirs: Theirs { own, host } })
         };
         make().map_err(Error::os("making a doorbell"))
     }
 
-    /// What the device's process is given: the one that it sleeps on, and the one that it rings.
+    /// What the device's process is given: the one that it sleeps on, and the one that it notifies.
     pub(crate) fn theirs(&self) -> [BorrowedFd<'_>; 2] {
         [self.theirs.own.as_fd(), self.theirs.host.as_fd()]
     }
 
     /// Of which one is readable when the device has rung, or this process has woken itself.
     pub(crate) fn descriptors(&self) -> [Arc<OwnedFd>; 2] {
-        [self.rung.clone(), self.woken.clone()]
+        [self.notified.clone(), self.woken.clone()]
     }
 
-    /// Rings the device.
-    pub(crate) fn ring(&self) {
+    /// Notifies the device.
+    pub(crate) fn notify(&self) {
         // The only error is a bell that holds no more rings, and then the device is being woken already.
         let _ = rustix::io::write(&self.device, &RING);
     }
@@ -82,15 +82,15 @@ impl Bells {
         let _ = rustix::io::write(&*self.woken, &RING);
     }
 
-    /// Sleeps until the device rings or `end` is readable, or until `limit` has passed.
+    /// Sleeps until the device notifies or `end` is readable, or until `limit` has passed.
     pub(crate) fn sleep(&self, end: &OwnedFd, limit: Option<Duration>) {
         let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
-        let bells = [&*self.rung, &*self.woken];
-        let mut fds = [bells[0], bells[1], end].map(|fd| PollFd::new(fd, PollFlags::IN));
+        let doorbells = [&*self.notified, &*self.woken];
+        let mut fds = [doorbells[0], doorbells[1], end].map(|fd| PollFd::new(fd, PollFlags::IN));
         // A signal ends the sleep early, which is right.
         if poll(&mut fds, limit.as_ref()).is_ok_and(|n| n > 0) {
-            for (bell, _) in bells.iter().zip(&fds).filter(|(_, fd)| fd.revents().contains(PollFlags::IN)) {
-                take(bell);
+            for (doorbell, _) in doorbells.iter().zip(&fds).filter(|(_, fd)| fd.revents().contains(PollFlags::IN)) {
+                take(doorbell);
             }
         }
     }
@@ -98,8 +98,8 @@ impl Bells {
 
 /// Takes the rings since the last: all of them from an eventfd, sixty-four from a pipe, where more than one or two are rare. Another
 /// thread may have taken them before.
-fn take(bell: &OwnedFd) {
-    let _ = rustix::io::read(bell, &mut [0; 64 * RING.len()]);
+fn take(doorbell: &OwnedFd) {
+    let _ = rustix::io::read(doorbell, &mut [0; 64 * RING.len()]);
 }
 
 fn event() -> Result<OwnedFd, Errno> {
@@ -114,38 +114,38 @@ mod tests {
 
     #[test]
     fn rings_arrive_once() {
-        let bells = Bells::of_process().expect("pipes");
-        let [rung, woken] = bells.descriptors();
+        let doorbells = Doorbells::of_process().expect("pipes");
+        let [notified, woken] = doorbells.descriptors();
         let is_readable = |fd: &OwnedFd| {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
         };
         let end = event().expect("an eventfd");
         for _ in 0..3 {
-            assert!(!is_readable(&rung) && !is_readable(&woken));
-            rustix::io::write(&bells.theirs.host, &RING).expect("the device rings");
-            bells.wake();
-            assert!(is_readable(&rung) && is_readable(&woken));
-            bells.sleep(&end, None);
+            assert!(!is_readable(&notified) && !is_readable(&woken));
+            rustix::io::write(&doorbells.theirs.host, &RING).expect("the device notifies");
+            doorbells.wake();
+            assert!(is_readable(&notified) && is_readable(&woken));
+            doorbells.sleep(&end, None);
         }
-        assert!(!is_readable(&bells.theirs.own));
-        bells.ring();
-        assert!(is_readable(&bells.theirs.own));
+        assert!(!is_readable(&doorbells.theirs.own));
+        doorbells.notify();
+        assert!(is_readable(&doorbells.theirs.own));
     }
 
     /// Whatever it does with what it was given.
     #[test]
     fn an_image_cannot_have_this_process_wait_in_a_doorbell() {
-        let bells = Bells::of_process().expect("pipes");
-        for theirs in bells.theirs() {
+        let doorbells = Doorbells::of_process().expect("pipes");
+        for theirs in doorbells.theirs() {
             fcntl_setfl(theirs, OFlags::empty()).expect("its own file");
         }
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
             // A ring that somebody else took meanwhile.
-            take(&bells.rung);
+            take(&doorbells.notified);
             // An image that takes none, until the bell holds no more.
-            (0..100_000).for_each(|_| bells.ring());
+            (0..100_000).for_each(|_| doorbells.notify());
             tell.send(()).expect("heard");
         });
         told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");

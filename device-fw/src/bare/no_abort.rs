@@ -1,4 +1,4 @@
-//! The no-abandon mark: pieces of the runtime that handlers run, and that must not be left in their middle.
+//! The no-abort section: pieces of the runtime that handlers run, and that must not be left in their middle.
 
 use super::runtime::RUNTIME;
 use core::sync::atomic::Ordering;
@@ -9,16 +9,16 @@ fn of(call: Option<u32>) -> u32 {
 }
 
 /// While it lives no runaway is ended: for pieces of the runtime that handlers run, and that hold what must not be left behind.
-/// The verdict comes with a later tick. A fault while it lives leaves the runtime broken: the image begins anew.
+/// The verdict comes with a later tick. A fault while it lives leaves the runtime broken: the image restarts.
 ///
 /// It counts for the call that made it. One that is forgotten ([`core::mem::forget`]) is void when that call is over.
 #[must_use = "it holds as long as it lives"]
-pub struct NoAbandon {
+pub struct NoAbort {
     /// Who held it before: this call, further out, or nobody.
     before: u32,
 }
 
-impl NoAbandon {
+impl NoAbort {
     /// From here on.
     #[inline(never)]
     pub fn begin() -> Self {
@@ -30,7 +30,7 @@ impl NoAbandon {
     }
 }
 
-impl Drop for NoAbandon {
+impl Drop for NoAbort {
     fn drop(&mut self) {
         RUNTIME.marked.store(self.before, Ordering::Release);
     }

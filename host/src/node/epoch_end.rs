@@ -1,0 +1,193 @@
+//! How an epoch of a device ends: who notices, what the device says of it, what is kept of it.
+
+use super::snapshots::slots;
+use super::{Inner, NO_EPOCH};
+use crate::CrashReport;
+use hamr_comm::abi::preamble::{DeviceState, HostState, word};
+use hamr_comm::abi::rings::CrashRecord;
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::ReqHdr;
+use hamr_comm::link::Peer;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a crashed device may take to end, or to say that it waits.
+const CRASH_GRACE_PERIOD: Duration = Duration::from_secs(2);
+/// The time between two looks counts as no more: this machine may have had no time for the device either. Whoever sleeps beside a
+/// device that settles looks again after so much.
+pub(crate) const GRACE_STEP: Duration = Duration::from_millis(50);
+
+/// How an epoch ended.
+#[derive(Default)]
+pub(super) struct LossReason {
+    pub(super) why: String,
+    /// The device ended it by itself, after a fault; the next call may start another epoch.
+    pub(super) by_fault: Option<ByFault>,
+}
+
+/// What is left of a device whose epoch ended by a fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ByFault {
+    /// It runs, and waits for an offer.
+    Waits,
+    /// It has to be restarted.
+    Crashed,
+}
+
+/// Since when a device that says that it crashed has been seen to go on.
+#[derive(Default)]
+pub(super) struct GracePeriod {
+    /// The epoch that crashed.
+    epoch: u32,
+    looked: Option<Instant>,
+    passed: Duration,
+}
+
+impl Inner {
+    /// Has its present epoch ended, or was there none?
+    pub(crate) fn is_lost(&self) -> bool {
+        self.epoch.load(Ordering::Acquire) == NO_EPOCH
+    }
+
+    pub(crate) fn loss_reason(&self) -> String {
+        self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
+    }
+
+    /// Asks the link whether the device is there, and takes note.
+    pub(crate) fn check_peer(&self) {
+        // Loaded first: by the time the link answers, somebody may have restarted the device.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if epoch == NO_EPOCH {
+            return;
+        }
+        // In this order: a process that has ended has said why before.
+        let peer = self.link.peer();
+        let by_fault = self.end_by_fault(epoch);
+        match peer {
+            Peer::Gone(why) if by_fault.is_none() => self.mark_lost(epoch, &why, None),
+            Peer::Alive if by_fault == Some(ByFault::Crashed) && !self.grace_period_is_over(epoch) => {}
+            _ => self.mark_lost_by_fault(epoch),
+        }
+    }
+
+    /// A reply said that its handler was ended: perhaps the device did not survive that. Then the next call finds out before it
+    /// is sent.
+    #[cold]
+    pub(crate) fn check_after_fault(&self) {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if epoch != NO_EPOCH {
+            self.mark_lost_by_fault(epoch);
+        }
+    }
+
+    /// Ends the epoch `epoch` if the device says that it did so itself.
+    fn mark_lost_by_fault(&self, epoch: u32) {
+        if let Some(by_fault) = self.end_by_fault(epoch) {
+            let text = self.keep_crash(epoch).map_or_else(|| "without a crash record".into(), |crash| crash.text);
+            self.mark_lost(epoch, &format!("it ended by a fault: {text}"), Some(by_fault));
+        }
+    }
+
+    /// For whoever is about to sleep in the epoch `epoch`: a device that ended it by itself may have told of that before anybody slept,
+    /// and tells once. True when that is so; its end is believed by now, and wakes waiters, or is to be looked at again [`GRACE_STEP`]
+    /// later.
+    pub(crate) fn is_ending(&self, epoch: u32) -> bool {
+        let is_ending = self.end_by_fault(epoch).is_some();
+        if is_ending {
+            self.check_peer();
+        }
+        is_ending
+    }
+
+    /// What the device says of its own end, if it has ended the epoch `epoch` by itself.
+    pub(super) fn end_by_fault(&self, epoch: u32) -> Option<ByFault> {
+        let window = self.link.window();
+        let observe = |at| window.word(at).map_or(0, |word| word.observe());
+        let by_fault = match DeviceState(observe(word::DEVICE_STATE)) {
+            DeviceState::CRASHED => ByFault::Crashed,
+            // It left because this host asked it to: a link does so on its own when the system takes the function back.
+            DeviceState::STOPPED if HostState(observe(word::HOST_STATE)) == HostState::CLOSING => return None,
+            DeviceState::STOPPED => ByFault::Waits,
+            _ => return None,
+        };
+        (observe(word::EPOCH_ACK) == epoch).then_some(by_fault)
+    }
+
+    /// Reads the crash record of the epoch `epoch`, if there is one, and keeps it: the next epoch wipes the window.
+    pub(super) fn keep_crash(&self, epoch: u32) -> Option<CrashReport> {
+        let section = self.layout.section(SectionKind::CRASH).ok()?;
+        let record: CrashRecord = self.link.window().read(section.off).ok()?;
+        if epoch == NO_EPOCH || record.valid != CrashRecord::VALID || record.epoch != epoch {
+            return None;
+        }
+        let report = CrashReport::read(&record, self.symbols());
+        *self.last_crash.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
+        Some(report)
+    }
+
+    /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
+    /// moment later, when it has not come to an end before.
+    pub(super) fn grace_period_is_over(&self, epoch: u32) -> bool {
+        let mut grace_period = self.grace_period.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if grace_period.epoch != epoch {
+            *grace_period = GracePeriod { epoch, ..GracePeriod::default() };
+        }
+        let since = grace_period.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
+        grace_period.passed += since.min(GRACE_STEP);
+        grace_period.passed >= CRASH_GRACE_PERIOD
+    }
+
+    /// Ends the epoch `epoch`, unless it has ended or another one has begun.
+    fn mark_lost(&self, epoch: u32, why: &str, by_fault: Option<ByFault>) {
+        let mut kept = self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keep_crash(epoch);
+        let ended = self.epoch.compare_exchange(epoch, NO_EPOCH, Ordering::AcqRel, Ordering::Acquire);
+        if epoch != NO_EPOCH && ended.is_ok() {
+            *kept = LossReason { why: why.into(), by_fault };
+            // Nobody rings for a reply that does not come any more. All who sleep have a turn.
+            self.link.wake();
+        }
+    }
+
+    /// [`Self::stop`], also of an epoch that another thread is beginning: behind it there is none.
+    pub(super) fn stop_finally(&self, why: &str) {
+        let no_other = self.last_epoch.try_lock();
+        if no_other.is_err() {
+            // What there is of it is ended at once: an epoch that does not begin is not waited for.
+            self.stop(why);
+        }
+        let _no_other = no_other.unwrap_or_else(|_| self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner));
+        self.stop(why);
+    }
+
+    /// Ends the epoch that there is. Another thread may be about to begin one, unless the caller holds `last_epoch`.
+    pub(super) fn stop(&self, why: &str) {
+        // If it died by itself, that is the better reason.
+        self.check_peer();
+        let epoch = self.epoch.load(Ordering::Acquire);
+        self.mark_lost(epoch, why, None);
+        // Whoever stops a device wants it stopped.
+        self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner).by_fault = None;
+        if self.link.outlives_host() {
+            // What it answers from here on, it answers because it is told to leave.
+            if epoch != NO_EPOCH {
+                self.take_snapshot(epoch);
+            }
+            self.cancel_all();
+        }
+        self.link.stop();
+    }
+
+    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. Lines without a call do not
+    /// mind: the next epoch clears them.
+    fn cancel_all(&self) {
+        let window = self.link.window();
+        for index in 0..self.layout.queues() {
+            for slot in self.queue_in(window, index).iter().flat_map(slots) {
+                slot.set_req_hdr(slot.req_hdr() | ReqHdr::CANCEL);
+            }
+        }
+    }
+}

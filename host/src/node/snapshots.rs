@@ -1,0 +1,93 @@
+//! Replies of epochs that are over, for streams that have not read them yet: the next epoch wipes the window.
+
+use super::Inner;
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::{Queue, Shared, Slot, Window};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The ends of epochs, and who must still look at them.
+pub(crate) struct EpochSnapshots {
+    kept: Mutex<Vec<Snapshot>>,
+    /// Of each queue pair: the epoch that its submitter is in; 0: it has none, or nothing in flight.
+    submitter_epochs: Box<[AtomicU32]>,
+}
+
+/// The window as it was when an epoch was over, up to its heap, which stays.
+struct Snapshot {
+    epoch: u32,
+    window: Window<Shared>,
+}
+
+impl EpochSnapshots {
+    pub(super) fn new(queues: u32) -> Self {
+        Self { kept: Mutex::new(Vec::new()), submitter_epochs: (0..queues).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    fn is_wanted(&self, epoch: u32) -> bool {
+        self.submitter_epochs.iter().any(|submitter| submitter.load(Ordering::Acquire) == epoch)
+    }
+}
+
+impl Inner {
+    /// The submitter of a queue pair goes on in `epoch`; 0: in none.
+    pub(crate) fn set_submitter_epoch(&self, queue: u32, epoch: u32) {
+        if let Some(submitter) = self.snapshots.submitter_epochs.get(queue as usize) {
+            submitter.store(epoch, Ordering::Release);
+        }
+    }
+
+    /// The epoch `epoch` is over and the window about to be wiped: keeps what submitters may not have read.
+    pub(super) fn take_snapshot(&self, epoch: u32) {
+        // Submitters without a stream have nobody else to look.
+        self.poll_idle_queues();
+        let mut kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|end| self.snapshots.is_wanted(end.epoch));
+        let Ok(heap) = self.layout.section(SectionKind::HEAP) else { return };
+        if !self.snapshots.is_wanted(epoch) || kept.iter().any(|end| end.epoch == epoch) {
+            return;
+        }
+        let live = self.link.window();
+        let window = Window::private(heap.off).share();
+        let mut bytes = vec![0; heap.off as usize];
+        // The device may be answering still, and a copy takes the bytes of a slot in any order: a reply counts if it was there
+        // before, and what it says lies behind its word, so that the copy has all of it (R2).
+        let queues = || (0..self.layout.queues()).map(|index| self.queue_in(live, index));
+        let answered: Vec<Vec<u32>> =
+            queues().map(|queue| queue.iter().flat_map(slots).map(|slot| slot.rep_seq()).collect()).collect();
+        // Both are as long: the layout was made for this window.
+        let copied = live.read_bytes(0, &mut bytes).and_then(|()| window.write_bytes(0, &bytes));
+        if copied.is_err() {
+            return;
+        }
+        for (index, words) in (0..).zip(answered) {
+            let queue = self.queue_in(&window, index);
+            for (slot, word) in queue.iter().flat_map(slots).zip(words) {
+                slot.publish_reply(slot.rep_hdr(), word);
+            }
+        }
+        kept.push(Snapshot { epoch, window });
+    }
+
+    /// A queue pair in the window, or in a copy of it. Where it is, this host has planned: what the window says of that, a device may
+    /// have written.
+    pub(crate) fn queue_in(&self, window: &Window<Shared>, index: u32) -> Option<Queue<Shared>> {
+        let descriptor = self.layout.planned_queue(&self.options.plan(), index).ok()?;
+        window.queue(&descriptor).ok()
+    }
+
+    /// Shows `what` the window as it was at the end of the epoch `epoch`; `None`: the window has not been wiped since, and is not
+    /// before `what` returns.
+    pub(crate) fn with_snapshot<R>(&self, epoch: u32, what: impl FnOnce(Option<&Window<Shared>>) -> R) -> R {
+        let kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        what(kept.iter().find(|end| end.epoch == epoch).map(|end| &end.window))
+    }
+}
+
+/// Every line of a queue pair.
+pub(super) fn slots(queue: &Queue<Shared>) -> impl Iterator<Item = Slot<'_, Coherent>> {
+    let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
+    let ticket_slot = (0..queue.ticket_slots()).filter_map(|i| queue.ticket_slot(i));
+    std::iter::once(queue.hot()).chain(ring).chain(ticket_slot)
+}
