@@ -1,7 +1,7 @@
 //! The one thread of a process that wakes tasks: it sleeps on the doorbells of all devices for which tasks wait and no other
 //! thread sleeps. Started when the first task waits.
 
-use crate::node::Inner;
+use crate::node::Device;
 use crate::wait_queue::Registration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -14,12 +14,12 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 const KEEP_WATCHING: Duration = Duration::from_millis(1);
 
 /// Whom the reactor is to look after.
-pub(crate) type Interest<'a> = &'a Weak<Inner>;
+pub(crate) type Interest<'a> = &'a Weak<Device>;
 
 struct Reactor {
     /// Wakes the thread.
     kick: OwnedFd,
-    devices: Mutex<Vec<Weak<Inner>>>,
+    devices: Mutex<Vec<Weak<Device>>>,
 }
 
 static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
@@ -55,7 +55,7 @@ fn start() -> Option<Reactor> {
 
 /// One device in one round of the reactor.
 struct Watched {
-    device: Weak<Inner>,
+    device: Weak<Device>,
     /// Its bell and its end; empty where another thread leads.
     descriptors: Vec<Arc<OwnedFd>>,
     leads: bool,
@@ -64,7 +64,7 @@ struct Watched {
 }
 
 /// Between two looks at a device that is silent.
-fn net_of(inner: &Inner) -> Duration {
+fn net_of(inner: &Device) -> Duration {
     inner.options.longest_sleep.map_or(MAX_SLEEP, |longest| longest.min(MAX_SLEEP))
 }
 
@@ -126,7 +126,7 @@ impl Reactor {
         });
         // From here on without the lock, for which others' tasks wait: a link may take its time, and so may the end of a device.
         drop(devices);
-        let mut watch = |(inner, net, registration): (Arc<Inner>, Instant, Option<Registration>)| {
+        let mut watch = |(inner, net, registration): (Arc<Device>, Instant, Option<Registration>)| {
             let registration = registration?;
             let descriptors = if registration.leads { inner.link.descriptors() } else { Vec::new() };
             let next = if registration.idle { now + KEEP_WATCHING } else { registration.until };

@@ -80,7 +80,7 @@ impl Node {
     /// # Errors
     /// A freed or foreign pointer.
     pub fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, Error> {
-        let inner = self.inner();
+        let inner = self.device();
         let at = inner.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
         let words = inner.link.window().words(at, of.len() as u64);
         words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
@@ -108,12 +108,12 @@ impl Node {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
         }
-        self.inner().reap_unread();
+        self.device().reap_unread();
         Ok(())
     }
 
     fn buffer_error(&self, why: BufferError) -> Error {
-        Error::Buffer { device: self.inner().name.clone(), why }
+        Error::Buffer { device: self.device().name.clone(), why }
     }
 }
 

@@ -27,7 +27,7 @@ pub use string_table::StringTable;
 pub use tail::LogTail;
 
 use crate::inspect::InspectError;
-use crate::node::Inner;
+use crate::node::Device;
 use crate::text::Clean;
 use crate::{DeviceInfo, Error, ImageFile, Node};
 use hamr_comm::abi::preamble::word;
@@ -166,7 +166,7 @@ struct UnreadBacklog {
     is_released: bool,
 }
 
-impl Inner {
+impl Device {
     fn log_section(&self) -> Option<Section> {
         self.layout.section(SectionKind::LOG).ok().filter(|s| s.len >= RingHeader::BYTES)
     }
@@ -209,8 +209,8 @@ impl Inner {
 impl Node {
     /// Asks the device for lines of this level and more severe ones, from the next line on.
     pub fn set_log_level(&self, level: LogLevel) {
-        let inner = self.inner();
-        Inner::set_wanted_log_level(inner.link.window(), inner.log_section(), level);
+        let inner = self.device();
+        Device::set_wanted_log_level(inner.link.window(), inner.log_section(), level);
     }
 
     /// The device's lines: those of its start first. One reader at a time, since a line comes once.
@@ -218,7 +218,7 @@ impl Node {
     /// # Errors
     /// When the image does not log, its file is unknown or of another build, or there is a reader already.
     pub fn logs(&self) -> Result<Logs, LogError> {
-        let (info, device) = (self.info(), self.inner().name.clone());
+        let (info, device) = (self.info(), self.device().name.clone());
         match info.image {
             Some(path) => self.logs_from(&ImageFile::open(&path)?),
             None if does_log(&info) => Err(LogError::NoImage { device }),
@@ -231,7 +231,7 @@ impl Node {
     /// # Errors
     /// As for [`Self::logs`].
     pub fn logs_from(&self, image: &ImageFile) -> Result<Logs, LogError> {
-        let (info, inner) = (self.info(), self.inner());
+        let (info, inner) = (self.info(), self.device());
         let device = inner.name.clone();
         if !does_log(&info) {
             return Err(LogError::NoLogs { device });
@@ -268,7 +268,7 @@ fn epoch_of(window: &Window<Shared>) -> u32 {
 
 /// The reader of a device's log.
 pub struct Logs {
-    inner: Arc<Inner>,
+    inner: Arc<Device>,
     decoder: Decoder,
     cursor: Cursor,
     epoch: u32,

@@ -406,7 +406,7 @@ impl<T: Element> Buffer<T> {
         let bytes = bytes.unwrap_or(u64::MAX);
         // What calls that nobody waits for still hold may be answered by now.
         let block = memory.allocate(bytes).or_else(|_| {
-            node.inner().reap_unread();
+            node.device().reap_unread();
             memory.allocate(bytes)
         })?;
         Ok(Self { memory, block, len, _elements: PhantomData })

@@ -3,7 +3,7 @@
 use super::epoch_end::{GracePeriod, LossReason};
 use super::queues::QueueSlot;
 use super::snapshots::EpochSnapshots;
-use super::{EpochInfo, Inner, Node, NodeNumber};
+use super::{Device, EpochInfo, Node, NodeNumber};
 use crate::keys::{Keys, compare, read_table};
 use crate::memory::DeviceMemory;
 use crate::runtime::plan_of;
@@ -38,7 +38,7 @@ impl Node {
         let layout = plan_of(&options)?;
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         #[cfg(feature = "device-logs")]
-        Inner::set_wanted_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
+        Device::set_wanted_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
         let (record, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
         let epoch_info = EpochInfo::new(record, begin.elapsed(), image.as_ref());
         let differences = compare(Table::of_this_image(), &handlers);
@@ -50,7 +50,7 @@ impl Node {
         let is_notified = !link.descriptors().is_empty();
         let wait_queue =
             WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|e| Error::Plan(e.to_string()))?;
-        let inner = Arc::new_cyclic(|me| Inner {
+        let inner = Arc::new_cyclic(|me| Device {
             name: name.into(),
             id,
             link,

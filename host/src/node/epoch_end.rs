@@ -1,7 +1,7 @@
 //! How an epoch of a device ends: who notices, what the device says of it, what is kept of it.
 
 use super::snapshots::slots;
-use super::{Inner, NO_EPOCH};
+use super::{Device, NO_EPOCH};
 use crate::CrashReport;
 use hamr_comm::abi::preamble::{DeviceState, HostState, word};
 use hamr_comm::abi::rings::CrashRecord;
@@ -44,7 +44,7 @@ pub(super) struct GracePeriod {
     passed: Duration,
 }
 
-impl Inner {
+impl Device {
     /// Has its present epoch ended, or was there none?
     pub(crate) fn is_lost(&self) -> bool {
         self.epoch.load(Ordering::Acquire) == NO_EPOCH

@@ -1,6 +1,6 @@
 //! What a device said of itself, for people.
 
-use super::{Inner, Node};
+use super::{Device, Node};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::version::AbiVersion;
@@ -48,7 +48,7 @@ pub struct DeviceInfo {
 impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
-        let Inner { name, id, link, layout, image, .. } = &*self.inner;
+        let Device { name, id, link, layout, image, .. } = &*self.inner;
         let (epoch_info, start) = {
             let epoch_info = self.inner.epoch_info.lock().unwrap_or_else(PoisonError::into_inner);
             (epoch_info.record, epoch_info.start)

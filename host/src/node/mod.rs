@@ -37,17 +37,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// [`Inner::epoch`] of a device that is gone.
+/// [`Device::epoch`] of a device that is gone.
 const NO_EPOCH: u32 = 0;
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own.
 ///
 /// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
 pub struct Node {
-    inner: Arc<Inner>,
+    inner: Arc<Device>,
 }
 
-pub struct Inner {
+pub struct Device {
     pub(crate) name: String,
     pub(crate) id: NodeId,
     pub(crate) link: Box<dyn Link>,
@@ -262,7 +262,7 @@ impl Node {
         inner.begin_epoch(&mut last, ByFault::Crashed)
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn device(&self) -> &Arc<Device> {
         &self.inner
     }
 
@@ -293,7 +293,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-impl Inner {
+impl Device {
     pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
         Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
     }

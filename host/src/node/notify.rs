@@ -1,9 +1,9 @@
 //! Notifying a device that sleeps (abi §7, rules 21 and 22), from the host's side.
 
-use super::Inner;
+use super::Device;
 use std::sync::atomic::Ordering;
 
-impl Inner {
+impl Device {
     /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
     /// the device goes to sleep or gets up.
     #[inline(always)]

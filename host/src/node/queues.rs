@@ -1,6 +1,6 @@
 //! Who has which queue pair: streams that come and go, and the control stream.
 
-use super::{Inner, NO_EPOCH};
+use super::{Device, NO_EPOCH};
 use crate::stream::Submitter;
 use crate::{CallError, Error, SubmitError};
 use hamr_comm::abi::preamble::word;
@@ -18,7 +18,7 @@ pub(super) enum QueueSlot {
     Idle(Box<Submitter>),
 }
 
-impl Inner {
+impl Device {
     pub(super) fn lock_queues(&self) -> std::sync::MutexGuard<'_, Vec<QueueSlot>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +103,7 @@ impl Inner {
 }
 
 /// Gives a queue pair back, with what is still in flight in it.
-pub(crate) fn give_queue_back(inner: &Inner, index: u32, submitter: Box<Submitter>) {
+pub(crate) fn give_queue_back(inner: &Device, index: u32, submitter: Box<Submitter>) {
     let mut queues = inner.lock_queues();
     if let Some(slot) = queues.get_mut(index as usize) {
         *slot = QueueSlot::Idle(submitter);

@@ -2,7 +2,7 @@
 
 use super::attach::{pause, shake_hands};
 use super::epoch_end::ByFault;
-use super::{EpochInfo, Inner, NO_EPOCH};
+use super::{Device, EpochInfo, NO_EPOCH};
 use crate::Error;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-impl Inner {
+impl Device {
     /// Gives a device that ended its epoch by a fault another one ([`Options::restart`]). True when it lives.
     #[cold]
     pub(crate) fn restart(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Replies of epochs that are over, for streams that have not read them yet: the next epoch wipes the window.
 
-use super::Inner;
+use super::Device;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot, Window};
@@ -30,7 +30,7 @@ impl EpochSnapshots {
     }
 }
 
-impl Inner {
+impl Device {
     /// The submitter of a queue pair goes on in `epoch`; 0: in none.
     pub(crate) fn set_submitter_epoch(&self, queue: u32, epoch: u32) {
         if let Some(submitter) = self.snapshots.submitter_epochs.get(queue as usize) {

@@ -5,7 +5,7 @@ use super::submitter::Submitter;
 use super::table::Uses;
 use crate::keys::why_not;
 use crate::memory::DeviceMemory;
-use crate::node::Inner;
+use crate::node::Device;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
@@ -51,7 +51,7 @@ impl InlineUses {
 
     /// Checks and holds them; `None` when one is not usable (the long way round says why).
     #[inline(always)]
-    pub(super) fn of<H: Handler>(inner: &Inner, stream: u32, call: &Call<H>) -> Option<Self> {
+    pub(super) fn of<H: Handler>(device: &Device, stream: u32, call: &Call<H>) -> Option<Self> {
         let mut uses = Self { records: [0; 3], count: 0 };
         if !H::Args::HAS_BUFFERS {
             return Some(uses);
@@ -59,14 +59,14 @@ impl InlineUses {
         let mut all = true;
         call.args.visit_buffers(&mut |named| match (
             uses.records.get_mut(uses.count as usize),
-            inner.memory.begin_use(named.wire, named.bytes, stream),
+            device.memory.begin_use(named.wire, named.bytes, stream),
         ) {
             (Some(place), Ok(record)) => {
                 *place = record;
                 uses.count += 1;
             }
             (None, Ok(record)) => {
-                inner.memory.end_use(record, stream);
+                device.memory.end_use(record, stream);
                 all = false;
             }
             (_, Err(_)) => all = false,
@@ -74,18 +74,18 @@ impl InlineUses {
         if all {
             return Some(uses);
         }
-        uses.release::<H>(inner, stream);
+        uses.release::<H>(device, stream);
         None
     }
 
     /// The call was answered, or never sent.
     #[inline(always)]
-    pub(super) fn release<H: Handler>(self, inner: &Inner, stream: u32) {
+    pub(super) fn release<H: Handler>(self, device: &Device, stream: u32) {
         if !H::Args::HAS_BUFFERS {
             return;
         }
         for record in self.records.iter().take(self.count as usize) {
-            inner.memory.end_use(*record, stream);
+            device.memory.end_use(*record, stream);
         }
     }
 
@@ -142,16 +142,16 @@ impl Message {
 pub(super) fn prepare<H: Handler>(
     scratch: &mut Vec<u8>,
     (chunk_len, stream): ((usize, usize), u32),
-    inner: &Inner,
+    device: &Device,
     call: &Call<H>,
     options: &CallOptions,
 ) -> Result<Message, SubmitError> {
-    let site = || inner.site::<H>("submitting");
-    let key = inner.keys.key::<H>().ok_or_else(|| why_not::<H>(&inner.handlers, site()))?;
+    let site = || device.site::<H>("submitting");
+    let key = device.keys.key::<H>().ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
     let mut message =
         Message { hdr: ReqHdr::inline(key, 0), words: [0; INLINE_WORDS], len: 0, chunk: 0, uses: Uses::of(stream) };
-    let filled = fill(&mut message, scratch, chunk_len, inner, call, options, key);
-    filled.inspect_err(|_| message.uses.release(&inner.memory))?;
+    let filled = fill(&mut message, scratch, chunk_len, device, call, options, key);
+    filled.inspect_err(|_| message.uses.release(&device.memory))?;
     Ok(message)
 }
 
@@ -159,14 +159,14 @@ fn fill<H: Handler>(
     message: &mut Message,
     scratch: &mut Vec<u8>,
     (req_chunk, rep_chunk): (usize, usize),
-    inner: &Inner,
+    device: &Device,
     call: &Call<H>,
     options: &CallOptions,
     key: HandlerKey,
 ) -> Result<(), SubmitError> {
-    let site = || inner.site::<H>("submitting");
+    let site = || device.site::<H>("submitting");
     if H::Args::HAS_BUFFERS {
-        use_buffers(&call.args, &inner.memory, &mut message.uses)
+        use_buffers(&call.args, &device.memory, &mut message.uses)
             .map_err(|why| SubmitError::Buffer { site: site(), why })?;
     }
     let mut flags = 0;
@@ -192,7 +192,7 @@ fn fill<H: Handler>(
     let wanted = options.reply_capacity.unwrap_or(0).max(ValueOf::<H>::SIZE.unwrap_or(0));
     let reply = if wanted > rep_chunk.max(INLINE_BYTES) {
         flags |= ReqHdr::REPLY_BUF;
-        let block = inner.memory.allocate(wanted as u64).map_err(no_room)?;
+        let block = device.memory.allocate(wanted as u64).map_err(no_room)?;
         message.uses.blocks[1] = Some(block);
         Some([block.off, block.bytes])
     } else {
@@ -225,10 +225,10 @@ fn fill<H: Handler>(
             message.push([0, len as u64]);
         } else {
             hdr = hdr.in_buffer();
-            let block = inner.memory.allocate(len as u64).map_err(no_room)?;
+            let block = device.memory.allocate(len as u64).map_err(no_room)?;
             message.uses.blocks[0] = Some(block);
-            let at = inner.memory.heap_off() + block.off;
-            let written = inner.link.window().write_bytes(at, bytes);
+            let at = device.memory.heap_off() + block.off;
+            let written = device.link.window().write_bytes(at, bytes);
             written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
             message.push([block.off, len as u64]);
         }
@@ -281,13 +281,13 @@ impl ReplyCopy {
 
 /// Turns a reply into what the caller gets.
 #[cold]
-pub(super) fn decode<H: Handler>(inner: &Inner, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let site = || inner.site::<H>("reading the reply");
+pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let site = || device.site::<H>("reading the reply");
     let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", reply.hdr).into());
     match reply.broken() {
         None => {}
-        Some(_) if inner.heap_is_released() => {
-            return Err(CallError::DeviceLost(site(), inner.loss_reason().into()));
+        Some(_) if device.heap_is_released() => {
+            return Err(CallError::DeviceLost(site(), device.loss_reason().into()));
         }
         Some(what) => return Err(corrupt(what)),
     }
@@ -300,9 +300,9 @@ pub(super) fn decode<H: Handler>(inner: &Inner, reply: &ReplyCopy) -> Result<Val
     let status = reply.hdr.status();
     if reply.hdr.has(RepHdr::FAULT) {
         if status.has_trace() {
-            inner.check_after_fault();
+            device.check_after_fault();
         }
-        let report = FaultReport::read(*site(), status, bytes, inner.symbols());
+        let report = FaultReport::read(*site(), status, bytes, device.symbols());
         return Err(CallError::Fault(Box::new(report)));
     }
     match status {
@@ -315,7 +315,7 @@ pub(super) fn decode<H: Handler>(inner: &Inner, reply: &ReplyCopy) -> Result<Val
             Err(_) => Err(corrupt(from.refused().unwrap_or("an error that does not decode"))),
         },
         // The end of the device's epoch cancelled it: see `Submitter::complete`.
-        Status::CANCELLED if inner.is_lost() => Err(CallError::DeviceLost(site(), inner.loss_reason().into())),
+        Status::CANCELLED if device.is_lost() => Err(CallError::DeviceLost(site(), device.loss_reason().into())),
         Status::CANCELLED => Err(CallError::Cancelled(site())),
         Status::DEADLINE => Err(CallError::Deadline(site())),
         Status::RESULT_TOO_LONG => {

@@ -18,7 +18,7 @@ pub use pending::{Pending, Started};
 
 pub(crate) use self::submitter::Submitter;
 
-use crate::node::{Inner, give_queue_back};
+use crate::node::{Device, give_queue_back};
 use crate::{BufferError, CallError, Error, Node, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 use std::cell::{RefCell, RefMut};
@@ -55,14 +55,14 @@ impl CallOptions {
 }
 
 mod sealed {
-    use super::{Inner, Submitter};
+    use super::{Device, Submitter};
 
     /// Access to a stream's submitter, however it is held.
     pub trait Access {
         #[doc(hidden)]
-        fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R;
+        fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R;
         #[doc(hidden)]
-        fn inner(&self) -> &Inner;
+        fn device(&self) -> &Device;
     }
 }
 pub(crate) use sealed::Access;
@@ -73,7 +73,7 @@ impl<A: sealed::Access> StreamRef for A {}
 
 /// A queue pair in use; goes back to its device when dropped.
 struct Owned {
-    inner: Arc<Inner>,
+    device: Arc<Device>,
     index: u32,
     /// Always there until it is dropped.
     submitter: RefCell<Option<Box<Submitter>>>,
@@ -81,9 +81,9 @@ struct Owned {
 
 impl Owned {
     fn open(node: &Node) -> Result<Self, Error> {
-        let inner = node.inner().clone();
-        let (index, submitter) = inner.take_queue()?;
-        Ok(Self { inner, index, submitter: RefCell::new(Some(submitter)) })
+        let device = node.device().clone();
+        let (index, submitter) = device.take_queue()?;
+        Ok(Self { device, index, submitter: RefCell::new(Some(submitter)) })
     }
 
     #[inline(always)]
@@ -106,8 +106,8 @@ impl Drop for Owned {
         // The submitter stays with its queue pair: the counts go on, and calls in flight still hold buffers.
         let Some(mut submitter) = self.submitter.get_mut().take() else { return };
         submitter.detach_hot();
-        submitter.poll(&self.inner);
-        give_queue_back(&self.inner, self.index, submitter);
+        submitter.poll(&self.device);
+        give_queue_back(&self.device, self.index, submitter);
     }
 }
 
@@ -131,7 +131,7 @@ impl<'n> Stream<'n> {
     /// See [`CallError`].
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync(&self.owned.inner, call)
+        self.owned.submitter().sync(&self.owned.device, call)
     }
 
     /// Starts one call in the stream's fastest slot: the first half of [`Self::sync`], for a caller that has something else
@@ -144,14 +144,14 @@ impl<'n> Stream<'n> {
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
         let mut submitter = self.owned.submitter();
         let seq = submitter.req.hot_seq();
-        let started = submitter.start(&self.owned.inner, &call);
+        let started = submitter.start(&self.owned.device, &call);
         drop(submitter);
         if !started {
             return self.start_in_ring(call);
         }
         // Rule 21: nobody waits for this call yet.
-        if self.owned.inner.wait_queue.device_is_waiting() {
-            self.owned.inner.notify_device();
+        if self.owned.device.wait_queue.device_is_waiting() {
+            self.owned.device.notify_device();
         }
         Ok(Started::hot(self, seq))
     }
@@ -159,7 +159,7 @@ impl<'n> Stream<'n> {
     #[cold]
     #[inline(never)]
     fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        self.owned.submitter().poll_hot(&self.owned.inner);
+        self.owned.submitter().poll_hot(&self.owned.device);
         self.offload(call).map(Started::queued)
     }
 
@@ -172,7 +172,7 @@ impl<'n> Stream<'n> {
         call: Call<H>,
         options: CallOptions,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync_slow(&self.owned.inner, call, &options)
+        self.owned.submitter().sync_slow(&self.owned.device, call, &options)
     }
 
     /// Starts a call. Dropping the [`Pending`] detaches: the call runs, its result is discarded.
@@ -229,7 +229,7 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        self.ordered(|inner| inner.memory.put(from, to))
+        self.ordered(|device| device.memory.put(from, to))
     }
 
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
@@ -237,30 +237,30 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::get`].
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        self.ordered(|inner| inner.memory.get(from, to))
+        self.ordered(|device| device.memory.get(from, to))
     }
 
-    fn ordered(&self, mut copy: impl FnMut(&Inner) -> Result<(), BufferError>) -> Result<(), Error> {
-        let inner = &*self.owned.inner;
-        let wrap = |why| Error::Buffer { device: inner.name.clone(), why };
+    fn ordered(&self, mut copy: impl FnMut(&Device) -> Result<(), BufferError>) -> Result<(), Error> {
+        let device = &*self.owned.device;
+        let wrap = |why| Error::Buffer { device: device.name.clone(), why };
         // A buffer that no call names needs no waiting: nothing of this stream can see the difference.
-        match copy(inner) {
+        match copy(device) {
             Err(BufferError::Busy) => {}
             other => return other.map_err(wrap),
         }
         self.flush()?;
-        copy(inner).map_err(wrap)
+        copy(device).map_err(wrap)
     }
 }
 
 impl sealed::Access for &Stream<'_> {
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
-        f(&mut self.owned.submitter(), &self.owned.inner)
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
+        f(&mut self.owned.submitter(), &self.owned.device)
     }
     #[inline(always)]
-    fn inner(&self) -> &Inner {
-        &self.owned.inner
+    fn device(&self) -> &Device {
+        &self.owned.device
     }
 }
 
@@ -276,15 +276,15 @@ fn offload_with<H: Handler, S: StreamRef>(
 
 fn flush(stream: &impl StreamRef) -> Result<(), Error> {
     submit::flush(stream).map_err(|stop| {
-        let inner = stream.inner();
+        let device = stream.device();
         match stop {
             wait::Stop::Deadline => Error::Timeout {
-                device: inner.name.clone(),
+                device: device.name.clone(),
                 stage: "flushing a stream",
-                after: inner.options.deadline.unwrap_or_default(),
+                after: device.options.deadline.unwrap_or_default(),
             },
             wait::Stop::EpochEnded(_) => {
-                Error::Lost { device: inner.name.clone(), stage: "flushing a stream", why: inner.loss_reason() }
+                Error::Lost { device: device.name.clone(), stage: "flushing a stream", why: device.loss_reason() }
             }
         }
     })
@@ -300,19 +300,19 @@ pub(crate) fn forget_closed() {
     // An error means that the thread is ending, or is at work on the list right now: then the next look does it.
     let _ = STREAMS.try_with(|streams| {
         if let Ok(mut streams) = streams.try_borrow_mut() {
-            streams.retain(|s| !s.inner.is_closed());
+            streams.retain(|s| !s.device.is_closed());
         }
     });
 }
 
 /// Takes in what the calling thread's own stream of a device was answered. For a caller that finds a buffer busy or the heap full.
-pub(crate) fn reap_local(inner: &Inner) {
+pub(crate) fn reap_local(device: &Device) {
     // An error means that the thread is ending, or that this runs inside of a call of that stream (a handler on loopback).
     let _ = STREAMS.try_with(|streams| {
         let Ok(streams) = streams.try_borrow() else { return };
-        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.inner, inner)) else { return };
+        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.device, device)) else { return };
         if let Ok(mut owned) = owned.submitter.try_borrow_mut() {
-            submitter(&mut owned).poll(inner);
+            submitter(&mut owned).poll(device);
         }
     });
 }
@@ -328,10 +328,10 @@ impl<'n> LocalStream<'n> {
     #[inline]
     pub(crate) fn of(node: &'n Node) -> Result<Self, Error> {
         STREAMS.with_borrow_mut(|streams| {
-            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.inner, node.inner())) {
+            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, node.device())) {
                 return Ok(Self { owned: owned.clone(), _node: PhantomData });
             }
-            streams.retain(|s| !s.inner.is_closed());
+            streams.retain(|s| !s.device.is_closed());
             let owned = Rc::new(Owned::open(node)?);
             streams.push(owned.clone());
             Ok(Self { owned, _node: PhantomData })
@@ -344,7 +344,7 @@ impl<'n> LocalStream<'n> {
     /// See [`CallError`].
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync(&self.owned.inner, call)
+        self.owned.submitter().sync(&self.owned.device, call)
     }
 
     /// As [`Stream::offload`]; the [`Pending`] keeps the stream.
@@ -380,12 +380,12 @@ impl<'n> LocalStream<'n> {
 
 impl sealed::Access for LocalStream<'_> {
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
-        f(&mut self.owned.submitter(), &self.owned.inner)
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
+        f(&mut self.owned.submitter(), &self.owned.device)
     }
     #[inline(always)]
-    fn inner(&self) -> &Inner {
-        &self.owned.inner
+    fn device(&self) -> &Device {
+        &self.owned.device
     }
 }
 
@@ -398,14 +398,14 @@ pub struct SharedStream {
 }
 
 struct SharedInner {
-    inner: Arc<Inner>,
+    device: Arc<Device>,
     owned: Mutex<Owned>,
 }
 
 impl SharedStream {
     pub(crate) fn open(node: &Node) -> Result<Self, Error> {
         let owned = Owned::open(node)?;
-        Ok(Self { shared: Arc::new(SharedInner { inner: owned.inner.clone(), owned: Mutex::new(owned) }) })
+        Ok(Self { shared: Arc::new(SharedInner { device: owned.device.clone(), owned: Mutex::new(owned) }) })
     }
 
     /// As [`Stream::sync`]; other threads' calls go on meanwhile.
@@ -455,12 +455,12 @@ impl SharedStream {
 }
 
 impl sealed::Access for SharedStream {
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
         // A panic inside leaves the submitter consistent: it changes its state only in steps that end consistent.
         let mut owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        f(submitter(owned.submitter.get_mut()), &self.shared.inner)
+        f(submitter(owned.submitter.get_mut()), &self.shared.device)
     }
-    fn inner(&self) -> &Inner {
-        &self.shared.inner
+    fn device(&self) -> &Device {
+        &self.shared.device
     }
 }

@@ -37,14 +37,14 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if self.taken {
             return true;
         }
-        if self.stream.with(|submitter, inner| submitter.try_complete(inner, self.entry)) {
+        if self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)) {
             return true;
         }
         // Whoever does nothing but test must also see the device die.
-        self.stream.inner().poll_peer();
-        self.stream.with(|submitter, inner| {
-            submitter.follow_epoch(inner);
-            submitter.try_complete(inner, self.entry)
+        self.stream.device().poll_peer();
+        self.stream.with(|submitter, device| {
+            submitter.follow_epoch(device);
+            submitter.try_complete(device, self.entry)
         })
     }
 
@@ -57,7 +57,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if std::mem::replace(&mut self.taken, true) {
             return Err(self.already_taken());
         }
-        if let Some(value) = self.stream.with(|submitter, inner| submitter.take_in_place::<H>(inner, self.entry)) {
+        if let Some(value) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry)) {
             return Ok(value);
         }
         self.get_slowly(None)
@@ -76,8 +76,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 
     /// The outcome, when it is there.
     fn try_complete(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-        self.stream.with(|submitter, inner| {
-            submitter.try_complete(inner, self.entry).then(|| submitter.take::<H>(inner, self.entry))
+        self.stream.with(|submitter, device| {
+            submitter.try_complete(device, self.entry).then(|| submitter.take::<H>(device, self.entry))
         })
     }
 
@@ -85,31 +85,32 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[cold]
     fn try_complete_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         self.try_complete().unwrap_or_else(|| {
-            self.stream.with(|submitter, inner| submitter.abandon(inner, self.entry));
-            Err(CallError::Deadline(self.stream.inner().site::<H>("waiting for the reply")))
+            self.stream.with(|submitter, device| submitter.abandon(device, self.entry));
+            Err(CallError::Deadline(self.stream.device().site::<H>("waiting for the reply")))
         })
     }
 
     /// Polled to its end before, as a future; its entry may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
-        let site = self.stream.inner().site::<H>("reading the reply");
+        let site = self.stream.device().site::<H>("reading the reply");
         CallError::Corrupt(site, "nothing: its result was taken before".into())
     }
 
     #[cold]
     fn get_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for _ in 0..SPINS {
-            if self.stream.with(|submitter, inner| submitter.has_outcome(inner, self.entry)) {
+            if self.stream.with(|submitter, device| submitter.has_outcome(device, self.entry)) {
                 break;
             }
-            if let Some(value) = self.stream.with(|submitter, inner| submitter.take_in_place::<H>(inner, self.entry)) {
+            if let Some(value) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry))
+            {
                 return Ok(value);
             }
             std::hint::spin_loop();
         }
         let epoch = self.stream.with(|submitter, _| submitter.epoch());
-        let mut wait = Wait::new(self.stream.inner(), epoch, until.or(self.until));
+        let mut wait = Wait::new(self.stream.device(), epoch, until.or(self.until));
         loop {
             if let Some(outcome) = self.try_complete() {
                 return outcome;
@@ -118,7 +119,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
                 Ok(()) => {}
                 Err(Stop::Deadline) => return self.try_complete_last(),
                 // A reply published just before the end still counts; the next look finds it, or the end.
-                Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, inner| submitter.follow_epoch(inner)),
+                Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
             }
         }
     }
@@ -128,7 +129,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
         if !self.taken {
-            self.stream.with(|submitter, inner| submitter.cancel(inner, self.entry));
+            self.stream.with(|submitter, device| submitter.cancel(device, self.entry));
         }
     }
 }
@@ -137,7 +138,7 @@ impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
     #[inline]
     fn drop(&mut self) {
         if !self.taken {
-            self.stream.with(|submitter, inner| submitter.abandon(inner, self.entry));
+            self.stream.with(|submitter, device| submitter.abandon(device, self.entry));
         }
     }
 }
@@ -159,32 +160,32 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             self.taken = true;
             return Poll::Ready(outcome);
         }
-        let limit = self.stream.inner().options.deadline;
+        let limit = self.stream.device().options.deadline;
         let until = self.until.or_else(|| limit.map(in_time));
         self.until = until;
         if until.is_some_and(|until| Instant::now() >= until) {
             self.taken = true;
             return Poll::Ready(self.try_complete_last());
         }
-        let inner = self.stream.inner();
-        inner.poll_peer();
+        let device = self.stream.device();
+        device.poll_peer();
         // A poll and what its executor does around it take a microsecond or so: counting is as good as a clock.
-        let spins = inner.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
-        let is_notified = inner.wait_queue.is_notified();
+        let spins = device.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
+        let is_notified = device.wait_queue.is_notified();
         self.polls = self.polls.saturating_add(1);
         if spins || !is_notified {
-            self.stream.with(|submitter, inner| submitter.follow_epoch(inner));
+            self.stream.with(|submitter, device| submitter.follow_epoch(device));
             task.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let inner = self.stream.inner();
-        inner.wait_queue.register(task.waker(), until, &inner.me);
-        inner.notify_fenced();
-        if self.stream.with(|submitter, _| submitter.epoch()).is_ending(inner) {
-            inner.wait_queue.register(task.waker(), Some(in_time(GRACE_STEP)), &inner.me);
+        let device = self.stream.device();
+        device.wait_queue.register(task.waker(), until, &device.me);
+        device.notify_fenced();
+        if self.stream.with(|submitter, _| submitter.epoch()).is_ending(device) {
+            device.wait_queue.register(task.waker(), Some(in_time(GRACE_STEP)), &device.me);
         }
         // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.
-        self.stream.with(|submitter, inner| submitter.follow_epoch(inner));
+        self.stream.with(|submitter, device| submitter.follow_epoch(device));
         match self.try_complete() {
             Some(outcome) => {
                 self.taken = true;
@@ -234,7 +235,7 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
                 let (stream, seq) = (call.stream, call.seq);
                 // Its end is the result's now, not its drop's.
                 std::mem::forget(call);
-                stream.with(|submitter, inner| submitter.finish_started::<H>(inner, seq))
+                stream.with(|submitter, device| submitter.finish_started::<H>(device, seq))
             }
             State::Queued(pending) => pending.get(),
         }
@@ -243,6 +244,6 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
 
 impl Drop for HotCall<'_, '_> {
     fn drop(&mut self) {
-        self.stream.with(|submitter, inner| submitter.abandon_hot(inner, self.seq));
+        self.stream.with(|submitter, device| submitter.abandon_hot(device, self.seq));
     }
 }

@@ -5,7 +5,7 @@ use super::submitter::{CONSUMED, EngineEpoch, ONE_WAY, Submitter, Ticket};
 use super::table::{EntryState, EpochEnd, Uses};
 use super::wait::{SPINS, Stop, Wait};
 use crate::CallError;
-use crate::node::Inner;
+use crate::node::Device;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
@@ -22,7 +22,7 @@ const MOVE_BATCH: u32 = 16;
 impl Submitter {
     /// Gives answered slots back from the oldest on, moving results to their entries. True when there is room now.
     #[inline]
-    pub(super) fn make_room(&mut self, inner: &Inner) -> bool {
+    pub(super) fn make_room(&mut self, device: &Device) -> bool {
         let mask = self.ring_entries.len() - 1;
         for _ in 0..MOVE_BATCH {
             let Some(x) = self.req.oldest() else { break };
@@ -30,13 +30,13 @@ impl Submitter {
             if entry != CONSUMED {
                 let Some(hdr) = self.req.ring_reply(x) else { break };
                 if entry == ONE_WAY {
-                    if self.is_wiped(inner) {
+                    if self.is_wiped(device) {
                         break;
                     }
                     if hdr != RepHdr::inline(Status::EXECUTED, 0) {
                         self.one_way_failures += 1;
                     }
-                } else if !self.move_to_entry(inner, entry, x, hdr) {
+                } else if !self.move_to_entry(device, entry, x, hdr) {
                     break;
                 }
             }
@@ -46,9 +46,9 @@ impl Submitter {
     }
 
     /// Gives every answered slot back up to the first that is not.
-    fn empty_ring(&mut self, inner: &Inner) {
+    fn empty_ring(&mut self, device: &Device) {
         while let Some(oldest) = self.req.oldest() {
-            self.make_room(inner);
+            self.make_room(device);
             if self.req.oldest() == Some(oldest) {
                 break;
             }
@@ -56,28 +56,28 @@ impl Submitter {
     }
 
     /// Takes in every reply that is there, without waiting.
-    pub(crate) fn poll(&mut self, inner: &Inner) {
-        self.follow_epoch(inner);
-        self.poll_hot(inner);
-        self.empty_ring(inner);
-        self.poll_ticket_slots(inner);
+    pub(crate) fn poll(&mut self, device: &Device) {
+        self.follow_epoch(device);
+        self.poll_hot(device);
+        self.empty_ring(device);
+        self.poll_ticket_slots(device);
     }
 
     /// May what was just read of the slots have been wiped meanwhile, for an epoch that another stream began? Then it is not to be
     /// used: [`Self::follow_epoch`] knows where the replies are.
     #[inline(always)]
-    pub(super) fn is_wiped(&self, inner: &Inner) -> bool {
+    pub(super) fn is_wiped(&self, device: &Device) -> bool {
         // Behind it: whoever wipes has ended the epoch before.
         fence(Ordering::Acquire);
-        !self.epoch.is(inner.epoch.load(Ordering::Relaxed)) && !self.at_the_end
+        !self.epoch.is(device.epoch.load(Ordering::Relaxed)) && !self.at_the_end
     }
 
     /// Moves the reply in slot `x` to its entry, and marks the slot consumed. False when its epoch is over, and nothing was done.
-    fn move_to_entry(&mut self, inner: &Inner, entry: u32, x: u64, hdr: RepHdr) -> bool {
+    fn move_to_entry(&mut self, device: &Device, entry: u32, x: u64, hdr: RepHdr) -> bool {
         let line_index = x as u32 & (self.ring_entries.len() as u32 - 1);
         let uses = self.table.take_uses(entry);
-        let reply = self.read(inner, self.req.slots().ring(x as u32), 1 + line_index, hdr, &uses);
-        if self.is_wiped(inner) {
+        let reply = self.read(device, self.req.slots().ring(x as u32), 1 + line_index, hdr, &uses);
+        if self.is_wiped(device) {
             self.table.restore_uses(entry, uses);
             return false;
         }
@@ -101,7 +101,7 @@ impl Submitter {
                 self.free_unused_ticket(ticket);
             }
         }
-        self.complete(inner, entry, reply, uses);
+        self.complete(device, entry, reply, uses);
         true
     }
 
@@ -121,8 +121,8 @@ impl Submitter {
     }
 
     /// Puts a reply into its entry, or throws it away when nobody wants it.
-    fn complete(&mut self, inner: &Inner, entry: u32, reply: ReplyCopy, mut uses: Uses) {
-        uses.release(&inner.memory);
+    fn complete(&mut self, device: &Device, entry: u32, reply: ReplyCopy, mut uses: Uses) {
+        uses.release(&device.memory);
         if self.table.is_abandoned(entry) {
             let one_way = self.table.cold(entry).is_some_and(|cold| cold.one_way);
             if one_way && (reply.hdr.status() != Status::OK || reply.broken().is_some()) {
@@ -136,7 +136,7 @@ impl Submitter {
             cold.long = reply.long;
         }
         // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not a reply.
-        let epoch = inner.epoch.load(Ordering::Acquire);
+        let epoch = device.epoch.load(Ordering::Acquire);
         let state = match reply.hdr.status() {
             Status::CANCELLED if epoch == 0 => EntryState::EpochEnded(EpochEnd::Lost),
             Status::CANCELLED if !self.epoch.is(epoch) => EntryState::EpochEnded(EpochEnd::Reset),
@@ -149,31 +149,31 @@ impl Submitter {
         }
     }
 
-    pub(super) fn poll_ticket_slots(&mut self, inner: &Inner) {
+    pub(super) fn poll_ticket_slots(&mut self, device: &Device) {
         for t in 0..self.tickets.len() {
             if let Some(ticket) = self.tickets.get(t).copied()
                 && ticket.taken
                 && self.table.state(ticket.entry) == Some(EntryState::Ticket(t as u32))
             {
-                self.try_complete(inner, ticket.entry);
+                self.try_complete(device, ticket.entry);
             }
         }
     }
 
     /// Brings the entry's answer in, when it is there. True when the entry has its outcome.
-    pub(super) fn try_complete(&mut self, inner: &Inner, entry: u32) -> bool {
+    pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> bool {
         let Some(state) = self.table.state(entry) else { return true };
         match state {
             EntryState::Ring(x) => match self.req.ring_reply(x) {
                 Some(hdr) => {
-                    if !self.move_to_entry(inner, entry, x, hdr) {
+                    if !self.move_to_entry(device, entry, x, hdr) {
                         // Gives every call its outcome.
-                        self.follow_epoch(inner);
+                        self.follow_epoch(device);
                         return true;
                     }
                     self.release_consumed();
                     // A queued call goes on in its ticket slot.
-                    hdr.has(RepHdr::TAKEN) && self.try_complete(inner, entry) || !hdr.has(RepHdr::TAKEN)
+                    hdr.has(RepHdr::TAKEN) && self.try_complete(device, entry) || !hdr.has(RepHdr::TAKEN)
                 }
                 None => false,
             },
@@ -187,14 +187,14 @@ impl Submitter {
                 let slot = 1 + self.ring_entries.len() as u32 + t;
                 let uses = self.table.take_uses(entry);
                 let Some(line) = self.req.slots().ticket_slot(t) else { return true };
-                let reply = self.read(inner, line, slot, hdr, &uses);
-                if self.is_wiped(inner) {
+                let reply = self.read(device, line, slot, hdr, &uses);
+                if self.is_wiped(device) {
                     self.table.restore_uses(entry, uses);
-                    self.follow_epoch(inner);
+                    self.follow_epoch(device);
                     return true;
                 }
                 self.free_ticket(t);
-                self.complete(inner, entry, reply, uses);
+                self.complete(device, entry, reply, uses);
                 true
             }
             EntryState::Completed | EntryState::EpochEnded(_) | EntryState::Free(_) => true,
@@ -215,7 +215,7 @@ impl Submitter {
     /// Copies a reply out of its slot, whatever the device says it is.
     pub(super) fn read(
         &self,
-        inner: &Inner,
+        device: &Device,
         line: Slot<'_, Coherent>,
         slot: u32,
         hdr: RepHdr,
@@ -236,8 +236,8 @@ impl Submitter {
             slot::Place::Buffer => match uses.reply_block() {
                 Some(block) if fits(block.off, block.bytes) => {
                     long.resize(at.len as usize, 0);
-                    let copied = inner.link.window().read_bytes(inner.memory.heap_off() + block.off, &mut long);
-                    copied.is_ok() && !inner.heap_is_released()
+                    let copied = device.link.window().read_bytes(device.memory.heap_off() + block.off, &mut long);
+                    copied.is_ok() && !device.heap_is_released()
                 }
                 _ => false,
             },
@@ -253,7 +253,7 @@ impl Submitter {
 
     /// The result of an entry's call, when it is there and short and in its ring slot: the common case, read in place.
     #[inline(always)]
-    pub(super) fn take_in_place<H: Handler>(&mut self, inner: &Inner, entry: u32) -> Option<ValueOf<H>> {
+    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<ValueOf<H>> {
         let len = match <ValueOf<H> as Migratable>::SIZE {
             Some(n) if n <= INLINE_BYTES => n,
             _ => return None,
@@ -270,12 +270,12 @@ impl Submitter {
                 }
                 let mut words = [0u64; INLINE_WORDS];
                 self.req.slots().ring(x as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
-                if self.is_wiped(inner) {
+                if self.is_wiped(device) {
                     return None;
                 }
                 let value = decode(&words)?;
                 if let Some(cold) = self.table.cold(entry) {
-                    cold.uses.release(&inner.memory);
+                    cold.uses.release(&device.memory);
                 }
                 let mask = self.ring_entries.len() - 1;
                 if let Some(line) = self.ring_entries.get_mut(x as usize & mask) {
@@ -296,24 +296,28 @@ impl Submitter {
     }
 
     /// Does the entry have an outcome that is not read in place? Never waits.
-    pub(super) fn has_outcome(&mut self, inner: &Inner, entry: u32) -> bool {
+    pub(super) fn has_outcome(&mut self, device: &Device, entry: u32) -> bool {
         match self.table.state(entry) {
             Some(EntryState::Ring(_)) => false,
-            Some(EntryState::Ticket(_)) => self.try_complete(inner, entry),
+            Some(EntryState::Ticket(_)) => self.try_complete(device, entry),
             _ => true,
         }
     }
 
     /// The outcome of an entry that has one; frees the entry.
     #[cold]
-    pub(super) fn take<H: Handler>(&mut self, inner: &Inner, entry: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn take<H: Handler>(
+        &mut self,
+        device: &Device,
+        entry: u32,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let long = self.table.cold(entry).map(|cold| std::mem::take(&mut cold.long)).unwrap_or_default();
         let Some(kept) = self.table.get(entry) else {
-            return Err(CallError::Corrupt(inner.site::<H>("reading the reply"), "no cell".into()));
+            return Err(CallError::Corrupt(device.site::<H>("reading the reply"), "no cell".into()));
         };
         let outcome = match kept.state() {
-            EntryState::EpochEnded(ended) => Err(ended_error(inner, inner.site::<H>("waiting for the reply"), ended)),
-            _ => decode::<H>(inner, &ReplyCopy { hdr: kept.hdr, words: kept.words, long }),
+            EntryState::EpochEnded(ended) => Err(ended_error(device, device.site::<H>("waiting for the reply"), ended)),
+            _ => decode::<H>(device, &ReplyCopy { hdr: kept.hdr, words: kept.words, long }),
         };
         self.table.put_back(entry);
         outcome
@@ -323,13 +327,13 @@ impl Submitter {
     #[cold]
     pub(super) fn wait_for<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         entry: u32,
         until: Option<Instant>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut wait = Wait::new(inner, self.epoch, until);
+        let mut wait = Wait::new(device, self.epoch, until);
         let mut spins = 0;
-        while !self.try_complete(inner, entry) {
+        while !self.try_complete(device, entry) {
             spins += 1;
             if spins <= SPINS {
                 std::hint::spin_loop();
@@ -338,33 +342,33 @@ impl Submitter {
             match wait.step() {
                 Ok(()) => {}
                 // Whoever is woken late finds the reply beside the deadslot.
-                Err(Stop::Deadline) if self.try_complete(inner, entry) => break,
+                Err(Stop::Deadline) if self.try_complete(device, entry) => break,
                 Err(Stop::Deadline) => {
-                    self.abandon(inner, entry);
-                    return Err(CallError::Deadline(inner.site::<H>("waiting for the reply")));
+                    self.abandon(device, entry);
+                    return Err(CallError::Deadline(device.site::<H>("waiting for the reply")));
                 }
                 // A reply published just before the end still counts.
-                Err(Stop::EpochEnded(_)) => self.follow_epoch(inner),
+                Err(Stop::EpochEnded(_)) => self.follow_epoch(device),
             }
         }
-        self.take::<H>(inner, entry)
+        self.take::<H>(device, entry)
     }
 
     /// Nobody will read this entry: it is freed now, or when its reply comes (rule 16).
-    pub(super) fn abandon(&mut self, inner: &Inner, entry: u32) {
+    pub(super) fn abandon(&mut self, device: &Device, entry: u32) {
         if matches!(self.table.state(entry), Some(EntryState::Completed | EntryState::EpochEnded(_))) {
             return self.table.put_back(entry);
         }
         if let Some(cold) = self.table.cold_or_new(entry) {
             cold.abandoned = true;
         }
-        self.try_complete(inner, entry);
+        self.try_complete(device, entry);
     }
 
     /// Sets CANCEL in the call's own header (rule 17). Of an epoch that is over there is nothing to cancel: the slot may be another
     /// call's, or another host's.
-    pub(super) fn cancel(&mut self, inner: &Inner, entry: u32) {
-        if !self.epoch.is(inner.epoch.load(Ordering::Acquire)) {
+    pub(super) fn cancel(&mut self, device: &Device, entry: u32) {
+        if !self.epoch.is(device.epoch.load(Ordering::Acquire)) {
             return;
         }
         let ticket = self.table.cold(entry).and_then(|cold| cold.ticket);
@@ -381,10 +385,10 @@ impl Submitter {
     }
 
     /// Has every call that was submitted before the ring's position `before` run?
-    pub(super) fn has_run(&mut self, inner: &Inner, before: u64) -> bool {
-        self.poll_hot(inner);
-        self.empty_ring(inner);
-        self.poll_ticket_slots(inner);
+    pub(super) fn has_run(&mut self, device: &Device, before: u64) -> bool {
+        self.poll_hot(device);
+        self.empty_ring(device);
+        self.poll_ticket_slots(device);
         // A started call counts as run when it is answered, read or not.
         let hot_runs = self.req.hot_is_busy() && self.req.hot_reply().is_none();
         let in_ring = self.req.oldest().is_some_and(|oldest| oldest < before);
@@ -394,18 +398,18 @@ impl Submitter {
 
     /// When the device's epoch is over, gives every outstanding call its outcome, exactly once; when a new one began,
     /// starts over in it (rule 30).
-    pub(super) fn follow_epoch(&mut self, inner: &Inner) {
-        let epoch = inner.epoch.load(Ordering::Acquire);
+    pub(super) fn follow_epoch(&mut self, device: &Device) {
+        let epoch = device.epoch.load(Ordering::Acquire);
         if self.epoch == EngineEpoch::of(epoch) {
             return;
         }
         // What was answered before the end is still a reply.
-        self.on_last_lines(inner, |submitter| {
-            submitter.empty_ring(inner);
-            submitter.poll_ticket_slots(inner);
+        self.on_last_lines(device, |submitter| {
+            submitter.empty_ring(device);
+            submitter.poll_ticket_slots(device);
         });
         if self.req.hot_is_busy() && self.hot_abandoned.is_none() {
-            let reply = self.last_hot_reply(inner, &Uses::default());
+            let reply = self.last_hot_reply(device, &Uses::default());
             self.hot_kept.extend(reply.map(|reply| (self.req.hot_seq(), reply)));
             self.req.release_hot();
         }
@@ -413,7 +417,7 @@ impl Submitter {
         let in_flight = |(_, state): &(u32, EntryState)| matches!(state, EntryState::Ring(_) | EntryState::Ticket(_));
         let outstanding: Vec<u32> = self.table.states().filter(in_flight).map(|(i, _)| i).collect();
         for entry in outstanding {
-            self.table.take_uses(entry).release(&inner.memory);
+            self.table.take_uses(entry).release(&device.memory);
             if self.table.is_abandoned(entry) {
                 self.table.put_back(entry);
             } else if let Some(kept) = self.table.get(entry) {
@@ -423,21 +427,21 @@ impl Submitter {
         // A started call that nobody has read yet lets go as well; it learns of its end when it is read.
         let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
         for mut uses in [Some(uses), self.hot_abandoned.take()].into_iter().flatten() {
-            uses.release(&inner.memory);
+            uses.release(&device.memory);
         }
         self.ring_entries.fill(CONSUMED);
         self.tickets.fill(Ticket::default());
         self.epoch = EngineEpoch::of(epoch);
-        inner.set_submitter_epoch(self.number, epoch);
+        device.set_submitter_epoch(self.number, epoch);
         if epoch != 0 {
             self.req.enter(Epoch(epoch));
         }
     }
 
     /// Runs `what` on the slots as the submitter's epoch left them, whoever has wiped the window since.
-    fn on_last_lines<R>(&mut self, inner: &Inner, what: impl FnOnce(&mut Self) -> R) -> R {
-        inner.with_snapshot(self.epoch.number(), |end| {
-            let lines = end.and_then(|window| inner.queue_in(window, self.number));
+    fn on_last_lines<R>(&mut self, device: &Device, what: impl FnOnce(&mut Self) -> R) -> R {
+        device.with_snapshot(self.epoch.number(), |end| {
+            let lines = end.and_then(|window| device.queue_in(window, self.number));
             self.at_the_end = true;
             let live = lines.map(|lines| self.req.replace_slots(lines));
             let outcome = what(self);
@@ -448,17 +452,17 @@ impl Submitter {
     }
 
     /// The reply of the call in the hot slot, when it came before the submitter's epoch was over.
-    pub(super) fn last_hot_reply(&mut self, inner: &Inner, uses: &Uses) -> Option<ReplyCopy> {
-        self.on_last_lines(inner, |submitter| {
+    pub(super) fn last_hot_reply(&mut self, device: &Device, uses: &Uses) -> Option<ReplyCopy> {
+        self.on_last_lines(device, |submitter| {
             let hdr = submitter.req.hot_reply()?;
-            Some(submitter.read(inner, submitter.req.slots().hot(), 0, hdr, uses))
+            Some(submitter.read(device, submitter.req.slots().hot(), 0, hdr, uses))
         })
     }
 }
 
-pub(super) fn ended_error<E>(inner: &Inner, site: Box<crate::Site>, ended: EpochEnd) -> CallError<E> {
+pub(super) fn ended_error<E>(device: &Device, site: Box<crate::Site>, ended: EpochEnd) -> CallError<E> {
     match ended {
-        EpochEnd::Lost => CallError::DeviceLost(site, inner.loss_reason().into()),
+        EpochEnd::Lost => CallError::DeviceLost(site, device.loss_reason().into()),
         EpochEnd::Reset => CallError::PeerReset(site),
     }
 }

@@ -8,7 +8,7 @@ use super::submitter::{EngineEpoch, epoch_outcome};
 use super::wait::{SPINS, Stop, Wait};
 use super::{CallOptions, Submitter};
 use crate::SubmitError;
-use crate::node::Inner;
+use crate::node::Device;
 use hamr_comm::{Call, Handler};
 use std::cell::RefCell;
 use std::time::Instant;
@@ -16,28 +16,28 @@ use std::time::Instant;
 /// An submitter that its caller has alone.
 pub(super) struct Exclusive<'a> {
     submitter: RefCell<&'a mut Submitter>,
-    inner: &'a Inner,
+    device: &'a Device,
 }
 
 impl<'a> Exclusive<'a> {
-    pub(super) fn new(submitter: &'a mut Submitter, inner: &'a Inner) -> Self {
-        Self { submitter: RefCell::new(submitter), inner }
+    pub(super) fn new(submitter: &'a mut Submitter, device: &'a Device) -> Self {
+        Self { submitter: RefCell::new(submitter), device }
     }
 }
 
 impl Access for Exclusive<'_> {
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Inner) -> R) -> R {
-        f(&mut self.submitter.borrow_mut(), self.inner)
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
+        f(&mut self.submitter.borrow_mut(), self.device)
     }
-    fn inner(&self) -> &Inner {
-        self.inner
+    fn device(&self) -> &Device {
+        self.device
     }
 }
 
 /// Puts a call into the ring; its result comes to the entry returned.
 #[inline(always)]
 pub(super) fn offload<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<u32, SubmitError> {
-    match stream.with(|submitter, inner| submitter.offload(inner, call)) {
+    match stream.with(|submitter, device| submitter.offload(device, call)) {
         Some(entry) => Ok(entry),
         None => offload_slow(stream, call, &CallOptions::default(), None),
     }
@@ -51,13 +51,13 @@ pub(super) fn offload_slow<H: Handler>(
     options: &CallOptions,
     until: Option<Instant>,
 ) -> Result<u32, SubmitError> {
-    submit::<H, _>(stream, until, |submitter, inner| submitter.try_offload(inner, call, options))
+    submit::<H, _>(stream, until, |submitter, device| submitter.try_offload(device, call, options))
 }
 
 /// Sends a call that returns nothing.
 #[inline(always)]
 pub(super) fn send<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
-    if stream.with(|submitter, inner| submitter.send(inner, call)) {
+    if stream.with(|submitter, device| submitter.send(device, call)) {
         return Ok(());
     }
     send_slow(stream, call)
@@ -66,25 +66,25 @@ pub(super) fn send<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(
 #[cold]
 #[inline(never)]
 fn send_slow<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
-    submit::<H, _>(stream, None, |submitter, inner| submitter.try_send(inner, call))
+    submit::<H, _>(stream, None, |submitter, device| submitter.try_send(device, call))
 }
 
 /// Tries until there is room, or no longer.
 fn submit<H: Handler, R>(
     stream: &impl Access,
     until: Option<Instant>,
-    attempt: impl Fn(&mut Submitter, &Inner) -> Result<Option<R>, SubmitError>,
+    attempt: impl Fn(&mut Submitter, &Device) -> Result<Option<R>, SubmitError>,
 ) -> Result<R, SubmitError> {
     let epoch = enter::<H>(stream)?;
-    let mut wait = Wait::new(stream.inner(), epoch, until);
+    let mut wait = Wait::new(stream.device(), epoch, until);
     let mut spins = 0;
     loop {
-        let sent = stream.with(|submitter, inner| {
+        let sent = stream.with(|submitter, device| {
             if submitter.epoch() != epoch {
                 // Another thread of the stream saw the end of the epoch first.
-                return Err(submitter.cannot_submit::<H>(inner, Stop::EpochEnded(epoch_outcome(inner))));
+                return Err(submitter.cannot_submit::<H>(device, Stop::EpochEnded(epoch_outcome(device))));
             }
-            attempt(submitter, inner)
+            attempt(submitter, device)
         })?;
         if let Some(sent) = sent {
             return Ok(sent);
@@ -93,7 +93,7 @@ fn submit<H: Handler, R>(
         if spins > SPINS
             && let Err(stop) = wait.step()
         {
-            return Err(stream.with(|submitter, inner| submitter.cannot_submit::<H>(inner, stop)));
+            return Err(stream.with(|submitter, device| submitter.cannot_submit::<H>(device, stop)));
         }
     }
 }
@@ -102,18 +102,18 @@ fn submit<H: Handler, R>(
 /// waits for do not hold their buffers longer than the next submission's preparation.
 pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<EngineEpoch, SubmitError> {
     let follow = || {
-        stream.with(|submitter, inner| {
-            submitter.poll(inner);
+        stream.with(|submitter, device| {
+            submitter.poll(device);
             submitter.epoch()
         })
     };
-    let inner = stream.inner();
+    let device = stream.device();
     let mut epoch = follow();
-    if epoch.is_none() && inner.restart() {
+    if epoch.is_none() && device.restart() {
         epoch = follow();
     }
     if epoch.is_none() {
-        return Err(SubmitError::DeviceLost { site: inner.site::<H>("submitting"), why: inner.loss_reason() });
+        return Err(SubmitError::DeviceLost { site: device.site::<H>("submitting"), why: device.loss_reason() });
     }
     Ok(epoch)
 }
@@ -121,19 +121,19 @@ pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<EngineEpoch, Sub
 /// Waits until every call that the stream has now has run.
 pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
     let (epoch, before) = stream.with(|submitter, _| (submitter.epoch(), submitter.req.next_position()));
-    let mut wait = Wait::new(stream.inner(), epoch, None);
+    let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
-        let has_run = stream.with(|submitter, inner| match submitter.epoch() == epoch {
+        let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {
             // Where the epoch ended under that look, its calls have an outcome, and perhaps have not run.
-            true => Ok(submitter.has_run(inner, before) && submitter.epoch() == epoch),
-            false => Err(Stop::EpochEnded(epoch_outcome(inner))),
+            true => Ok(submitter.has_run(device, before) && submitter.epoch() == epoch),
+            false => Err(Stop::EpochEnded(epoch_outcome(device))),
         })?;
         if has_run {
             return Ok(());
         }
         if let Err(stop) = wait.step() {
             if let Stop::EpochEnded(_) = stop {
-                stream.with(|submitter, inner| submitter.follow_epoch(inner));
+                stream.with(|submitter, device| submitter.follow_epoch(device));
             }
             return Err(stop);
         }

@@ -11,7 +11,7 @@ use super::results::ended_error;
 use super::submit::{self, Exclusive};
 use super::table::{EntryState, EpochEnd, PendingTable, Uses};
 use super::wait::{SPINS, Stop, Wait, in_time};
-use crate::node::Inner;
+use crate::node::Device;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
@@ -29,19 +29,19 @@ pub(super) const CONSUMED: u32 = u32::MAX;
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 
 /// The epoch that a submitter is in, or none while its device is gone. Wider than the epochs of the wire, so that "none" compares unequal
-/// to each of them and to [`Inner::epoch`] of a device that is gone: a call put into such a device's ring would never end.
+/// to each of them and to [`Device::epoch`] of a device that is gone: a call put into such a device's ring would never end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EngineEpoch(u64);
 
 impl EngineEpoch {
     const NONE: Self = Self(1 << 32);
 
-    /// Of a device whose [`Inner::epoch`] is this.
+    /// Of a device whose [`Device::epoch`] is this.
     pub(super) fn of(epoch: u32) -> Self {
         if epoch == 0 { Self::NONE } else { Self(epoch.into()) }
     }
 
-    /// Is it what the device serves, whose [`Inner::epoch`] is this?
+    /// Is it what the device serves, whose [`Device::epoch`] is this?
     #[inline(always)]
     pub(super) fn is(self, epoch: u32) -> bool {
         self.0 == u64::from(epoch)
@@ -56,9 +56,9 @@ impl EngineEpoch {
         if self.is_none() { 0 } else { self.0 as u32 }
     }
 
-    /// See [`Inner::is_ending`].
-    pub(super) fn is_ending(self, inner: &Inner) -> bool {
-        !self.is_none() && inner.is_ending(self.number())
+    /// See [`Device::is_ending`].
+    pub(super) fn is_ending(self, device: &Device) -> bool {
+        !self.is_none() && device.is_ending(self.number())
     }
 }
 
@@ -101,9 +101,9 @@ struct Reserved {
 }
 
 impl Submitter {
-    pub(crate) fn new(number: u32, queue: Queue<Shared>, inner: &Inner) -> Self {
-        let epoch = inner.epoch.load(Ordering::Acquire);
-        inner.set_submitter_epoch(number, epoch);
+    pub(crate) fn new(number: u32, queue: Queue<Shared>, device: &Device) -> Self {
+        let epoch = device.epoch.load(Ordering::Acquire);
+        device.set_submitter_epoch(number, epoch);
         let ring_entries = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
         let tickets = vec![Ticket::default(); queue.ticket_slots() as usize].into_boxed_slice();
         Self {
@@ -112,7 +112,7 @@ impl Submitter {
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
             epoch: EngineEpoch::of(epoch),
             ring_entries,
-            table: PendingTable::new(inner.options.max_outstanding),
+            table: PendingTable::new(device.options.max_outstanding),
             tickets,
             hot_abandoned: None,
             hot_kept: Vec::new(),
@@ -149,24 +149,24 @@ impl Submitter {
     #[inline(always)]
     pub(crate) fn sync<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         call: Call<H>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if self.start(inner, &call) {
-            self.finish::<H>(inner)
+        if self.start(device, &call) {
+            self.finish::<H>(device)
         } else {
-            self.sync_slow(inner, call, &CallOptions::default())
+            self.sync_slow(device, call, &CallOptions::default())
         }
     }
 
     /// Publishes a short call in the hot slot, when that is open to it; what it holds until [`Self::finish`].
     #[inline(always)]
-    pub(super) fn start<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
+    pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if const { is_short::<H>() }
-            && self.epoch.is(inner.epoch.load(Ordering::Acquire))
+            && self.epoch.is(device.epoch.load(Ordering::Acquire))
             && self.req.hot_is_open()
-            && let Some(key) = inner.keys.key::<H>()
-            && self.use_hot(inner, call)
+            && let Some(key) = device.keys.key::<H>()
+            && self.use_hot(device, call)
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
@@ -178,11 +178,11 @@ impl Submitter {
 
     /// Holds the buffers that a call for the hot slot names; false when one is not usable.
     #[inline(always)]
-    fn use_hot<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
+    fn use_hot<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if !H::Args::HAS_BUFFERS {
             return true;
         }
-        match InlineUses::of::<H>(inner, self.number, call) {
+        match InlineUses::of::<H>(device, self.number, call) {
             Some(uses) => self.hot_uses = uses,
             None => return false,
         }
@@ -190,24 +190,24 @@ impl Submitter {
     }
 
     #[inline(always)]
-    fn release_hot_uses<H: Handler>(&mut self, inner: &Inner) {
+    fn release_hot_uses<H: Handler>(&mut self, device: &Device) {
         if H::Args::HAS_BUFFERS {
-            std::mem::replace(&mut self.hot_uses, InlineUses::NONE).release::<H>(inner, self.number);
+            std::mem::replace(&mut self.hot_uses, InlineUses::NONE).release::<H>(device, self.number);
         }
     }
 
     /// Waits for the call in the hot slot.
     #[inline(always)]
-    pub(super) fn finish<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for look in 0..SPINS {
             if let Some(hdr) = self.req.hot_reply() {
-                let outcome = self.take_hot::<H>(inner, hdr);
-                self.release_hot_uses::<H>(inner);
+                let outcome = self.take_hot::<H>(device, hdr);
+                self.release_hot_uses::<H>(device);
                 return outcome;
             }
             // Rule 21: the first step of waiting rings. Not before the first look, because a call whose reply is there should
             // not pay for it.
-            if look == 0 && inner.wait_queue.device_is_waiting() {
+            if look == 0 && device.wait_queue.device_is_waiting() {
                 break;
             }
             // Not a tight loop: its looks run ahead of each other and fetch the slot back before the device has written its reply,
@@ -215,29 +215,29 @@ impl Submitter {
             std::hint::spin_loop();
         }
         let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
-        self.sync_wait::<H>(inner, None, uses)
+        self.sync_wait::<H>(device, None, uses)
     }
 
     /// Waits for a call that was started earlier, and whose device may have begun another epoch since.
     #[inline(always)]
     pub(super) fn finish_started<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         seq: u32,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            return self.kept_hot_reply::<H>(inner, seq);
+            return self.kept_hot_reply::<H>(device, seq);
         }
-        self.finish::<H>(inner)
+        self.finish::<H>(device)
     }
 
     #[cold]
-    fn kept_hot_reply<H: Handler>(&mut self, inner: &Inner, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn kept_hot_reply<H: Handler>(&mut self, device: &Device, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(kept) = self.hot_kept.iter().position(|(of, _)| *of == seq) {
             let (_, reply) = self.hot_kept.swap_remove(kept);
-            return decode::<H>(inner, &reply);
+            return decode::<H>(device, &reply);
         }
-        Err(ended_error(inner, inner.site::<H>("waiting for the reply"), epoch_outcome(inner)))
+        Err(ended_error(device, device.site::<H>("waiting for the reply"), epoch_outcome(device)))
     }
 
     /// The stream is dropped: a call in the hot slot that is not abandoned by now was forgotten by its owner.
@@ -249,7 +249,7 @@ impl Submitter {
     }
 
     /// Nobody will read the reply of the call in the hot slot.
-    pub(super) fn abandon_hot(&mut self, inner: &Inner, seq: u32) {
+    pub(super) fn abandon_hot(&mut self, device: &Device, seq: u32) {
         if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
             // Its device began another epoch, and the slot is free or another call's.
             self.hot_kept.retain(|(of, _)| *of != seq);
@@ -257,20 +257,20 @@ impl Submitter {
         }
         let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE);
         self.hot_abandoned = Some(uses.into_uses(self.number));
-        self.poll_hot(inner);
+        self.poll_hot(device);
     }
 
     /// Reads the hot slot's answer and frees the slot.
     #[inline(always)]
-    fn take_hot<H: Handler>(&mut self, inner: &Inner, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn take_hot<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(len) = <ValueOf<H> as Migratable>::SIZE
             && len <= INLINE_BYTES
             && hdr == RepHdr::inline(Status::OK, len)
         {
             let mut words = [0u64; INLINE_WORDS];
             self.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
-            if self.is_wiped(inner) {
-                return self.take_hot_from_snapshot::<H>(inner);
+            if self.is_wiped(device) {
+                return self.take_hot_from_snapshot::<H>(device);
             }
             self.req.release_hot();
             let bytes: &[u8] = bytemuck::cast_slice(&words);
@@ -278,50 +278,50 @@ impl Submitter {
                 return Ok(value);
             }
             return Err(CallError::Corrupt(
-                inner.site::<H>("reading the reply"),
+                device.site::<H>("reading the reply"),
                 "a result that does not decode".into(),
             ));
         }
-        self.take_hot_long::<H>(inner, hdr)
+        self.take_hot_long::<H>(device, hdr)
     }
 
     #[cold]
-    fn take_hot_long<H: Handler>(&mut self, inner: &Inner, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let reply = self.read(inner, self.req.slots().hot(), 0, hdr, &Uses::default());
-        if self.is_wiped(inner) {
-            return self.take_hot_from_snapshot::<H>(inner);
+    fn take_hot_long<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let reply = self.read(device, self.req.slots().hot(), 0, hdr, &Uses::default());
+        if self.is_wiped(device) {
+            return self.take_hot_from_snapshot::<H>(device);
         }
         self.req.release_hot();
-        decode::<H>(inner, &reply)
+        decode::<H>(device, &reply)
     }
 
     /// The reply was there, and its epoch ended while it was read.
     #[cold]
     #[inline(never)]
-    fn take_hot_from_snapshot<H: Handler>(&mut self, inner: &Inner) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn take_hot_from_snapshot<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let seq = self.req.hot_seq();
-        self.follow_epoch(inner);
-        self.kept_hot_reply::<H>(inner, seq)
+        self.follow_epoch(device);
+        self.kept_hot_reply::<H>(device, seq)
     }
 
     /// Waits for the hot slot beyond the first spin.
     #[cold]
     fn sync_wait<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         until: Option<Instant>,
         mut uses: Uses,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut wait = Wait::new(inner, self.epoch, until);
+        let mut wait = Wait::new(device, self.epoch, until);
         let stop = loop {
             if let Some(hdr) = self.req.hot_reply() {
-                let reply = self.read(inner, self.req.slots().hot(), 0, hdr, &uses);
-                if self.is_wiped(inner) {
-                    break Stop::EpochEnded(epoch_outcome(inner));
+                let reply = self.read(device, self.req.slots().hot(), 0, hdr, &uses);
+                if self.is_wiped(device) {
+                    break Stop::EpochEnded(epoch_outcome(device));
                 }
                 self.req.release_hot();
-                uses.release(&inner.memory);
-                return decode::<H>(inner, &reply);
+                uses.release(&device.memory);
+                return decode::<H>(device, &reply);
             }
             if let Err(stop) = wait.step() {
                 // A reply published just before the end still counts.
@@ -330,7 +330,7 @@ impl Submitter {
                 }
             }
         };
-        let site = inner.site::<H>("waiting for the reply");
+        let site = device.site::<H>("waiting for the reply");
         match stop {
             Stop::Deadline => {
                 self.hot_abandoned = Some(uses);
@@ -338,11 +338,11 @@ impl Submitter {
             }
             Stop::EpochEnded(ended) => {
                 // Another stream may have begun the next epoch before this one looked again.
-                let reply = self.last_hot_reply(inner, &uses);
-                uses.release(&inner.memory);
+                let reply = self.last_hot_reply(device, &uses);
+                uses.release(&device.memory);
                 self.req.release_hot();
-                self.follow_epoch(inner);
-                reply.map_or_else(|| Err(ended_error(inner, site, ended)), |reply| decode::<H>(inner, &reply))
+                self.follow_epoch(device);
+                reply.map_or_else(|| Err(ended_error(device, site, ended)), |reply| decode::<H>(device, &reply))
             }
         }
     }
@@ -351,29 +351,29 @@ impl Submitter {
     #[inline(never)]
     pub(super) fn sync_slow<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         call: Call<H>,
         options: &CallOptions,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let until = options.deadline.map(in_time);
-        submit::enter::<H>(&Exclusive::new(self, inner))?;
+        submit::enter::<H>(&Exclusive::new(self, device))?;
         if is_queued::<H>() || !self.req.hot_is_open() {
-            let entry = submit::offload_slow(&Exclusive::new(self, inner), &call, options, until)?;
-            return self.wait_for::<H>(inner, entry, until);
+            let entry = submit::offload_slow(&Exclusive::new(self, device), &call, options, until)?;
+            return self.wait_for::<H>(device, entry, until);
         }
         let limits = self.limits();
-        let message = prepare(&mut self.scratch, limits, inner, &call, options)?;
+        let message = prepare(&mut self.scratch, limits, device, &call, options)?;
         self.fill_chunk(0, message.chunk);
         self.req.submit_hot(message.hdr, message.used());
-        self.sync_wait::<H>(inner, until, message.uses)
+        self.sync_wait::<H>(device, until, message.uses)
     }
 
     /// A call that nobody waited for may have been answered meanwhile.
-    pub(super) fn poll_hot(&mut self, inner: &Inner) {
+    pub(super) fn poll_hot(&mut self, device: &Device) {
         if let Some(uses) = &mut self.hot_abandoned
             && self.req.hot_reply().is_some()
         {
-            uses.release(&inner.memory);
+            uses.release(&device.memory);
             self.hot_abandoned = None;
             self.req.release_hot();
         }
@@ -383,16 +383,16 @@ impl Submitter {
 
     /// Puts a plain call into the ring, when that has room; its result comes to the entry returned.
     #[inline(always)]
-    pub(super) fn offload<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Option<u32> {
+    pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
         if const { is_plain::<H>() }
-            && self.epoch.is(inner.epoch.load(Ordering::Acquire))
+            && self.epoch.is(device.epoch.load(Ordering::Acquire))
             && self.req.ring_has_room()
-            && let Some(key) = inner.keys.key::<H>()
+            && let Some(key) = device.keys.key::<H>()
             && let Some(entry) = self.table.take(EntryState::Ring(self.req.next_position()))
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
-            self.push(inner, entry, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+            self.push(device, entry, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
             return Some(entry);
         }
         None
@@ -400,16 +400,16 @@ impl Submitter {
 
     /// Sends a plain call that returns nothing, not even a word that it ran, when there is room. True when it is sent.
     #[inline(always)]
-    pub(super) fn send<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> bool {
+    pub(super) fn send<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if const { is_plain::<H>() }
-            && self.epoch.is(inner.epoch.load(Ordering::Acquire))
-            && (self.req.ring_has_room() || self.make_room(inner))
-            && let Some(key) = inner.keys.key::<H>()
+            && self.epoch.is(device.epoch.load(Ordering::Acquire))
+            && (self.req.ring_has_room() || self.make_room(device))
+            && let Some(key) = device.keys.key::<H>()
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
             let hdr = ReqHdr::inline(key, len).with(ReqHdr::ONE_WAY);
-            self.push(inner, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
+            self.push(device, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
             return true;
         }
         false
@@ -418,43 +418,43 @@ impl Submitter {
     /// Puts any call into the ring. `None`: there is no free slot or ticket now.
     pub(super) fn try_offload<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         call: &Call<H>,
         options: &CallOptions,
     ) -> Result<Option<u32>, SubmitError> {
-        let Some(reserved) = self.reserve::<H>(inner)? else { return Ok(None) };
-        let message = self.prepare(inner, call, options, reserved)?;
-        self.publish::<H>(inner, message, reserved).map(Some)
+        let Some(reserved) = self.reserve::<H>(device)? else { return Ok(None) };
+        let message = self.prepare(device, call, options, reserved)?;
+        self.publish::<H>(device, message, reserved).map(Some)
     }
 
     /// Sends any call. `None`: there is no free slot or ticket now.
-    pub(super) fn try_send<H: Handler>(&mut self, inner: &Inner, call: &Call<H>) -> Result<Option<()>, SubmitError> {
-        let Some(reserved) = self.reserve::<H>(inner)? else { return Ok(None) };
-        let mut message = self.prepare(inner, call, &CallOptions::default(), reserved)?;
+    pub(super) fn try_send<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Result<Option<()>, SubmitError> {
+        let Some(reserved) = self.reserve::<H>(device)? else { return Ok(None) };
+        let mut message = self.prepare(device, call, &CallOptions::default(), reserved)?;
         if is_queued::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
             // Something must be let go when it is answered: it needs an entry, which nobody reads.
-            let entry = self.publish::<H>(inner, message, reserved)?;
+            let entry = self.publish::<H>(device, message, reserved)?;
             if let Some(cold) = self.table.cold_or_new(entry) {
                 cold.one_way = true;
             }
-            self.abandon(inner, entry);
+            self.abandon(device, entry);
             return Ok(Some(()));
         }
         message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
         self.fill_chunk(1 + self.next_line(), message.chunk);
-        self.push(inner, ONE_WAY, message.hdr, message.used());
+        self.push(device, ONE_WAY, message.hdr, message.used());
         Ok(Some(()))
     }
 
     /// Publishes in the next ring slot, which is free.
     #[inline(always)]
-    fn push(&mut self, inner: &Inner, entry: u32, hdr: ReqHdr, words: &[u64]) {
+    fn push(&mut self, device: &Device, entry: u32, hdr: ReqHdr, words: &[u64]) {
         let x = self.req.submit_ring(hdr, words);
         let mask = self.ring_entries.len() - 1;
         if let Some(line) = self.ring_entries.get_mut(x as usize & mask) {
             *line = entry;
         }
-        inner.notify_at(x);
+        device.notify_at(x);
     }
 
     /// Index in the ring of the next message.
@@ -470,26 +470,26 @@ impl Submitter {
     }
 
     /// The next ring slot is free, and a ticket where the call needs one. `None`: not now.
-    fn reserve<H: Handler>(&mut self, inner: &Inner) -> Result<Option<Reserved>, SubmitError> {
+    fn reserve<H: Handler>(&mut self, device: &Device) -> Result<Option<Reserved>, SubmitError> {
         if is_queued::<H>() && self.tickets.is_empty() {
-            return Err(SubmitError::NoTickets { site: inner.site::<H>("submitting") });
+            return Err(SubmitError::NoTickets { site: device.site::<H>("submitting") });
         }
-        if !self.req.ring_has_room() && !self.make_room(inner) {
+        if !self.req.ring_has_room() && !self.make_room(device) {
             return Ok(None);
         }
         if !is_queued::<H>() {
             return Ok(Some(Reserved { ticket: None }));
         }
-        Ok(self.take_ticket(inner).map(|ticket| Reserved { ticket: Some(ticket) }))
+        Ok(self.take_ticket(device).map(|ticket| Reserved { ticket: Some(ticket) }))
     }
 
-    fn take_ticket(&mut self, inner: &Inner) -> Option<u32> {
+    fn take_ticket(&mut self, device: &Device) -> Option<u32> {
         let free = |tickets: &[Ticket]| tickets.iter().position(|ticket| !ticket.taken);
         let t = free(&self.tickets).or_else(|| {
             let epoch = self.epoch;
             // Ring slots of calls that were taken first: their replies come in ticket slots.
-            self.make_room(inner);
-            self.poll_ticket_slots(inner);
+            self.make_room(device);
+            self.poll_ticket_slots(device);
             // Where the epoch ended under that look, the tickets are another's, and perhaps no device's.
             free(&self.tickets).filter(|_| self.epoch == epoch)
         })?;
@@ -507,29 +507,29 @@ impl Submitter {
 
     fn prepare<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         call: &Call<H>,
         options: &CallOptions,
         reserved: Reserved,
     ) -> Result<Message, SubmitError> {
         let limits = self.limits();
-        let message = prepare(&mut self.scratch, limits, inner, call, options);
+        let message = prepare(&mut self.scratch, limits, device, call, options);
         message.inspect_err(|_| self.give_back(reserved))
     }
 
     /// Publishes in the slot that was reserved.
     fn publish<H: Handler>(
         &mut self,
-        inner: &Inner,
+        device: &Device,
         mut message: Message,
         reserved: Reserved,
     ) -> Result<u32, SubmitError> {
         let Reserved { ticket } = reserved;
         let Some(entry) = self.table.take(EntryState::Ring(self.req.next_position())) else {
             self.give_back(reserved);
-            message.uses.release(&inner.memory);
-            let limit = inner.options.max_outstanding;
-            return Err(SubmitError::Full { site: inner.site::<H>("submitting"), limit });
+            message.uses.release(&device.memory);
+            let limit = device.options.max_outstanding;
+            return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
         };
         let ring_slot = 1 + self.next_line();
         match ticket {
@@ -545,7 +545,7 @@ impl Submitter {
                 }
             }
         }
-        self.push(inner, entry, message.hdr, message.used());
+        self.push(device, entry, message.hdr, message.used());
         if (ticket.is_some() || !message.uses.is_empty())
             && let Some(cold) = self.table.cold_or_new(entry)
         {
@@ -564,13 +564,13 @@ impl Submitter {
     }
 
     #[cold]
-    pub(super) fn cannot_submit<H: Handler>(&mut self, inner: &Inner, stop: Stop) -> SubmitError {
-        let site = inner.site::<H>("submitting");
+    pub(super) fn cannot_submit<H: Handler>(&mut self, device: &Device, stop: Stop) -> SubmitError {
+        let site = device.site::<H>("submitting");
         match stop {
             Stop::Deadline => SubmitError::Deadline { site },
-            Stop::EpochEnded(EpochEnd::Lost) => SubmitError::DeviceLost { site, why: inner.loss_reason() },
+            Stop::EpochEnded(EpochEnd::Lost) => SubmitError::DeviceLost { site, why: device.loss_reason() },
             Stop::EpochEnded(EpochEnd::Reset) => {
-                self.follow_epoch(inner);
+                self.follow_epoch(device);
                 SubmitError::DeviceLost { site, why: "the device was restarted meanwhile; submit again".into() }
             }
         }
@@ -578,6 +578,6 @@ impl Submitter {
 }
 
 /// Of an epoch that is over: has another one begun?
-pub(super) fn epoch_outcome(inner: &Inner) -> EpochEnd {
-    if inner.epoch.load(Ordering::Acquire) == 0 { EpochEnd::Lost } else { EpochEnd::Reset }
+pub(super) fn epoch_outcome(device: &Device) -> EpochEnd {
+    if device.epoch.load(Ordering::Acquire) == 0 { EpochEnd::Lost } else { EpochEnd::Reset }
 }

@@ -4,7 +4,7 @@
 use super::submitter::EngineEpoch;
 use super::table::EpochEnd;
 use crate::WaitMode;
-use crate::node::{GRACE_STEP, Inner};
+use crate::node::{Device, GRACE_STEP};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ const NEVER: Duration = Duration::from_secs(1 << 32);
 
 /// One wait.
 pub(super) struct Wait<'i> {
-    inner: &'i Inner,
+    device: &'i Device,
     /// Epoch the wait belongs to.
     epoch: EngineEpoch,
     until: Option<Instant>,
@@ -61,34 +61,34 @@ enum Phase {
 
 impl<'i> Wait<'i> {
     /// Ends at `until`, or with the device's own deadslot, counted from the first step, when there is no such moment.
-    pub(super) fn new(inner: &'i Inner, epoch: EngineEpoch, until: Option<Instant>) -> Self {
-        Self { inner, epoch, until, begin: None, peer_seen: None, phase: Phase::Spinning }
+    pub(super) fn new(device: &'i Device, epoch: EngineEpoch, until: Option<Instant>) -> Self {
+        Self { device, epoch, until, begin: None, peer_seen: None, phase: Phase::Spinning }
     }
 
     /// One step: returns at once or after a timed sleep or a sleep; the caller looks again.
     #[cold]
     pub(super) fn step(&mut self) -> Result<(), Stop> {
-        let inner = self.inner;
+        let device = self.device;
         let now = Instant::now();
         let begin = *self.begin.get_or_insert_with(|| {
             // Rule 22: about a microsecond has been spun away.
-            inner.notify_fenced();
+            device.notify_fenced();
             now
         });
-        let until = *self.until.get_or_insert_with(|| in_time(inner.options.deadline.unwrap_or(NEVER)));
+        let until = *self.until.get_or_insert_with(|| in_time(device.options.deadline.unwrap_or(NEVER)));
         if now >= until {
             return Err(Stop::Deadline);
         }
         if now - *self.peer_seen.get_or_insert(now) >= PEER_EVERY {
             self.peer_seen = Some(now);
-            inner.check_peer();
+            device.check_peer();
         }
-        match inner.epoch.load(Ordering::Acquire) {
+        match device.epoch.load(Ordering::Acquire) {
             0 => return Err(Stop::EpochEnded(EpochEnd::Lost)),
             epoch if !self.epoch.is(epoch) => return Err(Stop::EpochEnded(EpochEnd::Reset)),
             _ => {}
         }
-        if inner.wait_queue.is_notified() {
+        if device.wait_queue.is_notified() {
             self.rest(begin, now, until)
         } else {
             self.timed_sleep(begin, now, until)
@@ -98,9 +98,9 @@ impl<'i> Wait<'i> {
 
     /// The device notifies.
     fn rest(&mut self, begin: Instant, now: Instant, until: Instant) {
-        let inner = self.inner;
+        let device = self.device;
         match self.phase {
-            Phase::Spinning if inner.options.spin_time().is_none_or(|spin| now - begin < spin) => {
+            Phase::Spinning if device.options.spin_time().is_none_or(|spin| now - begin < spin) => {
                 std::hint::spin_loop()
             }
             Phase::Spinning => self.prepare_wait(true, now),
@@ -108,35 +108,35 @@ impl<'i> Wait<'i> {
             Phase::Armed(_, since) if now - since < LAST_POLLS => std::hint::spin_loop(),
             Phase::Armed(generation, _) => {
                 let left = until - now;
-                let limit = inner.options.longest_sleep.map_or(left, |longest| longest.min(left));
+                let limit = device.options.longest_sleep.map_or(left, |longest| longest.min(left));
                 // Of a device on a bus nobody says that it has ended.
-                let limit = if inner.link.outlives_host() { limit.min(PEER_CHECK_AFTER) } else { limit };
-                let limit = if self.epoch.is_ending(inner) { limit.min(GRACE_STEP) } else { limit };
-                inner.wait_queue.sleep(inner.link.as_ref(), generation, (limit < NEVER / 2).then_some(limit));
+                let limit = if device.link.outlives_host() { limit.min(PEER_CHECK_AFTER) } else { limit };
+                let limit = if self.epoch.is_ending(device) { limit.min(GRACE_STEP) } else { limit };
+                device.wait_queue.sleep(device.link.as_ref(), generation, (limit < NEVER / 2).then_some(limit));
                 self.phase = Phase::Woken;
             }
         }
     }
 
     fn prepare_wait(&mut self, first: bool, now: Instant) {
-        self.phase = Phase::Armed(self.inner.wait_queue.prepare_wait(first), now);
+        self.phase = Phase::Armed(self.device.wait_queue.prepare_wait(first), now);
         // Rule 22: the fence came with the odd value.
-        self.inner.notify_fenced();
+        self.device.notify_fenced();
     }
 
     /// Nobody rings. Longer waits nap longer: an eighth of the time waited is the most that a timed sleep adds.
     fn timed_sleep(&self, begin: Instant, now: Instant, until: Instant) {
         let waited = now - begin;
-        let short = waited < NO_SLEEP_BEFORE || self.inner.options.wait == WaitMode::Spin;
+        let short = waited < NO_SLEEP_BEFORE || self.device.options.wait == WaitMode::Spin;
         let timed_sleep = if short { Duration::ZERO } else { (waited / 8).clamp(SHORTEST_SLEEP, LONGEST_SLEEP) };
-        self.inner.link.wait(timed_sleep.min(until - now).as_micros() as u32);
+        self.device.link.wait(timed_sleep.min(until - now).as_micros() as u32);
     }
 }
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if !matches!(self.phase, Phase::Spinning) {
-            self.inner.wait_queue.cancel_wait();
+            self.device.wait_queue.cancel_wait();
         }
     }
 }
