@@ -1,14 +1,14 @@
 //! Answers that nobody has read when their device's epoch ends: they are answers all the same, also of streams that look at them after
 //! somebody else has begun the next epoch.
 
-use crate::conformance::{Stop, options, until};
+use crate::conformance::{Gate, Stop, options, until};
 use crate::crashes::{fault, still_works};
 use crate::devices;
 use hamr::{CallError, Node, SubmitError};
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::{background, echo_many, panics};
 use hamr_tests_kernels::crashes::null;
-use hamr_tests_kernels::echo;
+use hamr_tests_kernels::{echo, wait_at};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kind and state of every line that is in use.
@@ -37,7 +37,16 @@ pub fn unread_answers(spec: &str) {
         let panicked = stream.offload(panics::with(77)).expect("sent");
         let started = other.start(sum_4::with(100, 20, 3, 4)).expect("sent");
         let side = node.stream().expect("free");
-        let queued: Vec<_> = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+        // All are sent before the first one runs: a submission takes in what is answered, which frees its ticket slot.
+        let queued: Vec<_> = {
+            let gate = Gate::new(&node);
+            let blocks = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+            gate.wait_for(1);
+            let queued = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+            gate.open();
+            blocks.get().expect("the gate is open");
+            queued
+        };
         // The queued ones in their ticket slots; those of the ring say that they were taken.
         until("all is answered", || {
             let lines = lines(&node);

@@ -10,7 +10,7 @@ use loom::thread::{self, yield_now};
 
 use crate::Model;
 use crate::ends::{CANCELLED, Caller, Server, Want, all_orders, pick, request_hdr};
-use crate::lines::{Pair, Shapes};
+use crate::slots::{Pair, Shapes};
 use Want::Hot;
 
 /// When the caller sets the bit of message 0, counted in messages sent.

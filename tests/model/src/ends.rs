@@ -8,7 +8,7 @@ use hamr_shared_abi::slot::{RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use loom::thread::yield_now;
 
-use crate::lines::Pair;
+use crate::slots::Pair;
 
 /// The line that a caller would like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

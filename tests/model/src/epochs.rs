@@ -14,7 +14,7 @@ use loom::thread::{self, yield_now};
 
 use crate::Model;
 use crate::ends::{Caller, NEW, Server, Want, pick};
-use crate::lines::{Pair, Shape, Shapes};
+use crate::slots::{Pair, Shape, Shapes};
 use Want::{Hot, Ring};
 
 /// When the host zeroes the words it owns.
@@ -218,7 +218,7 @@ fn shape_breaks(name: &'static str, wrong: Shape) {
     let req = Shapes { req: wrong, ..Shapes::SOUND };
     Model::new(name, unzeroed(req), Change::by_threads).breaks("stale request");
     let rep = Shapes { rep: wrong, ..Shapes::SOUND };
-    Model::new(name, unzeroed(rep), Change::by_threads).breaks("stale answer");
+    Model::new(name, unzeroed(rep), Change::by_threads).breaks("stale reply");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_tag_that_comes_again_needs_zeroed_requests() {
 #[test]
 fn a_tag_that_comes_again_needs_cleared_replies() {
     let cases = changes(SAME_TAG).into_iter().map(|c| Change { clear: false, ..c }).collect();
-    Model::new("same tag, answers kept", cases, Change::by_threads).breaks("stale answer");
+    Model::new("same tag, answers kept", cases, Change::by_threads).breaks("stale reply");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every interleaving of small slot-protocol scenarios, with every value that the memory order lets a load return.
 //!
-//! The code under test is the production `Requester` and `Responder`; only the lines are the checker's (`lines`).
+//! The code under test is the production `Requester` and `Responder`; only the slots are the checker's (`slots`).
 //! `docs/model.md` says what is covered, what is not, and with what counts. Each rule that a model relies on has a twin
 //! that breaks it and must be caught, with the message of our own assertion, so that no model passes for want of teeth.
 //!
@@ -11,9 +11,9 @@
 mod cancel;
 mod ends;
 mod epochs;
-mod lines;
 mod order;
 mod sleep;
+mod slots;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

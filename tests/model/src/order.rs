@@ -8,7 +8,7 @@ use crate::ends::{
     Caller, Count, Pick, Server, Want, all_orders, count_late, count_late_by_the_line, pick, pick_uncounted,
     pick_without_second_check,
 };
-use crate::lines::{Pair, Shape, Shapes};
+use crate::slots::{Pair, Shape, Shapes};
 use Want::{Hot, Ring};
 
 /// One run of a stream.
@@ -156,7 +156,7 @@ fn shape_breaks(name: &'static str, wrong: Shape) {
     let case = |shapes| vec![Stream::<2> { shapes, ..Stream::sound(&MIXED) }];
     Model::new(name, case(Shapes::SOUND), Stream::run).holds();
     Model::new(name, case(Shapes { req: wrong, ..Shapes::SOUND }), Stream::run).breaks("torn request");
-    Model::new(name, case(Shapes { rep: wrong, ..Shapes::SOUND }), Stream::run).breaks("torn answer");
+    Model::new(name, case(Shapes { rep: wrong, ..Shapes::SOUND }), Stream::run).breaks("torn reply");
 }
 
 #[test]

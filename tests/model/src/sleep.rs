@@ -14,7 +14,7 @@ use loom::thread;
 
 use crate::Model;
 use crate::ends::{Caller, Server, Want, pick};
-use crate::lines::{Pair, Shapes};
+use crate::slots::{Pair, Shapes};
 
 /// A wait word and the bell of whoever it belongs to.
 struct Bed {
