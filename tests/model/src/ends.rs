@@ -142,9 +142,9 @@ fn check_reply(k: u32, hdr: RepHdr, line: impl SlotAccess, cancelled: Option<u32
     let word = words[0];
     // By the header first: the payload under a stale one is already the new request's.
     let of = (0..2 * NEW).find(|&j| hdr == reply_hdr(j));
-    assert!(of.is_none_or(|of| same_epoch(of, k)), "stale answer: {:#x} with {word:#x} to message {k}", hdr.0);
-    assert!(of.is_some_and(|of| word == reply_word(of)), "torn answer: {:#x} with {word:#x} to message {k}", hdr.0);
-    assert!(of == Some(k), "wrong answer: {:#x} with {word:#x} to message {k}", hdr.0);
+    assert!(of.is_none_or(|of| same_epoch(of, k)), "stale reply: {:#x} with {word:#x} to message {k}", hdr.0);
+    assert!(of.is_some_and(|of| word == reply_word(of)), "torn reply: {:#x} with {word:#x} to message {k}", hdr.0);
+    assert!(of == Some(k), "wrong reply: {:#x} with {word:#x} to message {k}", hdr.0);
     true
 }
 
