@@ -2,14 +2,12 @@
 
 mod attach;
 mod epoch_end;
-mod id;
 mod info;
 mod notify;
 mod queues;
 mod restart;
 mod snapshots;
 
-pub(crate) use id::NodeNumber;
 pub use info::DeviceInfo;
 pub(crate) use queues::give_queue_back;
 
