@@ -31,6 +31,8 @@ pub mod inspect;
 mod keys;
 mod launcher;
 #[cfg(feature = "device-logs")]
+mod log_ring;
+#[cfg(feature = "device-logs")]
 pub mod logs;
 mod mapping;
 mod memfd;
@@ -52,6 +54,7 @@ mod target;
 mod text;
 mod transfer;
 mod wait_queue;
+mod window;
 
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, SubmitError};

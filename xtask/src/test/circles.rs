@@ -22,7 +22,6 @@ const KNOWN: &[&[&str]] = &[
         "device-fw/src/pci/mod.rs",
     ],
     &[
-        "host/src/inspect/mod.rs",
         "host/src/logs/mod.rs",
         "host/src/memory/mod.rs",
         "host/src/node/mod.rs",
