@@ -1,6 +1,6 @@
 //! What can go wrong, each with what was expected, what came, and what to do.
 
-use crate::FaultReport;
+use crate::{FaultReport, Site};
 use hamr_comm::Never;
 use std::fmt;
 use std::path::PathBuf;
@@ -194,23 +194,6 @@ pub enum BufferError {
     /// A call that names it has not been answered.
     #[error("the buffer is named by a call in flight: get that call's result first, or use `Stream::put`, which waits")]
     Busy,
-}
-
-/// Where a call was going.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
-    /// Device name.
-    pub device: String,
-    /// Handler path.
-    pub handler: &'static str,
-    /// How far it got: `submitting`, `waiting for the answer`, `reading the answer`.
-    pub stage: &'static str,
-}
-
-impl fmt::Display for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call of `{}` on device {}, {}", self.handler, self.device, self.stage)
-    }
 }
 
 /// A call that was never sent.

@@ -2,8 +2,8 @@
 
 mod table;
 
-use crate::Error;
 use crate::builder::{self, BuildRequest};
+use crate::{Error, Target};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
@@ -19,24 +19,6 @@ use zerocopy::FromBytes;
 
 /// Overrides every search.
 const IMAGE_VARIABLE: &str = "HAMR_IMAGE";
-
-/// What an image must be to run on some device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Rust's target triple.
-    pub triple: String,
-    /// Hosted or bare.
-    pub kind: ImageKind,
-    /// Instruction set.
-    pub isa: Isa,
-}
-
-impl Target {
-    /// The machine this program runs on, as a process.
-    pub fn hosted() -> Self {
-        Self { triple: env!("HAMR_HOST_TARGET").into(), kind: ImageKind::HOSTED, isa: Isa::of_this_build() }
-    }
-}
 
 /// An image, by name or by file; it becomes a file when a device is opened with it, because only then its target is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,11 +31,15 @@ pub mod inspect;
 mod keys;
 mod launcher;
 #[cfg(feature = "device-logs")]
+mod log_ring;
+#[cfg(feature = "device-logs")]
 pub mod logs;
 mod mapping;
 mod memfd;
 mod memory;
 mod node;
+mod node_number;
+mod options;
 pub mod pci;
 mod process;
 #[cfg(feature = "qemu")]
@@ -43,25 +47,31 @@ pub mod qemu;
 mod reactor;
 mod runtime;
 mod shm;
+mod site;
 mod stream;
 mod symbols;
+mod target;
 mod text;
 mod transfer;
 mod wait_queue;
+mod window;
 
 pub use builder::{BuildRequest, build};
-pub use error::{BufferError, CallError, Error, Site, SubmitError};
+pub use error::{BufferError, CallError, Error, SubmitError};
 pub use fault::{CrashReport, FaultReport};
-pub use image::{Image, ImageFile, Target};
+pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
 pub use memfd::window_without_device;
 pub use memory::Buffer;
 pub use node::{DeviceInfo, Node};
-pub use runtime::{Options, Runtime, WaitMode};
+pub use options::{Options, WaitMode};
+pub use runtime::Runtime;
 pub use shm::ShmLauncher;
+pub use site::Site;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
+pub use target::Target;
 pub use transfer::{Scope, Transfer};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.

@@ -1,11 +1,11 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
 
 use crate::doorbells::Doorbells;
-use crate::inspect::{self, InspectError};
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
+use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
@@ -64,7 +64,7 @@ impl Launcher for ShmLauncher {
 fn join(path: &str) -> Error {
     let refused = |why: String| Error::Launch { device: format!("shm:{path}"), why };
     // Looks before it locks: a lock would keep the window's own host out.
-    let window = match inspect::open(Path::new(path)) {
+    let window = match window::open(Path::new(path)) {
         Ok(window) => window,
         Err(InspectError::Os { path, what, source }) => {
             return Error::Os { what: format!("{}: {what}", path.display()), source };

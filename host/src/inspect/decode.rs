@@ -3,6 +3,7 @@
 use super::Hex;
 use super::report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 use crate::keys::read_table;
+use crate::window::{DeviceWords, HostWords, WindowState, build_id};
 #[cfg(feature = "device-logs")]
 use crate::{
     ImageFile,
@@ -11,8 +12,7 @@ use crate::{
 use hamr_comm::abi::ids::{Epoch, Isa};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{
-    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, MAX_SECTIONS, Preamble, Refusal, SECTIONS,
-    feature, word,
+    BYTE_ORDER, DeviceRecord, DeviceState, MAGIC, MAX_SECTIONS, Preamble, SECTIONS, feature,
 };
 use hamr_comm::abi::rings::{CrashRecord, RingHeader};
 use hamr_comm::abi::section::{Section, SectionKind};
@@ -80,32 +80,23 @@ impl Dump {
     }
 
     /// Preamble and live words only.
-    pub(crate) fn outline(window: &Window<Shared>, path: &str) -> Self {
+    fn outline(window: &Window<Shared>, path: &str) -> Self {
+        let state = WindowState::read(window);
         let mut problems = Vec::new();
-        let word = |off| window.word(off).map_or(0, |w| w.observe());
-        let preamble = match window.read::<Preamble>(0) {
-            Ok(p) if word(0) == MAGIC => Some(offer(&p, window.len(), &mut problems)),
+        let preamble = state.preamble().map(|p| offer(p, window.len(), &mut problems));
+        match &state.bytes {
+            Ok(_) if state.is_laid_out => {}
             Ok(p) => {
                 let got = p.magic;
                 problems.push(format!(
                     "the magic word is {got:#010x}, expected {MAGIC:#010x}: no host has laid this window out, or this is none"
                 ));
-                None
             }
-            Err(e) => {
-                problems.push(e.to_string());
-                None
-            }
-        };
-        let host = Host {
-            state: HostState(word(word::HOST_STATE)).text(),
-            epoch: word(word::EPOCH),
-            alive: word(word::HOST_ALIVE),
-            open_queues: word(word::OPEN_QUEUES),
-            wait: word(word::HOST_WAIT),
-            doorbell: word(word::HOST_DOORBELL),
-        };
-        let device = device(window, &word);
+            Err(e) => problems.push(e.to_string()),
+        }
+        let HostWords { state: host_state, epoch, alive, open_queues, wait, doorbell } = state.host;
+        let host = Host { state: host_state.text(), epoch, alive, open_queues, wait, doorbell };
+        let device = device(&state.device, &state.record);
         Self {
             path: path.into(),
             size: window.len(),
@@ -353,21 +344,19 @@ fn offer(p: &Preamble, size: u64, problems: &mut Vec<String>) -> Offer {
     }
 }
 
-fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> DeviceView {
-    let state = DeviceState(word(word::DEVICE_STATE));
-    let record = window.read::<DeviceRecord>(DEVICE_RECORD).unwrap_or_else(|_| zerocopy::FromZeros::new_zeroed());
+fn device(words: &DeviceWords, record: &DeviceRecord) -> DeviceView {
+    let &DeviceWords { state, epoch, alive, progress, wait, doorbell, refusal, refusal_detail } = words;
     let refusal = (state == DeviceState::REFUSED).then(|| {
-        let detail = (word(word::REFUSAL_DETAIL), word(word::REFUSAL_DETAIL + 4));
-        format!("{} (details {:#x}, {:#x})", Refusal(word(word::REFUSAL)).text(), detail.0, detail.1)
+        let [first, second] = refusal_detail;
+        format!("{} (details {first:#x}, {second:#x})", refusal.text())
     });
-    let build_id = if record.build_id == [0; 20] { &[][..] } else { &record.build_id[..] };
     DeviceView {
         state: state.text(),
-        epoch: word(word::EPOCH_ACK),
-        alive: word(word::DEVICE_ALIVE),
-        progress: word(word::DEVICE_PROGRESS),
-        wait: word(word::DEVICE_WAIT),
-        doorbell: word(word::DEVICE_DOORBELL),
+        epoch,
+        alive,
+        progress,
+        wait,
+        doorbell,
         refusal,
         isa: Isa(record.isa).name(),
         board: record.board_name().into(),
@@ -377,7 +366,7 @@ fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> DeviceView {
         features: features(record.features),
         handlers: record.handlers,
         fingerprint: Hex(record.fingerprint),
-        build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
+        build_id: build_id(record),
     }
 }
 

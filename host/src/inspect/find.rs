@@ -1,7 +1,7 @@
 //! Finding live windows: every descriptor of every visible process that is a link to `/memfd:hamr:…`.
 
-use super::Dump;
 use crate::memfd::MEMFD_PREFIX;
+use crate::window::{self, WindowState};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -80,8 +80,8 @@ fn name_of(link: &Path) -> Option<String> {
 fn describe(holders: &[Holder]) -> Option<Found> {
     let first = holders.first()?;
     // A window that cannot be opened any more has just ended.
-    let dump = Dump::outline(&super::open(&first.path).ok()?, "");
-    let host_pid = dump.preamble.as_ref().map_or(0, |p| p.host_pid);
+    let state = WindowState::read(&window::open(&first.path).ok()?);
+    let host_pid = state.preamble().map_or(0, |p| p.host_pid);
     let path = &holders.iter().find(|h| h.pid == host_pid).unwrap_or(first).path;
     let mut processes: Vec<u32> = holders.iter().map(|h| h.pid).collect();
     processes.sort_unstable();
@@ -92,9 +92,9 @@ fn describe(holders: &[Holder]) -> Option<Found> {
         size: first.size,
         processes,
         host_pid,
-        device_pid: dump.device.pid,
-        epoch: dump.host.epoch,
-        host_state: dump.host.state,
-        device_state: dump.device.state,
+        device_pid: state.record.pid,
+        epoch: state.host.epoch,
+        host_state: state.host.state.text(),
+        device_state: state.device.state.text(),
     })
 }

@@ -14,48 +14,12 @@ pub(crate) use find::device_name;
 pub use find::{Found, windows, windows_of};
 pub use report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
 
-use crate::mapping::map_window;
-use hamr_comm::abi::preamble::PREAMBLE_BYTES;
-use hamr_comm::abi::window::{Shared, Window};
-use rustix::fs::{MemfdFlags, SealFlags};
+pub use crate::window::InspectError;
+
+use crate::window;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-
-/// Of a file that its owner may truncate, so much is copied before it is looked at. The heap comes last in a window, and
-/// all that a dump shows lies before it.
-const COPY_LIMIT: u64 = 256 << 20;
-
-/// `SYSFS_MAGIC`: Linux's files about devices.
-const SYSFS: rustix::fs::FsWord = 0x6265_6572;
-
-/// Why there is nothing to dump.
-#[derive(Debug, thiserror::Error)]
-pub enum InspectError {
-    /// The path cannot be opened as a window.
-    #[error("{}: expected a window (/proc/PID/fd/N of a live one, a copied file, or --device pci:ADDRESS), got {got}", path.display())]
-    NotAWindow {
-        /// What was asked for.
-        path: PathBuf,
-        /// What is there.
-        got: String,
-    },
-    /// The operating system said no.
-    #[error("{}: {what}: {source}", path.display())]
-    Os {
-        /// What was asked for.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// What it said.
-        source: std::io::Error,
-    },
-    /// The window cannot be mapped.
-    #[error(transparent)]
-    Map(#[from] crate::Error),
-}
+use std::path::Path;
 
 /// A hash or a fingerprint: hexadecimal in text and, because a JSON number loses bits above 2^53, in JSON too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +42,7 @@ impl Serialize for Hex {
 /// # Errors
 /// When `path` is no file of a window's size, or cannot be opened. A window full of garbage is no error.
 pub fn dump(path: &Path) -> Result<Dump, InspectError> {
-    Ok(Dump::of(&open(path)?, &path.display().to_string()))
+    Ok(Dump::of(&window::open(path)?, &path.display().to_string()))
 }
 
 /// [`dump`] with the last `most` lines of the device's log, decoded with the texts in `image`. One of another build is a problem that
@@ -88,62 +52,21 @@ pub fn dump(path: &Path) -> Result<Dump, InspectError> {
 /// As for [`dump`].
 #[cfg(feature = "device-logs")]
 pub fn dump_with_lines(path: &Path, image: &crate::ImageFile, most: usize) -> Result<Dump, InspectError> {
-    let window = open(path)?;
+    let window = window::open(path)?;
     let mut dump = Dump::of(&window, &path.display().to_string());
     dump.read_lines(&window, image, most);
     Ok(dump)
 }
 
-/// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy.
-pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
-    let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
-    let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
-    // Before it is opened: opening a pipe would wait for a writer.
-    let record = std::fs::metadata(path).map_err(os("looking for a window"))?;
-    if record.is_dir() {
-        return Err(not("a directory".into()));
-    }
-    if !record.is_file() {
-        return Err(not("something that is no regular file".into()));
-    }
-    let file = File::open(path).map_err(os("opening it for reading"))?;
-    let len = file.metadata().map_err(os("reading its size"))?.len();
-    if len < PREAMBLE_BYTES {
-        return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));
-    }
-    // The memory of a function on the bus has its length for as long as it is there, and cannot be read like a file.
-    if rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type == SYSFS) {
-        return map_window(&file, len, false).map_err(|e| match e {
-            crate::Error::Os { source, .. } if source.kind() == std::io::ErrorKind::InvalidInput => not(
-                "memory that a program has through vfio: the system shows it to nobody else until that program ends"
-                    .into(),
-            ),
-            other => other.into(),
-        });
-    }
-    // A mapped file that somebody truncates kills the reader with SIGBUS; only a seal rules that out.
-    let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-    if sealed {
-        return Ok(map_window(&file, len, false)?);
-    }
-    let copy = copied(file, len).map_err(os("copying it"))?;
-    Ok(map_window(&copy, len, false)?)
-}
-
-/// A private copy of the front of a file, with the file's length. What is behind the copied part reads as zeros.
-fn copied(from: impl Read, len: u64) -> Result<File, std::io::Error> {
-    let mut copy = File::from(rustix::fs::memfd_create("hamr-inspect", MemfdFlags::CLOEXEC)?);
-    std::io::copy(&mut from.take(len.min(COPY_LIMIT)), &mut copy)?;
-    copy.set_len(len)?;
-    Ok(copy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::map_window;
+    use crate::window::copied;
     use hamr_comm::abi::layout::{Layout, Plan};
     use hamr_comm::abi::preamble::word;
     use hamr_comm::abi::slot::{ReqHdr, seq};
+    use hamr_comm::abi::window::{Shared, Window};
     use hamr_comm::handshake::{HostHandshake, Offer};
     use hamr_comm::link::{Link, Loopback};
     use hamr_comm::registry::Table;

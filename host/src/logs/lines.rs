@@ -1,8 +1,8 @@
 //! From the bytes of a ring to lines, and to how many of them are missing.
 
-use super::ring::{Cursor, Taken};
 use super::string_table::StringTable;
 use super::{LogEvent, LogLevel, LogLine};
+use crate::log_ring::{Cursor, Taken};
 use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Shared, Window};

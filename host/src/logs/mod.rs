@@ -16,27 +16,27 @@
 mod decode;
 mod lines;
 mod locations;
-mod ring;
+mod log_line;
 mod string_table;
 mod tail;
 mod tracing;
 mod values;
 
 pub use hamr_comm::abi::rings::LogLevel;
+pub use log_line::LogLine;
 pub use string_table::StringTable;
 pub use tail::LogTail;
 
-use crate::inspect::InspectError;
+use crate::log_ring::{Cursor, Taken};
 use crate::node::Device;
-use crate::text::Clean;
-use crate::{DeviceInfo, Error, ImageFile, Node};
-use hamr_comm::abi::preamble::word;
+use crate::window::{InspectError, build_id, epoch_of, laid_out_epoch};
+use crate::{Error, ImageFile, Node};
+use hamr_comm::abi::preamble::{DeviceRecord, feature};
 use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::window::{Shared, Window};
 use lines::Decoder;
 pub(crate) use lines::last_lines;
-use ring::{Cursor, Taken};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,42 +100,6 @@ pub enum LogError {
     /// The file.
     #[error(transparent)]
     Image(#[from] Error),
-}
-
-/// One line of a device's log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LogLine {
-    /// How severe it is; `None` for lines without a level (`println`).
-    #[serde(serialize_with = "level_name")]
-    pub level: Option<LogLevel>,
-    /// Device time in microseconds since its reset or start; 0 until it knows its clock. `None` for images without time.
-    pub time_us: Option<u64>,
-    /// The module that said it; the crate when the file has no debug information.
-    pub module: String,
-    /// What it said.
-    pub message: String,
-    /// Source file; empty when the image's file has no debug information.
-    pub file: String,
-    /// Line in it.
-    pub line: u32,
-}
-
-/// A row: time, level, module, message, place, so that rows that come one by one stand below each other. A device's text is kept
-/// from moving the reader's cursor.
-impl std::fmt::Display for LogLine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { level, time_us, module, message, file, line } = self;
-        let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
-        let level = level.map_or("", LogLevel::name).to_uppercase();
-        let clean = |text: &str| Clean(text).to_string();
-        let (module, message, file) = (clean(module), clean(message), clean(file));
-        let location = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
-        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{location}")
-    }
-}
-
-fn level_name<S: serde::Serializer>(level: &Option<LogLevel>, to: S) -> Result<S::Ok, S::Error> {
-    level.map(LogLevel::name).serialize(to)
 }
 
 /// What a reader finds.
@@ -218,10 +182,11 @@ impl Node {
     /// # Errors
     /// When the image does not log, its file is unknown or of another build, or there is a reader already.
     pub fn logs(&self) -> Result<Logs, LogError> {
-        let (info, device) = (self.info(), self.device().name.clone());
-        match info.image {
-            Some(path) => self.logs_from(&ImageFile::open(&path)?),
-            None if does_log(&info) => Err(LogError::NoImage { device }),
+        let inner = self.device();
+        let device = inner.name.clone();
+        match &inner.image {
+            Some(image) => self.logs_from(&ImageFile::open(&image.path)?),
+            None if does_log(&inner.record()) => Err(LogError::NoImage { device }),
             None => Err(LogError::NoLogs { device }),
         }
     }
@@ -231,14 +196,15 @@ impl Node {
     /// # Errors
     /// As for [`Self::logs`].
     pub fn logs_from(&self, image: &ImageFile) -> Result<Logs, LogError> {
-        let (info, inner) = (self.info(), self.device());
-        let device = inner.name.clone();
-        if !does_log(&info) {
+        let inner = self.device();
+        let (device, record) = (inner.name.clone(), inner.record());
+        if !does_log(&record) {
             return Err(LogError::NoLogs { device });
         }
-        if info.build_id != image.build_id || info.build_id.is_empty() {
+        let running = build_id(&record);
+        if running != image.build_id || running.is_empty() {
             let (path, file) = (image.path.clone(), image.build_id.clone());
-            return Err(LogError::OtherBuild { device, running: info.build_id, path, file });
+            return Err(LogError::OtherBuild { device, running, path, file });
         }
         let string_table = StringTable::of(image)?;
         let window = inner.link.window();
@@ -257,13 +223,9 @@ impl Node {
     }
 }
 
-fn does_log(info: &DeviceInfo) -> bool {
-    info.features.contains(&"logs")
-}
-
-/// The host's own word; a device that overwrites it garbles its own logs.
-fn epoch_of(window: &Window<Shared>) -> u32 {
-    window.word(word::EPOCH).map_or(0, |word| word.observe())
+/// Does the image log?
+fn does_log(record: &DeviceRecord) -> bool {
+    record.features & feature::LOGS != 0
 }
 
 /// The reader of a device's log.
@@ -296,7 +258,7 @@ impl Logs {
         }
         let level = self.cursor.level(window);
         // From the end of an epoch until the next is laid out, which nobody else waits for, the ring is neither's.
-        let Some(epoch) = tail::laid_out(window).filter(|epoch| *epoch != ended.epoch) else { return events };
+        let Some(epoch) = laid_out_epoch(window).filter(|epoch| *epoch != ended.epoch) else { return events };
         if epoch != self.epoch {
             self.epoch = epoch;
             self.cursor.rewind();

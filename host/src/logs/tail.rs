@@ -1,12 +1,12 @@
 //! The log of somebody else's device, read beside its owner: from the window, mapped read-only, with a place of one's own.
 
 use super::lines::Decoder;
-use super::ring::Cursor;
-use super::{LogError, LogEvent, LogLevel, StringTable, wait_for};
+use super::{LogError, LogEvent, LogLevel, StringTable, does_log, wait_for};
 use crate::ImageFile;
-use crate::inspect::{self, DeviceView, Dump, InspectError};
+use crate::log_ring::Cursor;
+use crate::window::{self, InspectError, WindowState, build_id, laid_out_epoch};
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::{MAGIC, Preamble, word};
+use hamr_comm::abi::preamble::{DeviceRecord, Preamble};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::sync::{Ordering, fence};
 use hamr_comm::abi::window::{Shared, Window};
@@ -46,13 +46,13 @@ impl LogTail {
     /// # Errors
     /// When it is no window, no device has accepted it, the device does not log, or `image` is of another build than what runs.
     pub fn open(path: &Path, image: &ImageFile, level: LogLevel) -> Result<Self, LogError> {
-        let window = inspect::open(path)?;
+        let window = window::open(path)?;
         let facts = std::fs::metadata(path);
         let facts =
             facts.map_err(|source| InspectError::Os { path: path.into(), what: "looking for a window", source })?;
         let name = path.display().to_string();
         let device = accepted(&window, path)?;
-        if !device.features.iter().any(|feature| feature == "logs") {
+        if !does_log(&device) {
             return Err(LogError::NoLogs { device: name });
         }
         check_build(&device, image, path)?;
@@ -62,7 +62,7 @@ impl LogTail {
         let cursor = section.and_then(|section| Cursor::at_oldest(&window, section));
         let cursor = cursor.ok_or(LogError::NoLogs { device: name })?;
         let decoder = Decoder::new(string_table, cursor.is_at_start());
-        let epoch = laid_out(&window).unwrap_or_default();
+        let epoch = laid_out_epoch(&window).unwrap_or_default();
         let file = (facts.dev(), facts.ino());
         Ok(Self { path: path.into(), window, file, image: image.clone(), level, cursor, decoder, epoch })
     }
@@ -84,14 +84,14 @@ impl LogTail {
     /// When the device was restarted with another build than the texts are of.
     pub fn poll(&mut self) -> Result<Vec<LogEvent>, LogError> {
         let mut events = Vec::new();
-        let Some(epoch) = laid_out(&self.window) else { return Ok(events) };
+        let Some(epoch) = laid_out_epoch(&self.window) else { return Ok(events) };
         if epoch != self.epoch {
-            let dump = Dump::outline(&self.window, "");
-            if dump.device.epoch != epoch || dump.device.build_id.is_empty() {
+            let state = WindowState::read(&self.window);
+            if !serves(&state, epoch) {
                 // Its device has not answered yet, so there are no lines either.
                 return Ok(events);
             }
-            check_build(&dump.device, &self.image, &self.path)?;
+            check_build(&state.record, &self.image, &self.path)?;
             self.epoch = epoch;
             self.cursor.rewind();
             self.decoder.restart();
@@ -100,7 +100,7 @@ impl LogTail {
         let (before, taken) = (self.cursor, self.cursor.take(&self.window));
         // What was copied is of this epoch only when it goes on.
         fence(Ordering::Acquire);
-        if laid_out(&self.window) == Some(epoch) {
+        if laid_out_epoch(&self.window) == Some(epoch) {
             self.decoder.decode(taken, self.level, &mut events);
         } else {
             self.cursor = before;
@@ -124,21 +124,13 @@ impl LogTail {
     }
 }
 
-/// The epoch of a window that its host has laid out. `None` while it does that.
-pub(super) fn laid_out(window: &Window<Shared>) -> Option<u32> {
-    let word = |off| window.word(off).map_or(0, |word| word.observe());
-    // Magic goes first and comes last.
-    let epoch = word(word::EPOCH);
-    (word(0) == MAGIC && word(word::EPOCH) == epoch).then_some(epoch)
-}
-
 /// What the device says of itself, once it has accepted the window's epoch.
-fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceView, LogError> {
+fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceRecord, LogError> {
     let begin = Instant::now();
     loop {
-        let Dump { device, host, preamble, .. } = Dump::outline(window, "");
-        if preamble.is_some() && device.epoch == host.epoch && !device.build_id.is_empty() {
-            return Ok(device);
+        let state = WindowState::read(window);
+        if serves(&state, state.host.epoch) {
+            return Ok(state.record);
         }
         if begin.elapsed() >= OPEN_TIMEOUT {
             return Err(LogError::NoDevice { path: path.into() });
@@ -147,13 +139,19 @@ fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceView, LogError
     }
 }
 
-fn check_build(device: &DeviceView, image: &ImageFile, path: &Path) -> Result<(), LogError> {
-    if device.build_id == image.build_id {
+/// Does the device serve the epoch `epoch`, with an image that says which build it is?
+fn serves(state: &WindowState, epoch: u32) -> bool {
+    state.preamble().is_some() && state.device.epoch == epoch && state.record.build_id != [0; 20]
+}
+
+fn check_build(record: &DeviceRecord, image: &ImageFile, path: &Path) -> Result<(), LogError> {
+    let running = build_id(record);
+    if running == image.build_id {
         return Ok(());
     }
     Err(LogError::OtherBuild {
         device: path.display().to_string(),
-        running: device.build_id.clone(),
+        running,
         path: image.path.clone(),
         file: image.build_id.clone(),
     })

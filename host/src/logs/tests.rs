@@ -1,9 +1,9 @@
 //! Lines from bytes: what images send, and what no image would.
 
 use super::lines::{Decoder, Frames};
-use super::ring::Taken;
 use super::string_table::StringTable;
 use super::*;
+use crate::log_ring::Taken;
 use proptest::prelude::*;
 
 /// A book with what a small image would have: statements from 100 on, formats of types below.

@@ -19,7 +19,7 @@
 
 mod copying;
 
-use crate::node::NodeNumber;
+use crate::node_number::NodeNumber;
 use crate::{BufferError, Error, Node};
 use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};

@@ -3,10 +3,11 @@
 use super::epoch_end::{GracePeriod, LossReason};
 use super::queues::QueueSlot;
 use super::snapshots::EpochSnapshots;
-use super::{Device, EpochInfo, Node, NodeNumber};
+use super::{Device, EpochInfo, Node};
 use crate::keys::{Keys, compare, read_table};
 use crate::memory::DeviceMemory;
-use crate::runtime::plan_of;
+use crate::node_number::NodeNumber;
+use crate::options::plan_of;
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
 use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};

@@ -1,6 +1,7 @@
 //! What a device said of itself, for people.
 
 use super::{Device, Node};
+use crate::window::build_id;
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::version::AbiVersion;
@@ -53,7 +54,6 @@ impl Node {
             let epoch_info = self.inner.epoch_info.lock().unwrap_or_else(PoisonError::into_inner);
             (epoch_info.record, epoch_info.start)
         };
-        let id_bytes = if epoch_info.build_id == [0; 20] { &[][..] } else { &epoch_info.build_id[..] };
         DeviceInfo {
             name: name.clone(),
             node: id.0,
@@ -67,7 +67,7 @@ impl Node {
             heap: self.inner.memory.heap_len(),
             window: layout.window_len(),
             handlers: epoch_info.handlers,
-            build_id: id_bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            build_id: build_id(&epoch_info),
             epoch: self.inner.epoch.load(Ordering::Acquire),
             start,
             image: image.as_ref().map(|i| i.path.clone()),

@@ -2,14 +2,12 @@
 
 mod attach;
 mod epoch_end;
-mod id;
 mod info;
 mod notify;
 mod queues;
 mod restart;
 mod snapshots;
 
-pub(crate) use id::NodeNumber;
 pub use info::DeviceInfo;
 pub(crate) use queues::give_queue_back;
 
@@ -71,7 +69,7 @@ pub struct Device {
     pub(crate) handlers: Vec<HandlerInfo>,
     /// Of its present epoch, or its last.
     epoch_info: Mutex<EpochInfo>,
-    image: Option<ImageFile>,
+    pub(crate) image: Option<ImageFile>,
     differences: Differences,
     closed: AtomicBool,
     attached: Instant,
@@ -296,6 +294,12 @@ impl std::fmt::Debug for Node {
 impl Device {
     pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
         Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
+    }
+
+    /// What the device said of itself, in this epoch or the last.
+    #[cfg(feature = "device-logs")]
+    pub(crate) fn record(&self) -> DeviceRecord {
+        self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).record
     }
 
     /// The names in the image that runs.

@@ -12,15 +12,15 @@ const BEGUN: u32 = 2 * RingHeader::MAX_FRAME;
 
 /// What a ring held since the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Taken {
+    pub(crate) bytes: Vec<u8>,
     /// Frames that the device made in this epoch, dropped ones included, mod 2^32: at most those that lie before the cursor now. `None`
     /// when there is more to take.
-    pub(super) made: Option<u32>,
+    pub(crate) made: Option<u32>,
     /// The device came over what was not read yet: these bytes do not follow the last ones.
-    pub(super) overtaken: bool,
+    pub(crate) overtaken: bool,
     /// The device's word cannot be: reading starts again where it says that it is.
-    pub(super) impossible: bool,
+    pub(crate) impossible: bool,
 }
 
 /// A place in a ring. The ring itself is named anew at each use, since its owner keeps the window.
@@ -36,7 +36,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// At the oldest bytes of the ring. `None` when the section has no room for one.
-    pub(super) fn at_oldest(window: &Window<Shared>, section: Section) -> Option<Self> {
+    pub(crate) fn at_oldest(window: &Window<Shared>, section: Section) -> Option<Self> {
         let len = RingHeader::ring_len(section.len);
         let inside = section.end().is_some_and(|end| end <= window.len());
         if len == 0 || !inside {
@@ -50,18 +50,18 @@ impl Cursor {
     }
 
     /// Where a reader stands, by the word that it told the device.
-    pub(super) fn at_consumed(window: &Window<Shared>, section: Section) -> Option<Self> {
+    pub(crate) fn at_consumed(window: &Window<Shared>, section: Section) -> Option<Self> {
         let cursor = Self::at_oldest(window, section)?;
         Some(Self { position: cursor.word(window, RingHeader::CONSUMED), is_waited_for: true, ..cursor })
     }
 
     /// Is the first frame whole?
-    pub(super) fn is_at_start(&self) -> bool {
+    pub(crate) fn is_at_start(&self) -> bool {
         self.position == 0
     }
 
     /// Where the next epoch's writer begins.
-    pub(super) fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.position = 0;
     }
 
@@ -76,29 +76,29 @@ impl Cursor {
     }
 
     /// From now on the device keeps what has not been read; or it does not.
-    pub(super) fn claim(&mut self, window: &Window<Shared>, reads: bool) {
+    pub(crate) fn claim(&mut self, window: &Window<Shared>, reads: bool) {
         self.is_waited_for = reads;
         self.set(window, RingHeader::CONSUMED, self.position);
         self.set(window, RingHeader::READER, u32::from(reads));
     }
 
     /// Does somebody read?
-    pub(super) fn is_claimed(&self, window: &Window<Shared>) -> bool {
+    pub(crate) fn is_claimed(&self, window: &Window<Shared>) -> bool {
         self.word(window, RingHeader::READER) != 0
     }
 
     /// The level that the host wants.
-    pub(super) fn level(&self, window: &Window<Shared>) -> LogLevel {
+    pub(crate) fn level(&self, window: &Window<Shared>) -> LogLevel {
         LogLevel(self.word(window, RingHeader::LEVEL))
     }
 
     /// Looks that show all that a ring holds.
-    pub(super) fn looks(&self) -> u32 {
+    pub(crate) fn looks(&self) -> u32 {
         self.len.div_ceil(MOST)
     }
 
     /// Copies what is new, and goes on behind it.
-    pub(super) fn take(&mut self, window: &Window<Shared>) -> Taken {
+    pub(crate) fn take(&mut self, window: &Window<Shared>) -> Taken {
         let mut taken = Taken::default();
         // Before `written`, so that whatever is counted here lies before what is read there.
         let made = self.word(window, RingHeader::FRAMES).wrapping_add(self.word(window, RingHeader::DROPPED));
@@ -137,7 +137,7 @@ impl Cursor {
     }
 
     /// Tells the device how far we are.
-    pub(super) fn give_back(&self, window: &Window<Shared>) {
+    pub(crate) fn give_back(&self, window: &Window<Shared>) {
         self.set(window, RingHeader::CONSUMED, self.position);
     }
 }

@@ -1,0 +1,41 @@
+//! One line of a device's log.
+
+use super::LogLevel;
+use crate::text::Clean;
+use serde::Serialize;
+
+/// One line of a device's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// How severe it is; `None` for lines without a level (`println`).
+    #[serde(serialize_with = "level_name")]
+    pub level: Option<LogLevel>,
+    /// Device time in microseconds since its reset or start; 0 until it knows its clock. `None` for images without time.
+    pub time_us: Option<u64>,
+    /// The module that said it; the crate when the file has no debug information.
+    pub module: String,
+    /// What it said.
+    pub message: String,
+    /// Source file; empty when the image's file has no debug information.
+    pub file: String,
+    /// Line in it.
+    pub line: u32,
+}
+
+/// A row: time, level, module, message, place, so that rows that come one by one stand below each other. A device's text is kept
+/// from moving the reader's cursor.
+impl std::fmt::Display for LogLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { level, time_us, module, message, file, line } = self;
+        let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+        let level = level.map_or("", LogLevel::name).to_uppercase();
+        let clean = |text: &str| Clean(text).to_string();
+        let (module, message, file) = (clean(module), clean(message), clean(file));
+        let location = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
+        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{location}")
+    }
+}
+
+fn level_name<S: serde::Serializer>(level: &Option<LogLevel>, to: S) -> Result<S::Ok, S::Error> {
+    level.map(LogLevel::name).serialize(to)
+}

@@ -1,0 +1,94 @@
+//! Windows that another process owns: opening one read-only, and the facts at its front.
+//!
+//! `inspect` makes a report for a person of them, `logs` follows the log of such a window. Neither asks the other.
+
+mod state;
+
+pub(crate) use state::{DeviceWords, HostWords, WindowState, build_id};
+#[cfg(feature = "device-logs")]
+pub(crate) use state::{epoch_of, laid_out_epoch};
+
+use crate::mapping::map_window;
+use hamr_comm::abi::preamble::PREAMBLE_BYTES;
+use hamr_comm::abi::window::{Shared, Window};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Of a file that its owner may truncate, so much is copied before it is looked at. The heap comes last in a window, and
+/// all that a dump shows lies before it.
+const COPY_LIMIT: u64 = 256 << 20;
+
+/// `SYSFS_MAGIC`: Linux's files about devices.
+const SYSFS: rustix::fs::FsWord = 0x6265_6572;
+
+/// Why there is nothing to dump.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// The path cannot be opened as a window.
+    #[error("{}: expected a window (/proc/PID/fd/N of a live one, a copied file, or --device pci:ADDRESS), got {got}", path.display())]
+    NotAWindow {
+        /// What was asked for.
+        path: PathBuf,
+        /// What is there.
+        got: String,
+    },
+    /// The operating system said no.
+    #[error("{}: {what}: {source}", path.display())]
+    Os {
+        /// What was asked for.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// The window cannot be mapped.
+    #[error(transparent)]
+    Map(#[from] crate::Error),
+}
+
+/// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy.
+pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
+    let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
+    let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
+    // Before it is opened: opening a pipe would wait for a writer.
+    let record = std::fs::metadata(path).map_err(os("looking for a window"))?;
+    if record.is_dir() {
+        return Err(not("a directory".into()));
+    }
+    if !record.is_file() {
+        return Err(not("something that is no regular file".into()));
+    }
+    let file = File::open(path).map_err(os("opening it for reading"))?;
+    let len = file.metadata().map_err(os("reading its size"))?.len();
+    if len < PREAMBLE_BYTES {
+        return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));
+    }
+    // The memory of a function on the bus has its length for as long as it is there, and cannot be read like a file.
+    if rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type == SYSFS) {
+        return map_window(&file, len, false).map_err(|e| match e {
+            crate::Error::Os { source, .. } if source.kind() == std::io::ErrorKind::InvalidInput => not(
+                "memory that a program has through vfio: the system shows it to nobody else until that program ends"
+                    .into(),
+            ),
+            other => other.into(),
+        });
+    }
+    // A mapped file that somebody truncates kills the reader with SIGBUS; only a seal rules that out.
+    let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+    if sealed {
+        return Ok(map_window(&file, len, false)?);
+    }
+    let copy = copied(file, len).map_err(os("copying it"))?;
+    Ok(map_window(&copy, len, false)?)
+}
+
+/// A private copy of the front of a file, with the file's length. What is behind the copied part reads as zeros.
+pub(crate) fn copied(from: impl Read, len: u64) -> Result<File, std::io::Error> {
+    let mut copy = File::from(rustix::fs::memfd_create("hamr-inspect", MemfdFlags::CLOEXEC)?);
+    std::io::copy(&mut from.take(len.min(COPY_LIMIT)), &mut copy)?;
+    copy.set_len(len)?;
+    Ok(copy)
+}
