@@ -125,7 +125,8 @@ pub struct Scope<'s, 'env> {
     _env: std::marker::PhantomData<&'env mut &'env ()>,
 }
 
-/// A transfer of a scope. On a mapped window it is complete when it is made; elsewhere it runs until [`Self::wait`].
+/// A transfer of a scope. Over a mapped window, and every window is mapped, it is complete when it is made: [`Self::wait`] reads its
+/// outcome, and there is nothing to ask for or to time.
 #[must_use = "its error is reported here, or by the scope when this is dropped"]
 pub struct Transfer<'s, 'env> {
     scope: &'s Scope<'s, 'env>,
@@ -151,11 +152,6 @@ impl Transfer<'_, '_> {
     /// As [`Node::put`] and [`Node::get`].
     pub fn wait(mut self) -> Result<(), Error> {
         self.outcome.take().unwrap_or(Ok(()))
-    }
-
-    /// Is it complete?
-    pub fn test(&self) -> bool {
-        true
     }
 }
 

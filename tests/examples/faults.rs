@@ -34,7 +34,7 @@ fn run(spec: &str) -> Result<(), Box<dyn Error>> {
     report("panics", node.sync(panics::with(7)))?;
     report("null", node.sync(null::with()))?;
     report("overflows", node.sync(overflows::with(u64::MAX)))?;
-    report("loops", node.offload_with(loops::with(), limited)?.get())?;
+    report("loops", node.offload_with(loops::with(), limited)?.wait())?;
     println!("the fifth call: 1 + 2 + 3 + 4 = {}\n", node.sync(sum_4::with(1, 2, 3, 4))?);
     Ok(())
 }

@@ -111,13 +111,13 @@ fn mislead(node: &Node, buffer: BufferPtr<u64>, memory: Range<u64>) {
     let breaks = stream.offload(breaks).expect("sent");
     let behind: Vec<_> = (0..BEHIND).map(|n| stream.offload(sum_4::with(n, 1, 2, 3)).expect("sent")).collect();
     gate.open();
-    waits.get().expect("runs");
+    waits.wait().expect("runs");
     // It may have been answered before the runtime trapped, or not.
-    match breaks.get() {
+    match breaks.wait() {
         Ok(found) => assert!(found > 0, "nothing to overwrite was found"),
         other => is_lost(other),
     }
-    behind.into_iter().for_each(|call| is_lost(call.get()));
+    behind.into_iter().for_each(|call| is_lost(call.wait()));
 }
 
 fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) {
@@ -190,7 +190,7 @@ pub fn put_off(spec: &str) {
     let node = devices::open(spec, options());
     let begin = Instant::now();
     let call = node.offload_with(marks::puts_off::with(500_000), limit()).expect("sent");
-    assert_eq!(fault(call.get()).status, Status::RUNAWAY);
+    assert_eq!(fault(call.wait()).status, Status::RUNAWAY);
     assert!(begin.elapsed() >= Duration::from_millis(500), "not in its middle: {:?}", begin.elapsed());
     expect_runaway(&node, Duration::from_millis(100));
     for _ in 0..3 {
@@ -265,7 +265,7 @@ pub fn logs_for_ever(spec: &str) {
     let node = devices::open(spec, options());
     for _ in 0..10 {
         let call = node.offload_with(flood::with(u32::MAX), limit()).expect("sent");
-        assert_eq!(fault(call.get()).status, Status::RUNAWAY);
+        assert_eq!(fault(call.wait()).status, Status::RUNAWAY);
     }
     let mut logs = node.logs().expect("an image that logs");
     said(&node, &mut logs, "still here");
@@ -280,6 +280,6 @@ fn limit() -> CallOptions {
 fn expect_runaway(node: &Node, least: Duration) {
     let begin = Instant::now();
     let call = node.offload_with(loops::with(), limit()).expect("sent");
-    assert_eq!(fault(call.get()).status, Status::RUNAWAY);
+    assert_eq!(fault(call.wait()).status, Status::RUNAWAY);
     assert!((least..Duration::from_secs(5)).contains(&begin.elapsed()), "{:?}", begin.elapsed());
 }

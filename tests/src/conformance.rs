@@ -51,12 +51,13 @@ macro_rules! conformance {
             pings { beside_a_queued_call, while_queued_calls_come_and_go, beside_a_runaway }
             ending {
                 dropped_results_are_discarded, deadline_of_a_pending, deadline_of_a_sync_call, deadline_while_submitting,
-                get_within, the_device_knows_the_deadline, cancel_before_it_runs, cancel_while_it_runs,
+                wait_timeout, the_device_knows_the_deadline, cancel_before_it_runs, cancel_while_it_runs,
                 cancel_a_queued_call, cancel_after_it_ran, cancel_hits_one_call_only, futures, futures_join,
-                futures_have_deadlines, a_result_is_taken_once, flush_runs_a_started_call
+                futures_have_deadlines, a_result_is_taken_once, flush_runs_a_started_call,
+                wait_timeout_of_a_started_call
             }
             streams {
-                shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
+                receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
                 threads_without_streams_of_their_own, dropped_with_calls_in_flight
             }
             memory {

@@ -104,7 +104,7 @@ pub fn runaway(spec: &str) {
     for _ in 0..3 {
         let begin = Instant::now();
         let call = node.offload_with(loops::with(), limit(100)).expect("sent");
-        let outcome = call.get();
+        let outcome = call.wait();
         // Before the names are looked up, which has nothing to do with it.
         let took = begin.elapsed();
         expect(&fault(outcome), Status::RUNAWAY, "loops", "crashes.rs");
@@ -118,7 +118,7 @@ pub fn runaway(spec: &str) {
     gate.wait_for(1);
     std::thread::sleep(Duration::from_millis(200));
     gate.open();
-    assert_eq!(waits.get().expect("in time"), 7);
+    assert_eq!(waits.wait().expect("in time"), 7);
     let begin = Instant::now();
     let mut calls = 0u64;
     while begin.elapsed() < Duration::from_millis(500) {

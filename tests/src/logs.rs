@@ -249,10 +249,10 @@ pub fn an_observer_that_is_overtaken_counts(spec: &str) {
     for round in 0..ROUNDS {
         let flooding = node.offload(flood::with(LINES)).expect("sent");
         // While the device writes, too; but not at first, because whoever is quick enough misses nothing.
-        while round != 0 && !flooding.test() {
+        while round != 0 && !flooding.is_done() {
             count(watch.poll().expect("its build"), &mut came, &mut lost);
         }
-        flooding.get().expect("answers");
+        flooding.wait().expect("answers");
     }
     while let Some(events) = Some(watch.poll().expect("its build")).filter(|events| !events.is_empty()) {
         count(events, &mut came, &mut lost);

@@ -254,7 +254,7 @@ pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
         }
         round(n, || match random.below(3) {
             0 => assert_eq!(stream.sync(echo::with(n)).expect("woken"), n),
-            1 => assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("woken"), n),
+            1 => assert_eq!(stream.offload(echo::with(n)).expect("sent").wait().expect("woken"), n),
             _ => stream.send(echo::with(n)).expect("sent"),
         });
         done += 1;
@@ -439,7 +439,7 @@ pub fn idle_takes_no_processor(kind: Kind) {
             gate.open();
             least
         });
-        assert_eq!(waits.get().expect("opened"), 7);
+        assert_eq!(waits.wait().expect("opened"), 7);
         least.join().expect("measured")
     });
     for (process, share) in processes.iter().zip(least) {

@@ -57,15 +57,15 @@ pub fn unread_answers(spec: &str) {
         end(epoch);
         end(epoch + 1);
         for (n, call) in (0..).zip(short) {
-            assert_eq!(call.get().expect("it was answered"), n + 3);
+            assert_eq!(call.wait().expect("it was answered"), n + 3);
         }
-        assert_eq!(chunk.get().expect("it was answered"), many);
-        assert_eq!(buffer.get().expect("it was answered"), long);
-        let report = fault(panicked.get());
+        assert_eq!(chunk.wait().expect("it was answered"), many);
+        assert_eq!(buffer.wait().expect("it was answered"), long);
+        let report = fault(panicked.wait());
         assert!(report.text.contains("asked to panic with 77"), "{report}");
-        assert_eq!(started.get().expect("it was answered"), 127);
+        assert_eq!(started.wait().expect("it was answered"), 127);
         for (n, call) in (0..).zip(queued) {
-            assert_eq!(call.get().expect("it was answered"), n * 3);
+            assert_eq!(call.wait().expect("it was answered"), n * 3);
         }
         assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
         assert_eq!(other.sync(sum_4::with(1, 2, 3, 5)).expect("the stream goes on"), 11);
@@ -89,7 +89,7 @@ pub fn unread_started_calls(spec: &str) {
         })
         .collect();
     for (n, call) in (0..).zip(started) {
-        assert_eq!(call.get().expect("it was answered"), n + 3, "call {n}");
+        assert_eq!(call.wait().expect("it was answered"), n + 3, "call {n}");
     }
     assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
 }
@@ -102,9 +102,9 @@ pub fn unanswered_calls(spec: &str) {
     let behind: Vec<_> = (0..10).map(|n| stream.offload(sum_4::with(n, 1, 1, 1)).expect("sent")).collect();
     until("the device's end is noticed", || !node.is_alive());
     still_works(&node);
-    fault(breaks.get());
+    fault(breaks.wait());
     for call in behind {
-        assert!(matches!(call.get(), Err(CallError::PeerReset(_) | CallError::DeviceLost(..))));
+        assert!(matches!(call.wait(), Err(CallError::PeerReset(_) | CallError::DeviceLost(..))));
     }
     assert_eq!(stream.outstanding(), 0);
 }
@@ -136,7 +136,7 @@ pub fn values_beside_ends(spec: &str) {
                         count(n, stream.sync(echo::with(n)));
                         let sent: Vec<_> =
                             (n..n + 20).filter_map(|n| Some((n, stream.offload(echo::with(n)).ok()?))).collect();
-                        sent.into_iter().for_each(|(n, call)| count(n, call.get()));
+                        sent.into_iter().for_each(|(n, call)| count(n, call.wait()));
                     }
                     (values, ends)
                 })

@@ -98,11 +98,11 @@ fn pipelined_calls() {
                 && let Some((sent, oldest)) = window.pop_front()
             {
                 let pending: hamr::Pending<echo<u64>, &hamr::Stream> = oldest;
-                assert_eq!(pending.get().expect("runs"), sent);
+                assert_eq!(pending.wait().expect("runs"), sent);
             }
             window.push_back((i, stream.offload(echo::with(i)).expect("sent")));
         }
-        window.drain(..).for_each(|(sent, pending)| assert_eq!(pending.get().expect("runs"), sent));
+        window.drain(..).for_each(|(sent, pending)| assert_eq!(pending.wait().expect("runs"), sent));
     };
     assert_eq!(allocations(calls), 0);
 }

@@ -186,7 +186,7 @@ fn bits_that_are_no_value_are_an_error_on_either_side() {
     for _ in 0..2 {
         let errors = [
             stream.sync(echo::with(true)).map(|_| ()).expect_err("2 is no bool"),
-            stream.offload(echo::with(false)).expect("sent").get().map(|_| ()).expect_err("2 is no bool"),
+            stream.offload(echo::with(false)).expect("sent").wait().map(|_| ()).expect_err("2 is no bool"),
             stream.sync(echo::with('x')).map(|_| ()).expect_err("a surrogate is no char"),
             stream.sync(echo::with(2u8)).map(|_| ()).expect_err("the device wants a bool"),
             stream.sync(sum_4::with(1, 2, 3, 4)).map(|_| ()).expect_err("32 bytes are no u64"),
@@ -266,14 +266,14 @@ fn every_call_of_a_killed_device_ends_once() {
         faults.kill();
         let begin = Instant::now();
         is_lost(stream.sync(echo::with(9u64)), echo::<u64>::NAME);
-        plain.into_iter().for_each(|p| is_lost(p.get(), echo::<u64>::NAME));
-        named.into_iter().for_each(|p| is_lost(p.get(), append_named::NAME));
-        is_lost(long.get(), make_many::NAME);
-        is_lost(queued.get(), background::NAME);
+        plain.into_iter().for_each(|p| is_lost(p.wait(), echo::<u64>::NAME));
+        named.into_iter().for_each(|p| is_lost(p.wait(), append_named::NAME));
+        is_lost(long.wait(), make_many::NAME);
+        is_lost(queued.wait(), background::NAME);
         is_lost(pollster::block_on(awaited), echo::<u64>::NAME);
         let took = begin.elapsed();
         for (n, answered) in (0..).zip(answered) {
-            assert_eq!(answered.get().expect("answered before the end"), n);
+            assert_eq!(answered.wait().expect("answered before the end"), n);
         }
         // Nothing more is sent, nothing is held.
         assert!(!node.is_alive());
@@ -299,7 +299,7 @@ fn a_slow_device_costs_time_only() {
         faults.delay(n as u32 * 10);
         assert_eq!(stream.sync(echo::with(n)).expect("late"), n);
         faults.delay(100);
-        assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("late"), n);
+        assert_eq!(stream.offload(echo::with(n)).expect("sent").wait().expect("late"), n);
         assert_eq!(pollster::block_on(stream.offload(echo::with(n)).expect("sent")).expect("late"), n);
     }
     // Later than the call will wait.
@@ -352,16 +352,16 @@ fn flipped_bits_never_hang_or_panic() {
                 let three = stream.offload_with(background::with(1), soon);
                 // Any outcome will do, as long as there is one.
                 let _ = stream.sync_with(sum_4::with(1, 2, 3, 4), soon);
-                let _ = one.map(|p| p.get());
+                let _ = one.map(|p| p.wait());
                 link.flip(word, 1 << random.below(32));
-                let _ = two.map(|p| p.get());
+                let _ = two.map(|p| p.wait());
                 let _ = stream.sync_with(echo_many::with([1; 100]), soon);
                 drop(three);
             }
             node.restart().expect("starts again");
             for n in 0..50u64 {
                 assert_eq!(stream.sync(echo::with(n)).expect("a new epoch is clean"), n);
-                assert_eq!(stream.offload(background::with(n)).expect("sent").get().expect("runs"), 3 * n);
+                assert_eq!(stream.offload(background::with(n)).expect("sent").wait().expect("runs"), 3 * n);
                 assert_eq!(stream.sync(echo_many::with([n; 100])).expect("runs"), [n; 100]);
             }
             stream.flush().expect("nothing is left");

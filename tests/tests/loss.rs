@@ -57,7 +57,7 @@ fn comes_back(node: &Node) {
     for n in 0..100u64 {
         assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
     }
-    assert_eq!(node.offload(background::with(3)).expect("sent").get().expect("runs"), 9);
+    assert_eq!(node.offload(background::with(3)).expect("sent").wait().expect("runs"), 9);
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn killed_with_many_calls_in_flight() {
         let queued: Vec<_> = (0..5).map(|n| other.offload(background::with(n)).expect("sent")).collect();
         signal(&node, Signal::KILL);
         let begin = Instant::now();
-        is_lost(block.get(), wait_at::NAME);
-        plain.into_iter().rev().for_each(|p| is_lost(p.get(), echo::<u64>::NAME));
+        is_lost(block.wait(), wait_at::NAME);
+        plain.into_iter().rev().for_each(|p| is_lost(p.wait(), echo::<u64>::NAME));
         named.into_iter().for_each(|p| is_lost(pollster::block_on(p), append_named::NAME));
-        queued.into_iter().for_each(|p| is_lost(p.get(), background::NAME));
+        queued.into_iter().for_each(|p| is_lost(p.wait(), background::NAME));
         let took = begin.elapsed();
         for (n, early) in (0..).zip(early) {
-            assert_eq!(early.get().expect("it was answered"), n, "results outlive their device");
+            assert_eq!(early.wait().expect("it was answered"), n, "results outlive their device");
         }
         assert_eq!((stream.outstanding(), other.outstanding()), (0, 0));
         comes_back(&node);
@@ -123,7 +123,7 @@ fn killed_under_threads_that_share_a_stream() {
             gate.wait_for(1);
             for n in 0..4u64 {
                 let mine = shared.offload(echo::with(n)).expect("sent");
-                waiting.push(scope.spawn(move || is_lost(mine.get(), echo::<u64>::NAME)));
+                waiting.push(scope.spawn(move || is_lost(mine.wait(), echo::<u64>::NAME)));
             }
             signal(&node, Signal::KILL);
             let begin = Instant::now();
@@ -155,7 +155,7 @@ fn killed_while_a_full_ring_is_waited_for() {
         assert!(matches!(&error, SubmitError::DeviceLost { why, .. } if why.contains("signal: 9")), "{error:?}");
         assert!(error.to_string().contains("submitting"), "{error}");
         let took = end - killer.join().expect("killed");
-        pending.into_iter().for_each(|p| is_lost(p.get(), echo::<u64>::NAME));
+        pending.into_iter().for_each(|p| is_lost(p.wait(), echo::<u64>::NAME));
         let error = refusal(stream.sync(echo::with(1u64)).expect_err("there is no device"));
         assert!(matches!(error, SubmitError::DeviceLost { .. }), "{error:?}");
         comes_back(&node);
@@ -174,7 +174,7 @@ fn killed_again_and_again() {
         let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
         signal(&node, Signal::KILL);
-        is_lost(call.get(), wait_at::NAME);
+        is_lost(call.wait(), wait_at::NAME);
         comes_back(&node);
     }
     assert_eq!(node.read(data.ptr()).expect("reads"), [7; 1000]);
@@ -385,7 +385,7 @@ fn a_closed_device_is_gone_when_close_returns() {
     drop(gate);
     drop(node);
     assert!(has_ended(pid) && !window.exists());
-    match call.get() {
+    match call.wait() {
         // The gate's end let it through.
         Ok(1) => {}
         Err(CallError::DeviceLost(_, why)) => assert!(why.contains("closed by this program"), "{why}"),
@@ -473,7 +473,7 @@ fn calls_outlive_the_buffers_they_name_only_until_the_end() {
     drop(data);
     assert_eq!(node.live_buffers(), 2);
     signal(&node, Signal::KILL);
-    is_lost(call.get(), "increment_after");
+    is_lost(call.wait(), "increment_after");
     assert_eq!(node.live_buffers(), 1, "the dead device writes nothing any more");
     match node.read(old) {
         Err(Error::Buffer { why: BufferError::Freed { .. }, .. }) => {}

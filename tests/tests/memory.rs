@@ -28,7 +28,7 @@ fn one_way_calls_give_their_buffers_back_when_answered() {
         let buffer = node.buffer(&[0u64; 16 << 10]).expect("all calls but the last have given theirs back");
         stream.send(count::with(buffer.ptr())).expect("sent");
         // Answered behind it.
-        stream.offload(empty::with()).expect("sent").get().expect("runs");
+        stream.offload(empty::with()).expect("sent").wait().expect("runs");
     }
 }
 
@@ -56,7 +56,7 @@ fn a_dropped_started_call_gives_its_buffer_back_when_answered() {
     let buffer = node.buffer(&[0u64; 8]).expect("room");
     drop(stream.start(count::with(buffer.ptr())).expect("sent"));
     until("the buffer is free", || {
-        stream.start(empty::with()).expect("sent").get().expect("runs");
+        stream.start(empty::with()).expect("sent").wait().expect("runs");
         node.put(&[1u64], buffer.ptr()).is_ok()
     });
 }

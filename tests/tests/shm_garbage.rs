@@ -205,7 +205,7 @@ fn garbage_in_a_live_ring_loses_lines_and_nothing_else() {
                 ring.scribble();
                 found.add(|| logs.poll());
                 ring.scribble();
-                pending.get().expect("a call that logs into garbage ends");
+                pending.wait().expect("a call that logs into garbage ends");
                 found.add(|| logs.poll());
                 seen.add(|| watch.poll().expect("the build is what it was"));
                 let value = seed << 32 | u64::from(round);

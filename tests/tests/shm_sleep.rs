@@ -36,9 +36,9 @@ fn a_queued_handler_does_not_hold_back_the_ring_for_others() {
         first.open();
         second.wait_for(1);
         until("it is woken beside the handler", || beside.is_finished());
-        assert!(!queued.test(), "the gate is shut");
+        assert!(!queued.is_done(), "the gate is shut");
         second.open();
         assert_eq!(beside.join().expect("it has ended"), 3);
     });
-    assert_eq!((waits.get().expect("runs"), queued.get().expect("runs")), (1, 2));
+    assert_eq!((waits.wait().expect("runs"), queued.wait().expect("runs")), (1, 2));
 }

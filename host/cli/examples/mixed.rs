@@ -32,7 +32,7 @@ fn run(specs: &[String]) -> Result<(), Box<dyn Error>> {
     let asked = nodes.iter().map(|node| node.offload(isa::with())).collect::<Result<Vec<_>, _>>()?;
     for (node, answer) in nodes.iter().zip(asked) {
         let info = node.info();
-        println!("node {} {:<14} {:<14} says: I am {}", info.node, info.name, info.board, Isa(answer.get()?).name());
+        println!("node {} {:<14} {:<14} says: I am {}", info.node, info.name, info.board, Isa(answer.wait()?).name());
     }
 
     let x: Vec<f64> = (0..LEN).map(|i| (i as f64).sin()).collect();
@@ -45,7 +45,7 @@ fn run(specs: &[String]) -> Result<(), Box<dyn Error>> {
     let sent = sent.collect::<Result<Vec<_>, _>>()?;
     let mut sum = 0.0;
     for ((node, (x, y)), part) in nodes.iter().zip(&blocks).zip(sent) {
-        let there = part.get()?;
+        let there = part.wait()?;
         let here = x.iter().zip(*y).fold(0.0f64, |sum, (a, b)| sum + a * b);
         let name = node.info().name;
         if there.to_bits() != here.to_bits() {

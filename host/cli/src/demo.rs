@@ -135,10 +135,10 @@ impl Demo<'_> {
         let pending = node.offload(dot_f64::with(x.ptr(), y.ptr()))?;
         let submitted = begin.elapsed();
         let mut looks = 0u64;
-        while !pending.test() {
+        while !pending.is_done() {
             looks += 1;
         }
-        let value = pending.get()?;
+        let value = pending.wait()?;
         let took = begin.elapsed();
         if value.to_bits() != expected.to_bits() {
             return Err(Failure::new(format!("the second call says {value:?}, the first {expected:?}")));

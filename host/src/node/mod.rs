@@ -13,13 +13,10 @@ pub(crate) use queues::give_queue_back;
 
 use crate::keys::{Differences, Keys};
 use crate::memory::DeviceMemory;
-use crate::stream::Submitter;
+use crate::stream::{Submitter, call_methods};
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
-use crate::{
-    Buffer, CallError, CallOptions, CrashReport, Error, HandlerInfo, ImageFile, LocalStream, Options, Pending,
-    SharedStream,
-};
+use crate::{Buffer, CallError, CrashReport, Error, HandlerInfo, ImageFile, LocalStream, Options, SharedStream};
 use crate::{Stream, SubmitError};
 pub(crate) use epoch_end::GRACE_STEP;
 use epoch_end::{ByFault, GracePeriod, LossReason};
@@ -28,7 +25,7 @@ use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::link::{Capabilities, Link};
-use hamr_comm::{Call, Element, ErrorOf, Handler, ValueOf};
+use hamr_comm::{Element, Handler};
 use queues::QueueSlot;
 use snapshots::EpochSnapshots;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -38,7 +35,8 @@ use std::time::{Duration, Instant};
 /// [`Device::epoch`] of a device that is gone.
 const NO_EPOCH: u32 = 0;
 
-/// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own.
+/// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own. What is called on the
+/// node itself goes through the calling thread's stream ([`Self::local`]).
 ///
 /// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
 pub struct Node {
@@ -177,34 +175,6 @@ impl Node {
         LocalStream::of(self)
     }
 
-    /// Calls a handler and waits for its result, on the calling thread's stream.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.thread_stream::<H>()?.sync(call)
-    }
-
-    /// Starts a call on the calling thread's stream; the result is read from the [`Pending`].
-    ///
-    /// # Errors
-    /// See [`SubmitError`]: nothing was sent.
-    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, LocalStream<'_>>, SubmitError> {
-        self.thread_stream::<H>()?.offload(call)
-    }
-
-    /// [`Self::offload`] with a deadline or a larger reply of one's own.
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    pub fn offload_with<H: Handler>(
-        &self,
-        call: Call<H>,
-        options: CallOptions,
-    ) -> Result<Pending<H, LocalStream<'_>>, SubmitError> {
-        self.thread_stream::<H>()?.offload_with(call, options)
-    }
-
     fn thread_stream<H: Handler>(&self) -> Result<LocalStream<'_>, SubmitError> {
         let site = || self.inner.site::<H>("submitting");
         self.local().map_err(|e| match e {
@@ -212,6 +182,14 @@ impl Node {
             other => SubmitError::NoRoom { site: site(), why: other.to_string() },
         })
     }
+
+    // All of them on the calling thread's stream (see `local`).
+    call_methods!(
+        self, LocalStream<'_>,
+        call: self.thread_stream::<H>()?,
+        keep: self.thread_stream::<H>()?,
+        open: LocalStream::opened(self)
+    );
 
     /// A buffer in the device's memory that holds a copy of `data`.
     ///

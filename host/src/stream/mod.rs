@@ -1,26 +1,31 @@
 //! Streams: ordered sequences of calls, and the ways to hold one.
 //!
-//! | kind | who may use it | cost of a pipeslotd call |
+//! | kind | who may use it | cost of a pipelined call |
 //! |---|---|---|
 //! | [`Stream`] | one thread at a time (`Send`, not `Sync`) | the message itself |
 //! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
+pub(crate) mod calls;
 mod message;
 mod pending;
 mod results;
+mod started;
 mod submit;
 mod submitter;
 mod table;
 mod wait;
 
-pub use pending::{Pending, Started};
+pub use pending::Pending;
+pub use started::Started;
+
+pub(crate) use calls::call_methods;
 
 pub(crate) use self::submitter::Submitter;
 
 use crate::node::{Device, give_queue_back};
-use crate::{BufferError, CallError, Error, Node, SubmitError};
-use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
+use crate::{BufferError, Error, Node, SubmitError};
+use hamr_comm::{BufferPtr, Call, Element, Handler};
 use std::cell::{RefCell, RefMut};
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -43,7 +48,7 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// Only a deadslot.
+    /// Only a deadline.
     pub fn deadline(deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..Self::default() }
     }
@@ -59,6 +64,9 @@ mod sealed {
 
     /// Access to a stream's submitter, however it is held.
     pub trait Access {
+        /// Other threads use the submitter too: no wait is inside of [`Self::with`].
+        #[doc(hidden)]
+        const IS_SHARED: bool = false;
         #[doc(hidden)]
         fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R;
         #[doc(hidden)]
@@ -67,9 +75,21 @@ mod sealed {
 }
 pub(crate) use sealed::Access;
 
-/// A way to hold a stream. Implemented by `&Stream`, [`LocalStream`] and [`SharedStream`].
+/// A way to hold a stream. Implemented by [`Stream`], [`LocalStream`], [`SharedStream`], and references to them.
 pub trait StreamRef: sealed::Access {}
 impl<A: sealed::Access> StreamRef for A {}
+
+impl<A: sealed::Access> sealed::Access for &A {
+    const IS_SHARED: bool = A::IS_SHARED;
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
+        (**self).with(f)
+    }
+    #[inline(always)]
+    fn device(&self) -> &Device {
+        (**self).device()
+    }
+}
 
 /// A queue pair in use; goes back to its device when dropped.
 struct Owned {
@@ -125,18 +145,11 @@ impl<'n> Stream<'n> {
         Ok(Self { owned: Owned::open(node)?, _node: PhantomData })
     }
 
-    /// Calls a handler and waits for its result.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    #[inline]
-    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync(&self.owned.device, call)
-    }
+    call_methods!(self, &Self, call: self, keep: self, open: Some(self));
 
-    /// Starts one call in the stream's fastest slot: the first half of [`Self::sync`], for a caller that has something else
-    /// to do meanwhile. One such call at a time; for more of them use [`Self::offload`], to which this falls back when the
-    /// slot is not open (earlier calls are unanswered, or the arguments are long).
+    /// Starts one call in the stream's hot slot: the first half of [`Self::sync`], for a caller that has something else to do
+    /// meanwhile. One such call at a time; for more of them use [`Self::offload`], to which this falls back when the slot is not
+    /// open (earlier calls are unanswered, or the arguments are long).
     ///
     /// # Errors
     /// See [`SubmitError`]: nothing was sent.
@@ -149,7 +162,7 @@ impl<'n> Stream<'n> {
         if !started {
             return self.start_in_ring(call);
         }
-        // Rule 21: nobody waits for this call yet.
+        // Rule 21: no wait for this call has begun that would notify the device.
         if self.owned.device.wait_queue.device_is_waiting() {
             self.owned.device.notify_device();
         }
@@ -160,68 +173,7 @@ impl<'n> Stream<'n> {
     #[inline(never)]
     fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
         self.owned.submitter().poll_hot(&self.owned.device);
-        self.offload(call).map(Started::queued)
-    }
-
-    /// [`Self::sync`] with options.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub fn sync_with<H: Handler>(
-        &self,
-        call: Call<H>,
-        options: CallOptions,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync_slow(&self.owned.device, call, &options)
-    }
-
-    /// Starts a call. Dropping the [`Pending`] detaches: the call runs, its result is discarded.
-    ///
-    /// # Errors
-    /// See [`SubmitError`]: nothing was sent.
-    #[inline]
-    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, &Self>, SubmitError> {
-        let entry = submit::offload(&self, &call)?;
-        Ok(Pending::new(self, entry, None))
-    }
-
-    /// [`Self::offload`] with options.
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    pub fn offload_with<H: Handler>(
-        &self,
-        call: Call<H>,
-        options: CallOptions,
-    ) -> Result<Pending<H, &Self>, SubmitError> {
-        offload_with(self, call, options)
-    }
-
-    /// Sends a call whose result nobody wants: no [`Pending`], no entry. Ordered with the other calls.
-    ///
-    /// # Errors
-    /// See [`SubmitError`]. What the handler itself reports is only counted: [`Self::one_way_failures`].
-    #[inline]
-    pub fn send<H: Handler>(&self, call: Call<H>) -> Result<(), SubmitError> {
-        submit::send(&self, &call)
-    }
-
-    /// One-way calls known to have ended otherwise than executed.
-    pub fn one_way_failures(&self) -> u64 {
-        self.owned.submitter().one_way_failures()
-    }
-
-    /// Calls in flight or unread.
-    pub fn outstanding(&self) -> usize {
-        self.owned.submitter().outstanding()
-    }
-
-    /// Waits until every call of the stream has run.
-    ///
-    /// # Errors
-    /// The device is gone, or the device's default deadslot passed.
-    pub fn flush(&self) -> Result<(), Error> {
-        flush(&self)
+        calls::offload(self, call).map(Started::queued)
     }
 
     /// Copies into a buffer in stream order: after every earlier call of this stream has run, before any later one.
@@ -248,12 +200,12 @@ impl<'n> Stream<'n> {
             Err(BufferError::Busy) => {}
             other => return other.map_err(wrap),
         }
-        self.flush()?;
+        calls::flush(self)?;
         copy(device).map_err(wrap)
     }
 }
 
-impl sealed::Access for &Stream<'_> {
+impl sealed::Access for Stream<'_> {
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
         f(&mut self.owned.submitter(), &self.owned.device)
@@ -262,32 +214,6 @@ impl sealed::Access for &Stream<'_> {
     fn device(&self) -> &Device {
         &self.owned.device
     }
-}
-
-fn offload_with<H: Handler, S: StreamRef>(
-    stream: S,
-    call: Call<H>,
-    options: CallOptions,
-) -> Result<Pending<H, S>, SubmitError> {
-    let until = options.deadline.map(wait::in_time);
-    let entry = submit::offload_slow(&stream, &call, &options, until)?;
-    Ok(Pending::new(stream, entry, until))
-}
-
-fn flush(stream: &impl StreamRef) -> Result<(), Error> {
-    submit::flush(stream).map_err(|stop| {
-        let device = stream.device();
-        match stop {
-            wait::Stop::Deadline => Error::Timeout {
-                device: device.name.clone(),
-                stage: "flushing a stream",
-                after: device.options.deadline.unwrap_or_default(),
-            },
-            wait::Stop::EpochEnded(_) => {
-                Error::Lost { device: device.name.clone(), stage: "flushing a stream", why: device.loss_reason() }
-            }
-        }
-    })
 }
 
 thread_local! {
@@ -338,44 +264,15 @@ impl<'n> LocalStream<'n> {
         })
     }
 
-    /// As [`Stream::sync`].
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    #[inline]
-    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync(&self.owned.device, call)
+    /// The calling thread's stream, when it has one of this device.
+    pub(crate) fn opened(node: &'n Node) -> Option<Self> {
+        STREAMS.with_borrow(|streams| {
+            let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, node.device()))?;
+            Some(Self { owned: owned.clone(), _node: PhantomData })
+        })
     }
 
-    /// As [`Stream::offload`]; the [`Pending`] keeps the stream.
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    #[inline]
-    pub fn offload<H: Handler>(self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
-        let entry = submit::offload(&self, &call)?;
-        Ok(Pending::new(self, entry, None))
-    }
-
-    /// As [`Stream::offload_with`].
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    pub fn offload_with<H: Handler>(
-        self,
-        call: Call<H>,
-        options: CallOptions,
-    ) -> Result<Pending<H, Self>, SubmitError> {
-        offload_with(self, call, options)
-    }
-
-    /// As [`Stream::flush`].
-    ///
-    /// # Errors
-    /// As [`Stream::flush`].
-    pub fn flush(&self) -> Result<(), Error> {
-        flush(self)
-    }
+    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
 }
 
 impl sealed::Access for LocalStream<'_> {
@@ -408,53 +305,11 @@ impl SharedStream {
         Ok(Self { shared: Arc::new(SharedInner { device: owned.device.clone(), owned: Mutex::new(owned) }) })
     }
 
-    /// As [`Stream::sync`]; other threads' calls go on meanwhile.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.offload(call)?.get()
-    }
-
-    /// As [`Stream::offload`].
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    pub fn offload<H: Handler>(&self, call: Call<H>) -> Result<Pending<H, Self>, SubmitError> {
-        let entry = submit::offload(self, &call)?;
-        Ok(Pending::new(self.clone(), entry, None))
-    }
-
-    /// As [`Stream::offload_with`].
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    pub fn offload_with<H: Handler>(
-        &self,
-        call: Call<H>,
-        options: CallOptions,
-    ) -> Result<Pending<H, Self>, SubmitError> {
-        offload_with(self.clone(), call, options)
-    }
-
-    /// As [`Stream::send`].
-    ///
-    /// # Errors
-    /// See [`SubmitError`].
-    pub fn send<H: Handler>(&self, call: Call<H>) -> Result<(), SubmitError> {
-        submit::send(self, &call)
-    }
-
-    /// As [`Stream::flush`].
-    ///
-    /// # Errors
-    /// As [`Stream::flush`].
-    pub fn flush(&self) -> Result<(), Error> {
-        flush(self)
-    }
+    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
 }
 
 impl sealed::Access for SharedStream {
+    const IS_SHARED: bool = true;
     fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
         // A panic inside leaves the submitter consistent: it changes its state only in steps that end consistent.
         let mut owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);

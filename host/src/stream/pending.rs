@@ -1,8 +1,7 @@
 //! A call in flight.
 
-use super::Access;
+use super::StreamRef;
 use super::wait::{SPINS, Stop, Wait, in_time};
-use super::{Stream, StreamRef};
 use crate::CallError;
 use crate::node::GRACE_STEP;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
@@ -32,15 +31,16 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         Self { stream, entry, until, polls: 0, taken: false, _handler: PhantomData }
     }
 
-    /// Is the outcome there? Never waits, but gives a device without a processor of its own a chance to run.
-    pub fn test(&self) -> bool {
+    /// Is the outcome there, so that [`Self::wait`] returns at once? Never waits, but gives a device without a processor of its own
+    /// a chance to run.
+    pub fn is_done(&self) -> bool {
         if self.taken {
             return true;
         }
         if self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)) {
             return true;
         }
-        // Whoever does nothing but test must also see the device die.
+        // A caller that does nothing but ask must learn of the device's end as well.
         self.stream.device().poll_peer();
         self.stream.with(|submitter, device| {
             submitter.follow_epoch(device);
@@ -48,30 +48,31 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// Waits for the outcome, at most until the call's deadslot (or the device's default one).
+    /// Waits for the outcome, at most until the call's deadline (or the device's default one).
     ///
     /// # Errors
-    /// See [`CallError`]. After a deadslot the call is abandoned: it may still run, its result is discarded.
+    /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is discarded.
     #[inline]
-    pub fn get(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub fn wait(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if std::mem::replace(&mut self.taken, true) {
             return Err(self.already_taken());
         }
         if let Some(value) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry)) {
             return Ok(value);
         }
-        self.get_slowly(None)
+        self.wait_slowly(None)
     }
 
-    /// [`Self::get`], waiting at most this long from now.
+    /// [`Self::wait`], at most this long from now. Beyond it the call is abandoned: a caller that wants to look and keep the call
+    /// asks [`Self::is_done`].
     ///
     /// # Errors
-    /// See [`CallError`].
-    pub fn get_within(mut self, limit: Duration) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    /// See [`CallError`]; [`CallError::Deadline`] when the time is over.
+    pub fn wait_timeout(mut self, limit: Duration) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if std::mem::replace(&mut self.taken, true) {
             return Err(self.already_taken());
         }
-        self.get_slowly(Some(in_time(limit)))
+        self.wait_slowly(Some(in_time(limit)))
     }
 
     /// The outcome, when it is there.
@@ -81,7 +82,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// The deadslot is over. Whoever is woken late finds the reply beside it; otherwise the call is abandoned.
+    /// The deadline is over. A caller that is woken late may still find the reply; otherwise the call is abandoned.
     #[cold]
     fn try_complete_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         self.try_complete().unwrap_or_else(|| {
@@ -98,7 +99,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     }
 
     #[cold]
-    fn get_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn wait_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         for _ in 0..SPINS {
             if self.stream.with(|submitter, device| submitter.has_outcome(device, self.entry)) {
                 break;
@@ -124,7 +125,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         }
     }
 
-    /// Asks the device to stop the call. The outcome is still read with [`Self::get`]: [`CallError::Cancelled`], or the
+    /// Asks the device to stop the call. The outcome is still read with [`Self::wait`]: [`CallError::Cancelled`], or the
     /// value when the call was too far along. A handler that is running notices only if it asks
     /// ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
@@ -193,57 +194,5 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             }
             None => Poll::Pending,
         }
-    }
-}
-
-/// A call in its stream's fastest slot (see [`Stream::start`]). Dropping it detaches.
-#[must_use = "dropping it detaches the call"]
-pub struct Started<'s, 'n, H: Handler> {
-    state: State<'s, 'n, H>,
-}
-
-enum State<'s, 'n, H: Handler> {
-    Hot(HotCall<'s, 'n>),
-    Queued(Pending<H, &'s Stream<'n>>),
-}
-
-/// The hot slot's call; dropping it abandons the call.
-struct HotCall<'s, 'n> {
-    stream: &'s Stream<'n>,
-    /// The word its request carries: after a restart the slot may hold another call.
-    seq: u32,
-}
-
-impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
-    #[inline(always)]
-    pub(super) fn hot(stream: &'s Stream<'n>, seq: u32) -> Self {
-        Self { state: State::Hot(HotCall { stream, seq }) }
-    }
-
-    pub(super) fn queued(pending: Pending<H, &'s Stream<'n>>) -> Self {
-        Self { state: State::Queued(pending) }
-    }
-
-    /// Waits for the result: the second half of [`Stream::sync`].
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    #[inline]
-    pub fn get(self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        match self.state {
-            State::Hot(call) => {
-                let (stream, seq) = (call.stream, call.seq);
-                // Its end is the result's now, not its drop's.
-                std::mem::forget(call);
-                stream.with(|submitter, device| submitter.finish_started::<H>(device, seq))
-            }
-            State::Queued(pending) => pending.get(),
-        }
-    }
-}
-
-impl Drop for HotCall<'_, '_> {
-    fn drop(&mut self) {
-        self.stream.with(|submitter, device| submitter.abandon_hot(device, self.seq));
     }
 }

@@ -231,6 +231,26 @@ impl Submitter {
         self.finish::<H>(device)
     }
 
+    /// [`Self::finish_started`], until a moment of the caller's.
+    #[cold]
+    pub(super) fn finish_started_until<H: Handler>(
+        &mut self,
+        device: &Device,
+        seq: u32,
+        until: Instant,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
+            return self.kept_hot_reply::<H>(device, seq);
+        }
+        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
+        self.sync_wait::<H>(device, Some(until), uses)
+    }
+
+    /// Has the call with this word in the hot slot an outcome? One that is not in the slot any more ended with its epoch.
+    pub(super) fn hot_is_done(&self, seq: u32) -> bool {
+        self.req.hot_seq() != seq || !self.req.hot_is_busy() || self.req.hot_reply().is_some()
+    }
+
     #[cold]
     fn kept_hot_reply<H: Handler>(&mut self, device: &Device, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(kept) = self.hot_kept.iter().position(|(of, _)| *of == seq) {

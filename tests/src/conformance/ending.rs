@@ -33,7 +33,7 @@ pub fn dropped_results_are_discarded(open: Open) {
     let answered = stream.offload(echo::with(1u64)).expect("sent");
     until("it is answered", || {
         let _ = node.ping();
-        answered.test()
+        answered.is_done()
     });
     drop(answered);
     stream.flush().expect("all ran");
@@ -53,16 +53,16 @@ pub fn deadline_of_a_pending(open: Open) {
         let call = stream.offload_with(wait_at::with(gate.ptr(), 1), CallOptions::deadline(SOON)).expect("sent");
         gate.wait_for(1);
         let begin = Instant::now();
-        let error = call.get().expect_err("the gate is shut");
+        let error = call.wait().expect_err("the gate is shut");
         assert!(is_deadline(&error), "{error:?}");
         assert!(begin.elapsed() < Duration::from_secs(10));
         let said = error.to_string();
         assert!(said.contains("wait_at") && said.contains("deadline") && said.contains(&node.info().name), "{said}");
         assert_eq!(stream.outstanding(), 1, "its cell waits for the reply");
         let later = stream.offload(echo::with(7u64)).expect("sent");
-        assert!(!later.test(), "the device is still at the gate");
+        assert!(!later.is_done(), "the device is still at the gate");
         gate.open();
-        assert_eq!(later.get().expect("later calls are fine"), 7);
+        assert_eq!(later.wait().expect("later calls are fine"), 7);
         stream.flush().expect("all ran");
         assert_eq!(stream.outstanding(), 0);
     });
@@ -88,9 +88,9 @@ pub fn deadline_of_a_sync_call(open: Open) {
         gate.open();
         assert_eq!(stream.sync(append::with(log.words(), 11)).expect("works again"), 11);
         for (n, behind) in (1..).zip(behind) {
-            assert_eq!(behind.get().expect("runs"), n);
+            assert_eq!(behind.wait().expect("runs"), n);
         }
-        assert_eq!(block.get().expect("runs"), 1);
+        assert_eq!(block.wait().expect("runs"), 1);
         stream.flush().expect("all ran");
     });
     assert_eq!(log.entries(&node), (0..12).collect::<Vec<_>>(), "calls that were given up run in their order");
@@ -113,9 +113,9 @@ pub fn deadline_while_submitting(open: Open) {
         assert!(node.put(&[0u64; 0], log.ptr()).is_ok(), "a call that was not sent holds nothing");
         gate.open();
         for (n, pending) in (0..).zip(pending) {
-            assert_eq!(pending.get().expect("runs"), n);
+            assert_eq!(pending.wait().expect("runs"), n);
         }
-        block.get().expect("runs");
+        block.wait().expect("runs");
         for n in 0..3 {
             assert_eq!(stream.sync(background::with(n)).expect("the ticket is free"), 3 * n);
         }
@@ -124,7 +124,7 @@ pub fn deadline_while_submitting(open: Open) {
 }
 
 /// A limit given when reading, not when calling.
-pub fn get_within(open: Open) {
+pub fn wait_timeout(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let gate = Gate::new(&node);
@@ -132,11 +132,11 @@ pub fn get_within(open: Open) {
         let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
         let second = stream.offload(echo::with(2u64)).expect("sent");
-        assert!(is_deadline(&call.get_within(SOON).expect_err("the gate is shut")));
-        assert!(is_deadline(&second.get_within(Duration::ZERO).expect_err("it is behind the gate")));
+        assert!(is_deadline(&call.wait_timeout(SOON).expect_err("the gate is shut")));
+        assert!(is_deadline(&second.wait_timeout(Duration::ZERO).expect_err("it is behind the gate")));
         gate.open();
         let third = stream.offload(echo::with(3u64)).expect("sent");
-        assert_eq!(third.get_within(Duration::from_secs(20)).expect("runs"), 3);
+        assert_eq!(third.wait_timeout(Duration::from_secs(20)).expect("runs"), 3);
         stream.flush().expect("all ran");
         assert_eq!(stream.outstanding(), 0);
     });
@@ -149,8 +149,8 @@ pub fn the_device_knows_the_deadline(open: Open) {
     let limit = CallOptions::deadline(Duration::from_micros(12_345_678));
     assert_eq!(stream.sync(budget::with()).expect("runs"), 0);
     assert_eq!(stream.sync_with(budget::with(), limit).expect("runs"), 12_345_678);
-    assert_eq!(stream.offload_with(budget::with(), limit).expect("sent").get().expect("runs"), 12_345_678);
-    assert_eq!(node.offload_with(budget::with(), limit).expect("sent").get().expect("runs"), 12_345_678);
+    assert_eq!(stream.offload_with(budget::with(), limit).expect("sent").wait().expect("runs"), 12_345_678);
+    assert_eq!(node.offload_with(budget::with(), limit).expect("sent").wait().expect("runs"), 12_345_678);
     let ages = CallOptions::deadline(Duration::from_secs(1 << 30));
     assert_eq!(stream.sync_with(budget::with(), ages).expect("runs"), u32::MAX >> 1, "cut, not wrapped");
 }
@@ -171,12 +171,12 @@ pub fn cancel_before_it_runs(open: Open) {
         named.cancel();
         named.cancel();
         gate.open();
-        let error = plain.get().expect_err("cancelled");
+        let error = plain.wait().expect_err("cancelled");
         assert!(matches!(error, CallError::Cancelled(_)), "{error:?}");
         assert!(error.to_string().contains("append"), "{error}");
-        assert!(matches!(named.get(), Err(CallError::Cancelled(_))));
-        assert_eq!(kept.get().expect("runs"), 0);
-        block.get().expect("was not cancelled");
+        assert!(matches!(named.wait(), Err(CallError::Cancelled(_))));
+        assert_eq!(kept.wait().expect("runs"), 0);
+        block.wait().expect("was not cancelled");
     });
     assert_eq!(log.entries(&node), [3]);
 }
@@ -189,12 +189,12 @@ pub fn cancel_while_it_runs(open: Open) {
     driven(&node, || {
         let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
-        assert!(!call.test());
+        assert!(!call.is_done());
         call.cancel();
-        assert!(matches!(call.get(), Err(CallError::Cancelled(_))));
+        assert!(matches!(call.wait(), Err(CallError::Cancelled(_))));
         let spin = stream.offload(spin_until_cancelled::with(u64::MAX)).expect("sent");
         spin.cancel();
-        assert!(matches!(spin.get(), Err(CallError::Cancelled(_))));
+        assert!(matches!(spin.wait(), Err(CallError::Cancelled(_))));
         assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the next call works"), 10);
     });
 }
@@ -211,8 +211,8 @@ pub fn cancel_a_queued_call(open: Open) {
         let waiting = other.offload(append_whenever::with(log.words(), 1)).expect("sent");
         waiting.cancel();
         running.cancel();
-        assert!(matches!(running.get(), Err(CallError::Cancelled(_))));
-        assert!(matches!(waiting.get(), Err(CallError::Cancelled(_))));
+        assert!(matches!(running.wait(), Err(CallError::Cancelled(_))));
+        assert!(matches!(waiting.wait(), Err(CallError::Cancelled(_))));
         for n in 0..20 {
             assert_eq!(other.sync(background::with(n)).expect("its ticket is free again"), 3 * n);
             assert_eq!(stream.sync(background::with(n)).expect("its ticket is free again"), 3 * n);
@@ -229,12 +229,12 @@ pub fn cancel_after_it_ran(open: Open) {
         let (plain, queued) = (stream.offload(echo::with(n)), stream.offload(background::with(n)));
         let (plain, queued) = (plain.expect("sent"), queued.expect("sent"));
         stream.flush().expect("both ran");
-        assert!(plain.test() && queued.test());
+        assert!(plain.is_done() && queued.is_done());
         plain.cancel();
         queued.cancel();
-        assert_eq!((plain.get().expect("it ran"), queued.get().expect("it ran")), (n, 3 * n));
+        assert_eq!((plain.wait().expect("it ran"), queued.wait().expect("it ran")), (n, 3 * n));
         assert_eq!(stream.sync(echo::with(n)).expect("the next call is another one"), n);
-        assert_eq!(stream.offload(echo::with(n)).expect("sent").get().expect("and the next"), n);
+        assert_eq!(stream.offload(echo::with(n)).expect("sent").wait().expect("and the next"), n);
     }
 }
 
@@ -255,12 +255,12 @@ pub fn cancel_hits_one_call_only(open: Open) {
             plain.iter().for_each(|p| p.cancel());
             gate.open();
             for plain in plain {
-                assert!(matches!(plain.get(), Err(CallError::Cancelled(_))));
+                assert!(matches!(plain.wait(), Err(CallError::Cancelled(_))));
             }
             for (n, queued) in (0..).zip(queued) {
-                assert_eq!(queued.get().expect("nobody cancelled it"), 3 * n);
+                assert_eq!(queued.wait().expect("nobody cancelled it"), 3 * n);
             }
-            block.get().expect("runs");
+            block.wait().expect("runs");
         });
     }
 }
@@ -336,15 +336,44 @@ pub fn a_result_is_taken_once(open: Open) {
     let mut first = stream.offload(echo::with(1u64)).expect("sent");
     assert_eq!(pollster::block_on(&mut first).expect("runs"), 1);
     let second = stream.offload(echo::with(2u64)).expect("sent");
-    assert!(first.test());
+    assert!(first.is_done());
     first.cancel();
-    assert!(matches!(first.get(), Err(CallError::Corrupt(..))));
-    assert_eq!(second.get().expect("untouched"), 2);
+    assert!(matches!(first.wait(), Err(CallError::Corrupt(..))));
+    assert_eq!(second.wait().expect("untouched"), 2);
     let many: Vec<_> = (0..10u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
     for (n, pending) in (0..).zip(many) {
-        assert_eq!(pending.get().expect("each its own"), n);
+        assert_eq!(pending.wait().expect("each its own"), n);
     }
     assert_eq!(stream.outstanding(), 0);
+}
+
+/// A call in the hot slot is asked for and waited for as any other; after its time it is abandoned, and what it names is free when the
+/// late reply has come.
+pub fn wait_timeout_of_a_started_call(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let call = stream.start(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        assert!(!call.is_done(), "the gate is shut");
+        let error = call.wait_timeout(SOON).expect_err("the gate is shut");
+        assert!(is_deadline(&error), "{error:?}");
+        // The hot slot is taken: this one comes through the ring.
+        let behind = stream.start(echo::with(2u64)).expect("sent");
+        assert!(!behind.is_done(), "it is behind the gate");
+        gate.open();
+        assert_eq!(behind.wait_timeout(Duration::from_secs(20)).expect("runs"), 2);
+        stream.flush().expect("all ran");
+    });
+    let call = stream.start(echo::with(3u64)).expect("sent");
+    until("it is answered", || call.is_done());
+    assert!(call.is_done(), "until it is read");
+    assert_eq!(call.wait_timeout(Duration::ZERO).expect("the reply is there"), 3);
+    let call = stream.start(echo::with(4u64)).expect("sent");
+    assert_eq!(call.wait_timeout(Duration::from_secs(20)).expect("runs"), 4);
+    drop(gate);
+    assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
 }
 
 /// A started call is run by a flush, answered or not, read or not.
@@ -354,7 +383,7 @@ pub fn flush_runs_a_started_call(open: Open) {
     let buffer = node.buffer(&[1u64]).expect("room");
     let started = stream.start(count::with(buffer.ptr())).expect("sent");
     stream.flush().expect("it ran");
-    started.get().expect("runs");
+    started.wait().expect("runs");
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [2]);
     // Dropped instead of read: its reply is discarded, and the line goes on.
     drop(stream.start(count::with(buffer.ptr())).expect("sent"));

@@ -36,10 +36,10 @@ enum InFlight<'s, 'n> {
 impl InFlight<'_, '_> {
     fn get(self) -> u64 {
         match self {
-            Self::Plain(p) => p.get().expect("appends"),
-            Self::Named(p) => p.get().expect("appends"),
-            Self::Long(p) => p.get().expect("appends"),
-            Self::Queued(p) => p.get().expect("appends"),
+            Self::Plain(p) => p.wait().expect("appends"),
+            Self::Named(p) => p.wait().expect("appends"),
+            Self::Long(p) => p.wait().expect("appends"),
+            Self::Queued(p) => p.wait().expect("appends"),
         }
     }
 }
@@ -113,7 +113,7 @@ pub fn unordered_calls_all_run(open: Open) {
             assert_eq!(stream.sync(background::with(n)).expect("runs"), 3 * n);
         }
     }
-    let mut places: Vec<u64> = pending.into_iter().map(|p| p.get().expect("appends")).collect();
+    let mut places: Vec<u64> = pending.into_iter().map(|p| p.wait().expect("appends")).collect();
     stream.flush().expect("all ran");
     places.sort_unstable();
     places.dedup();
@@ -136,18 +136,18 @@ pub fn other_streams_go_on(open: Open) {
         let second = long.offload(wait_queued_at::with(gate.ptr(), 2)).expect("sent");
         let behind: Vec<_> = (0..50).map(|n| long.offload(echo::with(n)).expect("sent")).collect();
         let beside: Vec<_> = (0..50).map(|n| other.offload(echo::with(n)).expect("sent")).collect();
-        assert!(!first.test() && !second.test() && !behind[0].test(), "the gate is shut");
+        assert!(!first.is_done() && !second.is_done() && !behind[0].is_done(), "the gate is shut");
         // Transfers need no handler.
         let data = node.buffer(&[1u64, 2, 3]).expect("room");
         assert_eq!(node.read(data.ptr()).expect("not busy"), [1, 2, 3]);
         gate.open();
         for (n, beside) in beside.into_iter().enumerate() {
-            assert_eq!(beside.get().expect("runs"), n as u64);
+            assert_eq!(beside.wait().expect("runs"), n as u64);
         }
         for (n, behind) in behind.into_iter().enumerate().rev() {
-            assert_eq!(behind.get().expect("runs"), n as u64);
+            assert_eq!(behind.wait().expect("runs"), n as u64);
         }
-        assert_eq!((first.get().expect("runs"), second.get().expect("runs")), (1, 2));
+        assert_eq!((first.wait().expect("runs"), second.wait().expect("runs")), (1, 2));
     });
 }
 
@@ -157,7 +157,7 @@ pub fn fewer_tickets_than_calls(open: Open) {
     let stream = node.stream().expect("a stream is free");
     let pending: Vec<_> = (0..300).map(|n| stream.offload(background::with(n)).expect("waits for a ticket")).collect();
     for (n, pending) in pending.into_iter().enumerate().rev() {
-        assert_eq!(pending.get().expect("runs"), 3 * n as u64);
+        assert_eq!(pending.wait().expect("runs"), 3 * n as u64);
     }
     let log = Log::new(&node, 100);
     let pending: Vec<_> =
@@ -179,7 +179,7 @@ pub fn more_queued_calls_than_the_device_queues(open: Open) {
         let send = |n| streams[n as usize % 6].offload(append_whenever::with(log.words(), n)).expect("sent");
         let pending: Vec<_> = waiting.drain(..).map(|n| (n, send(n))).collect();
         for (n, pending) in pending {
-            match pending.get().map_err(refusal) {
+            match pending.wait().map_err(refusal) {
                 Ok(_) => ran.push(n),
                 Err(SubmitError::QueueFull { .. }) => waiting.push(n),
                 Err(other) => panic!("expected a full queue, got {other}"),
@@ -201,12 +201,12 @@ pub fn plain_calls_leave_tickets_alone(open: Open) {
         let plain: Vec<_> = (0..4u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
         let more = stream.offload(background::with(round + 2)).expect("waits for a ticket");
         // Read out of order, so that results pass through cells, and cells through the hands of many calls.
-        assert_eq!(more.get().expect("runs"), 3 * (round + 2));
+        assert_eq!(more.wait().expect("runs"), 3 * (round + 2));
         for (n, plain) in plain.into_iter().enumerate().rev() {
-            assert_eq!(plain.get().expect("runs"), n as u64);
+            assert_eq!(plain.wait().expect("runs"), n as u64);
         }
         for (n, queued) in (0..).zip(queued) {
-            assert_eq!(queued.get().expect("runs"), 3 * (round + n));
+            assert_eq!(queued.wait().expect("runs"), 3 * (round + n));
         }
     }
 }
@@ -218,7 +218,7 @@ pub fn more_offloads_than_lines(open: Open) {
     let pending: Vec<_> = (0..1000u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
     assert_eq!(stream.outstanding(), 1000);
     for (n, pending) in pending.into_iter().enumerate() {
-        assert_eq!(pending.get().expect("runs"), n as u64);
+        assert_eq!(pending.wait().expect("runs"), n as u64);
     }
     assert_eq!(stream.outstanding(), 0);
 }
@@ -230,7 +230,7 @@ pub fn unread_in_reverse(open: Open) {
     let stream = node.stream().expect("a stream is free");
     let pending: Vec<_> = (0..CALLS).map(|n| stream.offload(sum_4::with(n, n, 1, 0)).expect("sent")).collect();
     assert_eq!(stream.outstanding(), CALLS as usize);
-    let results = pending.into_iter().enumerate().rev().map(|(n, p)| (2 * n as u64 + 1, p.get().expect("runs")));
+    let results = pending.into_iter().enumerate().rev().map(|(n, p)| (2 * n as u64 + 1, p.wait().expect("runs")));
     assert_eq!(results.filter(|(expected, got)| expected != got).count(), 0);
     assert_eq!(stream.outstanding(), 0);
     stream.sync(empty::with()).expect("the hot slot is open again");
@@ -257,14 +257,14 @@ pub fn too_many_outstanding(open: Open) {
     stream.flush().expect("all ran");
     assert_eq!(stream.outstanding(), 64, "flushed, not read");
     assert_eq!(stream.sync(echo::with(5u64)).expect("the hot slot needs no cell"), 5);
-    assert_eq!(pending.pop().expect("64 there").get().expect("runs"), 63);
+    assert_eq!(pending.pop().expect("64 there").wait().expect("runs"), 63);
     pending.push(stream.offload(echo::with(63u64)).expect("room for one"));
     full(stream.offload(echo::with(0u64)));
     drop(pending.pop());
     stream.flush().expect("all ran");
     pending.push(stream.offload(echo::with(63u64)).expect("the dropped one's cell is free"));
     for (n, pending) in pending.into_iter().enumerate() {
-        assert_eq!(pending.get().expect("runs"), n as u64);
+        assert_eq!(pending.wait().expect("runs"), n as u64);
     }
 }
 

@@ -28,7 +28,7 @@ pub fn own_errors(open: Open) {
     assert_eq!(node.sync(divide::with(7, 2)).expect("divides"), 3);
     let error = node.sync(divide::with(7, 0)).expect_err("divides by zero");
     assert!(matches!(error, CallError::Handler(DivideError::ByZero { dividend: 7 })), "{error:?}");
-    let error = node.offload(divide::with(i64::MIN, -1)).expect("sent").get().expect_err("overflows");
+    let error = node.offload(divide::with(i64::MIN, -1)).expect("sent").wait().expect_err("overflows");
     assert!(matches!(error, CallError::Handler(DivideError::Overflow)), "{error:?}");
     let why =
         heapless::String::try_from("sixty-four letters are longer than the line of a message holds..").expect("64");
@@ -83,7 +83,7 @@ pub fn a_panic(open: Open) {
     };
     say(fault(node.sync(panics::with(17)).expect_err("panics")), 17);
     still_works(&node);
-    say(fault(node.offload(panics::with(18)).expect("sent").get().expect_err("panics")), 18);
+    say(fault(node.offload(panics::with(18)).expect("sent").wait().expect_err("panics")), 18);
     assert_eq!(node.sync(panics::with(u32::MAX)).expect("does not panic"), u32::MAX);
     still_works(&node);
 }
@@ -120,7 +120,7 @@ pub fn many_panics(open: Open) {
     still_works(&node);
     let pending: Vec<_> = (0..200).map(|n| stream.offload(panics::with(n)).expect("sent")).collect();
     for (n, pending) in pending.into_iter().enumerate() {
-        let report = fault(pending.get().expect_err("panics"));
+        let report = fault(pending.wait().expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
     }
     // From the queue as well: three times as many as there are ticket slots.
@@ -146,10 +146,10 @@ pub fn panics_everywhere(open: Open) {
             good.push(stream.offload(append_queued::with(log.words(), u64::from(n))).expect("sent"));
         }
     }
-    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.get().expect("appends")).collect();
+    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.wait().expect("appends")).collect();
     assert_eq!(places.len(), 300, "every call had a place of its own");
     for pending in bad {
-        assert_eq!(fault(pending.get().expect_err("panics")).status, Status::PANIC);
+        assert_eq!(fault(pending.wait().expect_err("panics")).status, Status::PANIC);
     }
     assert_eq!(log.entries(&node).len(), 300);
 }

@@ -23,9 +23,9 @@ pub fn beside_a_queued_call(open: Open) {
         for _ in 0..20 {
             node.ping().expect("answered beside the handler");
         }
-        assert!(!call.test() && !beside.test(), "the gate is shut");
+        assert!(!call.is_done() && !beside.is_done(), "the gate is shut");
         gate.open();
-        assert_eq!((call.get().expect("runs"), beside.get().expect("runs")), (round, round));
+        assert_eq!((call.wait().expect("runs"), beside.wait().expect("runs")), (round, round));
         for _ in 0..20 {
             node.ping().expect("answered by the dispatcher");
         }
@@ -66,7 +66,7 @@ pub fn while_queued_calls_come_and_go(open: Open) {
                 _ => std::thread::sleep(Duration::from_micros(random.below(500))),
             }
             gate.open();
-            assert_eq!(call.get().expect("runs"), calls);
+            assert_eq!(call.wait().expect("runs"), calls);
             calls += 1;
         }
     });
@@ -89,7 +89,7 @@ pub fn beside_a_runaway(open: Open) {
         let call = stream.offload_with(wait_queued_at::with(gate.ptr(), 0), options).expect("sent");
         gate.wait_for(1);
         node.ping().expect("answered beside the handler");
-        if call.test() {
+        if call.is_done() {
             assert!(begin.elapsed() >= limit, "the gate is shut, and it was ended early");
             // Other programs had the processor for so long: the next handler may run longer.
             limit *= 2;
@@ -97,7 +97,7 @@ pub fn beside_a_runaway(open: Open) {
         } else {
             beside += 1;
         }
-        assert!(matches!(call.get(), Err(CallError::Fault(_))), "it was ended");
+        assert!(matches!(call.wait(), Err(CallError::Fault(_))), "it was ended");
         stream.sync(echo::with(1u64)).expect("the device serves on");
         for _ in 0..20 {
             node.ping().expect("answered by the dispatcher");

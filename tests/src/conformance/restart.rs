@@ -4,6 +4,7 @@ use super::{Gate, Log, Open, is_loopback, options, refusal};
 use hamr::{CallError, Error, Node, SubmitError};
 use hamr_kernels::faults::background;
 use hamr_tests_kernels::{append, append_named, echo, wait_at};
+use std::time::Duration;
 
 fn ended<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>) {
     match outcome {
@@ -41,12 +42,12 @@ pub fn outstanding_calls_end_once(open: Open) {
     node.restart().expect("starts again");
     drop(gate);
     assert!(node.is_alive());
-    assert_eq!(answered.get().expect("it was answered in the epoch before"), 1);
-    plain.into_iter().for_each(|p| ended(p.get()));
+    assert_eq!(answered.wait().expect("it was answered in the epoch before"), 1);
+    plain.into_iter().for_each(|p| ended(p.wait()));
     queued.into_iter().for_each(|p| ended(pollster::block_on(p)));
     for pending in moved {
         let (_, pending) = pending.expect("sent");
-        std::thread::spawn(move || ended(pending.get())).join().expect("an end");
+        std::thread::spawn(move || ended(pending.wait())).join().expect("an end");
     }
     // These are dropped unread; the memory they name comes back all the same.
     drop(named);
@@ -75,7 +76,7 @@ pub fn streams_and_buffers_go_on(open: Open) {
         assert_eq!(stream.sync(echo::with(n)).expect("runs"), n);
         assert_eq!(shared.sync(echo::with(n)).expect("runs"), n);
         assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
-        assert_eq!(stream.offload(background::with(n)).expect("sent").get().expect("runs"), 3 * n);
+        assert_eq!(stream.offload(background::with(n)).expect("sent").wait().expect("runs"), 3 * n);
     }
     node.sync(hamr_kernels::demo::fill::with(4u64, data.ptr())).expect("runs");
     assert_eq!(node.read(data.ptr()).expect("reads"), [4; 1000]);
@@ -129,7 +130,7 @@ pub fn again_and_again(open: Open) {
             assert!(error.to_string().contains("stopped by this program"), "{error}");
         }
         node.restart().expect("starts again");
-        pending.into_iter().for_each(|p| ended(p.get()));
+        pending.into_iter().for_each(|p| ended(p.wait()));
         drop(gate);
     }
     stream.flush().expect("nothing is left");
@@ -148,9 +149,10 @@ pub fn a_started_call_ends_with_its_epoch(open: Open) {
     node.restart().expect("starts again");
     assert_eq!(read.sync(echo::with(3u64)).expect("the new epoch"), 3);
     let new = dropped.start(echo::with(4u64)).expect("sent");
+    assert!(other.is_done() && old.is_done(), "their epoch is over");
     drop(other);
-    assert_eq!(new.get().expect("its own answer"), 4);
-    ended(old.get());
-    assert_eq!(read.start(echo::with(5u64)).expect("sent").get().expect("runs"), 5);
+    assert_eq!(new.wait().expect("its own answer"), 4);
+    ended(old.wait_timeout(Duration::from_secs(20)));
+    assert_eq!(read.start(echo::with(5u64)).expect("sent").wait().expect("runs"), 5);
     drop(gate);
 }

@@ -1,10 +1,49 @@
 //! Streams and threads.
 
 use super::{Gate, Log, Open, driven, options, until};
-use hamr::{Error, Options, SharedStream};
+use hamr::{CallOptions, Error, Options, SharedStream};
 use hamr_kernels::bench::sum_4;
-use hamr_kernels::faults::{background, echo_many};
+use hamr_kernels::faults::{background, echo_many, panics};
 use hamr_tests_kernels::{append, append_named, echo, wait_at};
+use std::time::Duration;
+
+/// Node, own stream, thread's stream and shared stream take the same calls in the same ways.
+pub fn receivers_are_alike(open: Open) {
+    let node = open(options());
+    let log = Log::new(&node, 100);
+    macro_rules! check {
+        ($on:expr) => {{
+            let (on, log) = (&$on, log.words());
+            let failed = on.one_way_failures();
+            assert_eq!(on.outstanding(), 0);
+            let room = CallOptions::reply_capacity(4096);
+            let before = on.sync(append::with(log, 0)).expect("runs");
+            assert_eq!(on.sync_with(append::with(log, 1), room).expect("runs"), before + 1);
+            let first = on.offload(append::with(log, 2)).expect("sent");
+            let second = on.offload_with(append::with(log, 3), room).expect("sent");
+            on.send(append::with(log, 4)).expect("sent");
+            on.send(panics::with(5)).expect("sent");
+            on.flush().expect("all ran");
+            assert_eq!((on.outstanding(), on.one_way_failures()), (2, failed + 1));
+            assert!(first.is_done() && second.is_done(), "a flush is over when they have run");
+            assert_eq!(second.wait_timeout(Duration::ZERO).expect("ran"), before + 3);
+            assert_eq!(first.wait().expect("ran"), before + 2);
+            assert_eq!(on.sync(append::with(log, 6)).expect("runs"), before + 5);
+            assert_eq!(on.outstanding(), 0);
+        }};
+    }
+    node.flush().expect("this thread has no stream yet");
+    assert_eq!((node.outstanding(), node.one_way_failures()), (0, 0));
+    check!(node);
+    assert_eq!(node.local().expect("it has one now").one_way_failures(), 1, "the node's calls are on it");
+    check!(node.stream().expect("a stream is free"));
+    check!(node.shared_stream().expect("a stream is free"));
+    // A new thread has a new stream.
+    std::thread::scope(|scope| {
+        scope.spawn(|| check!(node.local().expect("a stream is free")));
+    });
+    assert_eq!(log.entries(&node), [0, 1, 2, 3, 4, 6].repeat(4));
+}
 
 /// Four threads, one stream: every result goes to the thread that asked.
 pub fn shared_by_threads(open: Open) {
@@ -22,7 +61,7 @@ pub fn shared_by_threads(open: Open) {
                             let pending: Vec<_> =
                                 (0..5).map(|i| shared.offload(sum_4::with(mine, i, 0, 0)).expect("sent")).collect();
                             for (i, pending) in pending.into_iter().enumerate().rev() {
-                                assert_eq!(pending.get().expect("runs"), mine + i as u64);
+                                assert_eq!(pending.wait().expect("runs"), mine + i as u64);
                             }
                         }
                         2 => assert_eq!(shared.sync(echo_many::with([mine; 100])).expect("runs"), [mine; 100]),
@@ -42,7 +81,7 @@ pub fn shared_results_move(open: Open) {
     let pending: Vec<_> = (0..50u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
     drop(shared);
     let reader =
-        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.get().expect("runs")).collect::<Vec<u64>>());
+        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.wait().expect("runs")).collect::<Vec<u64>>());
     // A loopback device of another thread's reader is polled by that reader.
     assert_eq!(reader.join().expect("reads"), (0..50).rev().collect::<Vec<_>>());
     let shared = node.shared_stream().expect("a stream is free");
@@ -66,7 +105,7 @@ pub fn one_for_each_thread(open: Open) {
                     let pending: Vec<_> =
                         (0..4).map(|_| stream.offload(append::with(log.words(), mine)).expect("sent")).collect();
                     for (i, pending) in pending.into_iter().enumerate().rev() {
-                        assert_eq!(pending.get().expect("runs"), n * 5 + i as u64);
+                        assert_eq!(pending.wait().expect("runs"), n * 5 + i as u64);
                     }
                     assert_eq!(stream.sync(append_named::with(log.ptr(), mine)).expect("runs"), n * 5 + 4);
                     assert_eq!(stream.sync(echo_many::with([mine; 100])).expect("runs"), [mine; 100]);
@@ -107,7 +146,7 @@ pub fn opened_a_thousand_times(open: Open) {
         let pending: Vec<_> = (0..n % 7).map(|i| stream.offload(echo::with(n * i)).expect("sent")).collect();
         match n % 3 {
             0 => drop(pending),
-            _ => pending.into_iter().zip(0..).for_each(|(p, i)| assert_eq!(p.get().expect("runs"), n * i)),
+            _ => pending.into_iter().zip(0..).for_each(|(p, i)| assert_eq!(p.wait().expect("runs"), n * i)),
         }
         if n % 4 == 0 {
             drop(stream.offload(background::with(n)).expect("sent"));
@@ -130,7 +169,7 @@ pub fn threads_without_streams_of_their_own(open: Open) {
                     assert_eq!(node.sync(echo::with(mine)).expect("runs"), mine);
                     let pending: Vec<_> = (0..10).map(|i| node.offload(echo::with(mine + i)).expect("sent")).collect();
                     for (i, pending) in pending.into_iter().enumerate().rev() {
-                        assert_eq!(pending.get().expect("runs"), mine + i as u64);
+                        assert_eq!(pending.wait().expect("runs"), mine + i as u64);
                     }
                 });
             }
@@ -159,7 +198,7 @@ pub fn dropped_with_calls_in_flight(open: Open) {
         drop(stream);
         assert!(matches!(node.put(&[1], log.ptr()), Err(Error::Buffer { .. })), "calls in flight name it");
         gate.open();
-        block.get().expect("runs");
+        block.wait().expect("runs");
     });
     // Whichever pair it was.
     until("all three streams are free", || {

@@ -20,15 +20,15 @@ where
     for value in values.iter().chain(values) {
         let call = || echo::with(value.clone());
         assert_eq!(stream.sync_with(call(), roomy).expect("echoes"), *value);
-        assert_eq!(stream.offload_with(call(), roomy).expect("sent").get().expect("echoes"), *value);
-        assert_eq!(shared.offload_with(call(), roomy).expect("sent").get().expect("echoes"), *value);
+        assert_eq!(stream.offload_with(call(), roomy).expect("sent").wait().expect("echoes"), *value);
+        assert_eq!(shared.offload_with(call(), roomy).expect("sent").wait().expect("echoes"), *value);
         if T::SIZE.is_some() {
             // Room for these is reserved without being asked for.
             assert_eq!(stream.sync(call()).expect("echoes"), *value);
-            assert_eq!(stream.offload(call()).expect("sent").get().expect("echoes"), *value);
+            assert_eq!(stream.offload(call()).expect("sent").wait().expect("echoes"), *value);
             assert_eq!(shared.sync(call()).expect("echoes"), *value);
             assert_eq!(node.sync(call()).expect("echoes"), *value);
-            assert_eq!(node.offload(call()).expect("sent").get().expect("echoes"), *value);
+            assert_eq!(node.offload(call()).expect("sent").wait().expect("echoes"), *value);
         }
     }
     assert_eq!(stream.outstanding(), 0);
@@ -40,7 +40,7 @@ pub fn inline(open: Open) {
     let node = open(options());
     for _ in 0..3 {
         node.sync(empty::with()).expect("runs");
-        node.offload(empty::with()).expect("sent").get().expect("runs");
+        node.offload(empty::with()).expect("sent").wait().expect("runs");
     }
     there_and_back(&node, &[0u8, 1, 255]);
     there_and_back(&node, &[f32::MIN_POSITIVE, -0.0, f32::INFINITY]);
@@ -68,10 +68,10 @@ pub fn chunks_and_buffers(open: Open) {
     let pending: Vec<_> = (0..100).map(|s| stream.offload(make_many::with(s * 1000)).expect("sent")).collect();
     let echoed: Vec<_> = (0..100).map(|s| stream.offload(echo_many::with([s; 100])).expect("sent")).collect();
     for (s, echoed) in echoed.into_iter().enumerate().rev() {
-        assert_eq!(echoed.get().expect("runs"), [s as u64; 100]);
+        assert_eq!(echoed.wait().expect("runs"), [s as u64; 100]);
     }
     for (s, pending) in pending.into_iter().enumerate() {
-        let made = pending.get().expect("runs");
+        let made = pending.wait().expect("runs");
         assert_eq!((made[0], made[1023]), (s as u64 * 1000, s as u64 * 1000 + 1023));
     }
     assert_eq!(node.live_buffers(), 0);
@@ -121,7 +121,7 @@ pub fn result_too_long(open: Open) {
         other => panic!("expected ResultTooLong, got {other}"),
     };
     assert_eq!(needed(stream.sync(letters::with(3000)).expect_err("no room was reserved")), 3004);
-    assert_eq!(needed(stream.offload(letters::with(1021)).expect("sent").get().expect_err("one too many")), 1025);
+    assert_eq!(needed(stream.offload(letters::with(1021)).expect("sent").wait().expect_err("one too many")), 1025);
     assert_eq!(stream.sync(letters::with(1020)).expect("fits the chunk").len(), 1020);
     let exact = CallOptions::reply_capacity(3004);
     assert_eq!(stream.sync_with(letters::with(3000), exact).expect("fits exactly").len(), 3000);

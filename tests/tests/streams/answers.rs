@@ -41,7 +41,7 @@ fn replies_that_break_the_rules_are_corrupt() {
         x += 1;
         line.write_reply(&words);
         line.publish_reply(hdr, word(1));
-        match pending.get() {
+        match pending.wait() {
             Err(CallError::Corrupt(..)) => {}
             other => wrong.push(format!("{what}: {other:?}")),
         }
@@ -74,7 +74,7 @@ fn replies_that_break_the_rules_are_corrupt_in_the_hot_line() {
         let started = stream.start(sum_4::with(1, 2, 3, 4)).expect("sent");
         queue.hot().write_reply(&[77]);
         queue.hot().publish_reply(RepHdr::inline(Status::OK, 8).0 | bits, word(round));
-        let outcome = started.get();
+        let outcome = started.wait();
         assert!(matches!(outcome, Err(CallError::Corrupt(..))), "{bits:#x}: {outcome:?}");
     }
 }
@@ -87,7 +87,7 @@ fn a_taken_call_with_other_bits_is_corrupt() {
     for (x, bits) in (0..).zip([RepHdr::AM_REPLY, 1 << 30, RepHdr::FAULT, 8 << 16]) {
         let pending = stream.offload(background::with(1)).expect("sent");
         queue.ring(x).publish_reply(taken().0 | bits, word(1));
-        let outcome = pending.get();
+        let outcome = pending.wait();
         assert!(matches!(outcome, Err(CallError::Corrupt(..))), "{bits:#x}: {outcome:?}");
     }
 }
@@ -110,19 +110,19 @@ fn a_refused_call_is_no_use_of_its_ticket() {
     answer(0, taken());
     side.write_reply(&[111]);
     side.publish_reply(RepHdr::inline(Status::OK, 8).0, word(1));
-    assert_eq!(first.get().expect("answered"), 111);
+    assert_eq!(first.wait().expect("answered"), 111);
     for x in 1..6 {
         let refused = stream.offload(background::with(1)).expect("sent");
         assert_eq!(ticket_word(x), word(2), "behind {} refusals", x - 1);
         answer(x, RepHdr::inline(Status::QUEUE_FULL, 0));
-        assert!(refused.get().is_err());
+        assert!(refused.wait().is_err());
     }
     let last = stream.offload(background::with(1)).expect("sent");
     answer(6, taken());
-    assert!(!last.test(), "it has not run");
+    assert!(!last.is_done(), "it has not run");
     side.write_reply(&[222]);
     side.publish_reply(RepHdr::inline(Status::OK, 8).0, word(2));
-    assert_eq!(last.get().expect("answered"), 222);
+    assert_eq!(last.wait().expect("answered"), 222);
 }
 
 /// A host knows where its queue pairs are, whatever the window says of them later.

@@ -15,7 +15,7 @@ fn calls_are_served(node: &Node, behind: impl FnOnce()) {
     stream.sync(empty::with()).expect("works");
     behind();
     let limit = CallOptions::deadline(Duration::from_secs(3));
-    let outcome = stream.offload_with(empty::with(), limit).expect("sent").get();
+    let outcome = stream.offload_with(empty::with(), limit).expect("sent").wait();
     assert!(outcome.is_ok(), "the second host's call: {outcome:?}");
 }
 
@@ -75,6 +75,6 @@ fn a_call_of_a_released_host_cancels_no_call_of_the_next() {
     // Time for the handler to see it.
     std::thread::sleep(Duration::from_millis(200));
     gate.open();
-    let outcome = new.get();
+    let outcome = new.wait();
     assert!(matches!(outcome, Ok(2)), "the second host's call was not cancelled: {outcome:?}");
 }

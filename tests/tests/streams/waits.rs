@@ -25,7 +25,7 @@ fn the_last_epoch_of_all_ends() {
     gate.wait_for(1);
     card.pull_out();
     let begin = Instant::now();
-    let outcome = pending.get();
+    let outcome = pending.wait();
     let took = begin.elapsed();
     assert!(
         matches!(outcome, Err(CallError::DeviceLost(..))) && took < Duration::from_secs(2),
@@ -56,7 +56,7 @@ fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
             took.push((what, begin.elapsed()));
         };
         let mut polled = calls.pop().expect("four");
-        time("test", &mut || assert!(!polled.test()));
+        time("is_done", &mut || assert!(!polled.is_done()));
         time("poll", &mut || {
             assert!(Pin::new(&mut polled).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         });
@@ -65,8 +65,8 @@ fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
         let cancelled = calls.pop().expect("three");
         time("cancel", &mut || cancelled.cancel());
         let mut late = calls.pop();
-        time("get_within", &mut || {
-            let outcome = late.take().expect("one").get_within(Duration::from_millis(50));
+        time("wait_timeout", &mut || {
+            let outcome = late.take().expect("one").wait_timeout(Duration::from_millis(50));
             assert!(matches!(outcome, Err(CallError::Deadline(_))), "{outcome:?}");
         });
         took
@@ -84,7 +84,7 @@ fn a_flush_leaves_the_others_of_its_stream_alone() {
 fn a_full_ring_leaves_the_others_of_its_stream_alone() {
     others_do_not_wait(|stream| {
         let more: Vec<_> = (0..small().ring).map(|_| stream.offload(empty::with()).expect("sent")).collect();
-        more.into_iter().for_each(|call| call.get().expect("runs"));
+        more.into_iter().for_each(|call| call.wait().expect("runs"));
     });
 }
 
@@ -98,7 +98,7 @@ fn a_wait_for_a_ticket_leaves_the_others_of_its_stream_alone() {
     others_do_not_wait(|stream| {
         let more: Vec<_> =
             (0..small().tickets + 1).map(|n| stream.offload(background::with(n.into())).expect("sent")).collect();
-        more.into_iter().for_each(|call| assert!(call.get().is_ok()));
+        more.into_iter().for_each(|call| assert!(call.wait().is_ok()));
     });
 }
 
@@ -120,9 +120,9 @@ fn a_flush_does_not_wait_for_calls_that_other_threads_add() {
         until("the flush ends", || flush.is_finished());
         flush.join().expect("no panic").expect("every call before it has run");
         second.open();
-        assert_eq!(added.get().expect("runs"), 2);
+        assert_eq!(added.wait().expect("runs"), 2);
     });
-    assert_eq!(before.get().expect("ran"), 1);
+    assert_eq!(before.wait().expect("ran"), 1);
 }
 
 #[test]

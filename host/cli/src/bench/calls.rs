@@ -53,7 +53,7 @@ pub(crate) fn call_async(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, 
         for i in 0..CALLS + WINDOW {
             let place = &mut flight[i % WINDOW];
             if let Some(pending) = Option::take(place) {
-                hamr::Pending::get(pending)?;
+                hamr::Pending::wait(pending)?;
             }
             if i < CALLS {
                 *place = Some(stream.offload(empty::with())?);
@@ -74,7 +74,7 @@ pub(crate) fn call_unread(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>,
             flight.push((i, stream.offload(sum_4::with(i, 1, 0, 0))?));
         }
         while let Some((i, pending)) = flight.pop() {
-            if pending.get()? != i + 1 {
+            if pending.wait()? != i + 1 {
                 return Err(format!("call {i} got another call's result").into());
             }
         }

@@ -77,7 +77,7 @@ pub(crate) fn one_line(
             })
         })
         .collect();
-    peer.get()?;
+    peer.wait()?;
     out
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn two_lines(
             })
         })
         .collect();
-    peer.get()?;
+    peer.wait()?;
     out
 }
 
@@ -135,6 +135,6 @@ pub(crate) fn hand_over(
         }
     }
     let ns = begin.elapsed().as_nanos() as f64 / f64::from(rounds);
-    peer.get()?;
+    peer.wait()?;
     Ok(ns)
 }

@@ -138,7 +138,7 @@ fn device_poll(poller: &mut Poller<'static, Shared>) {
 
 #[inline(never)]
 fn host_take(flight: Flight<'_, '_>) -> bool {
-    flight.get().is_ok()
+    flight.wait().is_ok()
 }
 
 // What programs call: the reply lies in the line before the request is sent, so that the first look finds it.
@@ -175,7 +175,7 @@ fn host_offload<'s, 'n>(stream: &'s Stream<'n>) -> Option<Pending<empty, &'s Str
 
 #[inline(never)]
 fn host_get(pending: Pending<empty, &Stream<'_>>) -> bool {
-    pending.get().is_ok()
+    pending.wait().is_ok()
 }
 
 #[inline(never)]

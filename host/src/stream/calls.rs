@@ -1,0 +1,155 @@
+//! The calls of all receivers: `Node`, `Stream`, `LocalStream` and `SharedStream` have one set of methods, in one order and with
+//! one text. The macro writes their signatures; the functions below are their bodies, over any [`StreamRef`].
+
+use super::{CallOptions, Pending, StreamRef, submit, wait};
+use crate::{CallError, Error, SubmitError};
+use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
+
+/// Writes the methods into an `impl` block. `call` is the stream that a call goes to, `keep` is what its [`Pending`] keeps of it,
+/// of the type in front; `open` is an `Option` of the stream, `None` when the receiver has opened none yet.
+macro_rules! call_methods {
+    ($self:ident, $Kept:ty, call: $call:expr, keep: $keep:expr, open: $open:expr) => {
+        /// Calls a handler and waits for its result.
+        ///
+        /// # Errors
+        /// See [`CallError`](crate::CallError).
+        #[inline]
+        pub fn sync<H: hamr_comm::Handler>(
+            &$self,
+            call: hamr_comm::Call<H>,
+        ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
+            $crate::stream::calls::sync($call, call)
+        }
+
+        /// [`Self::sync`] with options.
+        ///
+        /// # Errors
+        /// See [`CallError`](crate::CallError).
+        pub fn sync_with<H: hamr_comm::Handler>(
+            &$self,
+            call: hamr_comm::Call<H>,
+            options: $crate::CallOptions,
+        ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
+            $crate::stream::calls::sync_with($call, call, options)
+        }
+
+        /// Submits a call; its result is read from the [`Pending`](crate::Pending). Dropping that detaches: the call runs, its
+        /// result is discarded.
+        ///
+        /// # Errors
+        /// See [`SubmitError`](crate::SubmitError): nothing was sent.
+        #[inline]
+        pub fn offload<H: hamr_comm::Handler>(
+            &$self,
+            call: hamr_comm::Call<H>,
+        ) -> Result<$crate::Pending<H, $Kept>, $crate::SubmitError> {
+            $crate::stream::calls::offload($keep, call)
+        }
+
+        /// [`Self::offload`] with options.
+        ///
+        /// # Errors
+        /// See [`SubmitError`](crate::SubmitError): nothing was sent.
+        pub fn offload_with<H: hamr_comm::Handler>(
+            &$self,
+            call: hamr_comm::Call<H>,
+            options: $crate::CallOptions,
+        ) -> Result<$crate::Pending<H, $Kept>, $crate::SubmitError> {
+            $crate::stream::calls::offload_with($keep, call, options)
+        }
+
+        /// Sends a call without a result: no [`Pending`](crate::Pending), no completion entry. Ordered with the other calls.
+        ///
+        /// # Errors
+        /// See [`SubmitError`](crate::SubmitError): nothing was sent. What the handler itself reports is only counted:
+        /// [`Self::one_way_failures`].
+        #[inline]
+        pub fn send<H: hamr_comm::Handler>(&$self, call: hamr_comm::Call<H>) -> Result<(), $crate::SubmitError> {
+            $crate::stream::calls::send($call, call)
+        }
+
+        /// One-way calls ([`Self::send`]) that are known to have ended otherwise than executed. The count belongs to the queue pair: a
+        /// stream begins with the one of the stream that had the pair before.
+        pub fn one_way_failures(&$self) -> u64 {
+            $open.map_or(0, $crate::stream::calls::one_way_failures)
+        }
+
+        /// Calls of the stream that are in flight or whose results are unread.
+        pub fn outstanding(&$self) -> usize {
+            $open.map_or(0, $crate::stream::calls::outstanding)
+        }
+
+        /// Waits until every call that the stream has now has run.
+        ///
+        /// # Errors
+        /// The device is gone, or the device's default deadline passed.
+        pub fn flush(&$self) -> Result<(), $crate::Error> {
+            $open.map_or(Ok(()), $crate::stream::calls::flush)
+        }
+    };
+}
+pub(crate) use call_methods;
+
+#[inline(always)]
+pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    if S::IS_SHARED {
+        return offload(stream, call)?.wait();
+    }
+    stream.with(|submitter, device| submitter.sync(device, call))
+}
+
+pub(crate) fn sync_with<H: Handler, S: StreamRef>(
+    stream: S,
+    call: Call<H>,
+    options: CallOptions,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    if S::IS_SHARED {
+        return offload_with(stream, call, options)?.wait();
+    }
+    stream.with(|submitter, device| submitter.sync_slow(device, call, &options))
+}
+
+#[inline(always)]
+pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
+    let entry = submit::offload(&stream, &call)?;
+    Ok(Pending::new(stream, entry, None))
+}
+
+pub(crate) fn offload_with<H: Handler, S: StreamRef>(
+    stream: S,
+    call: Call<H>,
+    options: CallOptions,
+) -> Result<Pending<H, S>, SubmitError> {
+    let until = options.deadline.map(wait::in_time);
+    let entry = submit::offload_slow(&stream, &call, &options, until)?;
+    Ok(Pending::new(stream, entry, until))
+}
+
+#[inline(always)]
+pub(crate) fn send<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
+    submit::send(&stream, &call)
+}
+
+pub(crate) fn one_way_failures(stream: impl StreamRef) -> u64 {
+    stream.with(|submitter, _| submitter.one_way_failures())
+}
+
+pub(crate) fn outstanding(stream: impl StreamRef) -> usize {
+    stream.with(|submitter, _| submitter.outstanding())
+}
+
+pub(crate) fn flush(stream: impl StreamRef) -> Result<(), Error> {
+    submit::flush(&stream).map_err(|stop| {
+        let device = stream.device();
+        match stop {
+            wait::Stop::Deadline => Error::Timeout {
+                device: device.name.clone(),
+                stage: "flushing a stream",
+                after: device.options.deadline.unwrap_or_default(),
+            },
+            wait::Stop::EpochEnded(_) => {
+                Error::Lost { device: device.name.clone(), stage: "flushing a stream", why: device.loss_reason() }
+            }
+        }
+    })
+}
