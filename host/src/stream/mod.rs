@@ -6,6 +6,7 @@
 //! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
+mod epoch;
 mod message;
 mod pending;
 mod results;
