@@ -1,6 +1,6 @@
 //! The serve loop: one step at a time, over any board, testable on a host.
 
-use crate::idle::{IdleState, Next};
+use crate::idle::IdleState;
 use crate::{Board, crash};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
@@ -8,7 +8,7 @@ use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window, Word};
-use hamr_comm::am::{MAX_QUEUES, Poller, Round, SetupError};
+use hamr_comm::am::{IdleStep, MAX_QUEUES, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
@@ -218,11 +218,11 @@ impl<'s, B: Board> Device<'s, B> {
         }
         let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
         match self.idle_state.next::<B::Order>(own, self.board.micros()) {
-            Next::Poll => {}
-            Next::Armed => self.board.read_back(),
-            // The host does not ring for everything: it may have closed this epoch.
-            Next::Sleep if poller.host_is_gone() => self.idle_state.cancel_wait(own),
-            Next::Sleep => {
+            IdleStep::Poll => {}
+            IdleStep::PrepareWait => self.board.read_back(),
+            // The host does not notify of everything: it may have closed this epoch.
+            IdleStep::Sleep if poller.host_is_gone() => self.idle_state.cancel_wait(own),
+            IdleStep::Sleep => {
                 self.board.sleep(self.idle_state.longest_us());
                 self.idle_state.cancel_wait(own);
                 self.beat();

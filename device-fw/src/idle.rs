@@ -1,52 +1,29 @@
-//! When a device that finds nothing sleeps (abi §7.3): first it polls for as long as the host asked for, then it says that it
-//! wants to be notified, polls a little more, and sleeps.
+//! When a device that finds nothing sleeps (abi §7.3): after the time that the host's offer gives.
+//! [`Idle`] takes the decisions; here are the policy, the wait word, and how often the clock is read.
 
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Word;
-use hamr_comm::am::Waiter;
+use hamr_comm::am::{Idle, IdleStep, Waiter};
 use hamr_comm::handshake::IdlePolicy;
 
-/// Rule 23: microseconds of polling between the odd value and the sleep. A message whose sender looked at the wait word too
-/// early to see it has arrived by then.
-const LAST_POLLS_US: u64 = 2;
-/// Rounds between two looks at the clock: it costs more than a round.
+/// Rounds between two readings of the clock: one costs more than a round.
 const CLOCK_MASK: u32 = 63;
 
-/// What to do after a round that found nothing.
-pub(crate) enum Next {
-    /// Another round.
-    Poll,
-    /// Another round; the wait word has just become odd.
-    Armed,
-    /// Sleep.
-    Sleep,
-}
-
-#[derive(Clone, Copy)]
-enum Phase {
-    /// Polls; since when without result, once the clock was read.
-    Spinning(Option<u64>),
-    /// The wait word is odd, since this moment.
-    Armed(u64),
-    /// Has slept and found nothing since: it sleeps again at once.
-    Woken,
-}
-
-/// How one epoch of a device rests.
+/// The idle policy of one epoch, and where in it the device is.
 pub(crate) struct IdleState {
     is_notified: bool,
     idle_policy: IdlePolicy,
-    phase: Phase,
+    idle: Idle<u64>,
     waiter: Waiter,
 }
 
 impl IdleState {
-    /// Nobody rings.
+    /// The host does not notify.
     pub(crate) const fn without_doorbell() -> Self {
         let idle_policy = IdlePolicy { spin_us: FOR_EVER, sleep_us: 0 };
-        Self { is_notified: false, idle_policy, phase: Phase::Spinning(None), waiter: Waiter::new() }
+        Self { is_notified: false, idle_policy, idle: Idle::new(), waiter: Waiter::new() }
     }
 
     /// As the host asked for in its offer.
@@ -54,7 +31,7 @@ impl IdleState {
         Self { is_notified, idle_policy, waiter: Waiter::of_epoch(epoch), ..Self::without_doorbell() }
     }
 
-    /// Does the host ring?
+    /// Does the host notify?
     pub(crate) fn is_notified(&self) -> bool {
         self.is_notified
     }
@@ -64,43 +41,26 @@ impl IdleState {
         self.idle_policy.sleep_us
     }
 
-    /// Is it time to look at the clock?
+    /// Is it time to read the clock?
     #[inline]
     pub(crate) fn is_due(&self, idle_rounds: u32) -> bool {
-        match self.phase {
-            Phase::Spinning(_) => idle_rounds & CLOCK_MASK == 0 || self.idle_policy.spin_us == 0,
-            Phase::Armed(_) | Phase::Woken => true,
-        }
+        !self.idle.is_spinning() || idle_rounds & CLOCK_MASK == 0 || self.idle_policy.spin_us == 0
     }
 
-    /// A round found nothing, and the clock says `now`.
-    pub(crate) fn next<F: Order>(&mut self, own: Word<'_>, now: u64) -> Next {
-        match self.phase {
-            Phase::Armed(since) if now.wrapping_sub(since) < LAST_POLLS_US => Next::Poll,
-            Phase::Armed(_) => Next::Sleep,
-            Phase::Spinning(since) => {
-                let since = since.unwrap_or(now);
-                self.phase = Phase::Spinning(Some(since));
-                match self.idle_policy.spin_us {
-                    FOR_EVER => Next::Poll,
-                    spin if now.wrapping_sub(since) < u64::from(spin) => Next::Poll,
-                    _ => self.prepare_wait::<F>(own, now),
-                }
-            }
-            Phase::Woken => self.prepare_wait::<F>(own, now),
+    /// A round found nothing, and the clock shows `now`.
+    pub(crate) fn next<F: Order>(&mut self, own: Word<'_>, now: u64) -> IdleStep {
+        let spin_us = Some(self.idle_policy.spin_us).filter(|spin| *spin != FOR_EVER);
+        let step = self.idle.step(now, spin_us.map(u64::from));
+        if step == IdleStep::PrepareWait {
+            self.waiter.prepare_wait::<F>(own);
         }
-    }
-
-    fn prepare_wait<F: Order>(&mut self, own: Word<'_>, now: u64) -> Next {
-        self.waiter.prepare_wait::<F>(own);
-        self.phase = Phase::Armed(now);
-        Next::Armed
+        step
     }
 
     /// The sleep is over, for whatever reason.
     pub(crate) fn cancel_wait(&mut self, own: Word<'_>) {
         self.waiter.cancel_wait(own);
-        self.phase = Phase::Woken;
+        self.idle.woken();
     }
 
     /// A round found something.
@@ -108,7 +68,7 @@ impl IdleState {
         if let Some(own) = own {
             self.waiter.cancel_wait(own);
         }
-        self.phase = Phase::Spinning(None);
+        self.idle.found();
     }
 }
 
@@ -120,9 +80,9 @@ mod tests {
 
     fn step(idle_state: &mut IdleState, own: Word<'_>, now: u64) -> &'static str {
         match idle_state.next::<Coherent>(own, now) {
-            Next::Poll => "poll",
-            Next::Armed => "armed",
-            Next::Sleep => "sleep",
+            IdleStep::Poll => "poll",
+            IdleStep::PrepareWait => "armed",
+            IdleStep::Sleep => "sleep",
         }
     }
 

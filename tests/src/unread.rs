@@ -44,7 +44,7 @@ pub fn unread_answers(spec: &str) {
             gate.wait_for(1);
             let queued = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
             gate.open();
-            blocks.get().expect("the gate is open");
+            blocks.wait().expect("the gate is open");
             queued
         };
         // The queued ones in their ticket slots; those of the ring say that they were taken.

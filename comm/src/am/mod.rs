@@ -1,11 +1,12 @@
 //! Active messages: the slot protocol from both ends, and the dispatcher over it (abi §4, §5).
 //!
 //! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the model checker runs this very
-//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls. [`Waiter`] and [`Notifier`] are how
-//! either side sleeps and is woken (abi §7).
+//! code. [`Poller`] is a device's half: all streams, the handler table, queued calls. [`Idle`] decides when either side
+//! sleeps; [`Waiter`] and [`Notifier`] are how it is woken (abi §7).
 
 mod activity;
 mod handoff;
+mod idle;
 mod long;
 mod poller;
 mod requester;
@@ -15,6 +16,7 @@ mod wait;
 
 pub use activity::Activity;
 pub use handoff::{ControlHandoff, LoanStatus};
+pub use idle::{Idle, IdleStep, Moment};
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};

@@ -7,6 +7,7 @@
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
 pub(crate) mod calls;
+mod epoch;
 mod message;
 mod pending;
 mod results;

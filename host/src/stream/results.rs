@@ -1,8 +1,9 @@
 //! The second half of the submitter: where answers go, how they are read, and what happens when a device's epoch ends.
 
+use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::message::{InlineUses, ReplyCopy, decode};
-use super::submitter::{CONSUMED, EngineEpoch, ONE_WAY, Submitter, Ticket};
-use super::table::{EntryState, EpochEnd, Uses};
+use super::submitter::{CONSUMED, ONE_WAY, Submitter, Ticket};
+use super::table::{EntryState, Uses};
 use super::wait::{SPINS, Stop, Wait};
 use crate::CallError;
 use crate::node::Device;
@@ -400,7 +401,7 @@ impl Submitter {
     /// starts over in it (rule 30).
     pub(super) fn follow_epoch(&mut self, device: &Device) {
         let epoch = device.epoch.load(Ordering::Acquire);
-        if self.epoch == EngineEpoch::of(epoch) {
+        if self.epoch == SubmitterEpoch::of(epoch) {
             return;
         }
         // What was answered before the end is still a reply.
@@ -431,7 +432,7 @@ impl Submitter {
         }
         self.ring_entries.fill(CONSUMED);
         self.tickets.fill(Ticket::default());
-        self.epoch = EngineEpoch::of(epoch);
+        self.epoch = SubmitterEpoch::of(epoch);
         device.set_submitter_epoch(self.number, epoch);
         if epoch != 0 {
             self.req.enter(Epoch(epoch));

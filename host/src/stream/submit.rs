@@ -3,8 +3,8 @@
 //! The submitter is borrowed for each look and for nothing in between, so that the lock of a [`super::SharedStream`] is free while one of
 //! its threads waits: what others of its threads do is bounded by their own deadslots.
 
+use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
-use super::submitter::{EngineEpoch, epoch_outcome};
 use super::wait::{SPINS, Stop, Wait};
 use super::{CallOptions, Submitter};
 use crate::SubmitError;
@@ -82,7 +82,7 @@ fn submit<H: Handler, R>(
         let sent = stream.with(|submitter, device| {
             if submitter.epoch() != epoch {
                 // Another thread of the stream saw the end of the epoch first.
-                return Err(submitter.cannot_submit::<H>(device, Stop::EpochEnded(epoch_outcome(device))));
+                return Err(submitter.cannot_submit::<H>(device, Stop::EpochEnded(EpochEnd::of(device))));
             }
             attempt(submitter, device)
         })?;
@@ -100,7 +100,7 @@ fn submit<H: Handler, R>(
 
 /// The epoch to submit in; begins one when the device ended its last by a fault. Takes in what is answered, so that calls nobody
 /// waits for do not hold their buffers longer than the next submission's preparation.
-pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<EngineEpoch, SubmitError> {
+pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, SubmitError> {
     let follow = || {
         stream.with(|submitter, device| {
             submitter.poll(device);
@@ -126,7 +126,7 @@ pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
         let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {
             // Where the epoch ended under that look, its calls have an outcome, and perhaps have not run.
             true => Ok(submitter.has_run(device, before) && submitter.epoch() == epoch),
-            false => Err(Stop::EpochEnded(epoch_outcome(device))),
+            false => Err(Stop::EpochEnded(EpochEnd::of(device))),
         })?;
         if has_run {
             return Ok(());

@@ -4,12 +4,13 @@
 //! queue pair, because the pair's counts go on, and the next stream on it takes both over.
 
 use super::CallOptions;
+use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::message::{
     InlineUses, Message, ReplyCopy, decode, is_plain, is_queued, is_short, plain_len, plain_words, prepare,
 };
 use super::results::ended_error;
 use super::submit::{self, Exclusive};
-use super::table::{EntryState, EpochEnd, PendingTable, Uses};
+use super::table::{EntryState, PendingTable, Uses};
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::node::Device;
 use crate::{CallError, SubmitError};
@@ -28,45 +29,11 @@ pub(super) const CONSUMED: u32 = u32::MAX;
 /// A ring slot whose call has no entry: one-way.
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 
-/// The epoch that a submitter is in, or none while its device is gone. Wider than the epochs of the wire, so that "none" compares unequal
-/// to each of them and to [`Device::epoch`] of a device that is gone: a call put into such a device's ring would never end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct EngineEpoch(u64);
-
-impl EngineEpoch {
-    const NONE: Self = Self(1 << 32);
-
-    /// Of a device whose [`Device::epoch`] is this.
-    pub(super) fn of(epoch: u32) -> Self {
-        if epoch == 0 { Self::NONE } else { Self(epoch.into()) }
-    }
-
-    /// Is it what the device serves, whose [`Device::epoch`] is this?
-    #[inline(always)]
-    pub(super) fn is(self, epoch: u32) -> bool {
-        self.0 == u64::from(epoch)
-    }
-
-    pub(super) fn is_none(self) -> bool {
-        self == Self::NONE
-    }
-
-    /// 0 for none.
-    pub(super) fn number(self) -> u32 {
-        if self.is_none() { 0 } else { self.0 as u32 }
-    }
-
-    /// See [`Device::is_ending`].
-    pub(super) fn is_ending(self, device: &Device) -> bool {
-        !self.is_none() && device.is_ending(self.number())
-    }
-}
-
 pub struct Submitter {
     /// Number of its queue pair.
     pub(super) number: u32,
     pub(super) req: Requester<Queue<Shared>>,
-    pub(super) epoch: EngineEpoch,
+    pub(super) epoch: SubmitterEpoch,
     /// Cell of each ring slot, or CONSUMED or ONE_WAY.
     pub(super) ring_entries: Box<[u32]>,
     pub(super) table: PendingTable,
@@ -110,7 +77,7 @@ impl Submitter {
             number,
             // In no epoch nothing is submitted before it enters one.
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
-            epoch: EngineEpoch::of(epoch),
+            epoch: SubmitterEpoch::of(epoch),
             ring_entries,
             table: PendingTable::new(device.options.max_outstanding),
             tickets,
@@ -124,7 +91,7 @@ impl Submitter {
     }
 
     /// The epoch it submits in.
-    pub(super) fn epoch(&self) -> EngineEpoch {
+    pub(super) fn epoch(&self) -> SubmitterEpoch {
         self.epoch
     }
 
@@ -257,7 +224,7 @@ impl Submitter {
             let (_, reply) = self.hot_kept.swap_remove(kept);
             return decode::<H>(device, &reply);
         }
-        Err(ended_error(device, device.site::<H>("waiting for the reply"), epoch_outcome(device)))
+        Err(ended_error(device, device.site::<H>("waiting for the reply"), EpochEnd::of(device)))
     }
 
     /// The stream is dropped: a call in the hot slot that is not abandoned by now was forgotten by its owner.
@@ -337,7 +304,7 @@ impl Submitter {
             if let Some(hdr) = self.req.hot_reply() {
                 let reply = self.read(device, self.req.slots().hot(), 0, hdr, &uses);
                 if self.is_wiped(device) {
-                    break Stop::EpochEnded(epoch_outcome(device));
+                    break Stop::EpochEnded(EpochEnd::of(device));
                 }
                 self.req.release_hot();
                 uses.release(&device.memory);
@@ -595,9 +562,4 @@ impl Submitter {
             }
         }
     }
-}
-
-/// Of an epoch that is over: has another one begun?
-pub(super) fn epoch_outcome(device: &Device) -> EpochEnd {
-    if device.epoch.load(Ordering::Acquire) == 0 { EpochEnd::Lost } else { EpochEnd::Reset }
 }

@@ -1,5 +1,6 @@
 //! Entries: where results that nobody has read yet are kept, so that the ring's slots can go on (rule 12).
 
+use super::epoch::EpochEnd;
 use crate::memory::{Block, DeviceMemory};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 
@@ -64,15 +65,6 @@ impl Uses {
         }
         *self = Self::default();
     }
-}
-
-/// How a call ended without a reply.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum EpochEnd {
-    /// The device is gone.
-    Lost,
-    /// The device began a new epoch.
-    Reset,
 }
 
 /// Where an entry's call is.

@@ -1,25 +1,24 @@
-//! Waiting: spin, then look at clock, peer and deadslot, then sleep until the device notifies, or nap where none rings
-//! (ARCHITECTURE.md: no clock between a reply and the next call).
+//! Waiting: spin, then check clock, peer and deadline, then sleep until the device notifies, or in
+//! timed sleeps where it does not (ARCHITECTURE.md: no clock between a reply and the next call).
 
-use super::submitter::EngineEpoch;
-use super::table::EpochEnd;
+use super::epoch::{EpochEnd, SubmitterEpoch};
 use crate::WaitMode;
 use crate::node::{Device, GRACE_STEP};
+use hamr_comm::am::{Idle, IdleStep, Moment};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Fruitless looks, with a pause behind each, before the clock is read for the first time: about a microsecond.
+/// Polls without result, with a pause behind each, before the clock is read for the first time:
+/// about a microsecond.
 pub(super) const SPINS: u32 = 64;
 /// Waits shorter than this never sleep.
 const NO_SLEEP_BEFORE: Duration = Duration::from_micros(300);
-/// Between two looks at the peer.
+/// Between two checks of the peer.
 const PEER_EVERY: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
-/// Rule 23: between saying that one sleeps and sleeping.
-const LAST_POLLS: Duration = Duration::from_micros(2);
 
-/// Longest sleep over a link whose end wakes nobody.
+/// Longest sleep over a link whose end wakes no thread.
 const PEER_CHECK_AFTER: Duration = Duration::from_millis(100);
 
 /// Why waiting is over without the thing waited for.
@@ -35,37 +34,44 @@ pub(super) fn in_time(limit: Duration) -> Instant {
     now.checked_add(limit).unwrap_or(now + NEVER)
 }
 
-/// Longer than anybody lives to see, and short enough for every clock.
+/// More than a hundred years, and short enough for every clock.
 const NEVER: Duration = Duration::from_secs(1 << 32);
+
+/// The host's clock for [`Idle`].
+#[derive(Clone, Copy)]
+struct HostMoment(Instant);
+
+impl Moment for HostMoment {
+    fn micros_since(self, earlier: Self) -> u64 {
+        micros(self.0 - earlier.0)
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// One wait.
 pub(super) struct Wait<'i> {
     device: &'i Device,
     /// Epoch the wait belongs to.
-    epoch: EngineEpoch,
+    epoch: SubmitterEpoch,
     until: Option<Instant>,
     begin: Option<Instant>,
-    peer_seen: Option<Instant>,
-    phase: Phase,
-}
-
-#[derive(Clone, Copy)]
-enum Phase {
-    /// Looks again and again.
-    Spinning,
-    /// The device has been asked to ring; in which turn, and when.
-    Armed(u64, Instant),
-    /// Has slept. The device may still be asked to ring, but perhaps has done so already.
-    Woken,
+    peer_checked: Option<Instant>,
+    idle: Idle<HostMoment>,
+    /// The wait queue counts this thread, which may sleep in this generation.
+    generation: Option<u64>,
 }
 
 impl<'i> Wait<'i> {
-    /// Ends at `until`, or with the device's own deadslot, counted from the first step, when there is no such moment.
-    pub(super) fn new(device: &'i Device, epoch: EngineEpoch, until: Option<Instant>) -> Self {
-        Self { device, epoch, until, begin: None, peer_seen: None, phase: Phase::Spinning }
+    /// Ends at `until`, or with the device's own deadline, counted from the first step, when there
+    /// is no such moment.
+    pub(super) fn new(device: &'i Device, epoch: SubmitterEpoch, until: Option<Instant>) -> Self {
+        Self { device, epoch, until, begin: None, peer_checked: None, idle: Idle::new(), generation: None }
     }
 
-    /// One step: returns at once or after a timed sleep or a sleep; the caller looks again.
+    /// One step: returns at once or after a sleep, timed or not; the caller polls again.
     #[cold]
     pub(super) fn step(&mut self) -> Result<(), Stop> {
         let device = self.device;
@@ -79,17 +85,16 @@ impl<'i> Wait<'i> {
         if now >= until {
             return Err(Stop::Deadline);
         }
-        if now - *self.peer_seen.get_or_insert(now) >= PEER_EVERY {
-            self.peer_seen = Some(now);
+        if now - *self.peer_checked.get_or_insert(now) >= PEER_EVERY {
+            self.peer_checked = Some(now);
             device.check_peer();
         }
-        match device.epoch.load(Ordering::Acquire) {
-            0 => return Err(Stop::EpochEnded(EpochEnd::Lost)),
-            epoch if !self.epoch.is(epoch) => return Err(Stop::EpochEnded(EpochEnd::Reset)),
-            _ => {}
+        let epoch = device.epoch.load(Ordering::Acquire);
+        if !self.epoch.is(epoch) {
+            return Err(Stop::EpochEnded(EpochEnd::before(epoch)));
         }
         if device.wait_queue.is_notified() {
-            self.rest(begin, now, until)
+            self.idle(now, until)
         } else {
             self.timed_sleep(begin, now, until)
         }
@@ -97,34 +102,35 @@ impl<'i> Wait<'i> {
     }
 
     /// The device notifies.
-    fn rest(&mut self, begin: Instant, now: Instant, until: Instant) {
+    fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
-        match self.phase {
-            Phase::Spinning if device.options.spin_time().is_none_or(|spin| now - begin < spin) => {
-                std::hint::spin_loop()
+        match self.idle.step(HostMoment(now), device.options.spin_time().map(micros)) {
+            IdleStep::Poll => std::hint::spin_loop(),
+            IdleStep::PrepareWait => {
+                self.generation = Some(device.wait_queue.prepare_wait(self.generation.is_none()));
+                // Rule 22: the fence came with the odd value.
+                device.notify_fenced();
             }
-            Phase::Spinning => self.prepare_wait(true, now),
-            Phase::Woken => self.prepare_wait(false, now),
-            Phase::Armed(_, since) if now - since < LAST_POLLS => std::hint::spin_loop(),
-            Phase::Armed(generation, _) => {
-                let left = until - now;
-                let limit = device.options.longest_sleep.map_or(left, |longest| longest.min(left));
-                // Of a device on a bus nobody says that it has ended.
-                let limit = if device.link.outlives_host() { limit.min(PEER_CHECK_AFTER) } else { limit };
-                let limit = if self.epoch.is_ending(device) { limit.min(GRACE_STEP) } else { limit };
-                device.wait_queue.sleep(device.link.as_ref(), generation, (limit < NEVER / 2).then_some(limit));
-                self.phase = Phase::Woken;
+            IdleStep::Sleep => {
+                self.sleep(until - now);
+                self.idle.woken();
             }
         }
     }
 
-    fn prepare_wait(&mut self, first: bool, now: Instant) {
-        self.phase = Phase::Armed(self.device.wait_queue.prepare_wait(first), now);
-        // Rule 22: the fence came with the odd value.
-        self.device.notify_fenced();
+    /// Sleeps until the device notifies, and no longer than `left`.
+    fn sleep(&self, left: Duration) {
+        let device = self.device;
+        let Some(generation) = self.generation else { return };
+        let limit = device.options.longest_sleep.map_or(left, |longest| longest.min(left));
+        // A device on a bus ends without a notification.
+        let limit = if device.link.outlives_host() { limit.min(PEER_CHECK_AFTER) } else { limit };
+        let limit = if self.epoch.is_ending(device) { limit.min(GRACE_STEP) } else { limit };
+        device.wait_queue.sleep(device.link.as_ref(), generation, (limit < NEVER / 2).then_some(limit));
     }
 
-    /// Nobody rings. Longer waits nap longer: an eighth of the time waited is the most that a timed sleep adds.
+    /// The device does not notify. Longer waits sleep longer: an eighth of the time waited is the
+    /// most that a timed sleep adds.
     fn timed_sleep(&self, begin: Instant, now: Instant, until: Instant) {
         let waited = now - begin;
         let short = waited < NO_SLEEP_BEFORE || self.device.options.wait == WaitMode::Spin;
@@ -135,7 +141,7 @@ impl<'i> Wait<'i> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if !matches!(self.phase, Phase::Spinning) {
+        if self.generation.is_some() {
             self.device.wait_queue.cancel_wait();
         }
     }

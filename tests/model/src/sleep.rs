@@ -1,12 +1,12 @@
 //! Sleeping and waking (rules 20 to 24): no wake is lost although nobody wakes by himself, and each of the fences is needed.
 //!
-//! Both ends are production's: `Requester` and `Responder` publish and observe, `Waiter` and `Notifier` do the rest. A bell is the
-//! checker's `Notify`: a ring before a sleep ends it at once, as with an eventfd or an interrupt that stays pending. An end that
-//! sleeps for good is a deadlock, which the checker reports.
+//! Both ends are production's: `Requester` and `Responder` publish and observe, `Idle` decides when an end sleeps, `Waiter` and
+//! `Notifier` do the rest. A doorbell is the checker's `Notify`: a ring before a sleep ends it at once, as with an eventfd or an
+//! interrupt that stays pending. An end that sleeps for good is a deadlock, which the checker reports.
 
 use std::sync::Arc;
 
-use hamr_comm::am::{Notifier, WaitWord, Waiter};
+use hamr_comm::am::{Idle, IdleStep, Notifier, WaitWord, Waiter};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
 use loom::sync::Notify;
@@ -16,7 +16,7 @@ use crate::Model;
 use crate::ends::{Caller, Server, Want, pick};
 use crate::slots::{Pair, Shapes};
 
-/// A wait word and the bell of whoever it belongs to.
+/// A wait word and the doorbell of the end that it belongs to.
 struct Bed {
     word: AtomicU32,
     doorbell: Notify,
@@ -49,6 +49,19 @@ impl Order for Unfenced {
         Coherent::observe(word)
     }
     fn full() {}
+}
+
+/// What an end does with the steps of [`Idle`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// As a device: its wait word is even as soon as the sleep is over.
+    Device,
+    /// As a thread of the host: other threads may sleep on, so that the word stays odd until a poll finds something.
+    Host,
+    /// As [`Self::Host`], without the poll between the odd value and the sleep. Wrong.
+    NoLastPoll,
+    /// As [`Self::Host`], with the value of the sleep before. Wrong.
+    OldValue,
 }
 
 /// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a waiter.
@@ -85,29 +98,47 @@ impl End {
         }
     }
 
-    /// Sleeps until `found` is true (rule 23), without a net.
-    fn wait<S: Order>(&mut self, mut found: impl FnMut() -> bool) {
+    /// Sleeps until `found` is true (rule 23), without a net. The clock runs fast: no step is only for more polls.
+    fn wait<S: Order>(&mut self, steps: Steps, mut found: impl FnMut() -> bool) {
+        let (mut idle, mut now) = (Idle::new(), 0_u64);
         while !found() {
-            self.waiter.prepare_wait::<S>(&*self.own);
-            if found() {
-                break;
+            now += 1000;
+            match idle.step(now, Some(0)) {
+                IdleStep::Poll => {}
+                IdleStep::PrepareWait => {
+                    if steps != Steps::OldValue || !self.waiter.is_waiting() {
+                        self.waiter.prepare_wait::<S>(&*self.own);
+                    }
+                    if steps == Steps::NoLastPoll {
+                        self.own.doorbell.wait();
+                        idle.woken();
+                    }
+                }
+                IdleStep::Sleep => {
+                    self.own.doorbell.wait();
+                    if steps == Steps::Device {
+                        self.waiter.cancel_wait(&*self.own);
+                    }
+                    idle.woken();
+                }
             }
-            self.own.doorbell.wait();
-            self.waiter.cancel_wait(&*self.own);
         }
+        idle.found();
         self.waiter.cancel_wait(&*self.own);
     }
 }
 
 /// `calls` calls, one at a time: each side sleeps whenever it finds nothing.
-fn run<HostWakes: Order, HostSleeps: Order, DeviceWakes: Order, DeviceSleeps: Order>(calls: u32) {
+fn run<HostWakes: Order, HostSleeps: Order, DeviceWakes: Order, DeviceSleeps: Order>(
+    (calls, host_steps): (u32, Steps),
+) {
     let pair = Pair::<2>::new(Shapes::SOUND);
     let mut server = Server::new(pair.clone(), Epoch::FIRST, pick);
     let mut caller = Caller::new(pair, Epoch::FIRST);
     let (mut host, mut device) = End::pair();
     thread::spawn(move || {
         for k in 0..calls {
-            device.wait::<DeviceSleeps>(|| server.serve(k));
+            device.wait::<DeviceSleeps>(Steps::Device, || server.serve(k));
             device.needs_notify_relaxed();
             // No more work.
             device.needs_notify::<DeviceWakes>();
@@ -118,30 +149,61 @@ fn run<HostWakes: Order, HostSleeps: Order, DeviceWakes: Order, DeviceSleeps: Or
         host.needs_notify_relaxed();
         // A wait that has spun for a while.
         host.needs_notify::<HostWakes>();
-        host.wait::<HostSleeps>(|| caller.take_hot());
+        host.wait::<HostSleeps>(host_steps, || caller.take_hot());
     }
 }
 
 #[test]
 fn no_side_sleeps_for_ever() {
-    Model::new("sleep, 1 call", vec![1], run::<Coherent, Coherent, Coherent, Coherent>).holds();
-    Model::new("sleep, 2 calls", vec![2], run::<Coherent, Coherent, Coherent, Coherent>).preempted_at_most(2).holds();
+    Model::new("sleep, 1 call", vec![(1, Steps::Host)], run::<Coherent, Coherent, Coherent, Coherent>).holds();
+    Model::new("sleep, 2 calls", vec![(2, Steps::Host)], run::<Coherent, Coherent, Coherent, Coherent>)
+        .preempted_at_most(2)
+        .holds();
 }
 
 const FOR_EVER: &str = "deadlock";
 
 #[test]
 fn without_the_notifiers_fence_a_side_sleeps_for_ever() {
-    Model::new("no fence in the host as waker", vec![1], run::<Unfenced, Coherent, Coherent, Coherent>)
+    Model::new("no fence in the host as waker", vec![(1, Steps::Host)], run::<Unfenced, Coherent, Coherent, Coherent>)
         .breaks(FOR_EVER);
-    Model::new("no fence in the device as waker", vec![1], run::<Coherent, Coherent, Unfenced, Coherent>)
-        .breaks(FOR_EVER);
+    Model::new(
+        "no fence in the device as waker",
+        vec![(1, Steps::Host)],
+        run::<Coherent, Coherent, Unfenced, Coherent>,
+    )
+    .breaks(FOR_EVER);
 }
 
 #[test]
 fn without_the_waiters_fence_a_side_sleeps_for_ever() {
-    Model::new("no fence in the device as sleeper", vec![1], run::<Coherent, Coherent, Coherent, Unfenced>)
-        .breaks(FOR_EVER);
-    Model::new("no fence in the host as sleeper", vec![1], run::<Coherent, Unfenced, Coherent, Coherent>)
+    Model::new(
+        "no fence in the device as sleeper",
+        vec![(1, Steps::Host)],
+        run::<Coherent, Coherent, Coherent, Unfenced>,
+    )
+    .breaks(FOR_EVER);
+    Model::new(
+        "no fence in the host as sleeper",
+        vec![(1, Steps::Host)],
+        run::<Coherent, Unfenced, Coherent, Coherent>,
+    )
+    .breaks(FOR_EVER);
+}
+
+#[test]
+fn without_the_last_poll_a_side_sleeps_for_ever() {
+    Model::new(
+        "no poll after the odd value",
+        vec![(1, Steps::NoLastPoll)],
+        run::<Coherent, Coherent, Coherent, Coherent>,
+    )
+    .breaks(FOR_EVER);
+}
+
+#[test]
+fn with_the_value_of_the_last_sleep_a_side_sleeps_for_ever() {
+    Model::new("odd value used again", vec![(2, Steps::OldValue)], run::<Coherent, Coherent, Coherent, Coherent>)
+        .preempted_at_most(2)
         .breaks(FOR_EVER);
 }
