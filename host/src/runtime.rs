@@ -1,6 +1,7 @@
 //! The runtime: launchers by name, and opening devices.
 
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
+use crate::link::Link;
 use crate::node::NodeNumber;
 use crate::shm::ShmLauncher;
 use crate::{Error, Image, ImageFile, Node, Target};
@@ -8,7 +9,6 @@ use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::handshake::IdlePolicy;
-use hamr_comm::link::Link;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -3,13 +3,13 @@
 use crate::doorbells::Doorbells;
 use crate::inspect::{self, InspectError};
 use crate::launcher::{LaunchRequest, Launcher};
+use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Link};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};

@@ -141,11 +141,11 @@ fn copied(from: impl Read, len: u64) -> Result<File, std::io::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::{Link, Loopback};
     use hamr_comm::abi::layout::{Layout, Plan};
     use hamr_comm::abi::preamble::word;
     use hamr_comm::abi::slot::{ReqHdr, seq};
     use hamr_comm::handshake::{HostHandshake, Offer};
-    use hamr_comm::link::{Link, Loopback};
     use hamr_comm::registry::Table;
     use proptest::prelude::*;
 
