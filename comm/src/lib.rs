@@ -46,7 +46,7 @@ pub mod builtin {
 /// What expansions refer to.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::buffer::NamedBuffer;
+    pub use crate::migrate::NamedBuffer;
     pub use bytemuck;
     #[cfg(feature = "defmt")]
     pub use defmt;

@@ -5,9 +5,11 @@
 //! either side sleeps and is woken (abi §7).
 
 mod activity;
+mod dispatcher;
 mod handoff;
 mod long;
 mod poller;
+mod request;
 mod requester;
 mod responder;
 mod slots;
