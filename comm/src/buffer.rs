@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::migrate::{Decoder, Encoder, Malformed, Migratable, Name, join_shapes};
+use crate::migrate::{Decoder, Encoder, Malformed, Migratable, Name, NamedBuffer, join_shapes};
 use bytemuck::Pod;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
@@ -107,15 +107,6 @@ impl<T: Element> BufferPtr<T> {
     pub(crate) fn claim(self, writable: bool) -> Claim {
         Claim { off: self.parts().off, bytes: self.bytes(), writable }
     }
-}
-
-/// A buffer that a value names, for whoever must check and hold it while the call runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NamedBuffer {
-    /// The pointer.
-    pub wire: WireBuffer,
-    /// Its extent, which the element type gives.
-    pub bytes: u64,
 }
 
 /// A buffer to be read by a handler.

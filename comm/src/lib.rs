@@ -1,4 +1,4 @@
-//! The behaviour that host and device share: handlers and their table, what can travel, endpoints, handshake, links.
+//! The behaviour that host and device share: handlers and their table, what can travel, endpoints, handshake.
 //!
 //! Handler crates depend on this one only, and need little of it: [`offload`], [`Context`], [`BufferPtr`], [`Fault`],
 //! `#[derive(Migratable)]`, the log macros, and `testing` for their own tests.
@@ -21,8 +21,6 @@ pub mod fault;
 pub mod frame;
 pub mod handler;
 pub mod handshake;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
-pub mod link;
 mod log;
 pub mod migrate;
 pub mod registry;
@@ -48,7 +46,7 @@ pub mod builtin {
 /// What expansions refer to.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::buffer::NamedBuffer;
+    pub use crate::migrate::NamedBuffer;
     pub use bytemuck;
     #[cfg(feature = "defmt")]
     pub use defmt;

@@ -5,8 +5,8 @@
 //! `#[derive(Migratable)]`, foreign `Pod` types by wrapping them in [`Bits`]. There is no blanket implementation over
 //! `Pod`: it would forbid implementing the trait for foreign owning types.
 
-use crate::buffer::NamedBuffer;
 use bytemuck::Pod;
+use hamr_shared_abi::buffer::WireBuffer;
 use hamr_shared_abi::table::{hash, hash_join};
 
 #[cfg(feature = "postcard")]
@@ -50,6 +50,15 @@ pub trait Migratable: Sized {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
     /// Shows every device buffer that the value names, so that the host can check and hold it while the call runs.
     fn visit_buffers(&self, _visit: &mut dyn FnMut(NamedBuffer)) {}
+}
+
+/// A buffer that a value names, to be checked and kept while the call runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NamedBuffer {
+    /// The pointer.
+    pub wire: WireBuffer,
+    /// Its extent, which the element type gives.
+    pub bytes: u64,
 }
 
 /// The bytes do not decode as the type.

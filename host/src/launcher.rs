@@ -1,7 +1,7 @@
 //! Launchers: how devices of one kind are started. A runtime has one per name in front of the colon of a device spec.
 
+use crate::link::{Link, Loopback};
 use crate::{Error, ImageFile, Target};
-use hamr_comm::link::{Link, Loopback};
 use hamr_comm::registry::Table;
 
 /// What a launcher is asked for.

@@ -30,6 +30,7 @@ mod image;
 pub mod inspect;
 mod keys;
 mod launcher;
+pub mod link;
 #[cfg(feature = "device-logs")]
 mod log_ring;
 #[cfg(feature = "device-logs")]

@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::doorbells::Doorbells;
+use crate::link::{Capabilities, Link, Peer};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Link, Peer};
 use rustix::fd::OwnedFd;
 use rustix::process::Pid;
 use std::process::{Child, ExitStatus};

@@ -14,13 +14,13 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::{LaunchRequest, Launcher};
+use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
-use hamr_comm::link::{Capabilities, Link};
 pub use hamr_qemu::{Exit, Machine};
 use hamr_qemu::{Run, Started};
 use rustix::fd::OwnedFd;

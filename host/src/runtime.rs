@@ -1,11 +1,11 @@
 //! The runtime: launchers by name, and opening devices.
 
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
+use crate::link::Link;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
 use crate::shm::ShmLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
-use hamr_comm::link::Link;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

@@ -2,6 +2,7 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::{LaunchRequest, Launcher};
+use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
@@ -9,7 +10,6 @@ use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Link};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};

@@ -5,12 +5,12 @@
 //! itself, so that a lone caller is woken by the ring and by nothing in between; when it wakes, whatever for, everybody has a
 //! *turn*: looks, and sleeps again if there was nothing. Where tasks sleep and no thread leads, the reactor does.
 
+use crate::link::Link;
 use crate::reactor::{self, Interest};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
 use hamr_comm::am::{Notifier, WaitWord, Waiter};
-use hamr_comm::link::Link;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,30 +1,21 @@
 //! A device buffer as it travels: 16 bytes that name memory without an address (abi §5.6).
 
 use crate::ids::NodeId;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Two words: `off:40 | index:24`, `len:36 | generation:16 | node:12`, low bits first.
 ///
 /// `off` is in bytes from the start of the heap section, `len` counts elements (the element type is part of the
 /// handler's signature), `index` and `generation` name the host's allocation record, so that a freed, foreign or forged
 /// pointer is refused before it is used.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct WireBuffer {
     w0: u64,
     w1: u64,
 }
-const _: () = assert!(size_of::<WireBuffer>() == 16 && core::mem::offset_of!(WireBuffer, w1) == 8);
+const _: () = assert!(size_of::<WireBuffer>() == 16 && offset_of!(WireBuffer, w1) == 8);
 
 /// The fields of a [`WireBuffer`], each in a type of its own width or more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,5 +1,7 @@
 //! Identifiers as newtypes, so that one is never passed for another (abi §2).
 
+use crate::open::open_enum;
+
 /// A node of one runtime: 0 is the host, devices count from 1. 12 bits travel in a [`crate::buffer::WireBuffer`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u16);
@@ -65,20 +67,23 @@ impl Epoch {
     }
 }
 
-/// The instruction set an image runs on. Open: unknown values survive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Isa(pub u32);
+open_enum! {
+    /// The instruction set an image runs on.
+    Isa(u32),
+    /// The usual name.
+    name or "unknown" {
+        /// x86-64.
+        X86_64 = 1 => "x86_64",
+        /// 64-bit Arm.
+        AARCH64 = 2 => "aarch64",
+        /// 64-bit RISC-V.
+        RISCV64 = 3 => "riscv64",
+        /// 32-bit Arm (Cortex-M class).
+        ARM32 = 4 => "arm",
+    }
+}
 
 impl Isa {
-    /// x86-64.
-    pub const X86_64: Self = Self(1);
-    /// 64-bit Arm.
-    pub const AARCH64: Self = Self(2);
-    /// 64-bit RISC-V.
-    pub const RISCV64: Self = Self(3);
-    /// 32-bit Arm (Cortex-M class).
-    pub const ARM32: Self = Self(4);
-
     /// The instruction set this code was compiled for.
     pub const fn of_this_build() -> Self {
         if cfg!(target_arch = "x86_64") {
@@ -91,17 +96,6 @@ impl Isa {
             Self::ARM32
         } else {
             Self(0)
-        }
-    }
-
-    /// The usual name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::AARCH64 => "aarch64",
-            Self::RISCV64 => "riscv64",
-            Self::ARM32 => "arm",
-            _ => "unknown",
         }
     }
 }

@@ -1,30 +1,27 @@
 //! What an image file says of itself before anybody loads it: an ELF note (abi §10).
 
 use crate::ids::Isa;
+use crate::open::open_enum;
 use crate::version::AbiVersion;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// How an image runs. Open: unknown values survive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ImageKind(pub u32);
+open_enum! {
+    /// How an image runs.
+    ImageKind(u32),
+    /// A word for messages.
+    text or "unknown kind of" {
+        /// A process of the host's operating system.
+        HOSTED = 1 => "hosted",
+        /// Without an operating system.
+        BARE = 2 => "bare-metal",
+    }
+}
 
 impl ImageKind {
-    /// A process of the host's operating system.
-    pub const HOSTED: Self = Self(1);
-    /// Without an operating system.
-    pub const BARE: Self = Self(2);
-
     /// The kind this code is compiled for.
     pub const fn of_this_build() -> Self {
         if cfg!(any(target_os = "none", hamr_bare)) { Self::BARE } else { Self::HOSTED }
-    }
-
-    /// A word for messages.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::HOSTED => "hosted",
-            Self::BARE => "bare-metal",
-            _ => "unknown kind of",
-        }
     }
 }
 
@@ -36,17 +33,7 @@ pub const NOTE_TYPE: u32 = 1;
 pub const NOTE_NAME: [u8; 8] = *b"hamr\0\0\0\0";
 
 /// The note as it lies in the file: ELF's header, then ours.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct ImageNote {
     /// Bytes of the owner's name with its zero.
@@ -66,7 +53,7 @@ pub struct ImageNote {
     /// An [`ImageKind`].
     pub kind: u32,
 }
-const _: () = assert!(size_of::<ImageNote>() == 36 && core::mem::offset_of!(ImageNote, abi_min) == 20);
+const _: () = assert!(size_of::<ImageNote>() == 36 && offset_of!(ImageNote, abi_min) == 20);
 
 impl ImageNote {
     /// The note of an image built from this source.

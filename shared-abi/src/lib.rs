@@ -16,6 +16,7 @@ pub mod buffer;
 pub mod ids;
 pub mod image;
 pub mod layout;
+mod open;
 pub mod preamble;
 pub mod queue;
 pub mod rings;

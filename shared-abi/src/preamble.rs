@@ -10,7 +10,10 @@
 //! 0x400 end
 //! ```
 
+use crate::open::open_enum;
 use crate::section::Section;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "HAMR" in memory; published last, so nothing before it is believed.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HAMR");
@@ -30,17 +33,7 @@ pub const SECTIONS: u64 = 0x200;
 pub const MAX_SECTIONS: usize = 16;
 
 /// What the host lays down before a device may look (abi §3.1).
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Preamble {
     /// [`MAGIC`], published last with Release; read with Acquire.
@@ -74,8 +67,7 @@ pub struct Preamble {
     /// Zero.
     pub reserved: [u64; 8],
 }
-const _: () = assert!(size_of::<Preamble>() == 128 && core::mem::offset_of!(Preamble, fingerprint) == 48);
-const _: () = assert!(core::mem::offset_of!(Preamble, spin_us) == 56);
+const _: () = assert!(size_of::<Preamble>() == 128 && offset_of!(Preamble, spin_us) == 56);
 
 /// Of [`Preamble::sleep_us`]: only a ring ends a sleep.
 pub const FOR_EVER: u32 = u32::MAX;
@@ -116,28 +108,11 @@ pub mod word {
     pub const REFUSAL_DETAIL: u64 = DEVICE_WORDS + 24;
 }
 
-macro_rules! open_enum {
-    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $name:ident = $value:literal => $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub struct $type(pub u32);
-        impl $type {
-            $($(#[$vdoc])* pub const $name: Self = Self($value);)*
-
-            /// A few words for people; unknown values say so.
-            pub const fn text(self) -> &'static str {
-                match self.0 {
-                    $($value => $text,)*
-                    _ => "unknown value",
-                }
-            }
-        }
-    };
-}
-
 open_enum! {
     /// The host's side of the life cycle (abi §3.4).
-    HostState {
+    HostState(u32),
+    /// A few words for people.
+    text or "unknown value" {
         /// Laying out; nothing is valid.
         RESET = 0 => "laying out",
         /// Magic is published; waits for the device's word.
@@ -151,7 +126,9 @@ open_enum! {
 
 open_enum! {
     /// The device's side of the life cycle (abi §3.4).
-    DeviceState {
+    DeviceState(u32),
+    /// A few words for people.
+    text or "unknown value" {
         /// Not started, or started and waiting for the magic word.
         ABSENT = 0 => "absent",
         /// Looks at the window.
@@ -171,7 +148,9 @@ open_enum! {
 
 open_enum! {
     /// Why a device refused a window (abi §3.4); the detail words are what it expected, then what came.
-    Refusal {
+    Refusal(u32),
+    /// A few words for people.
+    text or "unknown value" {
         /// It did not.
         NONE = 0 => "not refused",
         /// Reserved: a device waits for the magic word.
@@ -219,17 +198,7 @@ pub mod feature {
 }
 
 /// What the device says of itself before ACCEPTED (abi §3.3).
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct DeviceRecord {
     /// [`BYTE_ORDER`] as the device writes it.
@@ -257,7 +226,7 @@ pub struct DeviceRecord {
     /// Zero.
     pub reserved2: [u64; 5],
 }
-const _: () = assert!(size_of::<DeviceRecord>() == 128 && core::mem::offset_of!(DeviceRecord, board) == 56);
+const _: () = assert!(size_of::<DeviceRecord>() == 128 && offset_of!(DeviceRecord, board) == 56);
 const _: () = assert!(SECTIONS + (MAX_SECTIONS * size_of::<Section>()) as u64 == PREAMBLE_BYTES);
 const _: () = assert!(DEVICE_RECORD + size_of::<DeviceRecord>() as u64 <= SECTIONS);
 

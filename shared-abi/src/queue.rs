@@ -1,22 +1,14 @@
 //! Queue pair descriptors: where the slots and chunks of one stream lie (abi §4.5).
 
 use crate::slot::SLOT_BYTES;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// One queue pair. In coherent memory the two bases are equal; across a bus each side polls lines of its own memory.
 ///
 /// Slot numbers: 0 is the hot slot, `1..=ring_len` the ring, then the ticket slots of tickets. Slot `s` owns the chunk pair
 /// at `chunks + s * (req_chunk + rep_chunk)`: request chunk first, reply chunk behind it.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct QueueDescriptor {
     /// Window offset that the line offsets below count from, for request words.
@@ -46,7 +38,7 @@ pub struct QueueDescriptor {
     /// Zero.
     pub reserved: u64,
 }
-const _: () = assert!(size_of::<QueueDescriptor>() == 64 && core::mem::offset_of!(QueueDescriptor, reserved) == 56);
+const _: () = assert!(size_of::<QueueDescriptor>() == 64 && offset_of!(QueueDescriptor, reserved) == 56);
 
 impl QueueDescriptor {
     /// Longest ring: a count must not lap a reader inside 24 bits.

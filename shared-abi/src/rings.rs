@@ -1,17 +1,11 @@
 //! Log ring, trace ring and crash record (abi §9): written by the device, read by whoever looks.
 
+use crate::open::open_enum;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// Start of a LOG or TRACE section; the ring is the largest power of two of bytes that fits behind it.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct RingHeader {
     /// Device: bytes written since the epoch began, mod 2^32; published with Release behind the bytes.
@@ -30,23 +24,21 @@ pub struct RingHeader {
     /// Zero.
     pub reserved: [u32; 10],
 }
-const _: () = assert!(size_of::<RingHeader>() == 64 && core::mem::offset_of!(RingHeader, level) == 12);
-const _: () = assert!(core::mem::offset_of!(RingHeader, reader) == RingHeader::READER as usize);
-const _: () = assert!(core::mem::offset_of!(RingHeader, frames) == RingHeader::FRAMES as usize);
+const _: () = assert!(size_of::<RingHeader>() == 64 && offset_of!(RingHeader, frames) == 20);
 
 impl RingHeader {
     /// Offset of `written`.
-    pub const WRITTEN: u64 = 0;
+    pub const WRITTEN: u64 = offset_of!(Self, written) as u64;
     /// Offset of `dropped`.
-    pub const DROPPED: u64 = 4;
+    pub const DROPPED: u64 = offset_of!(Self, dropped) as u64;
     /// Offset of `consumed`.
-    pub const CONSUMED: u64 = 8;
+    pub const CONSUMED: u64 = offset_of!(Self, consumed) as u64;
     /// Offset of `level`.
-    pub const LEVEL: u64 = 12;
+    pub const LEVEL: u64 = offset_of!(Self, level) as u64;
     /// Offset of `reader`.
-    pub const READER: u64 = 16;
+    pub const READER: u64 = offset_of!(Self, reader) as u64;
     /// Offset of `frames`.
-    pub const FRAMES: u64 = 20;
+    pub const FRAMES: u64 = offset_of!(Self, frames) as u64;
     /// Bytes of a header.
     pub const BYTES: u64 = size_of::<Self>() as u64;
     /// Longest frame of a log ring, its end mark included.
@@ -65,49 +57,32 @@ impl RingHeader {
     }
 }
 
-/// How severe a line of log is, and which lines are wanted. Smaller is more severe.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct LogLevel(pub u32);
-
-impl LogLevel {
-    /// Something failed that nobody else reports.
-    pub const ERROR: Self = Self(0);
-    /// Something is odd.
-    pub const WARN: Self = Self(1);
-    /// Steps in the epoch of the device.
-    pub const INFO: Self = Self(2);
-    /// What helps to find a mistake.
-    pub const DEBUG: Self = Self(3);
-    /// Everything.
-    pub const TRACE: Self = Self(4);
-    /// Every level, the most severe first.
-    pub const ALL: [Self; 5] = [Self::ERROR, Self::WARN, Self::INFO, Self::DEBUG, Self::TRACE];
-
+open_enum! {
+    /// How severe a line of log is, and which lines are wanted. Smaller is more severe.
+    #[derive(PartialOrd, Ord)]
+    LogLevel(u32),
     /// Its name, lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ERROR => "error",
-            Self::WARN => "warn",
-            Self::INFO => "info",
-            Self::DEBUG => "debug",
-            Self::TRACE => "trace",
-            _ => "unknown",
-        }
+    name or "unknown" {
+        /// A failure that no caller is told of.
+        ERROR = 0 => "error",
+        /// Something is odd.
+        WARN = 1 => "warn",
+        /// Steps in the epoch of the device.
+        INFO = 2 => "info",
+        /// What helps to find a mistake.
+        DEBUG = 3 => "debug",
+        /// Everything.
+        TRACE = 4 => "trace",
     }
 }
 
+impl LogLevel {
+    /// Every level, the most severe first.
+    pub const ALL: [Self; 5] = [Self::ERROR, Self::WARN, Self::INFO, Self::DEBUG, Self::TRACE];
+}
+
 /// The CRASH section: why the image last had to be reset.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct CrashRecord {
     /// [`CrashRecord::VALID`] when the rest holds; written last.
@@ -129,7 +104,7 @@ pub struct CrashRecord {
     /// Message, UTF-8.
     pub text: [u8; 376],
 }
-const _: () = assert!(size_of::<CrashRecord>() == 512 && core::mem::offset_of!(CrashRecord, text) == 136);
+const _: () = assert!(size_of::<CrashRecord>() == 512 && offset_of!(CrashRecord, text) == 136);
 
 impl CrashRecord {
     /// "CRSH".

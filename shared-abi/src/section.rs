@@ -1,69 +1,39 @@
 //! The table of sections: what lies where in the window (abi §3.5).
 
-/// What a section holds. Open: an older peer skips kinds it does not know.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
-#[repr(transparent)]
-pub struct SectionKind(pub u32);
+use crate::open::open_enum;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-impl SectionKind {
-    /// An unused table entry.
-    pub const NONE: Self = Self(0);
-    /// Queue pair descriptors ([`crate::queue::QueueDescriptor`]); descriptor 0 is the control stream.
-    pub const QUEUES: Self = Self(1);
-    /// The slots' lines of every queue pair.
-    pub const LINES: Self = Self(2);
-    /// The staging chunks of every queue pair.
-    pub const CHUNKS: Self = Self(3);
-    /// The device's handler table ([`crate::table`]).
-    pub const TABLE: Self = Self(4);
-    /// Device log ring ([`crate::rings::RingHeader`]).
-    pub const LOG: Self = Self(5);
-    /// Device trace ring ([`crate::rings::RingHeader`]).
-    pub const TRACE: Self = Self(6);
-    /// The record of the image's last crash ([`crate::rings::CrashRecord`]).
-    pub const CRASH: Self = Self(7);
-    /// The heap: buffers that handlers read and write.
-    pub const HEAP: Self = Self(8);
-
+open_enum! {
+    /// What a section holds: an older peer skips kinds that it does not know.
+    #[derive(FromBytes, Immutable, IntoBytes, KnownLayout)]
+    #[repr(transparent)]
+    SectionKind(u32),
     /// The name in dumps.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NONE => "none",
-            Self::QUEUES => "queues",
-            Self::LINES => "lines",
-            Self::CHUNKS => "chunks",
-            Self::TABLE => "table",
-            Self::LOG => "log",
-            Self::TRACE => "trace",
-            Self::CRASH => "crash",
-            Self::HEAP => "heap",
-            _ => "unknown",
-        }
+    name or "unknown" {
+        /// An unused table entry.
+        NONE = 0 => "none",
+        /// Queue pair descriptors ([`crate::queue::QueueDescriptor`]); descriptor 0 is the control stream.
+        QUEUES = 1 => "queues",
+        /// The slots' lines of every queue pair.
+        LINES = 2 => "lines",
+        /// The staging chunks of every queue pair.
+        CHUNKS = 3 => "chunks",
+        /// The device's handler table ([`crate::table`]).
+        TABLE = 4 => "table",
+        /// Device log ring ([`crate::rings::RingHeader`]).
+        LOG = 5 => "log",
+        /// Device trace ring ([`crate::rings::RingHeader`]).
+        TRACE = 6 => "trace",
+        /// The record of the image's last crash ([`crate::rings::CrashRecord`]).
+        CRASH = 7 => "crash",
+        /// The heap: buffers that handlers read and write.
+        HEAP = 8 => "heap",
     }
 }
 
 /// One entry of the table.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Section {
     /// What it holds.
@@ -77,7 +47,7 @@ pub struct Section {
     /// Zero.
     pub reserved2: u64,
 }
-const _: () = assert!(size_of::<Section>() == 32 && core::mem::offset_of!(Section, len) == 16);
+const _: () = assert!(size_of::<Section>() == 32 && offset_of!(Section, len) == 16);
 
 impl Section {
     /// An unused entry.

@@ -7,6 +7,12 @@
 //! ```
 //! Header words are plain `u32` with the accessors below: they are loaded once into a private copy, checked, and used.
 
+use crate::ids::HandlerKey;
+use crate::status::Status;
+use core::fmt;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// Bytes of one slot; slots are aligned to it.
 pub const SLOT_BYTES: usize = 64;
 /// Bytes of payload in the line, each way.
@@ -53,71 +59,103 @@ impl Place {
 const LEN_SHIFT: u32 = 16;
 const PLACE_SHIFT: u32 = 22;
 
-/// A request's header word (abi §4.2).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ReqHdr(pub u32);
+/// A header word: 16 bits that name something, the length and the place of the payload, and flags.
+macro_rules! header {
+    ($(#[$doc:meta])* $type:ident, $(#[$fdoc:meta])* $field:ident: $named:ident, shown by $show:expr, {
+        $($(#[$vdoc:meta])* $flag:ident = $bits:expr => $text:literal,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub struct $type(pub u32);
+
+        impl $type {
+            $($(#[$vdoc])* pub const $flag: u32 = $bits;)*
+
+            /// A header with `len` payload bytes (at most 48) in the line and no flags.
+            #[inline(always)]
+            pub const fn inline($field: $named, len: usize) -> Self {
+                Self($field.0 as u32 | (len as u32) << LEN_SHIFT)
+            }
+
+            /// The same with the descriptor naming a chunk.
+            pub const fn in_chunk(self) -> Self {
+                Self(self.0 | 1 << PLACE_SHIFT)
+            }
+
+            /// The same with the descriptor naming a buffer of the heap.
+            pub const fn in_buffer(self) -> Self {
+                Self(self.0 | 2 << PLACE_SHIFT)
+            }
+
+            /// The same with flag bits set.
+            pub const fn with(self, flags: u32) -> Self {
+                Self(self.0 | flags)
+            }
+
+            $(#[$fdoc])*
+            pub const fn $field(self) -> $named {
+                $named(self.0 as u16)
+            }
+
+            /// Payload bytes in the line; a peer may write up to 63.
+            pub const fn len(self) -> usize {
+                (self.0 >> LEN_SHIFT & 0x3F) as usize
+            }
+
+            /// No payload in the line.
+            pub const fn is_empty(self) -> bool {
+                self.len() == 0
+            }
+
+            /// Where the arguments or the result lie.
+            pub const fn place(self) -> Place {
+                Place::from_bits(self.0 >> PLACE_SHIFT)
+            }
+
+            /// Is any of `flags` set?
+            pub const fn has(self, flags: u32) -> bool {
+                self.0 & flags != 0
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                ($show)(f, self.$field())?;
+                write!(f, " len {} {:?}", self.len(), self.place())?;
+                $(if self.has($bits) {
+                    f.write_str(concat!(" ", $text))?;
+                })*
+                Ok(())
+            }
+        }
+    };
+}
+
+header! {
+    /// A request's header word (abi §4.2).
+    ReqHdr,
+    /// Which handler.
+    key: HandlerKey, shown by |f: &mut fmt::Formatter<'_>, key: HandlerKey| {
+        write!(f, "key {}.{}", key.module(), key.index())
+    }, {
+        /// An [`Ext`] precedes everything else in the payload.
+        EXT = 1 << 24 => "EXT",
+        /// No result is wanted; the line is still answered.
+        ONE_WAY = 1 << 25 => "ONE_WAY",
+        /// The result goes to the ticket slot that the EXT names.
+        TICKET = 1 << 26 => "TICKET",
+        /// May overtake and be overtaken.
+        UNORDERED = 1 << 27 => "UNORDERED",
+        /// A reply buffer descriptor follows the argument descriptor.
+        REPLY_BUF = 1 << 28 => "REPLY_BUF",
+        /// Must be zero.
+        RESERVED = 0b11 << 29 => "RESERVED!",
+        /// Set later by the requester: stop if you can.
+        CANCEL = 1 << 31 => "CANCEL",
+    }
+}
 
 impl ReqHdr {
-    /// An [`Ext`] precedes everything else in the payload.
-    pub const EXT: u32 = 1 << 24;
-    /// No result is wanted; the line is still answered.
-    pub const ONE_WAY: u32 = 1 << 25;
-    /// The result goes to the ticket slot that the EXT names.
-    pub const TICKET: u32 = 1 << 26;
-    /// May overtake and be overtaken.
-    pub const UNORDERED: u32 = 1 << 27;
-    /// A reply buffer descriptor follows the argument descriptor.
-    pub const REPLY_BUF: u32 = 1 << 28;
-    /// Must be zero.
-    pub const RESERVED: u32 = 0b11 << 29;
-    /// Set later by the requester: stop if you can.
-    pub const CANCEL: u32 = 1 << 31;
-
-    /// A header for `key` with `len` inline payload bytes (at most 48) and no flags.
-    pub const fn inline(key: crate::ids::HandlerKey, len: usize) -> Self {
-        Self(key.0 as u32 | (len as u32) << LEN_SHIFT)
-    }
-
-    /// The same with the argument descriptor naming a chunk.
-    pub const fn in_chunk(self) -> Self {
-        Self(self.0 | 1 << PLACE_SHIFT)
-    }
-
-    /// The same with the argument descriptor naming a heap buffer.
-    pub const fn in_buffer(self) -> Self {
-        Self(self.0 | 2 << PLACE_SHIFT)
-    }
-
-    /// The same with flag bits set.
-    pub const fn with(self, flags: u32) -> Self {
-        Self(self.0 | flags)
-    }
-
-    /// Which handler.
-    pub const fn key(self) -> crate::ids::HandlerKey {
-        crate::ids::HandlerKey(self.0 as u16)
-    }
-
-    /// Payload bytes in the line; a peer may write up to 63.
-    pub const fn len(self) -> usize {
-        (self.0 >> LEN_SHIFT & 0x3F) as usize
-    }
-
-    /// No payload in the line.
-    pub const fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Where the arguments lie.
-    pub const fn place(self) -> Place {
-        Place::from_bits(self.0 >> PLACE_SHIFT)
-    }
-
-    /// Is any of `flags` set?
-    pub const fn has(self, flags: u32) -> bool {
-        self.0 & flags != 0
-    }
-
     /// True when it is a short ordered two-way call: everything but key and length is zero.
     #[inline(always)]
     pub const fn is_plain(self) -> bool {
@@ -125,103 +163,20 @@ impl ReqHdr {
     }
 }
 
-impl core::fmt::Debug for ReqHdr {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "key {}.{} len {} {:?}", self.key().module(), self.key().index(), self.len(), self.place())?;
-        let names = [
-            (Self::EXT, "EXT"),
-            (Self::ONE_WAY, "ONE_WAY"),
-            (Self::TICKET, "TICKET"),
-            (Self::UNORDERED, "UNORDERED"),
-            (Self::REPLY_BUF, "REPLY_BUF"),
-            (Self::RESERVED, "RESERVED!"),
-            (Self::CANCEL, "CANCEL"),
-        ];
-        write_flags(f, self.0, &names)
-    }
-}
-
-/// A reply's header word (abi §4.3).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct RepHdr(pub u32);
-
-impl RepHdr {
-    /// The code is a fault; the payload is a fault report.
-    pub const FAULT: u32 = 1 << 24;
-    /// The code is an active-message reply handler.
-    pub const AM_REPLY: u32 = 1 << 25;
-    /// The request moved to its ticket slot.
-    pub const TAKEN: u32 = 1 << 26;
-    /// Must be zero.
-    pub const RESERVED: u32 = 0x1F << 27;
-
-    /// A reply of `len` inline bytes (at most 48).
-    #[inline(always)]
-    pub const fn inline(status: crate::status::Status, len: usize) -> Self {
-        Self(status.0 as u32 | (len as u32) << LEN_SHIFT)
-    }
-
-    /// The same with the result descriptor naming the reply chunk.
-    pub const fn in_chunk(self) -> Self {
-        Self(self.0 | 1 << PLACE_SHIFT)
-    }
-
-    /// The same with the result descriptor naming the reply buffer.
-    pub const fn in_buffer(self) -> Self {
-        Self(self.0 | 2 << PLACE_SHIFT)
-    }
-
-    /// The same with flag bits set.
-    pub const fn with(self, flags: u32) -> Self {
-        Self(self.0 | flags)
-    }
-
+header! {
+    /// A reply's header word (abi §4.3).
+    RepHdr,
     /// What the request came to.
-    pub const fn status(self) -> crate::status::Status {
-        crate::status::Status(self.0 as u16)
+    status: Status, shown by |f: &mut fmt::Formatter<'_>, status: Status| f.write_str(status.name()), {
+        /// The code is a fault; the payload is a fault report.
+        FAULT = 1 << 24 => "FAULT",
+        /// The code is an active-message reply handler.
+        AM_REPLY = 1 << 25 => "AM_REPLY",
+        /// The request moved to its ticket slot.
+        TAKEN = 1 << 26 => "TAKEN",
+        /// Must be zero.
+        RESERVED = 0x1F << 27 => "RESERVED!",
     }
-
-    /// Payload bytes in the line; a peer may write up to 63.
-    pub const fn len(self) -> usize {
-        (self.0 >> LEN_SHIFT & 0x3F) as usize
-    }
-
-    /// No payload in the line.
-    pub const fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Where the result lies.
-    pub const fn place(self) -> Place {
-        Place::from_bits(self.0 >> PLACE_SHIFT)
-    }
-
-    /// Is any of `flags` set?
-    pub const fn has(self, flags: u32) -> bool {
-        self.0 & flags != 0
-    }
-}
-
-impl core::fmt::Debug for RepHdr {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{} len {} {:?}", self.status().name(), self.len(), self.place())?;
-        let names = [
-            (Self::FAULT, "FAULT"),
-            (Self::AM_REPLY, "AM_REPLY"),
-            (Self::TAKEN, "TAKEN"),
-            (Self::RESERVED, "RESERVED!"),
-        ];
-        write_flags(f, self.0, &names)
-    }
-}
-
-fn write_flags(f: &mut core::fmt::Formatter<'_>, bits: u32, names: &[(u32, &str)]) -> core::fmt::Result {
-    for (bit, name) in names {
-        if bits & bit != 0 {
-            write!(f, " {name}")?;
-        }
-    }
-    Ok(())
 }
 
 /// The published word: epoch tag and count together, so that neither tears from the other (abi §4.1).
@@ -249,18 +204,7 @@ pub const fn seq_count(word: u32) -> u32 {
 }
 
 /// Optional first 16 payload bytes of a request (abi §4.4).
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    Default,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Ext {
     /// Microseconds the device may spend from the moment it starts the request, 0 without limit; with [`Ext::ENFORCED`].
@@ -274,6 +218,8 @@ pub struct Ext {
     /// Correlation id for traces; 0 is none.
     pub trace: u32,
 }
+const _: () = assert!(size_of::<Ext>() == 16 && offset_of!(Ext, trace) == 12);
+
 impl Ext {
     /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it the handler may ask, and nobody else does.
     pub const ENFORCED: u32 = 1 << 31;
@@ -284,21 +230,8 @@ impl Ext {
     }
 }
 
-const _: () = assert!(size_of::<Ext>() == 16 && core::mem::offset_of!(Ext, trace) == 12);
-
 /// Where bytes lie: argument descriptor and result descriptor (abi §4.4).
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    Default,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Descriptor {
     /// Byte offset in the heap section; 0 for a chunk.
@@ -306,7 +239,7 @@ pub struct Descriptor {
     /// Bytes (of a reply buffer: its capacity).
     pub len: u64,
 }
-const _: () = assert!(size_of::<Descriptor>() == 16 && core::mem::offset_of!(Descriptor, len) == 8);
+const _: () = assert!(size_of::<Descriptor>() == 16 && offset_of!(Descriptor, len) == 8);
 
 #[cfg(test)]
 mod tests {

@@ -1,74 +1,55 @@
 //! Status codes of a reply (abi §6): what a request came to. Open, so that a newer peer's code survives.
 
-/// The outcome of one request, 16 bits on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Status(pub u16);
+use crate::open::open_enum;
 
-macro_rules! statuses {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        impl Status {
-            $($(#[$doc])* pub const $name: Self = Self($code);)*
-
-            /// A few words for people; unknown codes say so.
-            pub const fn text(self) -> &'static str {
-                match self.0 {
-                    $($code => $text,)*
-                    _ => "unknown status",
-                }
-            }
-
-            /// The constant's name, for dumps.
-            pub const fn name(self) -> &'static str {
-                match self.0 {
-                    $($code => stringify!($name),)*
-                    _ => "UNKNOWN",
-                }
-            }
-        }
-    };
-}
-
-statuses! {
-    /// The handler returned its value.
-    OK = 0, "ok";
-    /// The handler returned its own error; the payload is that error.
-    HANDLER_ERROR = 1, "the handler returned an error";
-    /// A one-way request was executed; no payload.
-    EXECUTED = 2, "executed";
-    /// The request moved to its ticket slot (RepHdr::TAKEN); the result is published there.
-    TAKEN = 3, "taken into a ticket slot";
-    /// Cancelled before it ran, or by a handler that noticed.
-    CANCELLED = 4, "cancelled";
-    /// Its deadline had passed before it ran, or a handler noticed.
-    DEADLINE = 5, "deadline passed";
-    /// The result does not fit the reserved space; the payload is the length needed (u64).
-    RESULT_TOO_LONG = 6, "result longer than the reserved reply space";
-    /// No handler has this key.
-    NO_HANDLER = 7, "no such handler";
-    /// The image holds only the signature of this handler.
-    NO_BODY = 8, "the handler has no body on this side";
-    /// The argument bytes do not decode as the handler's arguments.
-    BAD_ARGUMENTS = 9, "arguments do not decode";
-    /// The request header or descriptor is malformed.
-    BAD_REQUEST = 10, "malformed request";
-    /// A call from a handler went past the deepest stream (abi §5, rule 19).
-    TOO_DEEP = 11, "nested too deep";
-    /// The device's table of queued calls is full; nothing ran.
-    QUEUE_FULL = 12, "queue of long handlers is full";
-    /// Fault: the handler panicked; the payload is the message.
-    PANIC = 64, "panic";
-    /// Fault: a buffer argument is outside the heap, misaligned, or overlaps a writable one.
-    BAD_BUFFER = 65, "bad buffer";
-    /// Fault: a handler-made error with text.
-    FAILED = 66, "failed";
-    /// Fault: the processor trapped.
-    TRAP = 67, "trap";
-    /// Fault: a resource was left half-changed by an earlier fault.
-    POISONED = 68, "resource poisoned by an earlier fault";
-    /// Fault: the resource is already held by a caller further out.
-    RESOURCE_BUSY = 69, "resource already in use";
-    /// Fault: the handler ran longer than it may, and was ended.
-    RUNAWAY = 70, "runaway past its deadline";
+open_enum! {
+    /// The outcome of one request, 16 bits on the wire.
+    Status(u16),
+    /// A few words for people.
+    text or "unknown status",
+    /// The constant's name, for dumps.
+    name {
+        /// The handler returned its value.
+        OK = 0 => "ok",
+        /// The handler returned its own error; the payload is that error.
+        HANDLER_ERROR = 1 => "the handler returned an error",
+        /// A one-way request was executed; no payload.
+        EXECUTED = 2 => "executed",
+        /// The request moved to its ticket slot (RepHdr::TAKEN); the result is published there.
+        TAKEN = 3 => "taken into a ticket slot",
+        /// Cancelled before it ran, or by a handler that noticed.
+        CANCELLED = 4 => "cancelled",
+        /// Its deadline had passed before it ran, or a handler noticed.
+        DEADLINE = 5 => "deadline passed",
+        /// The result does not fit the reserved space; the payload is the length needed (u64).
+        RESULT_TOO_LONG = 6 => "result longer than the reserved reply space",
+        /// No handler has this key.
+        NO_HANDLER = 7 => "no such handler",
+        /// The image holds only the signature of this handler.
+        NO_BODY = 8 => "the handler has no body on this side",
+        /// The argument bytes do not decode as the handler's arguments.
+        BAD_ARGUMENTS = 9 => "arguments do not decode",
+        /// The request header or descriptor is malformed.
+        BAD_REQUEST = 10 => "malformed request",
+        /// A call from a handler went past the deepest stream (abi §5, rule 19).
+        TOO_DEEP = 11 => "nested too deep",
+        /// The device's table of queued calls is full; nothing ran.
+        QUEUE_FULL = 12 => "queue of long handlers is full",
+        /// Fault: the handler panicked; the payload is the message.
+        PANIC = 64 => "panic",
+        /// Fault: a buffer argument is outside the heap, misaligned, or overlaps a writable one.
+        BAD_BUFFER = 65 => "bad buffer",
+        /// Fault: a handler-made error with text.
+        FAILED = 66 => "failed",
+        /// Fault: the processor trapped.
+        TRAP = 67 => "trap",
+        /// Fault: a resource was left half-changed by an earlier fault.
+        POISONED = 68 => "resource poisoned by an earlier fault",
+        /// Fault: the resource is already held by a caller further out.
+        RESOURCE_BUSY = 69 => "resource already in use",
+        /// Fault: the handler ran longer than it may, and was ended.
+        RUNAWAY = 70 => "runaway past its deadline",
+    }
 }
 
 impl Status {

@@ -3,18 +3,11 @@
 //! Record `i` describes key `i` of module 0. Names follow the records; a record names its bytes by offset from the start
 //! of the section. The device writes all of it before it says ACCEPTED and never again.
 
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// Start of the TABLE section.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct TableHeader {
     /// Records.
@@ -24,20 +17,10 @@ pub struct TableHeader {
     /// Fingerprint of names and signatures.
     pub fingerprint: u64,
 }
-const _: () = assert!(size_of::<TableHeader>() == 16);
+const _: () = assert!(size_of::<TableHeader>() == 16 && offset_of!(TableHeader, fingerprint) == 8);
 
 /// One handler.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct TableRecord {
     /// Hash of path and type arguments: what the host looks up.
@@ -55,7 +38,7 @@ pub struct TableRecord {
     /// Zero.
     pub reserved: u32,
 }
-const _: () = assert!(size_of::<TableRecord>() == 40 && core::mem::offset_of!(TableRecord, name_len) == 32);
+const _: () = assert!(size_of::<TableRecord>() == 40 && offset_of!(TableRecord, name_len) == 32);
 
 /// Bits of [`TableRecord::flags`].
 pub mod record_flag {

@@ -10,13 +10,11 @@
 
 use crate::conformance::{Gate, Random, until};
 use crate::{devices, processes};
+use hamr::link::{Decorator, FaultInjector, Faults, Link};
 use hamr::{LaunchRequest, Launcher, Node, Options, WaitMode};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Peer};
 use hamr_tests_kernels::{echo, wait_at};
-use rustix::fd::OwnedFd;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,45 +79,19 @@ macro_rules! __sleeping {
     )*};
 }
 
-/// A link under two observers: the node owns one share, the test keeps the other.
-struct Seen(Arc<Watched>);
-
+/// A link that counts what it notifies. The node has one share of it, the test the other.
 pub(crate) struct Watched {
     pub(crate) link: Box<dyn Link>,
     rings: AtomicU64,
 }
 
-impl Link for Seen {
-    fn kind(&self) -> &str {
-        self.0.link.kind()
-    }
-    fn capabilities(&self) -> Capabilities {
-        self.0.link.capabilities()
-    }
-    fn window(&self) -> &Window<Shared> {
-        self.0.link.window()
+impl Decorator for Watched {
+    fn inner(&self) -> &dyn Link {
+        &*self.link
     }
     fn notify(&self) {
-        self.0.rings.fetch_add(1, Ordering::Relaxed);
-        self.0.link.notify();
-    }
-    fn wait(&self, max_us: u32) {
-        self.0.link.wait(max_us);
-    }
-    fn wake(&self) {
-        self.0.link.wake();
-    }
-    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.0.link.descriptors()
-    }
-    fn peer(&self) -> Peer {
-        self.0.link.peer()
-    }
-    fn stop(&self) {
-        self.0.link.stop();
-    }
-    fn restart(&self) -> Result<(), String> {
-        self.0.link.restart()
+        self.rings.fetch_add(1, Ordering::Relaxed);
+        self.link.notify();
     }
 }
 
@@ -175,7 +147,7 @@ impl Rig {
         let link = (kind.launcher)().launch(&request).expect("starts");
         let device = processes::children(std::process::id()).into_iter().filter(|p| !before.contains(p)).collect();
         let seen = Arc::new(Watched { link, rings: AtomicU64::new(0) });
-        let (link, faults) = Faulty::new(Seen(seen.clone()));
+        let (link, faults) = FaultInjector::new(seen.clone());
         let node = devices::runtime().attach(kind.spec, Box::new(link), options).expect("a device");
         assert!(node.info().features.contains(&"doorbell"), "{:?}", node.info().features);
         Self { node, seen, faults, device }

@@ -1,6 +1,7 @@
 //! A device in a thread of this program, and a link to it that outlives its host: several hosts attach to one device, one after the
 //! other, as to a card on a bus. The thread may also be stopped behind the handshake, and the test answers in its place.
 
+use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Runtime};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::{Layout, Plan};
@@ -8,7 +9,6 @@ use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_device_fw::{Board, Device, Progress};

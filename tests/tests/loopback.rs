@@ -1,14 +1,13 @@
 //! The conformance suite over the loopback device, and what only a device inside the test can show: tables made by hand,
 //! and a link that breaks on purpose.
 
+use hamr::link::{FaultInjector, Faults, Loopback};
 use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Faults, Faulty, Link, Loopback, Peer};
 use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, builtin, offload};
 use hamr_kernels::bench::{empty, sum_4};
@@ -200,40 +199,10 @@ fn bits_that_are_no_value_are_an_error_on_either_side() {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// A faulty link whose switches and window the test keeps.
-struct Broken(Arc<Faulty<Loopback>>);
-
-impl Link for Broken {
-    fn kind(&self) -> &str {
-        self.0.kind()
-    }
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-    fn window(&self) -> &Window<Shared> {
-        self.0.window()
-    }
-    fn notify(&self) {
-        self.0.notify();
-    }
-    fn wait(&self, max_us: u32) {
-        self.0.wait(max_us);
-    }
-    fn peer(&self) -> Peer {
-        self.0.peer()
-    }
-    fn stop(&self) {
-        self.0.stop();
-    }
-    fn restart(&self) -> Result<(), String> {
-        self.0.restart()
-    }
-}
-
-fn breakable(options: Options, table: Table) -> (Node, Arc<Faulty<Loopback>>, Arc<Faults>) {
-    let (link, faults) = Faulty::new(Loopback::new(layout(&options).window_len(), table));
+fn breakable(options: Options, table: Table) -> (Node, Arc<FaultInjector<Loopback>>, Arc<Faults>) {
+    let (link, faults) = FaultInjector::new(Loopback::new(layout(&options).window_len(), table));
     let link = Arc::new(link);
-    let node = runtime().attach("breakable", Box::new(Broken(link.clone())), options).expect("attaches");
+    let node = runtime().attach("breakable", Box::new(link.clone()), options).expect("attaches");
     (node, link, faults)
 }
 

@@ -260,7 +260,7 @@ impl hamr::Launcher for Replaces {
     fn target(&self, argument: &str) -> Result<Option<hamr::Target>, Error> {
         hamr::ShmLauncher.target(argument)
     }
-    fn launch(&self, request: &hamr::LaunchRequest<'_>) -> Result<Box<dyn hamr_comm::link::Link>, Error> {
+    fn launch(&self, request: &hamr::LaunchRequest<'_>) -> Result<Box<dyn hamr::link::Link>, Error> {
         let other = self.0.with_extension("other");
         std::fs::copy("/bin/true", &other).expect("another program");
         std::fs::rename(&other, &self.0).expect("takes the image's place");

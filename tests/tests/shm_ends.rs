@@ -1,18 +1,15 @@
 //! Ends of epochs that nobody is there to notice, over shared memory: whoever sleeps for good is woken for them, whoever stops a device
 //! beside the beginning of its next epoch has stopped it.
 
+use hamr::link::{Decorator, FaultInjector, Link};
 use hamr::{CallError, Image, LaunchRequest, Launcher, Node, Options, ShmLauncher, SubmitError, WaitMode};
 use hamr_comm::abi::preamble::{DeviceState, word};
-use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Faulty, Link, Peer};
 use hamr_kernels::faults::panics;
 use hamr_tests::conformance::{options, until};
 use hamr_tests::crashes::still_works;
 use hamr_tests::{devices, processes};
 use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::echo;
-use rustix::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -174,31 +171,11 @@ fn a_device_stopped_beside_its_next_epoch_is_stopped() {
 /// Says that its device is gone when it is told to, and rings nobody for it.
 struct WithoutDoorbell(Box<dyn Link>);
 
-impl Link for WithoutDoorbell {
-    fn kind(&self) -> &str {
-        self.0.kind()
+impl Decorator for WithoutDoorbell {
+    fn inner(&self) -> &dyn Link {
+        &*self.0
     }
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-    fn window(&self) -> &Window<Shared> {
-        self.0.window()
-    }
-    fn notify(&self) {
-        self.0.notify();
-    }
-    fn wait(&self, max_us: u32) {
-        self.0.wait(max_us);
-    }
-    fn peer(&self) -> Peer {
-        self.0.peer()
-    }
-    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.0.descriptors()
-    }
-    fn stop(&self) {
-        self.0.stop();
-    }
+    fn wake(&self) {}
 }
 
 /// Nothing rings for such an end: the thread that wakes tasks looks for it.
@@ -217,7 +194,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
     };
     let window_len = hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").window_len();
     let request = LaunchRequest { device: "silent", argument: "", image: Some(&image), window_len, cpu: None };
-    let (link, faults) = Faulty::new(WithoutDoorbell(ShmLauncher.launch(&request).expect("starts")));
+    let (link, faults) = FaultInjector::new(WithoutDoorbell(ShmLauncher.launch(&request).expect("starts")));
     let node = devices::runtime().attach("silent", Box::new(link), options).expect("a device");
     let gate = hamr_tests::conformance::Gate::new(&node);
     let stream = node.stream().expect("free");

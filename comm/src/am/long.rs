@@ -1,80 +1,13 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
 use super::Found;
-use super::poller::{Dispatcher, Endpoint, Poller, reply_inline, spill_state};
+use super::dispatcher::{Dispatcher, Endpoint, reply_inline, spill_state};
+use super::request::{Args, Job, Parts, ReplyMode, parts};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
-use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};
+use hamr_shared_abi::slot::{Ext, INLINE_BYTES, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-
-/// How a request wants to be answered.
-#[derive(Clone, Copy)]
-pub(super) struct ReplyMode {
-    pub(super) one_way: bool,
-    pub(super) reply_buffer: Option<Descriptor>,
-}
-
-impl ReplyMode {
-    pub(super) const TWO_WAY: Self = Self { one_way: false, reply_buffer: None };
-}
-
-/// A queued call: its arguments are here (inline) or in its ticket slot's request chunk.
-pub(super) struct Job {
-    queue: u32,
-    /// Its ticket slot, and the word that its reply carries.
-    found: Found,
-    hdr: ReqHdr,
-    words: [u64; INLINE_WORDS],
-    reply_mode: ReplyMode,
-    args: Args,
-    ext: Ext,
-}
-
-/// Where a request's arguments are.
-#[derive(Clone, Copy)]
-enum Args {
-    Inline { start: u32, end: u32 },
-    Chunk { len: usize },
-    Buffer { at: Descriptor },
-}
-
-/// A request's parts in their order (abi §4.4).
-struct Parts {
-    ext: Ext,
-    reply_mode: ReplyMode,
-    args: Args,
-}
-
-/// Splits a private copy of the payload. Refuses what the header promises and the payload lacks.
-fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
-    let bad = Status::BAD_REQUEST;
-    if hdr.has(ReqHdr::RESERVED) || hdr.len() > INLINE_BYTES || (hdr.has(ReqHdr::TICKET) && !hdr.has(ReqHdr::EXT)) {
-        return Err(bad);
-    }
-    let end = hdr.len();
-    let mut at = 0;
-    let mut pair = |wanted: bool| {
-        if !wanted {
-            return Ok([0; 2]);
-        }
-        let both = words.get(at / 8..at / 8 + 2).filter(|_| at + 16 <= end).ok_or(bad)?;
-        at += 16;
-        Ok([both[0], both[1]])
-    };
-    let ext: Ext = zerocopy::transmute!(pair(hdr.has(ReqHdr::EXT))?);
-    let place = hdr.place();
-    let [off, len] = pair(matches!(place, Place::Chunk | Place::Buffer))?;
-    let reply = pair(hdr.has(ReqHdr::REPLY_BUF))?;
-    let args = match place {
-        Place::Inline => Args::Inline { start: at as u32, end: end as u32 },
-        Place::Chunk => Args::Chunk { len: usize::try_from(len).map_err(|_| bad)? },
-        Place::Buffer => Args::Buffer { at: Descriptor { off, len } },
-        Place::Invalid => return Err(bad),
-    };
-    let reply_buffer = hdr.has(ReqHdr::REPLY_BUF).then_some(Descriptor { off: reply[0], len: reply[1] });
-    Ok(Parts { ext, reply_mode: ReplyMode { one_way: hdr.has(ReqHdr::ONE_WAY), reply_buffer }, args })
-}
 
 impl<K: Clone> Dispatcher<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
@@ -105,7 +38,7 @@ impl<K: Clone> Dispatcher<'_, K> {
     }
 
     /// Brings the arguments in and runs the handler; the status says why it did not run.
-    fn run<F: Order>(
+    pub(super) fn run<F: Order>(
         &mut self,
         endpoint: &Endpoint<K, F>,
         found: Found,
@@ -238,28 +171,6 @@ impl<K: Clone> Dispatcher<'_, K> {
         }
         self.frame.words[0] = u64::from(reply.long);
         RepHdr::inline(Status::RESULT_TOO_LONG, 8)
-    }
-}
-
-impl<K: Clone, F: Order> Poller<'_, K, F> {
-    /// Runs the oldest queued call.
-    #[cold]
-    pub(super) fn run_job(&mut self) -> u32 {
-        let Some(job) = self.dispatcher.jobs.pop_front() else { return 0 };
-        self.lend_control();
-        let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return 0 };
-        self.dispatcher.frame.words = job.words;
-        let cancelled = ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
-        let outcome = if cancelled {
-            Err(Status::CANCELLED)
-        } else {
-            spill_state(endpoint);
-            self.dispatcher.run(endpoint, job.found, job.hdr, job.args, job.ext)
-        };
-        let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.dispatcher.frame.status(status), false));
-        self.dispatcher.finish(endpoint, job.found, job.reply_mode, reply, cancelled);
-        self.recall_control();
-        1
     }
 }
 

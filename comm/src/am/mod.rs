@@ -5,10 +5,12 @@
 //! sleeps; [`Waiter`] and [`Notifier`] are how it is woken (abi §7).
 
 mod activity;
+mod dispatcher;
 mod handoff;
 mod idle;
 mod long;
 mod poller;
+mod request;
 mod requester;
 mod responder;
 mod slots;

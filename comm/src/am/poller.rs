@@ -1,30 +1,26 @@
-//! A device's half of every stream: finds messages, runs handlers, answers (abi §4, §5).
+//! A device's half of every stream: finds messages, has them run, answers (abi §4, §5).
 //!
-//! The common message (short, two-way, no flags) is served here; everything else goes through `long`. One
-//! call costs no lock, no allocation and no clock.
+//! Which stream is looked at next is decided here; `dispatcher` runs the calls. One call costs no lock, no allocation and no clock.
 
+use super::dispatcher::{BATCH, Dispatcher, Endpoint, spill_state};
 use super::handoff::LentControl;
-use super::{Activity, ControlHandoff, Found, Notifier, Responder, SlotAccess, long};
-use crate::context::Context;
+use super::request::ReplyMode;
+use super::{Activity, ControlHandoff, Notifier, Responder};
 use crate::fault::Trace;
-use crate::frame::{Arguments, Frame};
+use crate::frame::Frame;
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
 use hamr_shared_abi::section::SectionKind;
-use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_shared_abi::slot::ReqHdr;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::{Coherent, Order};
-use hamr_shared_abi::window::{DeviceWindow, Heap, Queue, Window};
+use hamr_shared_abi::window::{DeviceWindow, Window};
 
 /// Queue pairs one image serves at most, the control stream included.
 pub const MAX_QUEUES: usize = 80;
-/// Queued calls waiting in one image.
-const MAX_JOBS: usize = 16;
-/// Messages per stream and round (rule 9): one busy stream does not starve the others.
-const BATCH: u32 = 16;
 /// Rounds between two looks at the life-cycle words.
 const STATE_CHECK_MASK: u32 = 63;
 /// Most looks at one stream's hot slot between two rounds over all streams, with a pause behind each: two hundred nanoseconds.
@@ -60,21 +56,13 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-pub(super) struct Endpoint<K, F> {
-    pub(super) responder: Responder<Queue<K, F>>,
-    /// Its number, for [`Activity`] and [`long::Job`].
-    pub(super) queue: u32,
-    /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
-    pub(super) blocked: bool,
-}
-
 type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_QUEUES>;
 
 /// See the module's head. `F` is the kind of memory that the lines are in.
 pub struct Poller<'s, K, F = Coherent> {
     window: Window<K>,
-    pub(super) endpoints: Endpoints<K, F>,
-    pub(super) dispatcher: Dispatcher<'s, K>,
+    endpoints: Endpoints<K, F>,
+    dispatcher: Dispatcher<'s, K>,
     epoch: Epoch,
     rounds: u32,
     progress: u32,
@@ -92,16 +80,6 @@ pub struct Poller<'s, K, F = Coherent> {
     lent: bool,
     /// The host was notified for all that was answered: the next round begins with a queued call.
     is_due: bool,
-}
-
-/// What runs the calls of all ports.
-pub(super) struct Dispatcher<'s, K> {
-    pub(super) heap: Heap<K>,
-    pub(super) table: Table,
-    pub(super) node: NodeId,
-    pub(super) frame: Frame<'s>,
-    pub(super) jobs: heapless::Deque<long::Job, MAX_JOBS>,
-    pub(super) activity: Activity,
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
@@ -286,6 +264,26 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.end_round(served)
     }
 
+    /// Runs the oldest queued call.
+    #[cold]
+    fn run_job(&mut self) -> u32 {
+        let Some(job) = self.dispatcher.jobs.pop_front() else { return 0 };
+        self.lend_control();
+        let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return 0 };
+        self.dispatcher.frame.words = job.words;
+        let cancelled = ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
+        let outcome = if cancelled {
+            Err(Status::CANCELLED)
+        } else {
+            spill_state(endpoint);
+            self.dispatcher.run(endpoint, job.found, job.hdr, job.args, job.ext)
+        };
+        let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.dispatcher.frame.status(status), false));
+        self.dispatcher.finish(endpoint, job.found, job.reply_mode, reply, cancelled);
+        self.recall_control();
+        1
+    }
+
     /// Rules 21 and 22 of the answering side: the host's word is in the line that every round reads anyway, and a fence comes
     /// after sixteen answers at the latest. A call that is answered alone is told of by the round after it.
     #[inline]
@@ -321,7 +319,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Before a queued handler runs.
     #[cold]
     #[inline(never)]
-    pub(super) fn lend_control(&mut self) {
+    fn lend_control(&mut self) {
         // Still there, if the last handler was abandoned.
         self.recall_control();
         let Some(handoff) = self.handoff else { return };
@@ -337,7 +335,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// After it, or before the control stream is served again.
     #[cold]
     #[inline(never)]
-    pub(super) fn recall_control(&mut self) {
+    fn recall_control(&mut self) {
         if core::mem::take(&mut self.lent)
             && let Some(control) = self.handoff.and_then(ControlHandoff::take)
             && let Some(endpoint) = self.endpoints.first_mut()
@@ -389,60 +387,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.dispatcher.activity.keep_count();
         let Some(endpoint) = self.endpoints.get_mut(queue) else { return };
         let reply = self.dispatcher.frame.traced_fault(status, text, trace);
-        self.dispatcher.finish(endpoint, found, long::ReplyMode::TWO_WAY, reply, false);
+        self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, false);
         self.unfenced += 1;
-    }
-}
-
-impl<K: Clone> Dispatcher<'_, K> {
-    #[inline(always)]
-    fn poll_endpoint<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>) -> u32 {
-        let mut served = 0;
-        let mut hot_first = true;
-        while !endpoint.blocked
-            && served < BATCH
-            && let Some(found) = endpoint.responder.next(hot_first)
-        {
-            hot_first = found.slot != 0;
-            self.serve(endpoint, found);
-            served += 1;
-        }
-        served
-    }
-
-    #[inline(always)]
-    fn serve<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found) {
-        spill_state(endpoint);
-        let slot = endpoint.responder.slot(found.slot);
-        let hdr = ReqHdr(slot.req_hdr());
-        let one_way = hdr.has(ReqHdr::ONE_WAY);
-        if !ReqHdr(hdr.0 & !ReqHdr::ONE_WAY).is_plain() {
-            return self.serve_long(endpoint, found, hdr);
-        }
-        self.frame.args = Arguments::inline(0, hdr.len());
-        if !hdr.is_empty() {
-            if hdr.len() > INLINE_BYTES {
-                return self.serve_long(endpoint, found, hdr);
-            }
-            slot.read_request(&mut self.frame.words);
-        }
-        let Some(entry) = self.table.get(hdr.key().0 as usize) else {
-            return slot.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
-        };
-        self.activity.begin(endpoint.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, slot.req_hdr_word(), 0);
-        let reply = (entry.run)(&mut cx, &mut self.frame);
-        if reply.long != 0 || cx.saw_cancel.get() {
-            let cancelled = cx.saw_cancel.get();
-            let reply_mode = long::ReplyMode { one_way, ..long::ReplyMode::TWO_WAY };
-            return self.finish(endpoint, found, reply_mode, reply, cancelled);
-        }
-        self.activity.end();
-        if one_way && reply.hdr.status() == Status::OK {
-            slot.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
-        } else {
-            reply_inline(slot, &self.frame.words, reply.hdr, found.seq);
-        }
     }
 }
 
@@ -465,33 +411,9 @@ fn open_endpoints<K: Clone, F: Order>(
     Ok(endpoints)
 }
 
-/// Brings `state` up to date in memory before a handler runs, which may be abandoned there.
-///
-/// A bare-metal build aborts on panic, so the compiler takes it that nothing leaves a handler but by returning, and may keep what was
-/// changed before the call in registers until it has returned. After an abandoned call the state would be an older one: the call
-/// would be found and run again. Builds that unwind need nothing.
-#[inline(always)]
-pub(super) fn spill_state<T>(state: &mut T) {
-    #[cfg(any(target_os = "none", hamr_bare))]
-    core::hint::black_box(state);
-    #[cfg(not(any(target_os = "none", hamr_bare)))]
-    let _ = state;
-}
-
-/// Writes an inline reply and publishes it: no word, the first, or all six, since a branch per word costs more than the
-/// store. What stands behind the result is left over from the request or an earlier one and means nothing.
-#[inline(always)]
-pub(super) fn reply_inline<L: SlotAccess>(slot: L, words: &[u64; INLINE_WORDS], hdr: RepHdr, seq: u32) {
-    match hdr.len() {
-        0 => {}
-        1..=8 => slot.write_reply(&words[..1]),
-        _ => slot.write_reply(words),
-    }
-    slot.publish_reply(hdr.0, seq);
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::Found;
     use super::*;
     use crate::handshake::{HostHandshake, IdlePolicy, Offer};
     use hamr_shared_abi::layout::Plan;

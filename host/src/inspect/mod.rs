@@ -61,6 +61,7 @@ pub fn dump_with_lines(path: &Path, image: &crate::ImageFile, most: usize) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::{Link, Loopback};
     use crate::mapping::map_window;
     use crate::window::copied;
     use hamr_comm::abi::layout::{Layout, Plan};
@@ -68,7 +69,6 @@ mod tests {
     use hamr_comm::abi::slot::{ReqHdr, seq};
     use hamr_comm::abi::window::{Shared, Window};
     use hamr_comm::handshake::{HostHandshake, Offer};
-    use hamr_comm::link::{Link, Loopback};
     use hamr_comm::registry::Table;
     use proptest::prelude::*;
 

@@ -5,6 +5,7 @@ use super::queues::QueueSlot;
 use super::snapshots::EpochSnapshots;
 use super::{Device, EpochInfo, Node};
 use crate::keys::{Keys, compare, read_table};
+use crate::link::{Link, Peer};
 use crate::memory::DeviceMemory;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
@@ -17,7 +18,6 @@ use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, feature
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::handshake::{HostHandshake, Offer, OfferState, Takeover};
-use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};

@@ -3,11 +3,11 @@
 use super::snapshots::slots;
 use super::{Device, NO_EPOCH};
 use crate::CrashReport;
+use crate::link::Peer;
 use hamr_comm::abi::preamble::{DeviceState, HostState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::ReqHdr;
-use hamr_comm::link::Peer;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -12,6 +12,7 @@ pub use info::DeviceInfo;
 pub(crate) use queues::give_queue_back;
 
 use crate::keys::{Differences, Keys};
+use crate::link::{Capabilities, Link};
 use crate::memory::DeviceMemory;
 use crate::stream::{Submitter, call_methods};
 use crate::symbols::Symbols;
@@ -24,7 +25,6 @@ use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::link::{Capabilities, Link};
 use hamr_comm::{Element, Handler};
 use queues::QueueSlot;
 use snapshots::EpochSnapshots;

@@ -16,6 +16,7 @@ pub use address::{Address, NotAnAddress};
 pub use sysfs::{Candidate, candidates};
 
 use crate::launcher::{LaunchRequest, Launcher};
+use crate::link::{Capabilities, Link, Peer};
 use crate::mapping::{map_revocable, map_window};
 use crate::{Error, Target};
 use card::{Card, Watcher};
@@ -23,7 +24,6 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::link::{Capabilities, Link, Peer};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

@@ -6,7 +6,7 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::{Heap, KeptWord, OutOfWindow, Window};
+use super::{Heap, KeptWord, Loan, OutOfWindow, Window};
 use crate::preamble::PREAMBLE_BYTES;
 use crate::slot::SLOT_BYTES;
 
@@ -20,10 +20,6 @@ pub struct DeviceWindow<K> {
     pub(super) keep: K,
 }
 
-/// What a lent window has in place of a keeper: no clone of it exists, so nothing can be made of the window that outlives the loan.
-pub struct Loan(());
-
-static_assertions::assert_not_impl_any!(Loan: Clone);
 static_assertions::assert_not_impl_any!(DeviceWindow<()>: Clone);
 
 impl<K> Deref for DeviceWindow<K> {

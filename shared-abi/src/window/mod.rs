@@ -38,7 +38,7 @@ mod tests;
 
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
-pub use device::{DeviceWindow, Loan};
+pub use device::DeviceWindow;
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
@@ -79,6 +79,11 @@ pub struct Window<K> {
 unsafe impl<K: Send> Send for Window<K> {}
 // SAFETY: as above; `&Window` offers nothing that `Window` does not.
 unsafe impl<K: Sync> Sync for Window<K> {}
+
+/// What a lent window has for `K`: no clone of it exists, so nothing can be made of the window that outlives the loan.
+pub struct Loan(());
+
+static_assertions::assert_not_impl_any!(Loan: Clone);
 
 impl<K> Window<K> {
     /// Takes charge of `len` bytes at `base`.

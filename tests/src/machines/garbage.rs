@@ -3,13 +3,13 @@
 use super::rig::Rig;
 use crate::conformance::Random;
 use crate::devices;
+use hamr::link::Peer;
 use hamr::qemu::Machine;
 use hamr::{HandlerInfo, Options};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word};
 use hamr_comm::abi::slot::ReqHdr;
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::link::Peer;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
 

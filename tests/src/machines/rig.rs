@@ -3,6 +3,7 @@
 use super::spec;
 use crate::conformance::poll_interval;
 use crate::devices;
+use hamr::link::{Link, Peer};
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{HandlerInfo, ImageFile, LaunchRequest, Launcher};
 use hamr_comm::Handler;
@@ -14,7 +15,6 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::Requester;
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
-use hamr_comm::link::{Link, Peer};
 use std::time::{Duration, Instant};
 
 /// A machine with its image and without the host library: what a host of somebody else's would see.

@@ -3,12 +3,12 @@
 use super::rig::Rig;
 use super::spec;
 use crate::devices;
+use hamr::link::Peer;
 use hamr::qemu::Machine;
 use hamr::{Image, ImageFile, Options};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::link::Peer;
 use std::time::{Duration, Instant};
 
 /// What opening a machine with an image says that does not come up, and how long that took.

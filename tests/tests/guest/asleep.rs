@@ -5,17 +5,15 @@
 //! Over vfio both sides sleep. Over sysfs nobody can interrupt the host, which polls; the device sleeps all the same.
 
 use super::spec;
+use hamr::link::{Decorator, Link, Peer};
 use hamr::pci::PciLauncher;
 use hamr::{LaunchRequest, Launcher, Node, Options, WaitMode};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::link::{Capabilities, Link, Peer};
 use hamr_tests::conformance::until;
 use hamr_tests::devices;
 use hamr_tests::sleeping::times_waiting;
 use hamr_tests_kernels::echo;
-use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,9 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// No machine is so slow.
 const LOST: Duration = Duration::from_secs(10);
 
-/// The link, with an observer.
-struct Seen(Arc<Watched>);
-
+/// The link, which the node and the test share.
 struct Watched {
     link: Box<dyn Link>,
     rings: AtomicU64,
@@ -38,48 +34,21 @@ struct Watched {
     has_net: AtomicBool,
 }
 
-impl Link for Seen {
-    fn kind(&self) -> &str {
-        self.0.link.kind()
-    }
-    fn capabilities(&self) -> Capabilities {
-        self.0.link.capabilities()
-    }
-    fn window(&self) -> &Window<Shared> {
-        self.0.link.window()
+impl Decorator for Watched {
+    fn inner(&self) -> &dyn Link {
+        &*self.link
     }
     fn notify(&self) {
-        self.0.rings.fetch_add(1, Ordering::Relaxed);
-        if !self.0.is_deaf.load(Ordering::Relaxed) {
-            self.0.link.notify();
+        self.rings.fetch_add(1, Ordering::Relaxed);
+        if !self.is_deaf.load(Ordering::Relaxed) {
+            self.link.notify();
         }
     }
-    fn wait(&self, max_us: u32) {
-        self.0.link.wait(max_us);
-    }
-    fn wake(&self) {
-        self.0.link.wake();
-    }
-    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.0.link.descriptors()
-    }
-    fn doorbell(&self) -> u32 {
-        self.0.link.doorbell()
-    }
     fn peer(&self) -> Peer {
-        if self.0.has_net.load(Ordering::Relaxed) { self.0.link.peer() } else { Peer::Alive }
-    }
-    fn stop(&self) {
-        self.0.link.stop();
+        if self.has_net.load(Ordering::Relaxed) { self.link.peer() } else { Peer::Alive }
     }
     fn outlives_host(&self) -> bool {
-        self.0.has_net.load(Ordering::Relaxed)
-    }
-    fn release(&self) {
-        self.0.link.release();
-    }
-    fn restart(&self) -> Result<(), String> {
-        self.0.link.restart()
+        self.has_net.load(Ordering::Relaxed)
     }
 }
 
@@ -124,7 +93,7 @@ impl Rig {
         let link = PciLauncher.launch(&request).expect("a function");
         let (rings, is_deaf) = (AtomicU64::new(0), AtomicBool::new(false));
         let seen = Arc::new(Watched { link, rings, is_deaf, has_net: AtomicBool::new(true) });
-        let node = devices::runtime().attach(&spec, Box::new(Seen(seen.clone())), options).expect("a device");
+        let node = devices::runtime().attach(&spec, Box::new(seen.clone()), options).expect("a device");
         assert!(node.info().features.contains(&"doorbell"), "{:?}", node.info().features);
         seen.has_net.store(false, Ordering::Relaxed);
         Self { node, seen }

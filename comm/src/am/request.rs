@@ -1,0 +1,73 @@
+//! What a request says besides its payload: where the arguments are, how it is answered (abi §4.4).
+
+use super::Found;
+use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};
+use hamr_shared_abi::status::Status;
+
+/// How a request wants to be answered.
+#[derive(Clone, Copy)]
+pub(super) struct ReplyMode {
+    pub(super) one_way: bool,
+    pub(super) reply_buffer: Option<Descriptor>,
+}
+
+impl ReplyMode {
+    pub(super) const TWO_WAY: Self = Self { one_way: false, reply_buffer: None };
+}
+
+/// A queued call: its arguments are here (inline) or in its ticket slot's request chunk.
+pub(super) struct Job {
+    pub(super) queue: u32,
+    /// Its ticket slot, and the word that its reply carries.
+    pub(super) found: Found,
+    pub(super) hdr: ReqHdr,
+    pub(super) words: [u64; INLINE_WORDS],
+    pub(super) reply_mode: ReplyMode,
+    pub(super) args: Args,
+    pub(super) ext: Ext,
+}
+
+/// Where a request's arguments are.
+#[derive(Clone, Copy)]
+pub(super) enum Args {
+    Inline { start: u32, end: u32 },
+    Chunk { len: usize },
+    Buffer { at: Descriptor },
+}
+
+/// A request's parts in their order (abi §4.4).
+pub(super) struct Parts {
+    pub(super) ext: Ext,
+    pub(super) reply_mode: ReplyMode,
+    pub(super) args: Args,
+}
+
+/// Splits a private copy of the payload. Refuses what the header promises and the payload lacks.
+pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
+    let bad = Status::BAD_REQUEST;
+    if hdr.has(ReqHdr::RESERVED) || hdr.len() > INLINE_BYTES || (hdr.has(ReqHdr::TICKET) && !hdr.has(ReqHdr::EXT)) {
+        return Err(bad);
+    }
+    let end = hdr.len();
+    let mut at = 0;
+    let mut pair = |wanted: bool| {
+        if !wanted {
+            return Ok([0; 2]);
+        }
+        let both = words.get(at / 8..at / 8 + 2).filter(|_| at + 16 <= end).ok_or(bad)?;
+        at += 16;
+        Ok([both[0], both[1]])
+    };
+    let ext: Ext = zerocopy::transmute!(pair(hdr.has(ReqHdr::EXT))?);
+    let place = hdr.place();
+    let [off, len] = pair(matches!(place, Place::Chunk | Place::Buffer))?;
+    let reply = pair(hdr.has(ReqHdr::REPLY_BUF))?;
+    let args = match place {
+        Place::Inline => Args::Inline { start: at as u32, end: end as u32 },
+        Place::Chunk => Args::Chunk { len: usize::try_from(len).map_err(|_| bad)? },
+        Place::Buffer => Args::Buffer { at: Descriptor { off, len } },
+        Place::Invalid => return Err(bad),
+    };
+    let reply_buffer = hdr.has(ReqHdr::REPLY_BUF).then_some(Descriptor { off: reply[0], len: reply[1] });
+    Ok(Parts { ext, reply_mode: ReplyMode { one_way: hdr.has(ReqHdr::ONE_WAY), reply_buffer }, args })
+}

@@ -1,0 +1,218 @@
+//! The device's half: checks a window, answers the offer, and says how it is until the epoch ends.
+
+use super::{IdlePolicy, Refused, publish_word};
+use crate::registry::Table;
+use hamr_shared_abi::ids::{Epoch, Isa, NodeId};
+use hamr_shared_abi::layout::Layout;
+use hamr_shared_abi::preamble::{
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, word,
+};
+use hamr_shared_abi::section::SectionKind;
+use hamr_shared_abi::sync::{Ordering, fence};
+use hamr_shared_abi::table::{TableHeader, TableRecord};
+use hamr_shared_abi::version::AbiVersion;
+use hamr_shared_abi::window::Window;
+use zerocopy::FromZeros;
+
+/// What a device says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceProfile {
+    /// Feature bits the image supports.
+    pub features: u32,
+    /// Board name, at most 24 bytes.
+    pub board: &'static str,
+    /// Bytes of the board's memory; 0 unknown.
+    pub memory: u64,
+    /// Process id of a hosted image; 0 otherwise.
+    pub pid: u32,
+    /// The image's build id; zero when it has none.
+    pub build_id: [u8; 20],
+    /// Queue pairs the image can poll.
+    pub max_queues: u32,
+    /// Longest staging chunk the image can copy out.
+    pub max_chunk: u32,
+}
+
+/// What the device found out about its window.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted {
+    /// Checked sections.
+    pub layout: Layout,
+    /// The id the host gave.
+    pub node: NodeId,
+    /// The epoch that begins.
+    pub epoch: Epoch,
+    /// Features both sides have.
+    pub features: u32,
+    /// How the host would like the device to rest.
+    pub idle_policy: IdlePolicy,
+}
+
+/// The device's side.
+#[derive(Clone, Copy, Debug)]
+pub enum DeviceHandshake {
+    /// Waits for the magic word and an offer.
+    Waiting,
+    /// Said ACCEPTED; waits for READY.
+    Accepted(Accepted),
+    /// May serve.
+    Serving(Accepted),
+    /// Said REFUSED. A host that offers again starts over by raising the epoch, which stands here.
+    Refused(Refused, Epoch),
+}
+
+impl DeviceHandshake {
+    /// One step; call it until it is `Serving` or `Refused`.
+    // One copy of it: an image has two callers.
+    #[inline(never)]
+    pub fn step<K>(self, window: &Window<K>, table: Table, profile: &DeviceProfile) -> Self {
+        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        let epoch = Epoch(load(word::EPOCH));
+        match self {
+            Self::Waiting => {
+                // No offer yet: an absent or half-written preamble is "not now", never an error.
+                let host = HostState(load(word::HOST_STATE));
+                if load(0) != MAGIC || host != HostState::OFFERED {
+                    // A host may be ending an epoch of which a reset took all memory: nothing of it is left to write.
+                    let is_known =
+                        load(word::DEVICE_STATE) == DeviceState::STOPPED.0 && load(word::EPOCH_ACK) == epoch.0;
+                    if load(0) == MAGIC && host == HostState::CLOSING && !is_known {
+                        publish_word(window, word::EPOCH_ACK, epoch.0);
+                        Self::leave(window);
+                    }
+                    return self;
+                }
+                publish_word(window, word::DEVICE_STATE, DeviceState::CHECKING.0);
+                let outcome = check(window, epoch, table, profile);
+                // What was copied out must be older than the second look at the epoch: a host that began anew, or gave
+                // up, has mixed two offers in it, and neither may be answered.
+                fence(Ordering::Acquire);
+                publish_word(window, word::EPOCH_ACK, epoch.0);
+                if load(word::EPOCH) != epoch.0 || load(word::HOST_STATE) != HostState::OFFERED.0 {
+                    Self::leave(window);
+                    return Self::Waiting;
+                }
+                match outcome {
+                    Ok(accepted) => {
+                        publish_word(window, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
+                        Self::Accepted(accepted)
+                    }
+                    Err(why) => {
+                        publish_word(window, word::REFUSAL, why.reason.0);
+                        publish_word(window, word::REFUSAL_DETAIL, why.expected);
+                        publish_word(window, word::REFUSAL_DETAIL + 4, why.got);
+                        publish_word(window, word::DEVICE_STATE, DeviceState::REFUSED.0);
+                        Self::Refused(why, epoch)
+                    }
+                }
+            }
+            Self::Accepted(accepted) => {
+                let host = HostState(load(word::HOST_STATE));
+                if epoch != accepted.epoch || host == HostState::CLOSING {
+                    Self::leave(window);
+                    return Self::Waiting;
+                }
+                if host == HostState::READY { Self::Serving(accepted) } else { self }
+            }
+            Self::Refused(_, refused_in) if epoch != refused_in => Self::Waiting,
+            Self::Serving(_) | Self::Refused(..) => self,
+        }
+    }
+
+    /// Publishes SERVING: after the poller was set up, so that the first call finds it.
+    pub fn announce<K>(window: &Window<K>) {
+        publish_word(window, word::DEVICE_STATE, DeviceState::SERVING.0);
+    }
+
+    /// Publishes STOPPED: the device writes nothing of this epoch any more.
+    pub fn leave<K>(window: &Window<K>) {
+        publish_word(window, word::DEVICE_STATE, DeviceState::STOPPED.0);
+    }
+
+    /// Publishes CRASHED: the device serves nothing any more, and has to be restarted.
+    pub fn crash<K>(window: &Window<K>) {
+        publish_word(window, word::DEVICE_STATE, DeviceState::CRASHED.0);
+    }
+}
+
+/// Everything a device checks before it believes a window, in the order of what depends on what.
+fn check<K>(window: &Window<K>, epoch: Epoch, table: Table, profile: &DeviceProfile) -> Result<Accepted, Refused> {
+    let p: Preamble = window.read(0)?;
+    if p.byte_order != BYTE_ORDER {
+        return Err(Refused::new(Refusal::BYTE_ORDER, BYTE_ORDER, p.byte_order));
+    }
+    let (min, max) = (AbiVersion::from_wire(p.abi_min), AbiVersion::from_wire(p.abi_max));
+    let abi =
+        AbiVersion::negotiate(min, max).ok_or(Refused::new(Refusal::ABI, AbiVersion::CURRENT.to_wire(), p.abi_max))?;
+    if epoch.0 == 0 {
+        return Err(Refused::new(Refusal::EPOCH, 1, 0));
+    }
+    if p.window_len > window.len() {
+        return Err(Refused::new(Refusal::WINDOW_LEN, p.window_len as u32, window.len() as u32));
+    }
+    let layout = Layout::read(&p, window)?;
+    if layout.queues() > profile.max_queues {
+        return Err(Refused::new(Refusal::QUEUE_COUNT, profile.max_queues, layout.queues()));
+    }
+    for index in 0..layout.queues() {
+        let chunk = layout.queue(window, index).map(|d| d.req_chunk.max(d.rep_chunk))?;
+        if chunk > profile.max_chunk {
+            return Err(Refused::new(Refusal::CHUNK, profile.max_chunk, chunk));
+        }
+    }
+    let missing = p.features_required & !profile.features;
+    if missing != 0 {
+        return Err(Refused::new(Refusal::FEATURES, p.features_required, profile.features));
+    }
+    if let Err(two) = table.check() {
+        return Err(Refused::new(Refusal::DUPLICATE, two.first as u32, 0));
+    }
+    write_table(window, &layout, table)?;
+    let features = p.features_offered & profile.features;
+    let record = DeviceRecord {
+        byte_order: BYTE_ORDER,
+        abi: abi.to_wire(),
+        features,
+        isa: Isa::of_this_build().0,
+        fingerprint: table.fingerprint(),
+        handlers: table.len() as u32,
+        pid: profile.pid,
+        build_id: profile.build_id,
+        board: DeviceRecord::board_field(profile.board),
+        memory: profile.memory,
+        ..DeviceRecord::new_zeroed()
+    };
+    window.write(DEVICE_RECORD, &record)?;
+    let idle_policy = IdlePolicy { spin_us: p.spin_us, sleep_us: p.sleep_us };
+    Ok(Accepted { layout, node: NodeId(p.node as u16), epoch, features, idle_policy })
+}
+
+/// Writes the handler table into its section (abi §3.7).
+fn write_table<K>(window: &Window<K>, layout: &Layout, table: Table) -> Result<(), Refused> {
+    let section = layout.section(SectionKind::TABLE)?;
+    let names: usize = table.iter().map(|e| e.name.len()).sum();
+    let need = size_of::<TableHeader>() + table.len() * size_of::<TableRecord>() + names;
+    if need as u64 > section.len {
+        return Err(Refused::new(Refusal::TABLE, need as u32, section.len as u32));
+    }
+    let header = TableHeader { count: table.len() as u32, bytes: need as u32, fingerprint: table.fingerprint() };
+    window.write(section.off, &header)?;
+    let mut record_at = section.off + size_of::<TableHeader>() as u64;
+    let mut name_off = size_of::<TableHeader>() + table.len() * size_of::<TableRecord>();
+    for e in table.iter() {
+        let record = TableRecord {
+            id: e.id,
+            signature: e.signature,
+            body: e.body,
+            flags: e.flags,
+            name_off: name_off as u32,
+            name_len: e.name.len() as u32,
+            reserved: 0,
+        };
+        window.write(record_at, &record)?;
+        window.write_bytes(section.off + name_off as u64, e.name.as_bytes())?;
+        record_at += size_of::<TableRecord>() as u64;
+        name_off += e.name.len();
+    }
+    Ok(())
+}

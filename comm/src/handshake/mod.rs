@@ -1,0 +1,92 @@
+//! The handshake as two explicit state machines over one window (abi §3.4).
+//!
+//! ```text
+//! host    RESET -> OFFERED -------------------> READY -> CLOSING
+//!                     |                           ^         |
+//! device  ABSENT -> CHECKING -> ACCEPTED ---------+-> SERVING -> STOPPED -> ...
+//!                        \---> REFUSED (reason, expected, got)
+//! ```
+//! Each step reads what the peer published, copies it out, checks the copy, and publishes one word. Calling a step again
+//! when nothing changed changes nothing, so both sides may poll.
+//!
+//! `offer` is the host's half, `accept` the device's. Images do not have the former.
+
+mod accept;
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+mod offer;
+
+pub use accept::{Accepted, DeviceHandshake, DeviceProfile};
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+pub use offer::{HostHandshake, Offer, OfferError, OfferState, Takeover};
+
+use hamr_shared_abi::layout::LayoutError;
+use hamr_shared_abi::preamble::Refusal;
+use hamr_shared_abi::version::AbiVersion;
+use hamr_shared_abi::window::{OutOfWindow, Window};
+
+/// How a device rests, as the host likes it (abi §7.1); it counts with the feature DOORBELL only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IdlePolicy {
+    /// Microseconds of polling without result before it sleeps.
+    pub spin_us: u32,
+    /// Microseconds that it sleeps at most; [`hamr_shared_abi::preamble::FOR_EVER`] is no limit.
+    pub sleep_us: u32,
+}
+
+/// Why a device refused: the reason and its two detail words (expected, got).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The reason.
+    pub reason: Refusal,
+    /// What was expected.
+    pub expected: u32,
+    /// What came.
+    pub got: u32,
+}
+
+impl Refused {
+    const fn new(reason: Refusal, expected: u32, got: u32) -> Self {
+        Self { reason, expected, got }
+    }
+}
+
+impl core::fmt::Display for Refused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: ", self.reason.text())?;
+        match self.reason {
+            Refusal::ABI => write!(
+                f,
+                "the image speaks {}, the host offers up to {}",
+                AbiVersion::from_wire(self.expected),
+                AbiVersion::from_wire(self.got)
+            ),
+            Refusal::SECTION => write!(f, "section kind {} is absent, misplaced or too small", self.expected),
+            Refusal::QUEUE => write!(f, "queue pair {} is malformed", self.expected),
+            Refusal::FEATURES => write!(f, "required {:#x}, available {:#x}", self.expected, self.got),
+            Refusal::DUPLICATE => write!(f, "entries {} and up of the image share a name", self.expected),
+            _ => write!(f, "expected {:#x}, got {:#x}", self.expected, self.got),
+        }
+    }
+}
+
+impl From<LayoutError> for Refused {
+    fn from(e: LayoutError) -> Self {
+        match e {
+            LayoutError::Section(kind) => Self::new(Refusal::SECTION, kind.0, 0),
+            LayoutError::Queue(index) => Self::new(Refusal::QUEUE, index, 0),
+            LayoutError::Window(len) => Self::new(Refusal::WINDOW_LEN, 0, len as u32),
+        }
+    }
+}
+
+impl From<OutOfWindow> for Refused {
+    fn from(e: OutOfWindow) -> Self {
+        Self::new(Refusal::WINDOW_LEN, e.off.saturating_add(e.want) as u32, e.len as u32)
+    }
+}
+
+fn publish_word<K>(window: &Window<K>, off: u64, value: u32) {
+    if let Ok(word) = window.word(off) {
+        word.publish(value);
+    }
+}

@@ -1,0 +1,222 @@
+//! The host's half: lays a window out, offers it, follows what the device answers, and ends epochs.
+
+use super::{IdlePolicy, Refused, publish_word};
+use hamr_shared_abi::ids::{Epoch, NodeId};
+use hamr_shared_abi::layout::{Layout, Plan, PlanError};
+use hamr_shared_abi::preamble::{
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word,
+};
+use hamr_shared_abi::rings::RingHeader;
+use hamr_shared_abi::section::SectionKind;
+use hamr_shared_abi::version::AbiVersion;
+use hamr_shared_abi::window::Window;
+use zerocopy::FromZeros;
+
+/// What a host offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Sizes.
+    pub plan: Plan,
+    /// The id of the device.
+    pub node: NodeId,
+    /// Features the host would like.
+    pub features: u32,
+    /// Features it insists on.
+    pub required: u32,
+    /// Fingerprint of its own table.
+    pub fingerprint: u64,
+    /// Its process id.
+    pub pid: u32,
+    /// How the device should rest.
+    pub idle_policy: IdlePolicy,
+}
+
+/// Why a host could not make its offer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfferError {
+    /// The plan is not one the protocol allows.
+    Plan(PlanError),
+    /// The window is too small: bytes needed, bytes there.
+    Window(u64, u64),
+}
+
+impl core::fmt::Display for OfferError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Plan(why) => write!(f, "the layout is not one the protocol allows ({why:?})"),
+            Self::Window(need, there) => write!(
+                f,
+                "expected a window of at least {need} bytes, got {there}; ask for less heap or fewer streams, or give the device \
+                 more memory"
+            ),
+        }
+    }
+}
+impl core::error::Error for OfferError {}
+
+/// What the device answered so far.
+#[derive(Clone, Copy, Debug)]
+pub enum OfferState {
+    /// Nothing yet.
+    Waiting,
+    /// It accepted, and this is what it is. Read its table, then [`HostHandshake::ready`].
+    Accepted(DeviceRecord),
+    /// It runs calls.
+    Serving,
+    /// It refused.
+    Refused(Refused),
+    /// It crashed before it served; its crash record says why (abi §9).
+    Crashed,
+    /// It answered with something no device may say; its state word.
+    Corrupt(u32),
+}
+
+/// The host's side.
+#[derive(Clone, Copy, Debug)]
+pub struct HostHandshake {
+    epoch: Epoch,
+    offered: u32,
+    required: u32,
+}
+
+impl HostHandshake {
+    /// Lays the window out and publishes the offer. Whatever was in it before is gone.
+    pub fn offer<K>(window: &Window<K>, offer: &Offer, epoch: Epoch) -> Result<(Self, Layout), OfferError> {
+        let layout = Layout::plan(&offer.plan).map_err(OfferError::Plan)?;
+        let small = |_| OfferError::Window(layout.window_len(), window.len());
+        if layout.window_len() > window.len() {
+            return Err(OfferError::Window(layout.window_len(), window.len()));
+        }
+        publish_word(window, word::HOST_STATE, HostState::RESET.0);
+        publish_word(window, 0, 0);
+        // Never zero again: a host that comes after one that died here goes on counting (`Takeover`).
+        publish_word(window, word::EPOCH, epoch.0);
+        window.zero(0, word::EPOCH).map_err(small)?;
+        window.zero(word::EPOCH + 4, PREAMBLE_BYTES - word::EPOCH - 4).map_err(small)?;
+        for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH] {
+            if let Ok(s) = layout.section(kind) {
+                window.zero(s.off, s.len).map_err(small)?;
+            }
+        }
+        // The host's own words of a ring, which level and whether anybody reads, hold for every epoch.
+        for kind in [SectionKind::LOG, SectionKind::TRACE] {
+            if let Ok(s) = layout.section(kind)
+                && s.len >= RingHeader::BYTES
+            {
+                for word in [RingHeader::WRITTEN, RingHeader::DROPPED, RingHeader::CONSUMED, RingHeader::FRAMES] {
+                    publish_word(window, s.off + word, 0);
+                }
+            }
+        }
+        layout.write(&offer.plan, window).map_err(|_| OfferError::Window(layout.window_len(), window.len()))?;
+        let offered = offer.features | offer.required;
+        let preamble = Preamble {
+            magic: 0,
+            byte_order: BYTE_ORDER,
+            abi_max: AbiVersion::CURRENT.to_wire(),
+            abi_min: AbiVersion::MIN.to_wire(),
+            window_len: layout.window_len(),
+            sections: layout.sections().len() as u32,
+            node: u32::from(offer.node.0),
+            features_offered: offered,
+            features_required: offer.required,
+            queues: layout.queues(),
+            host_pid: offer.pid,
+            fingerprint: offer.fingerprint,
+            spin_us: offer.idle_policy.spin_us,
+            sleep_us: offer.idle_policy.sleep_us,
+            ..Preamble::new_zeroed()
+        };
+        window.write(0, &preamble).map_err(small)?;
+        // The control stream is open from the start; streams open as they are made.
+        publish_word(window, word::OPEN_QUEUES, 1);
+        publish_word(window, word::HOST_STATE, HostState::OFFERED.0);
+        // Last: nothing before this word is believed without it.
+        publish_word(window, 0, MAGIC);
+        Ok((Self { epoch, offered, required: offer.required }, layout))
+    }
+
+    /// Looks at what the device published.
+    pub fn step<K>(&self, window: &Window<K>) -> OfferState {
+        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        match DeviceState(load(word::DEVICE_STATE)) {
+            // STOPPED is of an earlier epoch: the device has not seen the offer yet.
+            DeviceState::ABSENT | DeviceState::CHECKING | DeviceState::STOPPED => OfferState::Waiting,
+            DeviceState::ACCEPTED | DeviceState::SERVING | DeviceState::REFUSED | DeviceState::CRASHED
+                if load(word::EPOCH_ACK) != self.epoch.0 =>
+            {
+                OfferState::Waiting
+            }
+            DeviceState::REFUSED => OfferState::Refused(Refused::new(
+                Refusal(load(word::REFUSAL)),
+                load(word::REFUSAL_DETAIL),
+                load(word::REFUSAL_DETAIL + 4),
+            )),
+            DeviceState::ACCEPTED => match window.read::<DeviceRecord>(DEVICE_RECORD) {
+                Ok(record) if self.is_believable(&record) => OfferState::Accepted(record),
+                _ => OfferState::Corrupt(DeviceState::ACCEPTED.0),
+            },
+            DeviceState::SERVING => OfferState::Serving,
+            DeviceState::CRASHED => OfferState::Crashed,
+            DeviceState(other) => OfferState::Corrupt(other),
+        }
+    }
+
+    /// Facts that an honest device could have written as the answer to this offer.
+    fn is_believable(&self, record: &DeviceRecord) -> bool {
+        let abi = AbiVersion::from_wire(record.abi);
+        record.byte_order == BYTE_ORDER
+            && (AbiVersion::MIN..=AbiVersion::CURRENT).contains(&abi)
+            && record.features & !self.offered == 0
+            && record.features & self.required == self.required
+    }
+
+    /// Lets the device serve.
+    pub fn ready<K>(&self, window: &Window<K>) {
+        publish_word(window, word::HOST_STATE, HostState::READY.0);
+    }
+
+    /// Has the device said that it writes nothing of `epoch` any more (abi §8, rule 28)?
+    pub fn has_acknowledged<K>(window: &Window<K>, epoch: Epoch) -> bool {
+        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        // The state first: it is published last.
+        let state = DeviceState(load(word::DEVICE_STATE));
+        matches!(state, DeviceState::STOPPED | DeviceState::REFUSED) && load(word::EPOCH_ACK) == epoch.0
+    }
+
+    /// Asks the device to stop.
+    pub fn close<K>(window: &Window<K>) {
+        publish_word(window, word::HOST_STATE, HostState::CLOSING.0);
+    }
+}
+
+/// A host that comes to a device which outlives its hosts: what an earlier one left in the window is ended first (abi §8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Takeover {
+    last: Epoch,
+    /// A layout is there, so a device may be writing by it.
+    is_laid_out: bool,
+}
+
+impl Takeover {
+    /// Asks whoever serves the last epoch to leave it.
+    pub fn begin<K>(window: &Window<K>) -> Self {
+        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        let this = Self { last: Epoch(load(word::EPOCH)), is_laid_out: load(0) == MAGIC };
+        if this.is_laid_out && this.step(window).is_none() {
+            HostHandshake::close(window);
+        }
+        this
+    }
+
+    /// The epoch to offer, once the last one is over. Without a layout nobody writes: a device has said so, or never was.
+    pub fn step<K>(&self, window: &Window<K>) -> Option<Epoch> {
+        let is_over = !self.is_laid_out || HostHandshake::has_acknowledged(window, self.last);
+        is_over.then(|| if self.last.0 == 0 { Epoch::FIRST } else { self.last.next() })
+    }
+
+    /// The epoch that is being ended.
+    pub fn last(&self) -> Epoch {
+        self.last
+    }
+}

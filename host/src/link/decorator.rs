@@ -1,0 +1,116 @@
+//! Links that change what another link does.
+
+use super::{Capabilities, Link, Peer};
+use hamr_comm::abi::window::{Shared, Window};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A [`Link`] in front of another one: a method that it does not define is the other's.
+pub trait Decorator: Send + Sync {
+    /// The other link.
+    fn inner(&self) -> &dyn Link;
+    /// [`Link::kind`].
+    fn kind(&self) -> &str {
+        self.inner().kind()
+    }
+    /// [`Link::capabilities`].
+    fn capabilities(&self) -> Capabilities {
+        self.inner().capabilities()
+    }
+    /// [`Link::window`].
+    fn window(&self) -> &Window<Shared> {
+        self.inner().window()
+    }
+    /// [`Link::notify`].
+    fn notify(&self) {
+        self.inner().notify();
+    }
+    /// [`Link::wait`].
+    fn wait(&self, max_us: u32) {
+        self.inner().wait(max_us);
+    }
+    /// [`Link::wake`].
+    fn wake(&self) {
+        self.inner().wake();
+    }
+    /// [`Link::peer`].
+    fn peer(&self) -> Peer {
+        self.inner().peer()
+    }
+    /// [`Link::descriptors`].
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.inner().descriptors()
+    }
+    /// [`Link::doorbell`].
+    fn doorbell(&self) -> u32 {
+        self.inner().doorbell()
+    }
+    /// [`Link::stop`].
+    fn stop(&self) {
+        self.inner().stop();
+    }
+    /// [`Link::outlives_host`].
+    fn outlives_host(&self) -> bool {
+        self.inner().outlives_host()
+    }
+    /// [`Link::release`].
+    fn release(&self) {
+        self.inner().release();
+    }
+    /// [`Link::restart`].
+    ///
+    /// # Errors
+    /// The other link's.
+    fn restart(&self) -> Result<(), String> {
+        self.inner().restart()
+    }
+}
+
+impl<D: Decorator> Link for D {
+    fn kind(&self) -> &str {
+        Decorator::kind(self)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Decorator::capabilities(self)
+    }
+    fn window(&self) -> &Window<Shared> {
+        Decorator::window(self)
+    }
+    fn notify(&self) {
+        Decorator::notify(self);
+    }
+    fn wait(&self, max_us: u32) {
+        Decorator::wait(self, max_us);
+    }
+    fn wake(&self) {
+        Decorator::wake(self);
+    }
+    fn peer(&self) -> Peer {
+        Decorator::peer(self)
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        Decorator::descriptors(self)
+    }
+    fn doorbell(&self) -> u32 {
+        Decorator::doorbell(self)
+    }
+    fn stop(&self) {
+        Decorator::stop(self);
+    }
+    fn outlives_host(&self) -> bool {
+        Decorator::outlives_host(self)
+    }
+    fn release(&self) {
+        Decorator::release(self);
+    }
+    fn restart(&self) -> Result<(), String> {
+        Decorator::restart(self)
+    }
+}
+
+/// A link that its node and a test share.
+impl<L: Link> Decorator for Arc<L> {
+    fn inner(&self) -> &dyn Link {
+        &**self
+    }
+}
