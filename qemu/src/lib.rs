@@ -28,5 +28,6 @@ pub use folders::folders;
 pub use machine::{Card, Exit, Machine, Run};
 pub use packages::Packages;
 pub use program::{Program, setup};
-pub use start::{MachineDoorbells, Started, start, vcpu_thread};
+pub use server::MachineDoorbells;
+pub use start::{Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

@@ -2,15 +2,24 @@
 
 use crate::folders::folders;
 use crate::packages::Packages;
-use crate::version::{MINIMUM, Version, version};
+use crate::version::{self, MINIMUM, Version};
 use crate::{Error, Machine, SetupCommand};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 /// Debian's packages of the machines' programs. That of RISC-V is in the former of the two before Debian 13, in the latter since.
 const PACKAGES: &[&str] = &["qemu-system-x86", "qemu-system-arm", "qemu-system-(misc|riscv)$"];
+
+/// How long a program may take to say its version, on a loaded machine.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of what it says that are looked at.
+const LONGEST: u64 = 1024;
 
 /// A QEMU that can be started.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +95,47 @@ fn choose(
         Some((found, place)) => Error::TooOld { program: place, found, command: SetupCommand },
         None => Error::Absent { program: name, places: places.join(" or "), command: SetupCommand },
     })
+}
+
+/// What a program says it is; `None` when there is none that may be run.
+fn version(program: &Program) -> Result<Option<Version>, Error> {
+    let name = || program.path.display().to_string();
+    let said = match first_line(program) {
+        Ok(said) => said,
+        // No permission is also the reply when one of PATH's folders may not be looked into, and no other has the program.
+        Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::TimedOut => {
+            return Err(Error::Timeout { program: name(), limit: PROBE_TIMEOUT });
+        }
+        Err(e) => return Err(Error::os(format!("running `{} --version`", name()))(e)),
+    };
+    match version::parse(&said) {
+        None => Err(Error::Unversioned { program: name(), said }),
+        found => Ok(found),
+    }
+}
+
+/// What a program says to `--version`, within [`PROBE_TIMEOUT`]. It is ended then, with what it may have started.
+fn first_line(program: &Program) -> std::io::Result<String> {
+    let mut command = program.command();
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn()?;
+    let (sender, receiver) = mpsc::channel();
+    let pipe = child.stdout.take();
+    let reader = std::thread::Builder::new().name("hamr-version".into()).spawn(move || {
+        let mut line = Vec::new();
+        // What cannot be read says no version.
+        let _ = pipe.map(|pipe| BufReader::new(pipe.take(LONGEST)).read_until(b'\n', &mut line));
+        let _ = sender.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+    });
+    let said = match reader {
+        Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
+        Err(e) => Err(e),
+    };
+    // The leader of its group has not been waited for, so the number is still its own.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    child.wait()?;
+    said
 }
 
 /// Makes sure that every machine of [`Machine::ALL`] has its program, and returns them in that order. Where one is missing, Debian's

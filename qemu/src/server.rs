@@ -4,7 +4,7 @@
 //! All that a server says is said when a client connects, and nobody joins later: the messages wait in the socket before
 //! the machine starts. The host is peer 0 and the machine peer 1, with one doorbell each.
 
-use crate::{Error, MachineDoorbells};
+use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
 use std::io::IoSlice;
@@ -16,6 +16,15 @@ const HOST: i64 = 0;
 const MACHINE: i64 = 1;
 /// In place of a number: the memory comes with it.
 const MEMORY: i64 = -1;
+
+/// Doorbells between the machine's image and this process: an eventfd for each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineDoorbells<'a> {
+    /// Rung by the image.
+    pub host: BorrowedFd<'a>,
+    /// Rung by this process.
+    pub machine: BorrowedFd<'a>,
+}
 
 /// The client's end of a connection with everything in it, and the server's, whose end would be noticed.
 pub(crate) fn connect(memory: impl AsFd, doorbells: MachineDoorbells<'_>) -> Result<(OwnedFd, OwnedFd), Error> {

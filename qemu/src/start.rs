@@ -1,8 +1,9 @@
 //! Starting a machine.
 
 use crate::console::{Console, Source};
-use crate::{Card, Error, Machine, Program, Run, inherit, server, spawner};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use crate::server::{self, MachineDoorbells};
+use crate::{Card, Error, Machine, Program, Run, inherit, spawner};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::process::Pid;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -16,15 +17,6 @@ pub struct Started {
     pub console: Console,
     /// The server's end of its connection, where it has doorbells: kept for as long as it runs.
     pub server: Option<OwnedFd>,
-}
-
-/// Doorbells between the machine's image and this process: an eventfd for each direction.
-#[derive(Clone, Copy, Debug)]
-pub struct MachineDoorbells<'a> {
-    /// Rung by the image.
-    pub host: BorrowedFd<'a>,
-    /// Rung by this process.
-    pub machine: BorrowedFd<'a>,
 }
 
 /// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device). The memory should be sealed

@@ -41,15 +41,6 @@ const KNOWN: &[&[&str]] = &[
         "host/src/stream/submitter.rs",
         "host/src/stream/wait.rs",
     ],
-    &[
-        "qemu/src/child.rs",
-        "qemu/src/error.rs",
-        "qemu/src/machine.rs",
-        "qemu/src/packages.rs",
-        "qemu/src/program.rs",
-        "qemu/src/version.rs",
-    ],
-    &["qemu/src/server.rs", "qemu/src/start.rs"],
     &["shared-abi/src/window/device.rs", "shared-abi/src/window/heap.rs"],
 ];
 
