@@ -1,6 +1,7 @@
-//! Step `layering`: which package may use which. `ARCHITECTURE.md` draws it; this table holds it. Left may use right,
-//! nothing points back, and the libraries never use `hamr-kernels`: what we demonstrate must not become what users
-//! link. Tests may use anything, so dev-dependencies are not looked at.
+//! Step `layering`: the packages that each package may use. `ARCHITECTURE.md` draws it; this table
+//! enforces it. The left package may use those on the right, never the other way round. The
+//! libraries never use `hamr-kernels`: a demonstration must not end up in users' programs. Tests
+//! may use anything, so dev-dependencies are not checked.
 
 use crate::Error;
 use crate::metadata::{Metadata, Package};
