@@ -1,4 +1,4 @@
-//! Image files: finding them, and believing them only after reading what they say of themselves.
+//! Image files: where they are found, and what is checked before a device loads one.
 
 mod table;
 
@@ -17,10 +17,10 @@ use std::process::Command;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// Overrides every search.
+/// The file that this variable names is used without a search.
 const IMAGE_VARIABLE: &str = "HAMR_IMAGE";
 
-/// What an image must be to run on some device.
+/// The requirements of a device for its image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Rust's target triple.
@@ -32,7 +32,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The machine this program runs on, as a process.
+    /// A process on this machine.
     pub fn hosted() -> Self {
         Self { triple: env!("HAMR_HOST_TARGET").into(), kind: ImageKind::HOSTED, isa: Isa::of_this_build() }
     }
@@ -51,11 +51,12 @@ enum Source {
 }
 
 impl Image {
-    /// The image that the package or binary `name` builds. Looked for, in this order: the file that `HAMR_IMAGE` names;
-    /// beside this executable; inside a cargo workspace, by building it (one line says so).
+    /// The image that the package or binary `name` builds. It is searched for in this order: the
+    /// file that `HAMR_IMAGE` names; a file beside this executable; inside a cargo workspace, by
+    /// building it (which prints one line).
     ///
     /// # Errors
-    /// When `HAMR_IMAGE` names something that is not an image. The search itself happens in
+    /// When `HAMR_IMAGE` names a file that is not an image. The search itself happens in
     /// [`crate::Runtime::open`], which knows the target.
     pub fn find(name: &str) -> Result<Self, Error> {
         match std::env::var_os(IMAGE_VARIABLE) {
@@ -64,16 +65,17 @@ impl Image {
         }
     }
 
-    /// As [`Self::find`], but deaf to `HAMR_IMAGE`: for a name that was typed, which beats the environment.
+    /// As [`Self::find`], but ignores `HAMR_IMAGE`: a name on the command line takes precedence
+    /// over the environment.
     #[cfg(feature = "cli")]
     pub(crate) fn named(name: &str) -> Self {
         Self { source: Source::Named(name.into()) }
     }
 
-    /// A file.
+    /// An image file.
     ///
     /// # Errors
-    /// When it cannot be read or is no image.
+    /// When the file cannot be read or is no image.
     pub fn file(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let file = ImageFile::open(&path.into())?;
         Ok(Self { source: Source::File(file.path) })
@@ -96,8 +98,8 @@ impl Image {
 fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     let exe = std::env::current_exe().map_err(Error::io("finding this executable"))?;
     let beside = exe.with_file_name(name);
-    // A build of the image's package for this host's own target folder is no image that `build` made, but an image all
-    // the same: the note decides.
+    // The host's own target folder may have a build of the image's package that [`build`] did not
+    // make. It is an image if it has the note.
     if beside != exe && beside.is_file() && ImageFile::open(&beside).is_ok_and(|f| f.check(target).is_ok()) {
         return Ok(beside);
     }
@@ -114,11 +116,11 @@ fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     }
 }
 
-/// An image file that is whole and whose note was read. What else it says of itself may be read here later.
+/// An image file that is complete and whose note was read. The methods read its other tables later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageFile {
-    /// Where it is, from the root: it names the same file when the program changes its folder.
+    /// The absolute path, so that it names the same file when the program changes its folder.
     pub path: PathBuf,
     /// Hosted or bare.
     pub kind: ImageKind,
@@ -128,17 +130,17 @@ pub struct ImageFile {
     pub abi: (AbiVersion, AbiVersion),
     /// Build id, hexadecimal; empty when the file has none.
     pub build_id: String,
-    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint. 0 when it speaks
-    /// an ABI that this host does not know.
+    /// Hash of the names and signatures of its handlers, which the device that runs it shows as its
+    /// fingerprint. 0 when the image's ABI is unknown to this host.
     pub fingerprint: u64,
     file: Opened,
 }
 
-/// The file that was checked, which may have another successor at its path by now.
+/// The file that was checked; another one may be at its path by now.
 #[derive(Clone, Debug)]
 struct Opened(Arc<File>);
 
-/// What tells images apart are their other fields.
+/// The other fields of an image decide whether two are equal.
 impl PartialEq for Opened {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -147,11 +149,11 @@ impl PartialEq for Opened {
 impl Eq for Opened {}
 
 impl ImageFile {
-    /// Reads the file's note and looks through its handler table.
+    /// Reads the file's note and checks its handler table.
     ///
     /// # Errors
-    /// When the file cannot be read, is no ELF file, is big-endian or truncated, is no image, or holds two handlers of one
-    /// name.
+    /// When the file cannot be read, is no ELF file, is big-endian or truncated, is no image, or
+    /// contains two handlers of one name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: path.into(), why };
         let unreadable = |e: std::io::Error| bad(format!("expected an ELF file, cannot read it: {e}"));
@@ -166,12 +168,12 @@ impl ImageFile {
             .and_then(|data| ImageNote::read_from_prefix(data).ok())
             .map(|(note, _)| note)
             .ok_or_else(|| {
-                bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: does its main.rs say `hamr_device_fw::image!()`?"))
+                bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: its main.rs needs `hamr_device_fw::image!()`"))
             })?;
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
         let kind = ImageKind(note.kind);
         let abi = (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max));
-        // The table of an image that speaks another language has another shape; `check` says that it does.
+        // The table of an image with another ABI has another shape; `check` reports the ABI.
         let fingerprint = match AbiVersion::negotiate(abi.0, abi.1) {
             Some(_) => table::fingerprint(&elf, kind).map_err(bad)?,
             None => 0,
@@ -187,18 +189,18 @@ impl ImageFile {
         })
     }
 
-    /// A command that starts this very file, under the name of its path, also when another one has taken its place. The command
-    /// reaches it through this program's descriptor, which `self` keeps open.
+    /// A command that starts this very file, under the name of its path, also when another file has
+    /// replaced it there. The command uses this program's descriptor, which `self` keeps open.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.file.0.as_raw_fd()));
         command.arg0(&self.path);
         command
     }
 
-    /// Is it made for `target`?
+    /// Checks that the image is made for `target`.
     ///
     /// # Errors
-    /// Says which of kind, instruction set and ABI differs.
+    /// The error names the difference in kind, instruction set or ABI.
     pub fn check(&self, target: &Target) -> Result<(), Error> {
         let bad = |why: String| Err(Error::BadImage { path: self.path.clone(), why });
         let advice =
@@ -224,7 +226,8 @@ impl ImageFile {
     }
 }
 
-/// Reads the file's tables and looks whether all that they name is there. The error says what is wrong.
+/// Reads the file's tables and checks that everything that they name exists. The error names the
+/// fault.
 fn parse(bytes: &[u8]) -> Result<object::File<'_>, String> {
     let len = bytes.len();
     let is_elf = bytes.starts_with(&object::elf::ELFMAG);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_not_tried() {
+    fn a_missing_program_is_not_run() {
         assert!(!is_allowed("no-such-program install thing"));
     }
 }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_a_program_are_sorted_by_what_they_are() {
+    fn sections_are_sorted_by_their_segment() {
         let sizes = Sizes::read(&std::env::current_exe().expect("a path")).expect("it is an ELF file");
         assert!(sizes.text > 0 && sizes.rodata > 0 && sizes.data > 0 && sizes.bss > 0, "{sizes:?}");
         assert_eq!(sizes.stacks, 0);

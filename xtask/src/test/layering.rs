@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_everything_and_strangers_need_a_row() {
+    fn tests_may_use_everything_and_unknown_packages_need_a_row() {
         let (tests, stranger) = (package("hamr-tests", &["xtask"]), package("hamr-new", &[]));
         let faults = faults(&[&tests, &stranger, &package("xtask", &[])]);
         assert_eq!(faults.len(), 1);

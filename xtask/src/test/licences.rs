@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_permission() {
+    fn an_unreadable_expression_is_refused() {
         for nonsense in
             ["", "MIT OR", "(MIT", "MIT)", "MIT MIT", "OR", "MIT WITH", "()", "MIT WITH Unheard-of-exception", "Free"]
         {
