@@ -1,4 +1,5 @@
-//! The one function that builds images. `Image::find`, `hamr image` and `cargo xtask image` all come here.
+//! The one function that builds images. `Image::find`, `hamr image` and `cargo xtask image` all use
+//! it.
 
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
@@ -7,29 +8,32 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What to build.
+/// The arguments of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildRequest {
     /// Name of the binary, or of the package that has just one.
     pub name: String,
-    /// For what.
+    /// The target of the image.
     pub target: Target,
     /// A folder of the cargo workspace.
     pub dir: PathBuf,
 }
 
-/// Variables that would silently change what is built, beside `CARGO_TARGET_<TRIPLE>_RUSTFLAGS`. Cargo would not look at them,
-/// because `CARGO_ENCODED_RUSTFLAGS` is set even when there are no flags; removed, they do not reach build scripts either.
+/// Variables that would change the build unnoticed, beside `CARGO_TARGET_<TRIPLE>_RUSTFLAGS`. Cargo
+/// ignores them, because `CARGO_ENCODED_RUSTFLAGS` is always set, even when empty; they are removed
+/// so that they do not reach build scripts either.
 const FOREIGN_FLAGS: [&str; 2] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
 
-/// Builds an image and returns its path. Always with `--target`, in the release profile, with compiler flags of its own.
+/// Builds an image and returns its path. Always with `--target`, in the release profile, with
+/// compiler flags of its own.
 ///
-/// Bare-metal images are built below `bare` in the workspace's target folder: that of x86_64 has the triple of Linux, since
-/// Rust's own target without a system has no hardware floats, and would take the hosted image's place.
+/// Bare-metal images are built below `bare` in the workspace's target folder. Those of x86_64 have
+/// the triple of Linux, because Rust's own target without a system has no hardware floats, and
+/// would otherwise overwrite the hosted image.
 ///
 /// # Errors
-/// When the target is installed nowhere or cargo is missing, when cargo fails (its own messages are on standard error), or when no binary has
-/// the name.
+/// When the target is installed nowhere or cargo is missing, when cargo fails (its own messages are
+/// on standard error), or when no binary has the name.
 pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let BuildRequest { name, target, dir } = request;
     let no = |why: String| Error::NoImage { name: name.clone(), why };
@@ -45,8 +49,9 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
         .stderr(Stdio::inherit());
     if target.kind == ImageKind::BARE {
         command.arg("--target-dir").arg(package.target_dir.join("bare"));
-        // A device's memory is small. Level 2, because the third makes code a tenth larger; for size, what is the runtime's alone,
-        // which no call comes through. Not on x86_64: there it would bring string instructions, which emulators run byte by byte.
+        // A device's memory is small. Level 2, because level 3 makes code a tenth larger; size
+        // optimisation for code of the runtime that no call uses. Not on x86_64, where that would
+        // emit string instructions, which emulators run byte by byte.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
         if !target.triple.starts_with("x86_64") {
             command.args(["--config", "profile.release.package.hamr-device-fw.opt-level=\"s\""]);
@@ -56,8 +61,9 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {
         command.env_remove(variable);
     }
-    // Log statements of every level are built in: which of them are sent is the host's choice at run time. Their file and line
-    // are in the debug information of statics, which only the full one has; none of it is loaded.
+    // Log statements of every level are built in; the host chooses at run time which are sent.
+    // Their file and line are in the debug information of statics, which only the full level has;
+    // none of it is loaded.
     command.env("DEFMT_LOG", "trace").env("CARGO_PROFILE_RELEASE_DEBUG", "full");
     command.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
     command.env(hamr_linker::OWN_MEMORY, if package.has_memory { "yes" } else { "no" });
@@ -77,7 +83,7 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
             output.status
         )));
     }
-    // One JSON object a line; the binary's has "executable".
+    // One JSON object per line; the binary's object has "executable".
     let path = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
@@ -86,27 +92,30 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     path.ok_or_else(|| no(format!("cargo built package {} but no binary `{}`", package.package, package.bin)))
 }
 
-/// The compiler's flags for images of `target`. What its linker needs comes from the image's build script (`hamr-linker`).
+/// The compiler's flags for images of `target`. The linker's arguments come from the image's build
+/// script (`hamr-linker`).
 fn flags(target: &Target) -> Vec<&'static str> {
-    // Hosted images keep the unwinder, so that a panic ends one call and not the process. Only here are they linked with a
-    // place for the texts of their logs: other hosted builds of the same package are none that log.
+    // Hosted images keep the unwinder, so that a panic ends one call and not the process. Only this
+    // build links them with a section for the format strings of their logs: another hosted build of
+    // the same package does not log.
     if target.kind != ImageKind::BARE {
         return vec!["--cfg=hamr_image"];
     }
-    // Bare metal has none, and nobody who would relocate an image: it is linked to where it runs. Code models are the
-    // targets' own: each reaches what its linker script places.
-    // Frame pointers are what a fault's return addresses are found by.
+    // Bare metal has no unwinder and no loader that would relocate an image, so an image is linked
+    // to its final address. Code models are the targets' own: each reaches the addresses of its
+    // linker script. Faults need frame pointers to find return addresses.
     let mut flags = vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"];
     if target.triple.starts_with("aarch64") {
-        // This target has no unaligned loads, so a vector of numbers is put together from words through the stack.
+        // This target has no unaligned loads, so it would build a vector of numbers from words
+        // through the stack.
         flags.extend(["-Cno-vectorize-loops", "-Cno-vectorize-slp"]);
     }
     flags
 }
 
-/// Who has the standard library of this target, or its source?
+/// The compiler that has the standard library of this target, or its source.
 fn compiler_for(name: &str, triple: &str, dir: &Path) -> Result<Compiler, Error> {
-    // Every compiler has its own; asking takes time at each start of a device.
+    // Every compiler has the host's own target, and asking takes time at each start of a device.
     if triple == Target::hosted().triple {
         return Ok(Compiler::Usual);
     }
@@ -129,7 +138,7 @@ struct Binary {
     has_memory: bool,
 }
 
-/// The package that holds the binary `name`, by the binary's or the package's name.
+/// The package that contains the binary `name`, by the binary's or the package's name.
 fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
     let no = |why: String| Error::NoImage { name: name.into(), why };
     let output = Command::new(Compiler::Usual.program())
@@ -158,11 +167,12 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
     Err(no(format!("the workspace at {} has no binary of this name; it has {}", dir.display(), known.join(", "))))
 }
 
-/// The cargo workspace that this program belongs to and that has the binary `name`: where cargo started it, else above the
-/// executable, else above the current folder. `None` when there is no workspace at all.
+/// The cargo workspace that this program belongs to and that has the binary `name`: the one in
+/// which cargo started it, else one above the executable, else one above the current folder. `None`
+/// when there is no workspace at all.
 ///
 /// # Errors
-/// When none of them has the binary: what the first one says.
+/// When none of them has the binary: the error of the first one.
 pub(crate) fn workspace_with(name: &str, exe: &Path) -> Result<Option<PathBuf>, Error> {
     let from_cargo = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let above = |start: &Path| start.ancestors().find(|d| d.join("Cargo.toml").is_file()).map(Path::to_path_buf);

@@ -1,8 +1,11 @@
-//! Doorbells between this process and a device's: one for each direction, and one of this process alone.
+//! Doorbells between this process and a device's process: one for each direction, and one for this
+//! process alone.
 //!
-//! Whether an access may block is a flag of the open file, not of a descriptor, so a process that was given a descriptor can change it
-//! for everybody who has the same file. A thread of this process must not wait in a read or a write, where neither the device's end nor
-//! a limit would wake it. So what an image is given are the other ends of pipes, which are files of their own.
+//! Whether an access may block is a flag of the open file, not of a descriptor. A process that
+//! receives a descriptor can therefore change the flag for every process with the same file. A
+//! thread of this process must never block in a read or a write, where neither the device's end nor
+//! a limit would wake it. So an image receives the other ends of pipes, which are open files of
+//! their own.
 
 use crate::Error;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -12,12 +15,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One ring.
+/// One notification.
 const RING: [u8; 8] = 1u64.to_ne_bytes();
 
-/// All of them. They outlive the epochs of their device: a ring of an old epoch wakes somebody who then finds nothing.
+/// All doorbells of a device. They outlive its epochs: a notification of an old epoch causes a
+/// wake-up without a result.
 pub(crate) struct Doorbells {
-    /// Readable when the device has rung.
+    /// Readable when the device has notified.
     notified: Arc<OwnedFd>,
     /// Readable when this process has woken itself.
     woken: Arc<OwnedFd>,
@@ -26,30 +30,30 @@ pub(crate) struct Doorbells {
     theirs: Theirs,
 }
 
-/// What the device's process is given.
+/// The ends for the device's process.
 struct Theirs {
-    /// It sleeps on this.
+    /// The device sleeps on this.
     own: OwnedFd,
-    /// It rings this process by this.
+    /// The device notifies this process by this.
     host: OwnedFd,
 }
 
 impl Doorbells {
-    /// Of an image that is a process of its own: it shares no open file with this process.
+    /// For an image that is a process of its own: it shares no open file with this process.
     pub(crate) fn of_process() -> Result<Self, Error> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
         Self::new(pipe, pipe)
     }
 
-    /// Of an emulator, which asks for an eventfd each way. It shares them with this process and is trusted to leave their flags
-    /// alone; the image that it runs cannot reach them.
+    /// For an emulator, which needs an eventfd for each direction. It shares them with this process
+    /// and is assumed to leave their flags alone; the image that it runs cannot reach them.
     #[cfg(feature = "qemu")]
     pub(crate) fn of_emulator() -> Result<Self, Error> {
         let shared = || event().and_then(|fd| Ok((rustix::io::fcntl_dupfd_cloexec(&fd, 0)?, fd)));
         Self::new(shared, shared)
     }
 
-    /// `pair`: an end to read from and an end to write to.
+    /// Each function makes an end to read from and an end to write to.
     fn new(
         to_host: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
         to_device: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
@@ -61,19 +65,20 @@ impl Doorbells {
         make().map_err(Error::os("making a doorbell"))
     }
 
-    /// What the device's process is given: the one that it sleeps on, and the one that it notifies.
+    /// The ends for the device's process: the one that it sleeps on, and the one by which it
+    /// notifies.
     pub(crate) fn theirs(&self) -> [BorrowedFd<'_>; 2] {
         [self.theirs.own.as_fd(), self.theirs.host.as_fd()]
     }
 
-    /// Of which one is readable when the device has rung, or this process has woken itself.
+    /// One of them is readable when the device has notified or this process has woken itself.
     pub(crate) fn descriptors(&self) -> [Arc<OwnedFd>; 2] {
         [self.notified.clone(), self.woken.clone()]
     }
 
     /// Notifies the device.
     pub(crate) fn notify(&self) {
-        // The only error is a bell that holds no more rings, and then the device is being woken already.
+        // The only error is a full doorbell, and then the device is being woken already.
         let _ = rustix::io::write(&self.device, &RING);
     }
 
@@ -87,7 +92,7 @@ impl Doorbells {
         let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         let doorbells = [&*self.notified, &*self.woken];
         let mut fds = [doorbells[0], doorbells[1], end].map(|fd| PollFd::new(fd, PollFlags::IN));
-        // A signal ends the sleep early, which is right.
+        // A signal ends the sleep early; callers expect early ends.
         if poll(&mut fds, limit.as_ref()).is_ok_and(|n| n > 0) {
             for (doorbell, _) in doorbells.iter().zip(&fds).filter(|(_, fd)| fd.revents().contains(PollFlags::IN)) {
                 take(doorbell);
@@ -96,8 +101,8 @@ impl Doorbells {
     }
 }
 
-/// Takes the rings since the last: all of them from an eventfd, sixty-four from a pipe, where more than one or two are rare. Another
-/// thread may have taken them before.
+/// Takes the pending notifications: all of an eventfd, up to sixty-four of a pipe, where more than
+/// one or two are rare. Another thread may have taken them before.
 fn take(doorbell: &OwnedFd) {
     let _ = rustix::io::read(doorbell, &mut [0; 64 * RING.len()]);
 }
@@ -113,7 +118,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn rings_arrive_once() {
+    fn notifications_arrive_once() {
         let doorbells = Doorbells::of_process().expect("pipes");
         let [notified, woken] = doorbells.descriptors();
         let is_readable = |fd: &OwnedFd| {
@@ -133,20 +138,20 @@ mod tests {
         assert!(is_readable(&doorbells.theirs.own));
     }
 
-    /// Whatever it does with what it was given.
+    /// With any use of the descriptors that it received.
     #[test]
-    fn an_image_cannot_have_this_process_wait_in_a_doorbell() {
+    fn an_image_cannot_block_this_process_in_a_doorbell() {
         let doorbells = Doorbells::of_process().expect("pipes");
         for theirs in doorbells.theirs() {
             fcntl_setfl(theirs, OFlags::empty()).expect("its own file");
         }
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
-            // A ring that somebody else took meanwhile.
+            // Another thread has taken the notification meanwhile.
             take(&doorbells.notified);
-            // An image that takes none, until the bell holds no more.
+            // The image takes no notification, until the doorbell is full.
             (0..100_000).for_each(|_| doorbells.notify());
-            tell.send(()).expect("heard");
+            tell.send(()).expect("the test waits");
         });
         told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");
     }

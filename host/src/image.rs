@@ -1,4 +1,4 @@
-//! Image files: finding them, and believing them only after reading what they say of themselves.
+//! Image files: where they are found, and what is checked before a device loads one.
 
 mod table;
 
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// Overrides every search.
+/// The file that this variable names is used without a search.
 const IMAGE_VARIABLE: &str = "HAMR_IMAGE";
 
 /// An image, by name or by file; it becomes a file when a device is opened with it, because only then its target is known.
@@ -33,11 +33,12 @@ enum Source {
 }
 
 impl Image {
-    /// The image that the package or binary `name` builds. Looked for, in this order: the file that `HAMR_IMAGE` names;
-    /// beside this executable; inside a cargo workspace, by building it (one line says so).
+    /// The image that the package or binary `name` builds. It is searched for in this order: the
+    /// file that `HAMR_IMAGE` names; a file beside this executable; inside a cargo workspace, by
+    /// building it (which prints one line).
     ///
     /// # Errors
-    /// When `HAMR_IMAGE` names something that is not an image. The search itself happens in
+    /// When `HAMR_IMAGE` names a file that is not an image. The search itself happens in
     /// [`crate::Runtime::open`], which knows the target.
     pub fn find(name: &str) -> Result<Self, Error> {
         match std::env::var_os(IMAGE_VARIABLE) {
@@ -46,16 +47,17 @@ impl Image {
         }
     }
 
-    /// As [`Self::find`], but deaf to `HAMR_IMAGE`: for a name that was typed, which beats the environment.
+    /// As [`Self::find`], but ignores `HAMR_IMAGE`: a name on the command line takes precedence
+    /// over the environment.
     #[cfg(feature = "cli")]
     pub(crate) fn named(name: &str) -> Self {
         Self { source: Source::Named(name.into()) }
     }
 
-    /// A file.
+    /// An image file.
     ///
     /// # Errors
-    /// When it cannot be read or is no image.
+    /// When the file cannot be read or is no image.
     pub fn file(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let file = ImageFile::open(&path.into())?;
         Ok(Self { source: Source::File(file.path) })
@@ -78,8 +80,8 @@ impl Image {
 fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     let exe = std::env::current_exe().map_err(Error::io("finding this executable"))?;
     let beside = exe.with_file_name(name);
-    // A build of the image's package for this host's own target folder is no image that `build` made, but an image all
-    // the same: the note decides.
+    // The host's own target folder may have a build of the image's package that [`build`] did not
+    // make. It is an image if it has the note.
     if beside != exe && beside.is_file() && ImageFile::open(&beside).is_ok_and(|f| f.check(target).is_ok()) {
         return Ok(beside);
     }
@@ -96,11 +98,11 @@ fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     }
 }
 
-/// An image file that is whole and whose note was read. What else it says of itself may be read here later.
+/// An image file that is complete and whose note was read. The methods read its other tables later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageFile {
-    /// Where it is, from the root: it names the same file when the program changes its folder.
+    /// The absolute path, so that it names the same file when the program changes its folder.
     pub path: PathBuf,
     /// Hosted or bare.
     pub kind: ImageKind,
@@ -110,17 +112,17 @@ pub struct ImageFile {
     pub abi: (AbiVersion, AbiVersion),
     /// Build id, hexadecimal; empty when the file has none.
     pub build_id: String,
-    /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint. 0 when it speaks
-    /// an ABI that this host does not know.
+    /// Hash of the names and signatures of its handlers, which the device that runs it shows as its
+    /// fingerprint. 0 when the image's ABI is unknown to this host.
     pub fingerprint: u64,
     file: Opened,
 }
 
-/// The file that was checked, which may have another successor at its path by now.
+/// The file that was checked; another one may be at its path by now.
 #[derive(Clone, Debug)]
 struct Opened(Arc<File>);
 
-/// What tells images apart are their other fields.
+/// The other fields of an image decide whether two are equal.
 impl PartialEq for Opened {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -129,11 +131,11 @@ impl PartialEq for Opened {
 impl Eq for Opened {}
 
 impl ImageFile {
-    /// Reads the file's note and looks through its handler table.
+    /// Reads the file's note and checks its handler table.
     ///
     /// # Errors
-    /// When the file cannot be read, is no ELF file, is big-endian or truncated, is no image, or holds two handlers of one
-    /// name.
+    /// When the file cannot be read, is no ELF file, is big-endian or truncated, is no image, or
+    /// contains two handlers of one name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: path.into(), why };
         let unreadable = |e: std::io::Error| bad(format!("expected an ELF file, cannot read it: {e}"));
@@ -148,12 +150,12 @@ impl ImageFile {
             .and_then(|data| ImageNote::read_from_prefix(data).ok())
             .map(|(note, _)| note)
             .ok_or_else(|| {
-                bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: does its main.rs say `hamr_device_fw::image!()`?"))
+                bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: its main.rs needs `hamr_device_fw::image!()`"))
             })?;
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
         let kind = ImageKind(note.kind);
         let abi = (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max));
-        // The table of an image that speaks another language has another shape; `check` says that it does.
+        // The table of an image with another ABI has another shape; `check` reports the ABI.
         let fingerprint = match AbiVersion::negotiate(abi.0, abi.1) {
             Some(_) => table::fingerprint(&elf, kind).map_err(bad)?,
             None => 0,
@@ -169,18 +171,18 @@ impl ImageFile {
         })
     }
 
-    /// A command that starts this very file, under the name of its path, also when another one has taken its place. The command
-    /// reaches it through this program's descriptor, which `self` keeps open.
+    /// A command that starts this very file, under the name of its path, also when another file has
+    /// replaced it there. The command uses this program's descriptor, which `self` keeps open.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.file.0.as_raw_fd()));
         command.arg0(&self.path);
         command
     }
 
-    /// Is it made for `target`?
+    /// Checks that the image is made for `target`.
     ///
     /// # Errors
-    /// Says which of kind, instruction set and ABI differs.
+    /// The error names the difference in kind, instruction set or ABI.
     pub fn check(&self, target: &Target) -> Result<(), Error> {
         let bad = |why: String| Err(Error::BadImage { path: self.path.clone(), why });
         let advice =
@@ -206,7 +208,8 @@ impl ImageFile {
     }
 }
 
-/// Reads the file's tables and looks whether all that they name is there. The error says what is wrong.
+/// Reads the file's tables and checks that everything that they name exists. The error names the
+/// fault.
 fn parse(bytes: &[u8]) -> Result<object::File<'_>, String> {
     let len = bytes.len();
     let is_elf = bytes.starts_with(&object::elf::ELFMAG);

@@ -1,7 +1,8 @@
-//! The device's handler table, and the translation a host calls through (abi §3.7).
+//! The device's handler table, and the table by which a host translates a handler to its key (abi
+//! §3.7).
 //!
-//! A call looks its handler up in a table of open addressing: one probe nearly always, in a row whose place is a constant of the
-//! program. The key that travels is the device's index.
+//! The host's table uses open addressing: a call nearly always needs one probe, at a row whose
+//! index is a constant of the program. The key on the wire is the device's index.
 
 use crate::{Site, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
@@ -16,7 +17,7 @@ use hamr_comm::{Entry, Handler};
 pub struct HandlerInfo {
     /// Path, with type arguments.
     pub name: String,
-    /// Index in the device's table: the key that travels.
+    /// Index in the device's table: the key on the wire.
     pub key: u16,
     /// Hash of path and type arguments.
     pub id: u64,
@@ -29,7 +30,7 @@ pub struct HandlerInfo {
 }
 
 impl HandlerInfo {
-    /// Does the image hold its body?
+    /// Does the image contain its body?
     pub fn has_body(&self) -> bool {
         self.flags & record_flag::HAS_BODY != 0
     }
@@ -47,7 +48,7 @@ impl HandlerInfo {
     }
 }
 
-/// Copies a device's table out of its section. Errors name what is wrong; nothing in the section is trusted.
+/// Copies a device's table out of its section. Every field is checked; errors name the fault.
 pub(crate) fn read_table<K>(window: &Window<K>, section: Section) -> Result<Vec<HandlerInfo>, String> {
     let bad = |what: String| format!("a handler table with {what}");
     let header: TableHeader = window.read(section.off).map_err(|e| bad(e.to_string()))?;
@@ -77,21 +78,22 @@ pub(crate) fn read_table<K>(window: &Window<K>, section: Section) -> Result<Vec<
     Ok(handlers)
 }
 
-/// Rows of the table: so many that half of them are empty whatever the image holds, and a constant, so that where a handler's row
-/// is is one too.
+/// Rows of the table. At least half of them are empty for any image. The number is a constant, so
+/// the index of a handler's row is constant too.
 const ROWS: usize = 2 * HandlerKey::PER_MODULE;
 
-/// The tag of an empty row: a handler whose own is zero is out of reach, and refused as missing.
+/// The tag of an empty row. A handler whose own tag is zero cannot be found, and is refused as
+/// missing.
 const UNUSED: u64 = 0;
 
 #[derive(Clone, Copy)]
 struct Row {
-    /// Of a handler's id and signature together: one comparison finds out whether it may be called.
+    /// Of a handler's id and signature together: one comparison decides whether it may be called.
     tag: u64,
     key: HandlerKey,
 }
 
-/// Handler → key, O(1): the first row looked at nearly always.
+/// Handler → key, O(1): nearly always in the first row that is probed.
 pub(crate) struct Keys {
     rows: Box<[Row; ROWS]>,
 }
@@ -125,12 +127,12 @@ impl Keys {
     }
 }
 
-/// Where a row may be, the likeliest first.
+/// The rows in which a handler may be, the likeliest first.
 fn probes(tag: u64) -> impl Iterator<Item = usize> {
     (0..ROWS).map(move |step| (tag as usize).wrapping_add(step) % ROWS)
 }
 
-/// Why [`Keys::key`] found none for `H`.
+/// The reason why [`Keys::key`] found no key for `H`.
 #[cold]
 pub(crate) fn why_not<H: Handler>(handlers: &[HandlerInfo], site: Box<Site>) -> SubmitError {
     match handlers.iter().find(|h| h.id == H::ID) {
@@ -140,7 +142,7 @@ pub(crate) fn why_not<H: Handler>(handlers: &[HandlerInfo], site: Box<Site>) -> 
     }
 }
 
-/// What the host's own handlers and the device's differ in.
+/// The differences between the host's own handlers and the device's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Differences {
     /// The host has it, the device has not.

@@ -29,22 +29,24 @@ impl Drop for Mapping {
     }
 }
 
-/// Maps the first `len` bytes of the file behind `fd`, which is sealed against shrinking (or is the caller's own to keep
-/// from it). `writable` false maps read-only: a later write through the window would fault, so only readers ask for it.
+/// Maps the first `len` bytes of the file behind `fd`, which must be sealed against shrinking, or
+/// be a file that only the caller could shrink. `writable` false maps read-only: a later write
+/// through the window would fault, so only readers use it.
 pub(crate) fn map_window(fd: impl AsFd, len: u64, writable: bool) -> Result<Window<Shared>, Error> {
     map_window_at(fd, 0, len, writable)
 }
 
-/// [`map_window`] from `off` on, a multiple of the page size: one descriptor may stand for several memories of a function.
+/// [`map_window`] from `off` on, a multiple of the page size: one descriptor may provide several
+/// memories of a function.
 pub(crate) fn map_window_at(fd: impl AsFd, off: u64, len: u64, writable: bool) -> Result<Window<Shared>, Error> {
     Ok(map_revocable(fd, off, len, writable)?.0)
 }
 
-/// Ends a mapping while windows over it live.
+/// Ends a mapping while windows over it exist.
 pub(crate) struct Revocable(Arc<Mapping>);
 
 impl Revocable {
-    /// Puts zeros of this program's own where the file was, which has one user less then.
+    /// Replaces the file's memory by zeros of this program's own. The file then has one user less.
     pub(crate) fn revoke(&self) -> Result<(), Error> {
         let Mapping { base, len } = *self.0;
         let (access, flags) =
@@ -56,7 +58,7 @@ impl Revocable {
     }
 }
 
-/// [`map_window_at`], and the way to end it.
+/// [`map_window_at`], and the object that can end the mapping.
 pub(crate) fn map_revocable(
     fd: impl AsFd,
     off: u64,
@@ -65,7 +67,8 @@ pub(crate) fn map_revocable(
 ) -> Result<(Window<Shared>, Revocable), Error> {
     let mut access = ProtFlags::READ;
     access.set(ProtFlags::WRITE, writable);
-    // A private read-only mapping of a shared file still shows the writer's pages; SHARED keeps that promise explicit.
+    // A private read-only mapping of a shared file also shows the writer's changes, but without a
+    // guarantee; SHARED guarantees it.
     let what = || format!("mapping a window of {len} bytes");
     let bytes = usize::try_from(len).map_err(|_| Error::Plan(format!("{len} bytes exceed the address space")))?;
     // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
@@ -74,7 +77,8 @@ pub(crate) fn map_revocable(
     let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
     let mapping = Arc::new(Mapping { base, len: bytes });
     let revocable = Revocable(mapping.clone());
-    // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it, and a host makes no device window.
+    // SAFETY: the mapping is page-aligned and exists as long as its owner; no reference covers it,
+    // and a host makes no device window.
     let window = unsafe { Window::new(base, bytes, mapping) };
     Ok((window.share(), revocable))
 }

@@ -1,8 +1,9 @@
 //! Windows in memory that this process makes and shares with a device's process.
 //!
-//! The memfd is sealed against shrinking, growing and further seals before anybody gets it: a peer that could truncate it
-//! would kill this process with SIGBUS. The host holds a lock on it, so a second host is refused. It has no name in any
-//! file system: when both processes are gone, so is the memory.
+//! The memfd is sealed against shrinking, growing and further seals before any other process gets
+//! it: a peer that could truncate it would kill this process with SIGBUS. The host has a lock on
+//! it, so a second host is refused. It has no name in any file system: when both processes end, the
+//! memory is freed.
 
 use crate::Error;
 use crate::mapping::map_window;
@@ -10,7 +11,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
 
-/// Name of every window's memfd begins so; `inspect` looks for it.
+/// The prefix of every window's memfd name; `inspect` searches for it.
 pub(crate) const MEMFD_PREFIX: &str = "hamr:";
 
 /// A sealed and locked memfd of `len` bytes.
@@ -25,8 +26,8 @@ pub(crate) fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
     Ok(memfd)
 }
 
-/// Memory of the kind that shared-memory devices have, mapped and without a device: what a copy into it costs is the
-/// floor under `put` and `get`.
+/// Memory of the kind that shared-memory devices have, mapped and without a device. A copy into it
+/// is the floor of `put` and `get` in benchmarks.
 ///
 /// # Errors
 /// When the system gives no memory.

@@ -1,4 +1,5 @@
-//! Devices whose processor is a process of this machine: an image itself, or an emulator that runs one.
+//! Devices whose processor is a process of this machine: the image itself, or an emulator that runs
+//! one.
 
 use crate::Error;
 use crate::doorbells::Doorbells;
@@ -16,14 +17,14 @@ pub(crate) struct Process {
     child: Child,
     pidfd: Arc<OwnedFd>,
     how: Option<String>,
-    /// What this kind of device adds to how its process ended.
+    /// Text of this kind of device about the end of its process.
     epilogue: Box<dyn Fn(ExitStatus) -> String + Send>,
-    /// Whatever must live as long as the process.
+    /// Values that must exist as long as the process.
     _kept: Box<dyn Send>,
 }
 
 impl Process {
-    /// Takes over a child. One that cannot be watched is ended.
+    /// Takes over a child. A child whose end cannot be watched is killed.
     pub(crate) fn watch(
         mut child: Child,
         kept: impl Send + 'static,
@@ -38,7 +39,7 @@ impl Process {
                 _kept: Box::new(kept),
             }),
             Err(e) => {
-                // Errors mean that it has ended by itself.
+                // An error means that it has ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(Error::os("watching the device's process")(e))
@@ -57,7 +58,7 @@ impl Process {
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
     }
 
-    /// Waits for the end and says how it was.
+    /// Waits for the end and returns a description of it.
     fn reap(&mut self) -> String {
         let Self { child, how, epilogue, .. } = self;
         how.get_or_insert_with(|| match child.wait() {
@@ -69,7 +70,7 @@ impl Process {
 
     fn end(&mut self) {
         if !self.has_exited() {
-            // An error means that it has ended by itself.
+            // An error means that it has ended.
             let _ = self.child.kill();
         }
         self.reap();
@@ -97,14 +98,16 @@ pub(crate) struct ProcessLink {
     window: Window<Shared>,
     doorbells: Option<Arc<Doorbells>>,
     process: Mutex<Process>,
-    /// Readable when the process has ended. Not behind the lock above, which is held while one ends and another starts: the reactor,
-    /// which sleeps for other devices, too, does not wait for that.
+    /// Readable when the process has ended. It is outside of the lock above, which stays locked
+    /// while one process ends and another starts: the reactor, which also sleeps for other devices,
+    /// must not wait for that.
     end: Mutex<Arc<OwnedFd>>,
     start: Box<dyn Fn() -> Result<Process, Error> + Send + Sync>,
 }
 
 impl ProcessLink {
-    /// Starts the device for the first time. `start` starts one epoch of it over the window's memory, which it owns.
+    /// Starts the device for the first time. `start` starts one epoch of it over the window's
+    /// memory, which `start` owns.
     pub(crate) fn start(
         kind: &'static str,
         device: &str,
@@ -126,7 +129,7 @@ impl ProcessLink {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of the present process, or of the last while another one starts.
+    /// The end of the present process, or while another one starts, that of the last.
     fn end(&self) -> Arc<OwnedFd> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -175,7 +178,7 @@ impl Link for ProcessLink {
         if !process.has_exited() {
             return Err("its process has not ended".into());
         }
-        // Reaped first: two lives over one window are never there at once, not even for a moment.
+        // Reaped first, so that two processes never use one window at the same time.
         process.reap();
         *process = (self.start)().map_err(|e| e.to_string())?;
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = process.pidfd.clone();

@@ -31,7 +31,8 @@ const CAPABILITIES: Capabilities = Capabilities {
     doorbell: false,
 };
 
-/// Starts hosted images: what `shm` stands for in every runtime. For those who decorate its links.
+/// The launcher of hosted images: `shm` in every runtime. It is public for launchers that decorate
+/// its links.
 pub struct ShmLauncher;
 
 impl Launcher for ShmLauncher {
@@ -59,11 +60,11 @@ impl Launcher for ShmLauncher {
     }
 }
 
-/// `shm:PATH`: a window that somebody else made. It has a host as long as its device lives, so this is always refused,
-/// with the reason; a window without a host has no device either.
+/// `shm:PATH`: a window of another program. It has a host as long as its device runs, so this is
+/// always refused, with the reason; a window without a host has no device either.
 fn join(path: &str) -> Error {
     let refused = |why: String| Error::Launch { device: format!("shm:{path}"), why };
-    // Looks before it locks: a lock would keep the window's own host out.
+    // Reads before it locks, because a lock would keep the window's own host out.
     let window = match window::open(Path::new(path)) {
         Ok(window) => window,
         Err(InspectError::Os { path, what, source }) => {
@@ -86,11 +87,12 @@ fn join(path: &str) -> Error {
 fn owner(window: &Window<Shared>) -> String {
     match window.read::<Preamble>(0) {
         Ok(p) if p.magic == MAGIC => format!("process {}", p.host_pid),
-        _ => "its lock is held".into(),
+        _ => "another process has its lock".into(),
     }
 }
 
-/// Starts the image and hands it the window and the doorbells: the one that it sleeps on first.
+/// Starts the image and sends it the window and the doorbells; the one that it sleeps on comes
+/// first.
 fn start(image: &ImageFile, memfd: &OwnedFd, doorbells: &Doorbells, cpu: Option<usize>) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
@@ -103,10 +105,10 @@ fn start(image: &ImageFile, memfd: &OwnedFd, doorbells: &Doorbells, cpu: Option<
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    // An image that has died already is reported by the handshake, with how it ended.
+    // The handshake reports an image that has already ended, with how it ended.
     let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(HANDSHAKE)], &mut ancillary, SendFlags::NOSIGNAL);
     tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
-    // Closing our end of the socket ends the image.
+    // The image ends when this end of the socket is closed.
     let process = Process::watch(child, ours, |_| String::new())?;
     if let Some(cpu) = cpu {
         pin(pid, cpu)?;

@@ -1,4 +1,5 @@
-//! Names for code addresses of a running image, from the file it was started from, when that is still the same build.
+//! Names for code addresses of a running image, from the file it was started from, when that is
+//! still the same build.
 
 use hamr_comm::fault::Trace;
 use object::{Object, ObjectSection};
@@ -10,16 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 
-/// Addresses whose names are kept: those of an image's faults are few. A device that makes addresses up starts over here.
+/// The most addresses whose names are kept. An image's faults have few; if a device sends made-up
+/// addresses, the table is cleared.
 const MOST_KNOWN: usize = 4096;
 
-/// What the code at an address is called; inlined functions first, each with what it is inlined into behind it.
+/// The source lines of an address; inlined functions first, each followed by the function that it
+/// is inlined into.
 type Lines = Arc<[SourceLine]>;
 
-/// A place in an image's source.
+/// A location in an image's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
-    /// Path of the function, when the file tells.
+    /// Path of the function, when the file has it.
     pub function: Option<String>,
     /// File and line, when the image was built with line tables (`debug = "line-tables-only"`).
     pub place: Option<(String, u32)>,
@@ -38,23 +41,23 @@ impl fmt::Display for SourceLine {
 /// One return address of a [`Backtrace`], or the instruction that trapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BacktraceFrame {
-    /// In the image's file.
+    /// Address in the image's file.
     pub address: u64,
-    /// What is there; empty when the file knows nothing of it, or was not asked.
+    /// The source lines at the address; empty when the file has none, or was not read.
     pub lines: Vec<SourceLine>,
 }
 
-/// Where an abandoned handler was, innermost first.
+/// Where an aborted handler was, innermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backtrace {
     /// The addresses, without the functions that handle panics.
     pub frames: Vec<BacktraceFrame>,
-    /// Why the addresses have no names: the image's file is another build, or is not to be had.
+    /// Why the addresses have no names: the image's file is another build, or cannot be read.
     pub refused: Option<String>,
 }
 
 impl Backtrace {
-    /// The innermost file and line, but for those of Rust's own library: its functions do what they were told.
+    /// The innermost file and line outside of Rust's own library, which is rarely the cause.
     pub fn place(&self) -> Option<(&str, u32)> {
         let places = self.frames.iter().flat_map(|frame| &frame.lines).filter_map(|line| line.place.as_ref());
         places.map(|(file, line)| (&**file, *line)).find(|(file, _)| !file.starts_with("/rustc/"))
@@ -70,7 +73,7 @@ impl Backtrace {
 }
 
 impl fmt::Display for Backtrace {
-    /// A line for each function.
+    /// One line per function.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(why) = &self.refused {
             writeln!(f, "  backtrace not symbolised: {why}")?;
@@ -90,7 +93,7 @@ impl fmt::Display for Backtrace {
     }
 }
 
-/// The names in one image, read when somebody looks at a fault.
+/// The names in one image, read when a fault is displayed.
 pub(crate) struct Symbols {
     file: Option<PathBuf>,
     /// Build id of the image that runs.
@@ -150,7 +153,7 @@ impl Symbols {
         std::fs::read(path).map_err(|e| self.unreadable(&e))
     }
 
-    /// A name from another build would be a lie.
+    /// The names of another build would be wrong.
     fn check(&self, file: &object::File<'_>) -> Result<(), String> {
         let there = file.build_id().ok().flatten().unwrap_or_default();
         if there == self.running && there != [0; 20] {
@@ -183,7 +186,7 @@ fn look_up(file: &object::File<'_>, addresses: &[u64]) -> Result<Vec<(u64, Lines
     };
     let lines = |at: u64| -> Lines {
         if !is_code(at) {
-            // Of a library of the system, or made up.
+            // The address is in a system library, or made up.
             return Lines::default();
         }
         let mut lines = Vec::new();
@@ -209,7 +212,8 @@ fn look_up(file: &object::File<'_>, addresses: &[u64]) -> Result<Vec<(u64, Lines
     Ok(addresses.iter().map(|at| (*at, lines(*at))).collect())
 }
 
-/// Drops what ran between a panic and its report: everything up to the last function of the panic machinery.
+/// Drops the frames between a panic and its report: everything up to the last function of the panic
+/// machinery.
 fn hide_panic_handling(frames: &mut Vec<BacktraceFrame>) {
     const MACHINERY: [&str; 6] =
         ["core::panicking::", "core::option::", "core::result::", "std::panicking::", "__rustc", "rust_begin_unwind"];
@@ -219,7 +223,7 @@ fn hide_panic_handling(frames: &mut Vec<BacktraceFrame>) {
     let last = frames.iter().rposition(|frame| frame.lines.last().is_some_and(is_machinery));
     frames.drain(..last.map_or(0, |last| last + 1));
     if let Some(frame) = frames.first_mut() {
-        // Inlined into the function that panicked.
+        // Such functions may be inlined into the function that panicked.
         let inlined = frame.lines.iter().take_while(|line| is_machinery(line)).count();
         frame.lines.drain(..inlined);
     }

@@ -1,9 +1,10 @@
-//! What `hamr bench` calls: empty calls of every size, and the raw ping-pongs that calls are measured against.
+//! The handlers that `hamr bench` calls: empty calls of every size, and the raw ping-pongs that
+//! calls are compared with.
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::{BufferPtr, Context, Fault, info, offload};
 
-/// Nothing.
+/// Does nothing.
 #[offload]
 pub fn empty(_cx: &mut Context) {}
 
@@ -21,13 +22,13 @@ pub fn sum_4(_cx: &mut Context, a: u64, b: u64, c: u64, d: u64) -> u64 {
     a.wrapping_add(b).wrapping_add(c).wrapping_add(d)
 }
 
-/// 48 bytes in, 8 out: the most that one line carries.
+/// 48 bytes in, 8 out: the most that one slot carries.
 #[offload]
 pub fn sum_6(_cx: &mut Context, a: [u64; 6]) -> u64 {
     a.iter().fold(0, |sum, v| sum.wrapping_add(*v))
 }
 
-/// Counts up; for one-way calls, whose effect a test must see.
+/// Counts its calls: for one-way calls, whose effect a test must observe.
 #[offload]
 pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
     if let Some(n) = cx.view_mut(counter)?.first_mut() {
@@ -36,7 +37,8 @@ pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Raw ping-pong, `rounds` times: request and answer in the same word. The other side stores odd numbers from 1.
+/// Raw ping-pong, `rounds` times: request and reply in the same word. The other side stores odd
+/// numbers from 1.
 #[offload]
 pub fn pong_one_line(cx: &mut Context, line: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
     let words = cx.words(line)?;
@@ -54,7 +56,7 @@ pub fn pong_one_line(cx: &mut Context, line: BufferPtr<u32>, rounds: u32) -> Res
     Ok(())
 }
 
-/// Raw ping-pong, `rounds` times: request in word 0, answer in word 32, two cache lines on.
+/// Raw ping-pong, `rounds` times: request in word 0, reply in word 32, two cache lines on.
 #[offload]
 pub fn pong_two_lines(cx: &mut Context, lines: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
     let words = cx.words(lines)?;
@@ -73,9 +75,9 @@ pub fn pong_two_lines(cx: &mut Context, lines: BufferPtr<u32>, rounds: u32) -> R
     Ok(())
 }
 
-/// The raw hand-over, `rounds` times: for each number in word 0 of `flags` looks at the last word of `data` and answers
-/// in word 32 of `flags`. `data` comes as the two words of its pointer, so that the call does not name the buffer and the
-/// host may write into it meanwhile.
+/// The raw hand-over, `rounds` times: for each number in word 0 of `flags`, reads the last word of
+/// `data` and stores a reply in word 32 of `flags`. `data` comes as the two words of its pointer,
+/// so that the call does not use the buffer and the host may write into it meanwhile.
 #[offload]
 pub fn acknowledge(cx: &mut Context, flags: BufferPtr<u32>, data: [u64; 2], rounds: u32) -> Result<(), Fault> {
     let data = BufferPtr::from_wire(WireBuffer::from_words(data));
@@ -97,7 +99,7 @@ pub fn acknowledge(cx: &mut Context, flags: BufferPtr<u32>, data: [u64; 2], roun
     Ok(())
 }
 
-/// Looks at the last word of what was put, and returns it: the device has noticed.
+/// Returns the last word of what was put, which shows that the device reads it.
 #[offload]
 pub fn notice(cx: &mut Context, data: BufferPtr<u32>) -> Result<u32, Fault> {
     let data = cx.words(data)?;

@@ -1,4 +1,4 @@
-//! What the demonstration and `hamr dot` call.
+//! The handlers of the demonstration and of `hamr dot`.
 
 use hamr_comm::{BufferPtr, Context, Element, Fault, offload};
 
@@ -8,8 +8,8 @@ pub fn dot_f64(cx: &mut Context, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result
     dot_f64_from(cx, 0.0, x, y)
 }
 
-/// [`dot_f64()`] that goes on from `start`: vectors longer than the device's memory come in blocks, and the additions keep
-/// their order.
+/// [`dot_f64()`] that continues from `start`: vectors longer than the device's memory come in
+/// blocks, and the additions keep their order.
 #[offload]
 pub fn dot_f64_from(cx: &mut Context, start: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<f64, Fault> {
     sum_of_products(cx, start, x, y)
@@ -21,7 +21,7 @@ pub fn dot_f32(cx: &mut Context, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result
     dot_f32_from(cx, 0.0, x, y)
 }
 
-/// [`dot_f32()`] that goes on from `start`.
+/// [`dot_f32()`] that continues from `start`.
 #[offload]
 pub fn dot_f32_from(cx: &mut Context, start: f64, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<f64, Fault> {
     sum_of_products(cx, start, x, y)
@@ -68,7 +68,7 @@ pub fn isa(cx: &mut Context) -> u32 {
     cx.isa().0
 }
 
-/// A handler whose body only images hold: what a device knows and a host does not.
+/// A handler whose body is in images only: it uses what only a device has.
 #[offload(device)]
 pub fn node_of_device(cx: &mut Context) -> u16 {
     cx.node().0

@@ -1,4 +1,5 @@
-//! Handlers that misbehave on purpose, and slow ones: for tests and for seeing what a fault looks like.
+//! Handlers that fail on purpose, and slow ones: for tests, and to show what a fault looks like to
+//! a user.
 
 use hamr_comm::{BufferPtr, Context, Fault, Migratable, Resource, offload};
 
@@ -7,7 +8,7 @@ use hamr_comm::{BufferPtr, Context, Fault, Migratable, Resource, offload};
 pub enum DivideError {
     /// The divisor was zero.
     ByZero {
-        /// What was to be divided.
+        /// The dividend.
         dividend: i64,
     },
     /// The quotient does not fit.
@@ -30,13 +31,13 @@ pub fn panics(_cx: &mut Context, n: u32) -> u32 {
     n
 }
 
-/// The same from the queue: its stream goes on, its ticket slot is free again.
+/// The same from the queue: its stream continues, and its ticket slot becomes free.
 #[offload(queued)]
 pub fn panics_queued(cx: &mut Context, n: u32) -> u32 {
     panics(cx, n)
 }
 
-/// Runs until it is cancelled (or `rounds` looks have passed): a long handler that cooperates.
+/// Runs until it is cancelled, or for `rounds` checks: a long handler that cooperates.
 #[offload]
 pub fn spin_until_cancelled(cx: &mut Context, rounds: u64) -> u64 {
     let mut looks = 0;
@@ -47,13 +48,13 @@ pub fn spin_until_cancelled(cx: &mut Context, rounds: u64) -> u64 {
     looks
 }
 
-/// The same as a queued handler: its stream waits for it, other streams do not.
+/// The same as a queued handler: its own stream waits for it, other streams do not.
 #[offload(queued)]
 pub fn long_sum(cx: &mut Context, x: BufferPtr<u64>) -> Result<u64, Fault> {
     Ok(cx.view(x)?.iter().fold(0, |sum, v| sum.wrapping_add(*v)))
 }
 
-/// Queued, short, may be overtaken.
+/// Queued and short; later calls may overtake it.
 #[offload(queued, unordered)]
 pub fn background(_cx: &mut Context, v: u64) -> u64 {
     v.wrapping_mul(3)
@@ -73,7 +74,7 @@ pub fn make_many(_cx: &mut Context, seed: u64) -> [u64; 1024] {
 
 static COUNTER: Resource<u64> = Resource::new(0);
 
-/// Takes a resource, adds to it, and panics while holding it when told to.
+/// Takes a resource and adds to it; on request, panics while it has the resource.
 #[offload]
 pub fn bump(cx: &mut Context, by: u64, then_panic: bool) -> Result<u64, Fault> {
     cx.with(&COUNTER, |counter| {
@@ -83,7 +84,7 @@ pub fn bump(cx: &mut Context, by: u64, then_panic: bool) -> Result<u64, Fault> {
     })
 }
 
-/// Whether [`bump()`]'s resource is poisoned; clears it and starts over at `fresh`.
+/// Whether [`bump()`]'s resource is poisoned. Clears it and sets the value to `fresh`.
 #[offload]
 pub fn mend(cx: &mut Context, fresh: u64) -> bool {
     let was_poisoned = COUNTER.is_poisoned();

@@ -1,11 +1,12 @@
-//! Who compiles for a target: the compiler in the path, or Debian's, which compiles the library from its source.
+//! The compiler for a target: the one in the path, or Debian's, which compiles the library from its
+//! source.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Debian's packages of the other compiler, and of the linker that it does not bring for targets without a system. Those of the same
-/// paths without `-web` are years older.
+/// Debian's packages of the second compiler, and of the linker that it lacks for targets without a
+/// system. The packages at the same paths without `-web` are years older.
 pub const PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 
 // Full paths, because a rustup that lacks the target usually comes first in `PATH`.
@@ -16,17 +17,19 @@ const LINKER: &str = "ld.lld";
 /// Only what images use: no allocator, no unwinder.
 const BUILD_STD: &[&str] = &["-Zbuild-std=core,alloc", "-Zbuild-std-features=compiler-builtins-mem"];
 
-/// Who compiles.
+/// A compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiler {
-    /// The one that `cargo` stands for, with the target's library.
+    /// The one that `cargo` runs, with the target's library.
     Usual,
-    /// The distribution's, with the library's source: for machines that rustup's server cannot be reached from.
+    /// The distribution's, with the library's source: for machines that cannot reach rustup's
+    /// server.
     Distribution,
 }
 
 impl Compiler {
-    /// Who compiles for `target` in the folder `dir`; `None` when nobody here can. Asks the compiler, so that one without rustup
+    /// The compiler for `target` in the folder `dir`; `None` when no compiler here has that target.
+    /// The question goes to the compiler and not to rustup, so that an installation without rustup
     /// counts too.
     ///
     /// # Errors
@@ -58,7 +61,7 @@ impl Compiler {
         command
     }
 
-    /// The program that is cargo.
+    /// The cargo program.
     pub fn program(self) -> OsString {
         match self {
             Self::Usual => std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
@@ -67,7 +70,7 @@ impl Compiler {
     }
 }
 
-/// The program that is asked first.
+/// The compiler that is asked first.
 pub fn rustc() -> OsString {
     std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
 }

@@ -1,12 +1,15 @@
-//! What an image needs of its linker: a build script of one line, `fn main() { hamr_linker::image() }`.
+//! The linker arguments of an image. Its build script is one line: `fn main() {
+//! hamr_linker::image() }`.
 //!
-//! Hosted images need only a build id, which ties logs and backtraces to the very file. Bare-metal images get the scripts of
-//! this folder: one shared body, one short script per instruction set, and the board's `memory.x`. A `memory.x` beside the
-//! image's Cargo.toml takes the place of the instruction set's usual board.
+//! Hosted images need only a build id, which ties logs and backtraces to one file. Bare-metal
+//! images get the scripts of this folder: one shared body, one short script per instruction set,
+//! and the board's `memory.x`. A `memory.x` beside the image's Cargo.toml replaces that of the
+//! instruction set's usual board.
 //!
-//! [`compiler`] is the other thing that whoever builds an image has to know, before there is a build script.
+//! A program that builds images also needs [`compiler`], before any build script runs.
 //!
-//! Who may depend on it: build scripts of images, and what starts builds of them. It depends on nothing.
+//! Who may depend on it: build scripts of images, and programs that start builds of them. It
+//! depends on nothing.
 
 pub mod compiler;
 
@@ -17,7 +20,7 @@ struct Isa {
     /// As cargo names it (`CARGO_CFG_TARGET_ARCH`).
     name: &'static str,
     script: &'static str,
-    /// RAM of the board that `image!()` takes unless told otherwise.
+    /// RAM of the board that `image!()` uses by default.
     memory: &'static str,
 }
 
@@ -39,22 +42,23 @@ const ISAS: &[Isa] = &[
     },
 ];
 const BODY: &str = include_str!("../scripts/body.x");
-/// Where log statements go: symbols, and the section's contents.
+/// The section for log statements: symbols and contents.
 const LOG_SYMBOLS: &str = include_str!("../scripts/defmt.x");
 const LOG_SECTIONS: &str = include_str!("../scripts/defmt-sections.x");
-/// The same for a program of an operating system, which has a script of its own.
+/// The same for a program of an operating system, which has a linker script of its own.
 const HOSTED: &str = include_str!("../scripts/hosted.x");
-/// Says to the build script of an image, when set, whether its package has a `memory.x`.
+/// An environment variable for the build script of an image: whether its package has a `memory.x`.
 pub const OWN_MEMORY: &str = "HAMR_OWN_MEMORY";
 
 /// Emits the linker arguments of an image for the target that cargo is building.
 ///
 /// # Panics
-/// Which stops the build with its message: when there is no script for the instruction set, or cargo's folder cannot be
-/// written.
+/// When there is no script for the instruction set, or cargo's folder cannot be written. The panic
+/// stops the build with its message.
 pub fn image() {
     println!("cargo::rerun-if-changed=build.rs");
-    // What tells bare metal from the system that a target's triple names; images with a board of their own look at it.
+    // Distinguishes bare metal from a target's triple that names a system; images with a board of
+    // their own use it.
     println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
     let on_no_system = variable("CARGO_CFG_TARGET_OS") == "none";
     let out = PathBuf::from(variable("OUT_DIR"));
@@ -62,7 +66,8 @@ pub fn image() {
     write(&out, "hamr-defmt-sections.x", LOG_SECTIONS);
     if !on_no_system && std::env::var_os("CARGO_CFG_HAMR_BARE").is_none() {
         argument("-Wl,--build-id=sha1");
-        // Set by the build function of `hamr`; another build of the same package is a program without logs.
+        // The build function of `hamr` sets it; in any other build the package is a program without
+        // logs.
         if std::env::var_os("CARGO_CFG_HAMR_IMAGE").is_some() {
             write(&out, "hamr-hosted.x", HOSTED);
             println!("cargo::rustc-link-search={}", out.display());
@@ -76,7 +81,7 @@ pub fn image() {
     let Some(isa) = ISAS.iter().find(|known| known.name == isa) else {
         let known: Vec<&str> = ISAS.iter().map(|isa| isa.name).collect();
         panic!(
-            "hamr-linker has scripts for {}, not for {isa}: docs/porting.md says what a new one needs",
+            "hamr-linker has scripts for {}, not for {isa}: docs/porting.md lists what a new one needs",
             known.join(", ")
         );
     };
@@ -100,8 +105,8 @@ pub fn image() {
 /// The board's memory: the package's own file, or the usual board's.
 fn memory(isa: &Isa) -> String {
     let own = Path::new(&variable("CARGO_MANIFEST_DIR")).join("memory.x");
-    // To cargo a file that is not there has always changed, and the image would be linked anew at each start of a device. Whoever
-    // builds images says whether there is one.
+    // Cargo treats a file that does not exist as changed, and would link the image again at each
+    // start of a device. So the builder of images passes on whether the file exists.
     println!("cargo::rerun-if-env-changed={OWN_MEMORY}");
     if own.exists() || std::env::var_os(OWN_MEMORY).is_none() {
         println!("cargo::rerun-if-changed={}", own.display());
@@ -124,7 +129,7 @@ fn write(folder: &Path, name: &str, text: &str) {
     }
 }
 
-/// What cargo tells every build script.
+/// A variable that cargo sets for every build script.
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: call this from a build script"))
 }

@@ -1,4 +1,4 @@
-//! A program that runs to its end, with a deadline, and what it says.
+//! Child processes that run to their end before a deadline, with the text that they print.
 
 use crate::{Error, inherit, spawner};
 use rustix::fd::AsFd;
@@ -9,14 +9,15 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Between two looks at a child.
+/// Time between two polls of a child.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long what an ended child has said may take to be read.
+/// How long the reading of an ended child's output may take.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Bytes of that which are kept.
+/// The most bytes of output that are kept.
 const LONGEST: u64 = 1 << 20;
 
-/// A child in a process group of its own. It is killed when this process ends, and holds a lock for as long as it runs.
+/// A child in a process group of its own. The system kills it when this process ends. The child
+/// inherits a lock and so keeps it locked until it ends.
 pub(crate) struct Child {
     name: String,
     child: std::process::Child,
@@ -41,7 +42,8 @@ impl Child {
         let (sender, said) = channel();
         std::thread::Builder::new().name("hamr-child".into()).spawn(move || {
             let mut bytes = Vec::new();
-            // A read error ends the text early; the status tells whether that matters. The rest is read for the child's sake.
+            // A read error ends the text early; the exit status shows whether that matters. What
+            // follows the kept bytes is read too, or the child would block on a full pipe.
             let _ = reader.by_ref().take(LONGEST).read_to_end(&mut bytes);
             let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
             let _ = io::copy(&mut reader, &mut io::sink());
@@ -49,7 +51,7 @@ impl Child {
         Ok(Self { name, child, said })
     }
 
-    /// Its end. It is ended at the deadline.
+    /// Waits for the end. At the deadline, the child is killed.
     pub(crate) fn wait(mut self, deadline: Instant) -> io::Result<Ended> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -67,7 +69,8 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // The leader of its group has not been waited for, so the number is still its own. Errors mean that it has ended.
+            // The leader of the group is not reaped yet, so the group's number is not in use by
+            // another one. An error means that the group has ended.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();
         }
@@ -75,7 +78,7 @@ impl Drop for Child {
 }
 
 impl Ended {
-    /// An error unless it succeeded.
+    /// An error unless the child succeeded.
     pub(crate) fn succeed(&self) -> Result<(), Error> {
         if self.status.success() {
             return Ok(());
@@ -85,7 +88,7 @@ impl Ended {
         Err(Error::Tool { tool: name.clone(), status: *status, said })
     }
 
-    /// The first line in which a program of apt's says what is wrong.
+    /// The first warning or error of an apt program.
     pub(crate) fn complaint(&self) -> Option<String> {
         let mut lines = self.said.lines();
         lines.find_map(|line| line.strip_prefix("E: ").or(line.strip_prefix("W: "))).map(|line| line.trim().to_owned())
@@ -107,8 +110,8 @@ mod tests {
         let ended = shell("echo fine; echo 'W: first' >&2; echo 'E: second' >&2; exit 3", Duration::from_secs(60))
             .expect("it ends");
         assert_eq!(ended.complaint().as_deref(), Some("first"));
-        let said = ended.succeed().expect_err("status 3").to_string();
-        assert!(["`sh`", "exit status: 3", "`first`"].iter().all(|part| said.contains(part)), "{said}");
+        let message = ended.succeed().expect_err("status 3").to_string();
+        assert!(["`sh`", "exit status: 3", "`first`"].iter().all(|part| message.contains(part)), "{message}");
         assert!(shell("exit 0", Duration::from_secs(60)).expect("it ends").succeed().is_ok());
     }
 

@@ -1,19 +1,21 @@
-//! What a machine says: its image over the serial port (QEMU's standard output), QEMU itself on standard error.
+//! The output of a machine: its image writes to the serial port (QEMU's standard output), QEMU
+//! itself to standard error.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Lines that are kept.
+/// The number of lines that are kept.
 const KEPT: usize = 64;
-/// A longer line goes on as another one: an image that never ends its line must not fill this process's memory.
+/// The most bytes of one line; what follows counts as the next line. Without a limit, an image that
+/// never ends its line would fill this process's memory.
 const LONGEST: u64 = 1024;
-/// How long the last lines of a machine that has ended may take. They are in the pipe; only a process that the machine left
-/// behind could hold it open.
+/// How long the last lines of an ended machine may take. They are in the pipe already; only a
+/// process that the machine left behind keeps the pipe open longer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who said a line.
+/// Where a line came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The image, over its serial port.
@@ -22,8 +24,9 @@ pub enum Source {
     Qemu,
 }
 
-/// The last lines of a machine. A thread per source reads them until the machine ends, so that no image ever waits for room in
-/// a pipe; each line is a `tracing` event of level debug too (target `hamr::console`).
+/// The last lines of a machine. One thread per source reads them until the machine ends, so that no
+/// image waits for room in a pipe. Each line is also a `tracing` event of level debug (target
+/// `hamr::console`).
 #[derive(Clone, Debug)]
 pub struct Console {
     shared: Arc<SharedLines>,
@@ -38,9 +41,10 @@ struct SharedLines {
 #[derive(Debug, Default)]
 struct State {
     lines: VecDeque<(Source, String)>,
-    /// The last line of QEMU and of the image: neither may push the other's out, however much it says.
+    /// The last line of QEMU and that of the image, apart: many lines of one must not displace the
+    /// other's.
     last: [Option<String>; 2],
-    /// Sources that may still say something.
+    /// Sources that may still write.
     open: usize,
 }
 
@@ -55,7 +59,7 @@ impl Console {
         Self { shared: Arc::default() }
     }
 
-    /// Reads what comes from `pipe` in a thread of its own.
+    /// Reads `pipe` in a thread of its own.
     pub(crate) fn listen(&self, device: &str, source: Source, pipe: impl Read + Send + 'static) -> std::io::Result<()> {
         let (device, shared) = (device.to_owned(), self.shared.clone());
         self.shared.state().open += 1;
@@ -76,7 +80,8 @@ impl Console {
         self.shared.state().lines.iter().cloned().collect()
     }
 
-    /// For a machine that has ended: the last line of each source that said anything, as a phrase for an error message.
+    /// For a machine that has ended: the last line of each source that wrote any, as a phrase for
+    /// an error message.
     pub fn last_words(&self) -> String {
         self.last_words_within(DRAIN_TIMEOUT)
     }
@@ -84,7 +89,7 @@ impl Console {
     fn last_words_within(&self, limit: Duration) -> String {
         let state = self.shared.ended.wait_timeout_while(self.shared.state(), limit, |state| state.open > 0);
         let (state, _) = state.unwrap_or_else(PoisonError::into_inner);
-        let names = ["QEMU said", "its image said last"];
+        let names = ["QEMU printed", "its image printed last"];
         let said = names.iter().zip(&state.last).filter_map(|(name, line)| Some((name, line.as_ref()?)));
         said.map(|(name, line)| format!("; {name} `{line}`")).collect()
     }
@@ -121,21 +126,25 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept_and_long_ones_are_cut() {
         let console = Console::new();
-        // QEMU first, so that the image's lines come behind and are more than are kept.
+        // QEMU's lines come first, so that the image's later lines exceed the limit and displace
+        // them.
         console.listen("device", Source::Qemu, &b"first\nlast without an end"[..]).expect("a thread");
         console.last_words();
         let mut text = (0..100).map(|n| format!("line {n}\r\n\n")).collect::<String>().into_bytes();
         text.extend([b'x'; 1500]);
         console.listen("device", Source::Image, std::io::Cursor::new(text)).expect("a thread");
         let words = console.last_words();
-        assert_eq!(words, format!("; QEMU said `last without an end`; its image said last `{}`", "x".repeat(476)));
+        assert_eq!(
+            words,
+            format!("; QEMU printed `last without an end`; its image printed last `{}`", "x".repeat(476))
+        );
         let lines = console.lines();
         assert_eq!(lines.len(), KEPT);
         assert!(lines.contains(&(Source::Image, "line 99".into())), "{lines:?}");
     }
 
     #[test]
-    fn a_pipe_that_stays_open_is_not_waited_for_long() {
+    fn console_does_not_wait_long_for_an_open_pipe() {
         let console = Console::new();
         let (reader, writer) = std::io::pipe().expect("a pipe");
         console.listen("device", Source::Qemu, reader).expect("a thread");

@@ -1,4 +1,5 @@
-//! What can go wrong before a machine runs, each with what was expected, what came, and what to do.
+//! What can go wrong before a machine runs. Each message has what was expected, what was found, and
+//! what to do.
 
 use crate::version::{MINIMUM, Version};
 
@@ -8,42 +9,42 @@ pub enum Error {
     /// There is no such program.
     #[error("expected `{program}` in PATH or unpacked as {places}, found none; {command} unpacks it")]
     Absent {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// Where it is looked for beside `PATH`.
+        /// Where it was searched beside `PATH`.
         places: String,
-        /// What brings it.
+        /// The command that brings it.
         command: SetupCommand,
     },
     /// The program is older than [`MINIMUM`].
     #[error("expected `{program}` of version {MINIMUM} or later, found {found}; {command} unpacks a newer one")]
     TooOld {
-        /// Its name or file.
+        /// The program's name or file.
         program: String,
-        /// What it says it is.
+        /// The version that it prints.
         found: Version,
-        /// What brings a newer one.
+        /// The command that brings a newer one.
         command: SetupCommand,
     },
-    /// The program does not say which version it is.
-    #[error("expected `{program} --version` to say `QEMU emulator version …`, it said `{said}`")]
+    /// The program prints no version.
+    #[error("expected `{program} --version` to print `QEMU emulator version …`, got `{said}`")]
     Unversioned {
-        /// Its name or file.
+        /// The program's name or file.
         program: String,
-        /// Its first line.
+        /// The first line that it printed.
         said: String,
     },
-    /// The program does not answer.
+    /// The program does not print its version in time.
     #[error(
-        "expected `{program} --version` to answer within {limit:?}, it did not, and was ended; is it the QEMU that you meant?"
+        "expected `{program} --version` to print a version within {limit:?}, got none and ended it; check that this is the QEMU that you meant"
     )]
     Timeout {
-        /// Its name or file.
+        /// The program's name or file.
         program: String,
-        /// How long it had.
+        /// The time limit.
         limit: std::time::Duration,
     },
-    /// This system's packages are not Debian's.
+    /// This system does not use Debian's packages.
     #[error(
         "expected `{tool}` in PATH, as Debian and Ubuntu have it, found none; install QEMU {MINIMUM} or later with this system's \
          package manager, so that its programs `qemu-system-…` are in PATH"
@@ -52,52 +53,52 @@ pub enum Error {
         /// The program that is missing.
         tool: String,
     },
-    /// There is nowhere to unpack to.
+    /// There is no folder to unpack to.
     #[error("expected XDG_CACHE_HOME or HOME to name an absolute folder to unpack QEMU in, found neither; set one")]
     NoFolder,
-    /// apt cannot have the packages.
-    #[error("expected to download {what} with apt-get, which said `{said}`; try again with network")]
+    /// apt cannot download the packages.
+    #[error("expected to download {what} with apt-get, got `{said}`; try again with network")]
     Download {
         /// The packages.
         what: &'static str,
-        /// What is wrong.
+        /// What apt reports.
         said: String,
     },
-    /// Packages do not hold what they should.
+    /// The packages lack a file that they should contain.
     #[error("expected {what} in Debian's packages, found none")]
     Incomplete {
         /// What is missing.
         what: &'static str,
     },
-    /// A program that is needed for packages failed.
-    #[error("expected `{tool}` to succeed, it ended with {status} and said `{said}`")]
+    /// A program that unpacks packages failed.
+    #[error("expected `{tool}` to succeed, it ended with {status} and printed `{said}`")]
     Tool {
-        /// Its name.
+        /// The program's name.
         tool: String,
         /// How it ended.
         status: std::process::ExitStatus,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
-    /// An argument of a machine's row would undo what shared memory relies on.
-    #[error("machine {machine}: `{argument}` is not for a row to say: {why}")]
+    /// An argument in a machine's row would break what shared memory needs.
+    #[error("machine {machine}: a row must not contain `{argument}`: {why}")]
     Forbidden {
         /// The row's name.
         machine: &'static str,
-        /// What was found in it.
+        /// The argument.
         argument: String,
-        /// What it would undo.
+        /// What it would break.
         why: &'static str,
     },
     /// A size that no PCI card's memory can have.
     #[error("expected a power of two of at least 4096 bytes as a card's memory, got {0}")]
     Memory(u64),
-    /// The operating system said no.
+    /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What it said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -109,8 +110,8 @@ impl Error {
     }
 }
 
-/// The command that brings QEMU ([`crate::setup`]), as a person types it. The `hamr` that runs may not be in `PATH`, so it is
-/// named by its file.
+/// The command that brings QEMU ([`crate::setup`]), as a person types it. It names the running
+/// `hamr` by its file, which may not be in `PATH`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetupCommand;
 

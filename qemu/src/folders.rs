@@ -1,13 +1,15 @@
-//! Folders that hold what was unpacked.
+//! The folders that packages are unpacked into.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What cargo puts into each of its target folders; the latter also into one that was there before.
+/// Files that cargo puts into its target folders; the second one also into a target folder that
+/// existed before.
 const MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
 
-/// The folders in which what is unpacked may be, best first: what is unpacked now goes into the first. A program in a target
-/// folder of cargo's, wherever that is, has one there, which `cargo clean` forgets; every program has the user's cache.
+/// The folders that may have unpacked packages, best first; new packages go into the first. A
+/// program inside a cargo target folder uses a folder there, which `cargo clean` removes. Every
+/// program also uses the user's cache.
 pub fn folders() -> Vec<PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
     list(&program, std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"), |file| file.is_file())
@@ -20,7 +22,7 @@ fn list(
     exists: impl Fn(&Path) -> bool,
 ) -> Vec<PathBuf> {
     let targets = program.ancestors().skip(1).filter(|folder| MARKS.iter().any(|mark| exists(&folder.join(mark))));
-    // The specification of that variable: what is not absolute does not count.
+    // The specification of XDG_CACHE_HOME: a relative path must be ignored.
     let cache = cache.map(PathBuf::from).filter(|cache| cache.is_absolute());
     let cache = cache.or(home.map(|home| Path::new(&home).join(".cache")).filter(|cache| cache.is_absolute()));
     targets.map(Path::to_owned).chain(cache).map(|folder| folder.join("hamr")).collect()

@@ -1,4 +1,5 @@
-//! What happens between fork and exec of a machine, or of a program of [`crate::packages`] (`docs/unsafe.md` "before exec").
+//! What runs between fork and exec of a machine, or of a program of [`crate::packages`]
+//! (`docs/unsafe.md` "before exec").
 
 #![expect(unsafe_code)]
 // UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal handler may use; `pre_exec`
@@ -10,20 +11,23 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The child of `command` will keep `inherited` open and will be killed when the *thread* that spawns it ends.
+/// Makes the child of `command` keep `inherited` open, and die with the *thread* that spawns it.
 pub(crate) fn tie(command: &mut Command, inherited: OwnedFd) {
     let host = getpid();
-    // SAFETY: the closure runs after fork, where no memory may be allocated and no lock taken, since another thread may have
-    // held one: `before_exec` makes three system calls and allocates nothing; an error travels as its number.
+    // SAFETY: the closure runs after fork, where it may neither allocate nor take a lock, because
+    // another thread may have been the lock's owner at the fork. `before_exec` makes three system
+    // calls and allocates nothing; an error travels as its number.
     unsafe { command.pre_exec(move || Ok(before_exec(host, &inherited)?)) };
 }
 
 fn before_exec(host: Pid, inherited: &OwnedFd) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The host may have died before that call, and then no signal comes: whoever inherited this process is another one.
+    // The host may have ended before that call, and then no signal comes: this process has another
+    // parent already.
     if getppid() != Some(host) {
         return Err(Errno::SRCH);
     }
-    // Cleared here and not in the host, where a child that another thread starts meanwhile would inherit it as well.
+    // Cleared here and not in the host, where a child that another thread starts meanwhile would
+    // inherit the descriptor as well.
     fcntl_setfd(inherited, FdFlags::empty())
 }

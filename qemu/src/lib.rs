@@ -1,13 +1,18 @@
-//! The machines that stand in for the PCIe device: QEMU with a device image, and the window as the memory of a PCI card.
+//! The machines that stand in for the PCIe device: QEMU runs a device image and has the window as
+//! the memory of a PCI card.
 //!
 //! - [`Machine`]: one table row per machine, and the one function that makes a command line of it.
-//! - [`start`]: runs a machine over a window, under a keeper that ends it when this process ends.
-//! - [`MachineDoorbells`]: how host and image ring each other; this process is the ivshmem server.
-//! - [`Program`]: which QEMU that is; [`setup`] brings one where there is none, by [`Packages`] that are unpacked.
-//! - [`Console`]: what the image writes to its serial port, and what QEMU says.
+//! - [`start`]: runs a machine over a window, from a spawner thread, so that the machine ends with
+//!   this process.
+//! - [`MachineDoorbells`]: how host and image notify each other; this process is the ivshmem
+//!   server.
+//! - [`Program`]: the QEMU that is used; where there is none, [`setup`] unpacks one from
+//!   [`Packages`].
+//! - [`Console`]: the output of the image on its serial port, and of QEMU itself.
 //!
-//! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on it: `hamr` (feature `qemu`),
-//! `xtask` and tests. It depends on `hamr-shared-abi` for the names of instruction sets.
+//! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on
+//! it: `hamr` (feature `qemu`), `xtask` and tests. It depends on `hamr-shared-abi` for the names of
+//! instruction sets.
 
 mod child;
 mod console;
@@ -28,5 +33,6 @@ pub use folders::folders;
 pub use machine::{Card, Exit, Machine, Run};
 pub use packages::Packages;
 pub use program::{Program, setup};
-pub use start::{MachineDoorbells, Started, start, vcpu_thread};
+pub use server::MachineDoorbells;
+pub use start::{Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

@@ -1,4 +1,4 @@
-//! The machines, a row each, and the one function that makes a command line.
+//! The machines, one row each, and the one function that makes a command line.
 
 use crate::Error;
 use hamr_shared_abi::ids::Isa;
@@ -14,17 +14,17 @@ use std::path::Path;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// What devices call it: `qemu:NAME`.
+    /// The name in device specifications: `qemu:NAME`.
     pub name: &'static str,
     /// Instruction set of its processors.
     pub isa: Isa,
     /// Rust's target triple of its bare-metal images.
     pub triple: &'static str,
-    /// The program, looked for as [`crate::Program::find`] says.
+    /// The program's name; [`crate::Program::find`] finds its file.
     pub program: &'static str,
-    /// What follows `-M`.
+    /// The argument of `-M`.
     pub machine: &'static str,
-    /// What follows `-cpu`; empty for the machine's own.
+    /// The argument of `-cpu`; empty for the machine's default.
     pub cpu: &'static str,
     /// Further arguments.
     pub args: &'static [&'static str],
@@ -36,18 +36,18 @@ pub struct Machine {
     pub exit: Exit,
 }
 
-/// How the status of QEMU carries what an image ended with.
+/// How QEMU's exit status carries the image's exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// As it is: semihosting, or the test device of RISC-V machines.
-    /// QEMU ends with 1 when it cannot start, so images use others.
+    /// The status is the code: semihosting, or the test device of RISC-V machines. Images do not
+    /// use 1, because QEMU ends with it when it cannot start.
     Same,
-    /// `isa-debug-exit`: a code becomes `2 * code + 1`. Status 1 is also what QEMU ends with when it cannot start.
+    /// `isa-debug-exit`: a code becomes `2 * code + 1`. QEMU also ends with 1 when it cannot start.
     DebugExit,
 }
 
 impl Exit {
-    /// What the image ended with, when a status says that.
+    /// The image's exit code, when the status carries one.
     pub fn code(self, status: i32) -> Option<i32> {
         match self {
             Self::Same => (status > 1).then_some(status),
@@ -59,7 +59,7 @@ impl Exit {
 /// One run of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What to call the device in messages.
+    /// The device's name in messages.
     pub device: &'a str,
     /// The image's file.
     pub image: &'a Path,
@@ -67,12 +67,12 @@ pub struct Run<'a> {
     pub memory_len: u64,
 }
 
-/// What the PCI card is made of: the number of a descriptor that the program inherits.
+/// How the machine gets the PCI card: the number of a descriptor that the program inherits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Card {
-    /// The memory itself. Nobody rings.
+    /// The memory itself. The card has no doorbell.
     Memory(i32),
-    /// The connection to a server, which knows the memory and the doorbells.
+    /// The connection to a server, which passes on the memory and the doorbells.
     Server(i32),
 }
 
@@ -103,13 +103,14 @@ impl Machine {
         memory: 64,
         exit: Exit::Same,
     };
-    /// RISC-V's `virt`, entered in machine mode: without firmware, which would lie where images are linked to.
+    /// RISC-V's `virt`, entered in machine mode: without firmware, which would occupy the addresses
+    /// that images are linked to.
     pub const RISCV64: Self = Self {
         name: "riscv64",
         isa: Isa::RISCV64,
         triple: "riscv64gc-unknown-none-elf",
         program: "qemu-system-riscv64",
-        // The interrupt controllers that a card can send messages to.
+        // The interrupt controllers that receive a card's message interrupts.
         machine: "virt,aia=aplic-imsic",
         cpu: "",
         args: &["-bios", "none"],
@@ -120,10 +121,11 @@ impl Machine {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::X86_64, Self::AARCH64, Self::RISCV64];
 
-    /// The arguments of the program. Every machine that is started gets its command line here.
+    /// The arguments of the program. Every machine gets its command line here.
     ///
     /// # Errors
-    /// When the row says what only this function may say, or the memory's size is none that a card can have.
+    /// When the row contains an argument that only this function may set, or no card can have
+    /// memory of this size.
     pub fn arguments(&self, run: &Run<'_>, card: Card) -> Result<Vec<OsString>, Error> {
         self.check()?;
         let Run { device, image, memory_len } = *run;
@@ -132,12 +134,14 @@ impl Machine {
         }
         let mut all: Vec<OsString> = Vec::new();
         let mut say = |words: &[&str]| all.extend(words.iter().map(OsString::from));
-        // Commas part the fields of an option; a doubled one stands for itself.
+        // A comma separates the fields of an option; a doubled one is a comma in the text.
         say(&["-name", &format!("guest={},debug-threads=on", device.replace(',', ",,"))]);
         say(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"]);
-        // A machine that can never have a second processor is translated without fences and without atomic instructions,
-        // as seen by other processes over the same memory; so is one with `-icount` or `thread=single`. Hence two
-        // processors at most, of which one runs. KVM is never chosen: what it does with ring-0 code differs by host.
+        // QEMU translates a machine that can never have a second processor without fences and
+        // without atomic instructions, which other processes over the same memory would observe.
+        // The same is true with `-icount` or `thread=single`. Hence the machine may have at least
+        // two processors, of which one runs. KVM is never chosen: how it runs ring-0 code differs
+        // by host.
         say(&["-accel", "tcg,thread=multi", "-smp", &format!("{},maxcpus={}", self.cpus, self.cpus.max(2))]);
         say(&["-M", self.machine, "-m", &self.memory.to_string()]);
         if !self.cpu.is_empty() {
@@ -161,7 +165,8 @@ impl Machine {
         Ok(all)
     }
 
-    /// Refuses a row that would undo what [`Self::arguments`] says about processors, or that could outlive this process.
+    /// Refuses a row that would undo what [`Self::arguments`] sets for processors, or whose machine
+    /// could outlive this process.
     fn check(&self) -> Result<(), Error> {
         let no = |argument: &str, why| Err(Error::Forbidden { machine: self.name, argument: argument.to_owned(), why });
         const ATOMIC: &str =
@@ -235,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_may_not_say_how_processors_are_run() {
+    fn rows_must_not_set_how_processors_run() {
         let rows: [&'static [&'static str]; 11] = [
             &["-accel", "kvm"],
             &["--accel", "tcg"],

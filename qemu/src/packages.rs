@@ -1,9 +1,10 @@
 //! Debian packages that are unpacked into a folder, and not installed.
 //!
-//! apt installs QEMU only where nothing that is installed is in its way, and only for root. Unpacking needs neither. apt gets a
-//! state of its own: lists of packages, an empty list of what is installed, and a cache. Of the system it reads the
-//! configuration, sources and keys, and changes nothing. It finds a set of packages that fit together, downloads and verifies them.
-//! What an interrupted run downloaded is kept for the next one. The folder appears by one rename, so it is whole or absent.
+//! To install QEMU, apt needs root, and an installed package may conflict. Unpacking needs neither.
+//! apt gets a state of its own: lists of packages, an empty list of what is installed, and a cache.
+//! It reads the system's configuration, sources and keys and changes nothing there. It finds a set
+//! of packages that fit together, downloads and verifies them. What an interrupted run downloaded
+//! is kept for the next one. The folder appears by one rename, so it is whole or absent.
 
 use crate::Error;
 use crate::child::{self, Child};
@@ -13,35 +14,36 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// For all of it: 110 MB from a slow mirror, or another process that does the same.
+/// The time for everything: 110 MB from a slow mirror, or another process that does the same.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Between two looks at the lock.
+/// Time between two attempts to lock.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Read after the system's own configuration: hooks of the system's state have nothing to do with this one.
+/// apt reads this after the system's configuration: the hooks there belong to the system's state.
 const CONFIGURATION: &str =
     "#clear APT::Update;\n#clear DPkg::Post-Invoke;\n#clear Acquire::IndexTargets::deb::DEP-11;\n";
 
-/// Packages, and where their files are.
+/// A set of packages, and the folder for their files.
 #[derive(Clone, Debug)]
 pub struct Packages {
-    /// The folder with their files; beside it are a lock, and what was downloaded until now.
+    /// The folder with their files. Beside it are a lock and unfinished downloads.
     pub folder: PathBuf,
-    /// What they are, in messages.
+    /// What the packages are, for messages.
     pub what: &'static str,
-    /// What apt is asked for: names, or patterns that end in `$`. What these depend on comes with them.
+    /// The arguments for apt: names, or patterns that end in `$`. Dependencies come with them.
     pub names: &'static [&'static str],
     /// Whether a package is unpacked, by its name.
     pub wanted: fn(&str) -> bool,
 }
 
 impl Packages {
-    /// Makes sure that the folder is there and `check` finds nothing wrong with it: it is that of an earlier run, or that of
-    /// another process which this one waits for, or it is downloaded and unpacked, which `say` is told.
+    /// Makes sure that the folder exists and passes `check`. An earlier run may have made it, or
+    /// another process for which this one waits; otherwise the packages are downloaded and
+    /// unpacked, and `say` is called with a line about it.
     ///
     /// # Errors
-    /// When this system has no apt or no network, when it takes longer than half an hour, or when `check` refuses what was
-    /// unpacked.
+    /// When this system has no apt or no network, when it takes longer than half an hour, or when
+    /// `check` refuses what was unpacked.
     pub fn provide(&self, check: impl Fn(&Path) -> Result<(), Error>, say: impl FnOnce(&str)) -> Result<(), Error> {
         if check(&self.folder).is_ok() {
             return Ok(());
@@ -55,7 +57,7 @@ impl Packages {
         let work = self.beside("work");
         let unpacked = work.join("files");
         Apt { work: &work, packages: self, lock: &lock, deadline }.download()?;
-        // Of an interrupted run.
+        // An interrupted run may have left files.
         remove(&unpacked)?;
         make(&unpacked)?;
         for (name, file) in archives(&work)? {
@@ -71,7 +73,7 @@ impl Packages {
         remove(&work)
     }
 
-    /// Held by at most one process, and by what it started.
+    /// The lock belongs to at most one process and the programs that it started.
     fn lock(&self, deadline: Instant) -> Result<File, Error> {
         let path = self.beside("lock");
         make(path.parent().unwrap_or(Path::new(".")))?;
@@ -99,7 +101,7 @@ struct Apt<'a> {
 }
 
 impl Apt<'_> {
-    /// Leaves the packages in [`archives`].
+    /// Downloads the packages; [`archives`] lists them.
     fn download(&self) -> Result<(), Error> {
         for folder in ["lists/partial", "cache/archives/partial"] {
             make(&self.work.join(folder))?;
@@ -108,7 +110,8 @@ impl Apt<'_> {
             let path = self.work.join(name);
             std::fs::write(&path, text).map_err(about(&path))?;
         }
-        // A source of somebody else's may be out of reach. What is missing shows when packages are asked for; why, is said here.
+        // Another source in the system's list may be out of reach, so a failed update is no error
+        // yet. The install step shows what is missing; the update's message says why.
         let updated = self.get(&["update"])?;
         let Packages { what, names, .. } = self.packages;
         let packages = [&["install", "--download-only", "--no-install-recommends"], *names].concat();
@@ -117,7 +120,7 @@ impl Apt<'_> {
             let why = updated.complaint().or(installed.complaint());
             return Err(why.map_or(error, |said| Error::Download { what, said }));
         }
-        // What an interrupted run downloaded of versions that have been replaced since.
+        // Removes what an interrupted run downloaded of versions that have been replaced since.
         self.get(&["autoclean"])?.succeed()
     }
 
@@ -134,7 +137,7 @@ impl Apt<'_> {
             option.push(self.work.join(path));
             command.arg("-o").arg(option);
         }
-        // As root, downloads run as another user, who may not be allowed to reach this folder.
+        // As root, apt downloads as another user, which may have no access to this folder.
         for option in
             ["APT::Sandbox::User=", "Acquire::Languages=none", "Acquire::Retries=3", "Acquire::http::Timeout=20"]
         {
@@ -145,17 +148,17 @@ impl Apt<'_> {
     }
 }
 
-/// Runs a program of Debian's.
+/// Runs a program of Debian's packaging tools.
 fn run(command: Command, lock: &File, deadline: Instant) -> Result<child::Ended, Error> {
     let tool = command.get_program().to_string_lossy().into_owned();
     let child = Child::start(command, lock).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::NoApt { tool: tool.clone() },
         _ => Error::os(format!("running `{tool}`"))(e),
     })?;
-    child.wait(deadline).map_err(Error::os(format!("waiting for `{tool}`, which all in all had {LIMIT:?}")))
+    child.wait(deadline).map_err(Error::os(format!("waiting for `{tool}`, with a limit for everything of {LIMIT:?}")))
 }
 
-/// What apt downloaded: packages' names and files.
+/// The packages that apt downloaded: names and files.
 fn archives(work: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     let folder = work.join("cache/archives");
     let mut found = Vec::new();
@@ -166,12 +169,12 @@ fn archives(work: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
             found.push((name.to_owned(), path));
         }
     }
-    // Always the same order, should two packages have one file.
+    // The same order in each run, should two packages have one file.
     found.sort();
     Ok(found)
 }
 
-/// The package that a file of apt's cache is: `NAME_VERSION_ARCHITECTURE.deb`.
+/// The package's name, from a file of apt's cache: `NAME_VERSION_ARCHITECTURE.deb`.
 fn package(file: &str) -> Option<&str> {
     file.strip_suffix(".deb")?.split_once('_').map(|(name, _)| name)
 }
@@ -196,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_told_from_other_files() {
+    fn packages_are_distinguished_from_other_files() {
         assert_eq!(package("libc6_2.36-9+deb12u13_amd64.deb"), Some("libc6"));
         assert_eq!(package("qemu-system-x86_1%3a7.2+dfsg-7_amd64.deb"), Some("qemu-system-x86"));
         assert_eq!(
@@ -205,22 +208,22 @@ mod tests {
         );
     }
 
-    /// Also while another process works: what is whole needs no lock.
+    /// Also while another process has the lock: a complete folder needs none.
     #[test]
-    fn what_is_there_is_not_downloaded_again() {
+    fn complete_packages_are_not_downloaded_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let packages = Packages { folder: dir.path().join("files"), what: "nothing", names: &[], wanted: |_| false };
-        let held = packages.lock(Instant::now()).expect("nobody has it");
-        packages.provide(|_| Ok(()), |said| panic!("{said}")).expect("it is there");
-        // Another description of the same file, as another process has.
+        let lock = packages.lock(Instant::now()).expect("the lock is free");
+        packages.provide(|_| Ok(()), |line| panic!("{line}")).expect("it is there");
+        // A second open file description, as another process has one.
         assert!(packages.lock(Instant::now()).is_err());
-        drop(held);
+        drop(lock);
         packages.lock(Instant::now()).expect("free again");
     }
 
-    /// The process before this one unpacked it while this one waited for the lock.
+    /// The process that had the lock before unpacked the packages while this one waited.
     #[test]
-    fn what_another_process_unpacked_is_used() {
+    fn packages_of_another_process_are_used() {
         let dir = tempfile::tempdir().expect("a folder");
         let packages = Packages { folder: dir.path().join("files"), what: "nothing", names: &[], wanted: |_| false };
         let looks = std::cell::Cell::new(0);
@@ -228,7 +231,7 @@ mod tests {
             looks.set(looks.get() + 1);
             if looks.get() == 1 { Err(Error::Incomplete { what: "anything" }) } else { Ok(()) }
         };
-        packages.provide(check, |said| panic!("{said}")).expect("it is there");
+        packages.provide(check, |line| panic!("{line}")).expect("it is there");
         assert_eq!(looks.get(), 2);
     }
 }

@@ -1,35 +1,46 @@
-//! Which program runs a machine: the one in `PATH`, else one that was unpacked.
+//! The program that runs a machine: the QEMU in `PATH`, else one that was unpacked.
 
 use crate::folders::folders;
 use crate::packages::Packages;
-use crate::version::{MINIMUM, Version, version};
+use crate::version::{self, MINIMUM, Version};
 use crate::{Error, Machine, SetupCommand};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
-/// Debian's packages of the machines' programs. That of RISC-V is in the former of the two before Debian 13, in the latter since.
+/// Debian's packages of the machines' programs. RISC-V's is in `misc` before Debian 13 and in
+/// `riscv` since.
 const PACKAGES: &[&str] = &["qemu-system-x86", "qemu-system-arm", "qemu-system-(misc|riscv)$"];
+
+/// How long a program may take to print its version, on a loaded machine.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of its output that are read.
+const LONGEST: u64 = 1024;
 
 /// A QEMU that can be started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
-    /// Its file, or its name when it is looked for in `PATH`.
+    /// Its file, or its name when it is in `PATH`.
     pub path: PathBuf,
-    /// Where its libraries are, when these are not the system's.
+    /// Its libraries' folders, when these are not the system's.
     libraries: Option<OsString>,
 }
 
-/// Programs that were asked for their version and are new enough, by their names: asking costs some 20 ms, a third of a device's start.
+/// Programs that are new enough, by name. To run one for its version costs some 20 ms, a third of a
+/// device's start, so each is run once.
 static ACCEPTED: Mutex<Vec<(&'static str, Program)>> = Mutex::new(Vec::new());
 
 impl Program {
-    /// The program of a machine: that in `PATH`, or where there is none or an older one than [`MINIMUM`], one that [`setup`]
-    /// unpacked.
+    /// The program of a machine: the one in `PATH`, or where that is absent or older than
+    /// [`MINIMUM`], one that [`setup`] unpacked.
     ///
     /// # Errors
-    /// When there is none, or one does not say its version.
+    /// When there is none, or one prints no version.
     pub fn find(machine: &Machine) -> Result<Self, Error> {
         let mut accepted = ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, program)) = accepted.iter().find(|(name, _)| *name == machine.program) {
@@ -43,11 +54,11 @@ impl Program {
         Ok(program)
     }
 
-    /// Starts it, once it has its arguments.
+    /// A command for the program, without arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         if let Some(libraries) = &self.libraries {
-            // For this child alone. The program finds everything else beside itself.
+            // For this child alone. The program finds its other files relative to its own.
             command.env("LD_LIBRARY_PATH", libraries);
         }
         command
@@ -57,7 +68,7 @@ impl Program {
         Self { path: name.into(), libraries: None }
     }
 
-    /// In a folder of unpacked packages.
+    /// The program in a folder of unpacked packages.
     fn unpacked(files: &Path, name: &str) -> Self {
         let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
         let mut libraries = OsString::from(files.join("usr/lib").join(&triple));
@@ -67,7 +78,8 @@ impl Program {
     }
 }
 
-/// The first candidate that is new enough. One that does not say its version ends the search: it is there, and broken.
+/// The first candidate that is new enough. A candidate that prints no version ends the search with
+/// an error: it exists and is broken.
 fn choose(
     name: &'static str,
     candidates: impl Iterator<Item = Program>,
@@ -88,11 +100,56 @@ fn choose(
     })
 }
 
-/// Makes sure that every machine of [`Machine::ALL`] has its program, and returns them in that order. Where one is missing, Debian's
-/// packages are unpacked into the first of [`folders`]: nothing is installed. `say` is told of what takes its time.
+/// The version that a program prints; `None` when no such program can be run.
+fn version(program: &Program) -> Result<Option<Version>, Error> {
+    let name = || program.path.display().to_string();
+    let said = match first_line(program) {
+        Ok(said) => said,
+        // The system also refuses permission when a folder of PATH may not be searched and no other
+        // folder has the program.
+        Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::TimedOut => {
+            return Err(Error::Timeout { program: name(), limit: PROBE_TIMEOUT });
+        }
+        Err(e) => return Err(Error::os(format!("running `{} --version`", name()))(e)),
+    };
+    match version::parse(&said) {
+        None => Err(Error::Unversioned { program: name(), said }),
+        found => Ok(found),
+    }
+}
+
+/// The first line that a program prints for `--version`, within [`PROBE_TIMEOUT`]. Then the program
+/// and its children are killed.
+fn first_line(program: &Program) -> std::io::Result<String> {
+    let mut command = program.command();
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn()?;
+    let (sender, receiver) = mpsc::channel();
+    let pipe = child.stdout.take();
+    let reader = std::thread::Builder::new().name("hamr-version".into()).spawn(move || {
+        let mut line = Vec::new();
+        // A read error leaves an empty or short line, which parses as no version.
+        let _ = pipe.map(|pipe| BufReader::new(pipe.take(LONGEST)).read_until(b'\n', &mut line));
+        let _ = sender.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+    });
+    let said = match reader {
+        Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
+        Err(e) => Err(e),
+    };
+    // The leader of the group is not reaped yet, so the group's number is not in use by another
+    // one.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    child.wait()?;
+    said
+}
+
+/// Makes sure that every machine of [`Machine::ALL`] has its program, and returns them in that
+/// order. Where one is missing, Debian's packages are unpacked into the first of [`folders`]:
+/// nothing is installed. `say` is called with a line before a step that takes long.
 ///
 /// # Errors
-/// When packages cannot be had here, or a program in `PATH` does not say its version.
+/// When no packages can be downloaded here, or a program in `PATH` prints no version.
 pub fn setup(say: impl FnOnce(&str)) -> Result<Vec<Program>, Error> {
     let find = || Machine::ALL.iter().map(Program::find).collect::<Result<Vec<_>, _>>();
     match find() {
@@ -100,7 +157,7 @@ pub fn setup(say: impl FnOnce(&str)) -> Result<Vec<Program>, Error> {
         other => return other,
     }
     let folder = folders().into_iter().next().ok_or(Error::NoFolder)?;
-    // The system's loader fits the system's C library only, so that one is not unpacked.
+    // The system's loader fits only the system's C library, so that package is not unpacked.
     let packages = Packages {
         folder: files_in(&folder),
         what: "Debian's packages of QEMU and its libraries",
@@ -115,7 +172,7 @@ fn files_in(folder: &Path) -> PathBuf {
     folder.join("qemu")
 }
 
-/// Whether unpacked packages have all programs.
+/// An error unless the unpacked packages have all programs.
 fn check(files: &Path) -> Result<(), Error> {
     for Machine { program, .. } in Machine::ALL {
         choose(program, std::iter::once(Program::unpacked(files, program)), version)?;
@@ -127,7 +184,8 @@ fn check(files: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// What is chosen of a program in PATH and two that are unpacked, with these versions; 0.0 stands for one that does not say it.
+    /// The choice between a program in PATH and two unpacked ones, with these versions; 0.0 stands
+    /// for one that prints none.
     fn chosen(versions: [Option<(u32, u32)>; 3]) -> Result<&'static str, String> {
         let names = ["in PATH", "first", "second"];
         let candidates = [
@@ -155,15 +213,15 @@ mod tests {
 
     #[test]
     fn a_missing_or_broken_program_is_named_with_what_to_do() {
-        let said = chosen([None; 3]).expect_err("there is none");
+        let message = chosen([None; 3]).expect_err("there is none");
         for part in ["`q` in PATH", "/first/usr/bin/q or /second/usr/bin/q", "`hamr setup`"] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
-        let said = chosen([Some((5, 2)), None, Some((6, 9))]).expect_err("all are old");
-        assert!(said.contains("`q` of version 7.0") && said.contains("found 5.2"), "{said}");
-        // It is the one that was meant, so another one in its place would hide the fault.
-        let said = chosen([Some((0, 0)), Some((7, 2)), None]).expect_err("it does not say its version");
-        assert!(said.contains("nonsense"), "{said}");
+        let message = chosen([Some((5, 2)), None, Some((6, 9))]).expect_err("all are old");
+        assert!(message.contains("`q` of version 7.0") && message.contains("found 5.2"), "{message}");
+        // This program was meant: another one in its place would hide the fault.
+        let message = chosen([Some((0, 0)), Some((7, 2)), None]).expect_err("it prints no version");
+        assert!(message.contains("nonsense"), "{message}");
     }
 
     #[test]

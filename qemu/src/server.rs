@@ -1,10 +1,12 @@
-//! The ivshmem server, which is this process: it tells a machine what memory its card has, who else shares it, and how the two
-//! ring each other (QEMU, `specs/ivshmem-spec`, "the client-server protocol").
+//! The ivshmem server, which is this process. It passes to a machine the memory of its card, the
+//! peers that share it, and the doorbells between the two (QEMU, `specs/ivshmem-spec`, "the
+//! client-server protocol").
 //!
-//! All that a server says is said when a client connects, and nobody joins later: the messages wait in the socket before
-//! the machine starts. The host is peer 0 and the machine peer 1, with one doorbell each.
+//! A server sends all its messages when a client connects, and no peer joins later. So the messages
+//! wait in the socket before the machine starts. The host is peer 0 and the machine peer 1, with
+//! one doorbell each.
 
-use crate::{Error, MachineDoorbells};
+use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
 use std::io::IoSlice;
@@ -14,10 +16,20 @@ use std::mem::MaybeUninit;
 const VERSION: i64 = 0;
 const HOST: i64 = 0;
 const MACHINE: i64 = 1;
-/// In place of a number: the memory comes with it.
+/// This number in a message announces the memory's descriptor.
 const MEMORY: i64 = -1;
 
-/// The client's end of a connection with everything in it, and the server's, whose end would be noticed.
+/// Doorbells between the machine's image and this process: an eventfd for each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineDoorbells<'a> {
+    /// The image notifies this process by it.
+    pub host: BorrowedFd<'a>,
+    /// This process notifies the image by it.
+    pub machine: BorrowedFd<'a>,
+}
+
+/// The client's end of a connection with all messages in it, and the server's end, which must stay
+/// open while the machine runs.
 pub(crate) fn connect(memory: impl AsFd, doorbells: MachineDoorbells<'_>) -> Result<(OwnedFd, OwnedFd), Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
@@ -26,12 +38,13 @@ pub(crate) fn connect(memory: impl AsFd, doorbells: MachineDoorbells<'_>) -> Res
         (VERSION, None),
         (MACHINE, None),
         (MEMORY, Some(memory)),
-        // A peer comes with the bell that rings it; what comes with its own number is to be listened to.
+        // With a peer's number comes the doorbell that notifies the peer; with the machine's own
+        // number comes the one it receives on.
         (HOST, Some(doorbells.host)),
         (MACHINE, Some(doorbells.machine)),
     ];
     for (number, descriptor) in messages {
-        send(&ours, number, descriptor).map_err(Error::os("telling the machine what it shares"))?;
+        send(&ours, number, descriptor).map_err(Error::os("sending the machine its memory and doorbells"))?;
     }
     Ok((theirs, ours))
 }
@@ -43,6 +56,6 @@ fn send(socket: &OwnedFd, number: i64, descriptor: Option<BorrowedFd<'_>>) -> Re
     if !descriptors.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    // Eight bytes in a socket that holds thousands: they go in one piece.
+    // Eight bytes in a socket with room for thousands: they are sent at once.
     rustix::net::sendmsg(socket, &[IoSlice::new(&number.to_le_bytes())], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }

@@ -1,9 +1,10 @@
 //! The thread that starts machines.
 //!
-//! A machine must not outlive its host, even one that is killed. Hosted images end when a socket closes; QEMU offers nothing
-//! that ends it at the end of a file, so the kernel is asked to kill it when its parent dies. "Parent" means the thread that
-//! forked, not the process: a machine that some worker thread started would be killed when that worker is done. Hence one
-//! thread forks all machines and lives as long as the process.
+//! A machine must not outlive its host, even one that is killed. Hosted images end when a socket
+//! closes. QEMU has no option to end when a file or socket closes, so the kernel is asked to kill
+//! it when its parent ends. "Parent" means the thread that forked, not the process: the kernel
+//! would kill a machine that a worker thread started as soon as the worker is done. Hence one
+//! thread forks all machines and runs until the process ends.
 
 use std::io;
 use std::process::{Child, Command};
@@ -15,10 +16,10 @@ struct Job {
     answer: SyncSender<io::Result<Child>>,
 }
 
-/// Where the thread hears of work; made at the first use.
+/// The sender of jobs to the thread; made at the first use.
 static SPAWNER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
 
-/// Runs the command from the thread that lives as long as the process.
+/// Runs the command from the thread that exists until the process ends.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     let (answer, child) = sync_channel(1);
     let gone = || io::Error::other("the thread that starts machines has ended");
@@ -33,13 +34,14 @@ fn spawner() -> io::Result<Sender<Job>> {
     }
     let (sender, jobs) = channel::<Job>();
     let work = move || {
-        // The sender in `SPAWNER` is never dropped, so this ends with the process.
+        // The sender in `SPAWNER` is never dropped, so this loop ends with the process.
         for Job { mut command, answer } in jobs {
-            // Nobody listens if the caller was unwound meanwhile; then the reply ends the child.
+            // If the caller was unwound meanwhile, the result cannot be sent, and this thread ends
+            // the child.
             if let Err(lost) = answer.send(command.spawn())
                 && let Ok(mut child) = lost.0
             {
-                // Errors mean that it has ended by itself.
+                // An error means that the child has ended.
                 let _ = child.kill();
                 let _ = child.wait();
             }

@@ -1,8 +1,9 @@
 //! Starting a machine.
 
 use crate::console::{Console, Source};
-use crate::{Card, Error, Machine, Program, Run, inherit, server, spawner};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use crate::server::{self, MachineDoorbells};
+use crate::{Card, Error, Machine, Program, Run, inherit, spawner};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::process::Pid;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -12,34 +13,28 @@ use std::process::{Child, Stdio};
 pub struct Started {
     /// QEMU's process. It is killed when this process ends, however that happens.
     pub child: Child,
-    /// What it says.
+    /// Its output.
     pub console: Console,
-    /// The server's end of its connection, where it has doorbells: kept for as long as it runs.
+    /// The server's end of the connection, for a machine with doorbells. It stays open while the
+    /// machine runs.
     pub server: Option<OwnedFd>,
 }
 
-/// Doorbells between the machine's image and this process: an eventfd for each direction.
-#[derive(Clone, Copy, Debug)]
-pub struct MachineDoorbells<'a> {
-    /// Rung by the image.
-    pub host: BorrowedFd<'a>,
-    /// Rung by this process.
-    pub machine: BorrowedFd<'a>,
-}
-
-/// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device). The memory should be sealed
-/// against shrinking, as any file that is mapped by two processes. With `doorbells`, the card has a doorbell too.
+/// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device).
+/// The memory should be sealed against shrinking, as any file that two processes map. With
+/// `doorbells`, the card has a doorbell too.
 ///
 /// # Errors
-/// When QEMU is absent or too old, the row may not be used, or the process cannot be made. What QEMU itself finds wrong is
-/// said by its end and its [`Console`].
+/// When QEMU is absent or too old, the row may not be used, or the process cannot be made. Errors
+/// that QEMU itself finds show in its exit status and its [`Console`].
 pub fn start(
     machine: &Machine,
     run: &Run<'_>,
     memory: impl AsFd,
     doorbells: Option<MachineDoorbells<'_>>,
 ) -> Result<Started, Error> {
-    // For the child alone: whether a descriptor survives exec is a fact of the number.
+    // A descriptor for the child alone: whether a descriptor survives exec is a property of its
+    // number.
     let (inherited, server) = match doorbells {
         Some(doorbells) => server::connect(&memory, doorbells).map(|(theirs, ours)| (theirs, Some(ours)))?,
         None => {
@@ -63,7 +58,7 @@ pub fn start(
     match heard.into_iter().flatten().collect::<Result<(), _>>() {
         Ok(()) => Ok(Started { child, console, server }),
         Err(e) => {
-            // Errors mean that it has ended by itself.
+            // An error means that the child has ended.
             let _ = child.kill();
             let _ = child.wait();
             Err(Error::os("starting a thread for the console")(e))

@@ -1,21 +1,9 @@
-//! Which QEMU this is. Older ones lack what the command line says, and would answer with a usage error of their own.
+//! Versions of QEMU. A QEMU older than [`MINIMUM`] lacks options that the command line of a machine uses.
 
-use crate::{Error, Program};
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::os::unix::process::CommandExt;
-use std::process::Stdio;
-use std::sync::mpsc;
-use std::time::Duration;
 
 /// The oldest QEMU that is accepted.
 pub const MINIMUM: Version = Version { major: 7, minor: 0 };
-
-/// How long a program may take to say its version, on a loaded machine.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of what it says that are looked at.
-const LONGEST: u64 = 1024;
 
 /// A version of QEMU, without its patch level.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,48 +20,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a program says it is; `None` when there is none that may be run.
-pub(crate) fn version(program: &Program) -> Result<Option<Version>, Error> {
-    let name = || program.path.display().to_string();
-    let said = match first_line(program) {
-        Ok(said) => said,
-        // No permission is also the reply when one of PATH's folders may not be looked into, and no other has the program.
-        Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
-        Err(e) if e.kind() == ErrorKind::TimedOut => {
-            return Err(Error::Timeout { program: name(), limit: PROBE_TIMEOUT });
-        }
-        Err(e) => return Err(Error::os(format!("running `{} --version`", name()))(e)),
-    };
-    match parse(&said) {
-        None => Err(Error::Unversioned { program: name(), said }),
-        found => Ok(found),
-    }
-}
-
-/// What a program says to `--version`, within [`PROBE_TIMEOUT`]. It is ended then, with what it may have started.
-fn first_line(program: &Program) -> std::io::Result<String> {
-    let mut command = program.command();
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut child = command.spawn()?;
-    let (sender, receiver) = mpsc::channel();
-    let pipe = child.stdout.take();
-    let reader = std::thread::Builder::new().name("hamr-version".into()).spawn(move || {
-        let mut line = Vec::new();
-        // What cannot be read says no version.
-        let _ = pipe.map(|pipe| BufReader::new(pipe.take(LONGEST)).read_until(b'\n', &mut line));
-        let _ = sender.send(String::from_utf8_lossy(&line).trim_end().to_owned());
-    });
-    let said = match reader {
-        Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
-        Err(e) => Err(e),
-    };
-    // The leader of its group has not been waited for, so the number is still its own.
-    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-    child.wait()?;
-    said
-}
-
-fn parse(line: &str) -> Option<Version> {
+/// The version in the first line that QEMU prints for `--version`.
+pub(crate) fn parse(line: &str) -> Option<Version> {
     let numbers = line.strip_prefix("QEMU emulator version ")?;
     let mut numbers = numbers.split(|c: char| !c.is_ascii_digit());
     Some(Version { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })

@@ -243,7 +243,7 @@ fn a_function_that_vfio_takes_back_is_let_go() {
     eprintln!("\nunbound under an idle host within {took:.1?}");
     assert!(took < SOON && !node.is_alive());
     let error = node.restart().expect_err("its function is gone");
-    assert!(error.to_string().contains("open the device anew"), "{error}");
+    assert!(error.to_string().contains("open the device again"), "{error}");
     drop(node);
     // The image lives on, and is found through sysfs.
     let node = try_open(conformance::options()).expect("a device");

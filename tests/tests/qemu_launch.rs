@@ -161,7 +161,7 @@ fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
         let said = said_with(dir.path());
         assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
         match script.contains("1>&-") {
-            true => contains_all(&said, &["`qemu-system-riscv64 --version`", "it said ``"]),
+            true => contains_all(&said, &["`qemu-system-riscv64 --version`", "got ``"]),
             false => contains_all(&said, &["`qemu-system-riscv64 --version`", "within 10s", "ended"]),
         }
     };
@@ -198,7 +198,7 @@ fn qemu_finds_the_row_wrong() {
     match runtime.open("none", image(DEVICE)) {
         Err(Error::Lost { device, stage: "starting", why }) => {
             assert_eq!(device, "none");
-            contains_all(&why, &["exit status: 1", "QEMU said `", "-machine help"]);
+            contains_all(&why, &["exit status: 1", "QEMU printed `", "-machine help"]);
         }
         other => panic!("expected a machine lost while starting, got {other:?}"),
     }

@@ -1,5 +1,6 @@
-//! `cargo xtask bless`: rewrites the golden files from what the code does now. Only for bytes that no released ABI
-//! version promises: for those, a golden test that fails asks for the change to be taken back.
+//! `cargo xtask bless`: rewrites the golden files with the bytes that the code produces now. Only
+//! for bytes that no released ABI version promises: if a golden test fails for those, the change
+//! has to be taken back.
 
 use crate::{Error, child, no_arguments};
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Children with a time limit. Each gets a process group of its own, so that what it started can be ended with it,
-//! and a guard that ends the group when this process is killed or interrupted first.
+//! Children with a time limit. Each gets a process group, so that everything it started can be
+//! ended with it, and a guard process that ends the group if this process is killed or interrupted
+//! first.
 
 use crate::Error;
 use crate::process::{self, Process, Signal};
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 /// How long a child may take to follow a polite signal. Test runners need it to end their tests, which have process
 /// groups of their own.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long an ended child's output may stay open; only a process that it left behind holds it longer.
+/// How long an ended child's output may stay open. Only a process that the child left behind keeps
+/// it open longer.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// The cargo that runs this task.
@@ -23,7 +25,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Whether a program of this name is in `PATH` or among cargo's own.
+/// Whether a program of this name is in `PATH` or in cargo's folder.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
@@ -32,7 +34,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).chain(cargo_bin).any(|folder| folder.join(program).is_file())
 }
 
-/// Runs a child with our output; an error names it, and what became of it.
+/// Runs a child with this process's output; an error names the child and how it ended.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<(), Error> {
     let child = spawn(command)?;
     let status = wait(child, command, limit)?;
@@ -46,7 +48,7 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<String, 
     if let Some(mut pipe) = child.stdout.take() {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // A read error ends the text early; the exit status tells whether that matters.
+            // A read error ends the text early; the exit status shows whether that matters.
             let _ = pipe.read_to_end(&mut bytes);
             let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
         });
@@ -56,7 +58,8 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<String, 
     receiver.recv_timeout(DRAIN).map_err(|_| Error::Failed(format!("{}: output stayed open", name(command))))
 }
 
-/// Like [`run`], passes the child's standard error on, and returns its lines that `keep` accepts.
+/// Like [`run`]. Also passes the child's standard error on, and returns its lines that `keep`
+/// accepts.
 pub(crate) fn run_keeping(
     command: &mut Command,
     limit: Duration,
@@ -118,14 +121,16 @@ fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<Ex
     }
 }
 
-/// Ends the child and all below it: first politely, then for certain. The list is taken beforehand, because what loses
-/// its parent can no longer be found from here.
+/// Ends the child and all its descendants: first by a signal that they may handle, then by one that
+/// they cannot. The list of them is made before, because a process that loses its parent can no
+/// longer be found from here.
 fn end(child: &mut Child) {
     let mut found: Vec<Process> = Process::find(child.id()).into_iter().collect();
     found.extend(process::below(&[child.id()]));
     process::signal_group(Signal::TERM, child.id());
     let _ = wait_until(child, Instant::now() + GRACE);
-    // What goes on may start more at any time, which would be lost with its parent. Nothing that stands still does.
+    // A running process may start more, which could not be found once it is gone. A stopped process
+    // starts none.
     process::signal_group(Signal::STOP, child.id());
     let mut stopped = 0;
     while stopped < found.len() {
@@ -138,7 +143,7 @@ fn end(child: &mut Child) {
         below.retain(|new| !found.iter().any(|old| old.is(*new)));
         found.append(&mut below);
     }
-    // The youngest first: a group that loses its last parent is told to go on by the system.
+    // The youngest first: the system continues a stopped group when its last parent outside ends.
     for process in found.into_iter().rev().filter(|process| process.runs()) {
         process::signal(Signal::KILL, process.id);
     }
@@ -158,19 +163,19 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts it, marked as ours and in a group of its own.
+    /// Starts it with this run's mark, in a group of its own.
     pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
         let child = spawn(command)?;
         let guard = Guard::new(child.id());
         Ok(Self { child, guard, name: name(command) })
     }
 
-    /// What it says, if its standard output was piped; once.
+    /// Its standard output, if that is piped; once.
     pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its end, if it comes before the deadline.
+    /// Its exit status, if it ends before the deadline.
     pub(crate) fn wait(&mut self, deadline: Instant) -> Result<ExitStatus, Error> {
         match wait_until(&mut self.child, deadline) {
             Ok(Some(status)) => Ok(status),
@@ -182,7 +187,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Errors mean that it has ended by itself.
+        // An error means that it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(guard) = self.guard.take() {
@@ -198,9 +203,9 @@ fn name(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Ends the child's group when this process goes away without having said that the child is done. An interrupt from
-/// the terminal reaches only our group, not the child's, and a handler for it would need `unsafe`: a shell that reads
-/// from a pipe notices every kind of death.
+/// Ends the child's group if this process ends without a message that the child is done. An
+/// interrupt from the terminal reaches only this process's group, not the child's, and a signal
+/// handler would need `unsafe`. A shell that reads from a pipe notices any end of this process.
 struct Guard {
     shell: Child,
     pipe: ChildStdin,
@@ -254,12 +259,13 @@ mod tests {
         let error = run(&mut shell(script), Duration::from_millis(500)).expect_err("it sleeps too long");
         assert!(error.to_string().contains("not done after"), "{error}");
         assert!(started.elapsed() < Duration::from_secs(30));
-        // Concurrent tests of this process have children of their own: look for ours by what it runs.
+        // Concurrent tests of this process have children of their own, so the test finds its own by
+        // their command line.
         let left = || -> Vec<String> {
             let left = process::all().into_iter().filter(|process| process.is_marked()).map(Process::command_line);
             left.filter(|line| line.contains("trap") || line.contains("61.5")).collect()
         };
-        // They were told to end, and do so when the scheduler lets them.
+        // They have received the signal, and end when the scheduler runs them.
         let deadline = Instant::now() + Duration::from_secs(10);
         while !left().is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));

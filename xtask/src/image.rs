@@ -1,5 +1,5 @@
-//! `cargo xtask image`: builds a device image and prints its path. There is one function that builds images, behind
-//! `hamr image`; this task calls the program, so that no second recipe can drift from the first.
+//! `cargo xtask image`: builds a device image and prints its path. It calls `hamr image`, so that
+//! only one function builds images and no second recipe can drift from it.
 
 use crate::machines::{MACHINES, can_build, device};
 use crate::test::Outcome;
@@ -8,17 +8,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// An image and the program that builds it, from nothing.
+/// The time to build an image, and the program that builds it, from an empty folder.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// What users start with, and the limit of sizes is for.
+/// The image that users start with, whose size is limited.
 pub(crate) const DEMO: &str = "hamr-demo";
-/// What the conformance suite runs on.
+/// The image of the conformance suite.
 const CHECKS: &str = "hamr-checks";
 /// The same, with a reset after each fault.
 const RESET: &str = "hamr-checks-reset";
 
-/// The board outside of `device-fw`, and a device that is built for as it is.
+/// An image with a board outside of `device-fw`, and a device to build it for.
 const BOARD: (&str, &str) = ("hamr-microvm", "qemu:x86_64");
 
 /// Checks the arguments and builds.
@@ -48,8 +48,8 @@ pub(crate) fn build(name: &str, device: &str) -> Result<PathBuf, Error> {
     Ok(output.trim().into())
 }
 
-/// Step `image`: what the tests load, built before they run. A test that finds its image stale builds it itself, under
-/// a time limit that is meant for the test.
+/// Step `image`: builds the images that tests load, before the tests run. Otherwise the first test
+/// would build them, under a time limit that is meant for the test.
 pub(crate) fn step() -> Outcome {
     let mut devices = vec!["shm".to_owned()];
     let mut missing = None;
@@ -76,8 +76,9 @@ pub(crate) fn step() -> Outcome {
     }
 }
 
-/// What the conformance suite runs on, as `tests/src/devices.rs` reads it: device and path, a line each. What cannot be built is
-/// left out; the tests then say so.
+/// The devices of the conformance suite with their images, in the form that `tests/src/devices.rs`
+/// reads: device and path, one line each. A device whose image cannot be built is left out; its
+/// tests then report that.
 pub(crate) fn for_tests() -> String {
     let machines = MACHINES.iter().filter(|machine| can_build(machine).is_ok()).map(device);
     let built = |device: String| Some(format!("{device} {}", build(CHECKS, &device).ok()?.display()));

@@ -1,13 +1,14 @@
-//! `cargo xtask instructions`: how many instructions an empty call costs each side, counted by callgrind through
-//! `hamr bench`, and held below a limit. Times on a shared machine vary by more than what a careless line costs;
-//! instructions do not vary.
+//! `cargo xtask instructions`: the number of instructions that an empty call costs each side,
+//! counted by callgrind through `hamr bench`, and compared with a limit. Times on a shared machine
+//! vary by more than one careless line costs; instruction counts do not vary.
 
 use crate::test::Outcome;
 use crate::{Error, child, no_arguments};
 use std::time::Duration;
 
-/// Instructions per empty call on the host (submit and take) and on the device (one poll): what they are today and a
-/// little more, so that a careless line shows. `docs/performance.md` says what they should come down to.
+/// Limits of instructions per empty call on the host (submit and take) and on the device (one
+/// poll): the present counts and a little more, so that a careless line fails.
+/// `docs/performance.md` has the numbers that they should reach.
 const LIMITS: [(&str, f64); 2] = [("host", 120.0), ("device_side", 111.0)];
 
 /// Measures; prints one line of JSON.
@@ -47,7 +48,7 @@ fn judge(line: &str) -> Result<(), Error> {
         serde_json::from_str(line).map_err(|e| Error::Failed(format!("expected a JSON line, got `{line}`: {e}")))?;
     for (side, limit) in LIMITS {
         match row[side].as_f64() {
-            // Zero would pass every limit: nothing was counted.
+            // Zero would pass every limit; it means that callgrind counted nothing.
             Some(count) if count > 0.0 && count <= limit => {}
             count => return Err(Error::Failed(format!("{side}: expected 1 to {limit} instructions, got {count:?}"))),
         }

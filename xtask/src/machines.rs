@@ -1,4 +1,5 @@
-//! The machines that bare-metal images run on here: whether images build for them, and whether a QEMU runs them.
+//! The machines that bare-metal images run on: whether images build for them here, and whether a
+//! QEMU runs them.
 
 use crate::test::Outcome;
 use crate::toolchain;
@@ -12,7 +13,7 @@ pub(crate) fn device(machine: &Machine) -> String {
     format!("qemu:{}", machine.name)
 }
 
-/// Whether images for it can be compiled; the outcome of what needs one, if not.
+/// Whether images for the machine can be compiled; if not, the outcome of a step that needs one.
 pub(crate) fn can_build(machine: &Machine) -> Result<(), Outcome> {
     match toolchain::compiler_of(machine.triple) {
         Some(_) => Ok(()),

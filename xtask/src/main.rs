@@ -26,7 +26,7 @@ use std::process::ExitCode;
 /// Why a task did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The command line was not understood; the text says what was expected.
+    /// The command line was not understood; the text names what was expected.
     Usage(String),
     /// The task ran and failed.
     Failed(String),
@@ -72,11 +72,15 @@ const TASKS: &[Task] = &[
         about: "build a device image and print its path: [NAME] [--device DEVICE]",
         run: image::task,
     },
-    Task { name: "size", about: "how large the bare-metal images are, hold their limit: [--json]", run: size::task },
+    Task {
+        name: "size",
+        about: "compare the size of the bare-metal images with their limit: [--json]",
+        run: size::task,
+    },
     Task { name: "bench", about: "build and run `hamr bench` in release: [ARGS...]", run: bench::task },
     Task {
         name: "instructions",
-        about: "count the instructions of an empty call, hold their limit",
+        about: "count the instructions of an empty call, compare them with their limit",
         run: instructions::task,
     },
     Task {

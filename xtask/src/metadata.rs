@@ -1,4 +1,4 @@
-//! The parts of `cargo metadata` that the checks look at.
+//! The parts of `cargo metadata` that the checks use.
 
 use crate::{Error, child};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) struct Metadata {
     /// All packages, those of the workspace and those it uses on any platform with any feature.
     pub(crate) packages: Vec<Package>,
-    /// Where cargo puts what it builds.
+    /// The target folder.
     pub(crate) target: PathBuf,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// Its version.
     pub(crate) version: String,
-    /// Whether this repository holds it.
+    /// Whether the package is in this repository.
     pub(crate) is_ours: bool,
     /// Its `license` field.
     pub(crate) license: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Package {
 }
 
 impl Metadata {
-    /// Asks cargo.
+    /// Runs `cargo metadata`.
     pub(crate) fn read() -> Result<Self, Error> {
         let mut command = child::cargo();
         command.args(["metadata", "--quiet", "--format-version", "1", "--all-features"]);

@@ -1,7 +1,8 @@
-//! What `/proc` says about running processes: enough to find the ones that a run of ours started.
+//! Running processes, from `/proc`: enough to find those that this run started.
 //!
-//! A process that outlives its parent is adopted by init, so the parent chain alone loses exactly the processes that
-//! matter. Every child therefore carries a mark in its environment, which its own children inherit.
+//! Init adopts a process that outlives its parent, so the chain of parents misses exactly the
+//! processes that matter. Every child therefore carries a mark in its environment, which its own
+//! children inherit.
 
 use rustix::process::{Pid, kill_process, kill_process_group};
 use std::collections::HashMap;
@@ -31,7 +32,8 @@ impl Process {
     /// The process with this id, if it runs.
     pub(crate) fn find(id: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The second field is the program's name in parentheses and may hold blanks and parentheses itself.
+        // The second field is the program's name in parentheses and may contain blanks and
+        // parentheses itself.
         let (_, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_whitespace();
         let parent = fields.nth(1)?.parse().ok()?;
@@ -39,12 +41,12 @@ impl Process {
         Some(Self { id, parent, started })
     }
 
-    /// Whether this very process, not a later one with its id, still runs.
+    /// Whether this process, and not a later one with its id, still runs.
     pub(crate) fn runs(self) -> bool {
         Self::find(self.id).is_some_and(|now| now.started == self.started)
     }
 
-    /// Same process, whoever its parent is now.
+    /// Whether both are the same process; its parent may have changed.
     pub(crate) fn is(self, other: Self) -> bool {
         self.id == other.id && self.started == other.started
     }
@@ -83,7 +85,7 @@ impl Process {
     }
 }
 
-/// The value of [`MARK`] for this run: unique while this process lives and after it.
+/// The value of [`MARK`] for this run. It stays unique after this process ends.
 pub(crate) fn mark() -> &'static str {
     static VALUE: OnceLock<String> = OnceLock::new();
     VALUE.get_or_init(|| {
@@ -101,7 +103,7 @@ pub(crate) fn all() -> Vec<Process> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::find).collect()
 }
 
-/// Everything below one of `ancestors` in the parent chain, those that are below none not included.
+/// All descendants of `ancestors`, without the ancestors that descend from no other one.
 pub(crate) fn below(ancestors: &[u32]) -> Vec<Process> {
     let processes = all();
     let parents: HashMap<u32, u32> = processes.iter().map(|process| (process.id, process.parent)).collect();
@@ -122,7 +124,7 @@ pub(crate) fn below(ancestors: &[u32]) -> Vec<Process> {
     processes.iter().copied().filter(is_below).collect()
 }
 
-/// Sends a signal to a process. One that is gone is no error.
+/// Sends a signal to a process. A process that has ended is no error.
 pub(crate) fn signal(signal: Signal, id: u32) {
     if let Some(id) = pid(id) {
         let _ = kill_process(id, signal);
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_below_us_and_marked() {
+    fn a_child_descends_from_this_process_and_is_marked() {
         let mut child =
             Command::new("sleep").arg("30").env(MARK, mark()).spawn().expect("sleep is part of every system");
         let found = below(&[std::process::id()]).into_iter().find(|process| process.id == child.id());

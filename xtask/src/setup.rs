@@ -1,5 +1,6 @@
-//! `cargo xtask setup`: what the tests need beyond cargo itself. Present things cost one look each; a missing one is
-//! installed (QEMU: unpacked) where that needs nobody's permission, and otherwise named with the command to type.
+//! `cargo xtask setup`: installs what the tests need beyond cargo. Each need is checked first. A
+//! missing one is installed (QEMU: unpacked) where that needs no privileges; otherwise the command
+//! to type is printed.
 
 use crate::toolchain::{self, Compiler, TARGETS, compiler_of};
 use crate::{Error, child, in_ci, no_arguments};
@@ -7,19 +8,20 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A download or a build of a tool.
+/// The time for a download, or for a build of a tool.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Comes before the first package: a fresh container has no lists of them.
+/// Runs before the first package is installed: a fresh container has no package lists.
 const UPDATE: &str = "apt-get update";
 
-/// Prints one line per need that is not met, and what state that leaves.
+/// Prints one line per need that is not met, and the state after that.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     run().map(|note| println!("{note}"))
 }
 
-/// Installs what is missing. Returns what to say about it; an error, in CI, when something is still missing.
+/// Installs what is missing. Returns a line about the result; in CI, an error when something is
+/// still missing.
 pub(crate) fn run() -> Result<String, Error> {
     let mut missing = Vec::new();
     let mut is_updated = false;
@@ -43,7 +45,7 @@ pub(crate) fn run() -> Result<String, Error> {
             missing.push(need.name);
         }
     }
-    // Unpacked and not installed, which needs neither root nor that it fits to what is installed.
+    // QEMU is unpacked, which needs no root and cannot conflict with installed packages.
     if let Err(error) = hamr_qemu::setup(|what| println!("QEMU is missing, {what}")) {
         println!("skipped: QEMU ({error})");
         missing.push("QEMU".into());
@@ -68,7 +70,7 @@ fn built_here() -> String {
 struct Need {
     name: String,
     is_there: Box<dyn Fn() -> bool>,
-    /// Commands, each of which should do; the best first.
+    /// Commands, each of which should suffice; the best first.
     ways: Vec<String>,
 }
 
@@ -77,7 +79,7 @@ impl Need {
         Self { name: name.into(), is_there: Box::new(is_there), ways: ways.to_vec() }
     }
 
-    /// What a person types to get it.
+    /// The command for a person to type.
     fn to_type(&self) -> String {
         let ways = self.ways.iter().map(|way| if is_apt(way) { format!("{UPDATE} && {way}") } else { way.clone() });
         ways.collect::<Vec<_>>().join(", or: ")
@@ -90,7 +92,8 @@ fn needs() -> Vec<Need> {
         Need::new(name, move || compiler_of(name).is_some(), &ways)
     };
     let component = |name, subcommand| {
-        // A rustup proxy exists without the component behind it: only running it tells.
+        // A rustup proxy exists without the component behind it, so only a run shows whether it
+        // works.
         Need::new(name, move || cargo_has(subcommand), &[format!("rustup component add {name}")])
     };
     let program = |name, way: String| Need::new(name, move || child::is_installed(name), &[way]);
@@ -102,7 +105,7 @@ fn needs() -> Vec<Need> {
     needs
 }
 
-/// Installs packages, and takes none away: Debian's compiler and its rustup exclude each other.
+/// Installs packages and removes none: Debian's compiler and its rustup exclude each other.
 fn apt(packages: &str) -> String {
     format!("apt-get install -y --no-install-recommends --no-remove {packages}")
 }
@@ -117,7 +120,7 @@ fn is_allowed(way: &str) -> bool {
     child::is_installed(program) && (!is_apt(way) || is_root())
 }
 
-/// Whether that helped is looked up afterwards.
+/// Runs a command. The caller checks afterwards whether it helped.
 fn attempt(line: &str) {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_not_tried() {
+    fn a_missing_program_is_not_run() {
         assert!(!is_allowed("no-such-program install thing"));
     }
 }

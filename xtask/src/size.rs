@@ -1,5 +1,6 @@
-//! `cargo xtask size`: how large the demo image is on each machine, and whether its code and constants stay within a limit.
-//! Devices have little memory of their own; a formatting routine that slips in costs more than the whole runtime.
+//! `cargo xtask size`: the size of the demo image on each machine, and whether its code and
+//! constants stay within a limit. Devices have little memory; a formatting routine that slips in
+//! costs more than the whole runtime.
 
 use crate::machines::{MACHINES, can_build, device};
 use crate::test::Outcome;
@@ -18,24 +19,25 @@ struct Sizes {
     /// Constants, the handler table and the notes.
     rodata: u64,
     data: u64,
-    /// Zeroed or left alone at the start, without the stacks.
+    /// Data that the start-up code zeroes or leaves as it is, without the stacks.
     bss: u64,
     stacks: u64,
 }
 
 impl Sizes {
-    /// What the limit is for.
+    /// The bytes that the limit applies to.
     fn constant(&self) -> u64 {
         self.text + self.rodata
     }
 
-    /// By the segment that a section is loaded with, and not by its name or flags: a new section must not escape the limit,
-    /// and one writable input makes the linker call a whole section of constants writable.
+    /// Sorts sections by the segment that loads them, and not by name or flags: a new section must
+    /// not escape the limit, and one writable input makes the linker mark a whole section of
+    /// constants writable.
     fn parse(bytes: &[u8]) -> object::Result<Self> {
         let file = object::File::parse(bytes)?;
         let mut sizes = Self::default();
         for section in file.sections() {
-            // What is not loaded has address 0, which a segment may hold.
+            // A section that is not loaded has address 0, which may be inside a segment.
             let is_loaded =
                 matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & u64::from(SHF_ALLOC) != 0);
             let holds = |segment: &object::Segment<'_, '_>| {
@@ -127,7 +129,7 @@ fn json(rows: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Says how large each is; an error names those over the limit and by how much.
+/// Returns a line with all sizes; an error names the images over the limit and by how much.
 fn judge(rows: &[Row]) -> Result<String, Error> {
     let over = rows.iter().filter(|(_, sizes)| sizes.constant() > LIMIT).map(|(name, sizes)| {
         let size = sizes.constant();
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     fn image(text: u64, rodata: u64) -> Sizes {
-        // What the limit is not for must not count.
+        // Parts outside of the limit must not count.
         Sizes { text, rodata, data: LIMIT, bss: LIMIT, stacks: LIMIT }
     }
 
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_a_program_are_sorted_by_what_they_are() {
+    fn sections_are_sorted_by_their_segment() {
         let sizes = Sizes::read(&std::env::current_exe().expect("a path")).expect("it is an ELF file");
         assert!(sizes.text > 0 && sizes.rodata > 0 && sizes.data > 0 && sizes.bss > 0, "{sizes:?}");
         assert_eq!(sizes.stacks, 0);

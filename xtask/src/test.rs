@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that CI checks, in steps that a person can run one by one.
 //!
-//! A failed step does not stop the others: one run tells all that is wrong. A step whose tool is missing is skipped by
-//! name, in CI it fails. Each step has a budget of time; one that takes longer is marked, and does not fail: machines are shared.
+//! A failed step does not stop the others, so one run shows all failures. A step whose tool is
+//! missing is skipped by name; in CI it fails. Each step has a time budget. A step that takes
+//! longer is marked and does not fail, because machines are shared.
 
 mod cargo;
 mod changed;
@@ -24,7 +25,7 @@ use steps::{STEPS, Step};
 /// How a step ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// With what is worth repeating in the table.
+    /// With a note for the table.
     Passed(String),
     /// Why it did not run.
     Skipped(String),
@@ -33,7 +34,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a step that has nothing to report but success.
+    /// The outcome of a step that reports only success.
     pub(crate) fn of(result: Result<(), Error>) -> Self {
         Self::noted(result.map(|()| String::new()))
     }
@@ -46,7 +47,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a step that needs what is not installed.
+    /// The outcome of a step whose tool is not installed.
     pub(crate) fn missing(name: &str, install: &str) -> Self {
         let text = format!("{name} (install with: {install})");
         if in_ci() { Self::Failed(format!("missing: {text}")) } else { Self::Skipped(text) }
@@ -61,17 +62,18 @@ impl Outcome {
     }
 }
 
-/// What a step is about.
+/// The arguments of a step.
 pub(crate) struct Run {
     pub(crate) metadata: Metadata,
     pub(crate) scope: Scope,
 }
 
-/// What all steps may take together, in seconds.
+/// The time of all steps together, in seconds.
 #[cfg(test)]
 const BUDGET: u64 = 12 * 60;
 
-/// Runs all steps, those after `--only`, or those that the changes after `--changed` reach; `--list` prints them.
+/// Runs all steps, those after `--only`, or those that the changes after `--changed` affect;
+/// `--list` prints them.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let whole = |steps: Vec<&'static Step>| -> Result<_, Error> {

@@ -1,17 +1,19 @@
-//! Which targets the workspace compiles for, and with which compiler (`hamr_linker::compiler`).
+//! The targets that the workspace compiles for, and the compiler of each (`hamr_linker::compiler`).
 
 pub(crate) use hamr_linker::compiler::{Compiler, PACKAGES};
 
 use std::process::Command;
 
-/// Where images of x86_64 are compiled, beside the host: Rust's own target without a system has no hardware floats.
+/// The target of x86_64 images, the same as the host's: Rust's own target without a system has no
+/// hardware floats.
 pub(crate) const X86_64: &str = "x86_64-unknown-linux-gnu";
 
-/// The targets on which the device's crates must compile, beside [`X86_64`]: one per ISA family that a device image is built
-/// for, and one without 64-bit pointers or atomics, which nothing emulates but every shared crate must allow.
+/// The targets on which the device's crates must compile, beside [`X86_64`]: one per ISA family
+/// that a device image is built for, and one without 64-bit pointers or atomics, which no emulator
+/// here runs but every shared crate must support.
 pub(crate) const TARGETS: &[&str] = &["aarch64-unknown-none", "riscv64gc-unknown-none-elf", "thumbv7em-none-eabihf"];
 
-/// Who compiles for `target`; `None` when nobody here can.
+/// The compiler for `target`; `None` when no compiler here has it.
 pub(crate) fn compiler_of(target: &str) -> Option<Compiler> {
     Compiler::of(target, &crate::root()).ok().flatten()
 }
@@ -23,7 +25,7 @@ pub(crate) fn cargo(compiler: Compiler, subcommand: &str, target: &str) -> Comma
     command
 }
 
-/// How to make a target compile.
+/// The command that makes a target compile.
 pub(crate) fn install(target: &str) -> String {
     format!("rustup target add {target}")
 }

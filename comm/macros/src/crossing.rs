@@ -1,5 +1,5 @@
-//! Types that cannot cross whatever they contain, refused where they stand with what to write instead. Everything else is
-//! left to the bound `Migratable`.
+//! Types that can never cross the link, such as references. They are refused at their place in the
+//! source, with what to write instead. All other types are left to the bound `Migratable`.
 
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, ReturnType, Type};
@@ -35,7 +35,9 @@ pub(crate) fn check(ty: &Type, what: &str, errors: &mut Vec<Error>) {
              for many",
         ),
         Type::Infer(_) => refuse(&format!("name the type of this {what}: both sides compare it")),
-        Type::Never(_) => refuse("a handler answers its caller, so it must return: `()`, a value, or a `Result`"),
+        Type::Never(_) => {
+            refuse("a handler must return, because its caller waits for the reply: `()`, a value, or a `Result`")
+        }
         Type::Array(a) => check(&a.elem, what, errors),
         Type::Paren(p) => check(&p.elem, what, errors),
         Type::Group(g) => check(&g.elem, what, errors),

@@ -199,8 +199,8 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
     }
 }
 
-/// The type's own name, then the names and shapes of what it holds. A variant puts its name and its number of fields before
-/// them, so that no two enums flatten to one list.
+/// The type's own name, then the names and shapes of its fields. A variant puts its name and its
+/// number of fields before them, so that no two enums flatten to the same list.
 fn shape(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenStream {
     let name = input.ident.unraw().to_string();
     let parts = variants.iter().map(|v| {

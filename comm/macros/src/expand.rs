@@ -1,4 +1,4 @@
-//! What `#[offload]` makes of a function: the function itself, a type of its name, and table entries.
+//! The expansion of `#[offload]`: the function itself, a type of its name, and table entries.
 
 use crate::name;
 use crate::options::{Options, Side};
@@ -161,8 +161,9 @@ impl Handler<'_> {
         let index = (0..self.signature.types.len()).map(syn::Index::from);
         let handler = Ident::new("handler", Span::mixed_site());
         let bound = signature::wrapper_bound(self.signature, krate);
-        // Through a pointer, because its type says in one error what is wrong with a function that asks for more of the
-        // context than a call can give. The optimiser sees a constant.
+        // The call goes through a pointer. The pointer's type gives one clear error for a function
+        // that requires more of the context than a call can give. To the optimiser it is a
+        // constant.
         let here = quote! {
             let #handler: #bound = #name #turbofish;
             #handler(#cx, #(#args.#index),*)
@@ -189,14 +190,15 @@ impl Handler<'_> {
         let entries = match &self.options.instances {
             None if !self.signature.params.is_empty() => return TokenStream::new(), // register! names them
             None => vec![quote!(#krate::__entry!(#name, #path);)],
-            // The section follows the name of the instance as far as the source shows it: types of users stand here as
-            // they were written, in the name with their path.
+            // The section's name follows the instance's name as far as the source shows it: a
+            // user's type is here as it was written, and in the instance's name with its path.
             Some((_, instances)) => instances
                 .iter()
                 .map(|types| {
                     let shown = types.iter().map(shown_type).collect::<Vec<_>>().join(", ");
                     let section = concat(&[path.clone(), format!("<{shown}>").to_token_stream()]);
-                    // All of it at the first type argument, where the compiler then reports a bound that it fails.
+                    // All tokens get the position of the first type argument, where the compiler
+                    // then reports a bound that fails.
                     let at = types.first().map_or_else(Span::call_site, first_span);
                     let name = Ident::new(&name.to_string(), at);
                     let handler = quote_spanned!(at => #name<#(#types),*>);
@@ -208,7 +210,7 @@ impl Handler<'_> {
         quote!(#(#cfgs #entries)*)
     }
 
-    /// Path of the function, or what the user puts in its place.
+    /// Path of the function, or the name that the user gave instead.
     fn path(&self) -> TokenStream {
         match &self.options.name {
             Some(name) => name.to_token_stream(),
@@ -261,7 +263,7 @@ impl Handler<'_> {
         generics
     }
 
-    /// Conditions on the function hold for everything made of it.
+    /// `cfg` attributes of the function apply to everything made of it.
     fn cfgs(&self) -> Vec<&Attribute> {
         self.function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).collect()
     }

@@ -1,8 +1,9 @@
-//! `#[offload]`, `register!` and `#[derive(Migratable)]`: what handler crates write (docs/offload.md).
+//! `#[offload]`, `register!` and `#[derive(Migratable)]`: the macros of handler crates
+//! (docs/offload.md).
 //!
-//! Only syntax is judged here: shapes of signatures, types that no crossing allows, options. Everything that needs types is
-//! left to the compiler, through bounds on the traits of `hamr_comm` whose messages say what to do. Only `hamr_comm`
-//! depends on this crate, and re-exports it.
+//! They check syntax only: shapes of signatures, types that can never cross, options. Types are
+//! checked by the compiler, through bounds on the traits of `hamr_comm` whose messages contain what
+//! to do. Only `hamr_comm` depends on this crate, and re-exports it.
 
 mod crossing;
 mod derive;
@@ -16,18 +17,22 @@ mod tokens;
 use proc_macro::TokenStream;
 use syn::parse_macro_input;
 
-/// Makes a function callable across the link: adds a type of its name with `with(…)`, and an entry in the handler table.
+/// Makes a function callable across the link: adds a type of its name with `with(…)`, and an entry
+/// in the handler table.
 ///
 /// ```text
 /// #[offload]
 /// pub fn axpy(cx: &mut Context, a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<(), Fault> { … }
 /// ```
 ///
-/// The function stays what it is. The first parameter is the context, the others and the result are `Migratable`.
+/// The function itself is unchanged. The first parameter is the context; the others and the result
+/// are `Migratable`.
 ///
 /// Options, separated by commas:
-/// - `device`, `host`: the body exists on that side only, told apart by the feature `device` of the crate;
-/// - `instances(f32, f64)`, `instances((f32, u8), (f64, u8))`: table entries for a generic function;
+/// - `device`, `host`: the body exists on that side only; the crate's feature `device`
+///   distinguishes the two;
+/// - `instances(f32, f64)`, `instances((f32, u8), (f64, u8))`: table entries for a generic
+///   function;
 /// - `name = "…"`: replaces the path as the handler's name;
 /// - `queued`: long; runs from the queue and stops neither transfers nor control traffic;
 /// - `unordered`: may overtake its stream;

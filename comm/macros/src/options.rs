@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, LitStr, Path, Token, Type, parenthesized};
 
-/// Where the body is.
+/// The sides that have the body.
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
     /// In images and hosts.
@@ -18,7 +18,7 @@ pub(crate) enum Side {
     Host(Span),
 }
 
-/// What stands in the parentheses.
+/// The options in the parentheses.
 pub(crate) struct Options {
     pub(crate) side: Side,
     pub(crate) queued: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     pub(crate) krate: Path,
 }
 
-/// Path of `hamr_comm` where nothing renames it.
+/// Path of `hamr_comm` in manifests that do not rename it.
 pub(crate) fn default_crate() -> Path {
     syn::parse_quote!(::hamr_comm)
 }

@@ -43,8 +43,9 @@ impl Parse for Register {
     }
 }
 
-/// One table entry each. Their sections cannot follow the handlers' names, which only the compiler knows: on bare metal a
-/// registered instance stands where the registering module sorts, not beside the others of its handler.
+/// One table entry each. Only the compiler knows the handlers' names, so their sections cannot
+/// follow these: on bare metal, a registered instance is sorted by the registering module, not
+/// beside the other instances of its handler.
 pub(crate) fn expand(register: &Register) -> TokenStream {
     let Register { handlers, krate } = register;
     quote! {

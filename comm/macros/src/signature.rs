@@ -1,4 +1,5 @@
-//! What `#[offload]` reads off a function, and what it refuses to read.
+//! The signature of a function under `#[offload]`, and the errors for functions that cannot be
+//! handlers.
 
 use crate::crossing;
 use proc_macro2::TokenStream;
@@ -25,7 +26,7 @@ pub(crate) struct Signature {
     pub(crate) params: Vec<Ident>,
 }
 
-/// Reads a function. All that is wrong with it comes back in one error.
+/// Reads a function. One error contains everything that is wrong with it.
 pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
     let mut errors = Vec::new();
     qualifiers(function, &mut errors);

@@ -1,4 +1,4 @@
-//! The hash of source tokens: tells a host that its image was built from another body.
+//! The hash of source tokens. By it, a host sees that its image was built from another body.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layout_does_not_count_but_tokens_do() {
+    fn hash_depends_on_tokens_and_not_on_layout() {
         let of = |text: &str| hash(text.parse().expect("tokens"));
         assert_eq!(of("fn f ( ) { a+b }"), of("fn f() {\n    a + b // why\n}"));
         assert_ne!(of("{ a + b }"), of("{ a - b }"));

@@ -1,6 +1,7 @@
-//! What the compiler says to people who hold the macros wrong. Each message was read for whether it says what to do.
+//! The compiler's messages for wrong uses of the macros. Each message was reviewed for whether it
+//! contains what to do.
 
 #[test]
-fn messages_say_what_to_do() {
+fn compiler_messages_contain_what_to_do() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

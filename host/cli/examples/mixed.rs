@@ -1,5 +1,6 @@
-//! One host program, four devices at once: a process and three machines, each of another instruction set. Each says from a handler
-//! what it is, then they share one inner product, a block each.
+//! One host program and four devices at once: a process and three machines, each of another
+//! instruction set. From a handler, each device reports its instruction set; then all share one
+//! inner product, a block each.
 //!
 //! `cargo run --release --example mixed`, or with the devices of your choice as arguments.
 
@@ -28,11 +29,11 @@ fn main() -> ExitCode {
 fn run(specs: &[String]) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     let nodes = open(&runtime, specs)?;
-    // Sent to all before the first is waited for.
+    // All calls are sent before the first result is waited for.
     let asked = nodes.iter().map(|node| node.offload(isa::with())).collect::<Result<Vec<_>, _>>()?;
     for (node, answer) in nodes.iter().zip(asked) {
         let info = node.info();
-        println!("node {} {:<14} {:<14} says: I am {}", info.node, info.name, info.board, Isa(answer.wait()?).name());
+        println!("node {} {:<14} {:<14} reports {}", info.node, info.name, info.board, Isa(answer.wait()?).name());
     }
 
     let x: Vec<f64> = (0..LEN).map(|i| (i as f64).sin()).collect();
@@ -58,7 +59,7 @@ fn run(specs: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All at once: a machine's firmware takes its time.
+/// Opens all devices at once, because a machine's firmware takes time.
 fn open(runtime: &Runtime, specs: &[String]) -> Result<Vec<Node>, Box<dyn Error>> {
     std::thread::scope(|scope| {
         let open = |spec: &str| runtime.open(spec, Image::find("hamr-demo")?);

@@ -1,4 +1,5 @@
-//! `hamr` without a command: starts a device, calls it, breaks it, looks inside, and says how to go on.
+//! `hamr` without a command: starts a device, calls it, makes a handler panic, inspects the window,
+//! and prints what to try next.
 
 use hamr::cli::{Cli, Failure, bytes, duration, one_line};
 use hamr::inspect::InspectError;
@@ -9,12 +10,12 @@ use hamr_kernels::faults::{divide, panics};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
-/// Elements of each vector: enough that moving and computing take a time one can see.
+/// Elements of each vector: so many that transfer and computation take a visible time.
 const ELEMENTS: usize = 1_000_000;
 /// Empty calls that are timed together.
 const CALLS: u32 = 20_000;
 
-/// Prints while it goes, or collects for `--json`.
+/// Prints as it runs, or collects the results for `--json`.
 struct Demo<'c> {
     cli: &'c Cli,
     facts: Map<String, Value>,
@@ -38,7 +39,7 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
     if cli.global.json { cli.print_json(&Value::Object(demo.facts)) } else { Ok(()) }
 }
 
-/// The address of a device that was there before this program.
+/// The address of a device that was running before this program.
 fn on_bus(cli: &Cli) -> Option<&str> {
     cli.global.device.strip_prefix("pci:")
 }
@@ -46,10 +47,10 @@ fn on_bus(cli: &Cli) -> Option<&str> {
 const NEXT: &str = "
 Go on
   hamr dot A.npy B.npy   inner product of two vectors
-  hamr bench             what calls and transfers cost
-  hamr devices           what devices there are
-  hamr handlers          what the device can be asked
-  hamr inspect           what a live window holds
+  hamr bench             the cost of calls and transfers
+  hamr devices           the devices and the live windows
+  hamr handlers          the handlers of the device
+  hamr inspect           the contents of a live window
   docs/offload.md        write handlers of your own
 ";
 
@@ -101,7 +102,9 @@ impl Demo<'_> {
         let call = begin.elapsed();
         let here = xs.iter().zip(&ys).fold(0.0, |sum, (a, b)| sum + a * b);
         if value.to_bits() != here.to_bits() {
-            return Err(Failure::new(format!("the device says {value:?}, the host {here:?}: expected the same bits")));
+            return Err(Failure::new(format!(
+                "expected the device's result to have the bits of the host's, {here:?}, got {value:?}"
+            )));
         }
         let moved = x.bytes() + y.bytes();
         self.print(&format!(
@@ -126,7 +129,7 @@ impl Demo<'_> {
         Ok(value)
     }
 
-    /// The same call, not waited for.
+    /// The same call, submitted without waiting.
     fn call_later(&mut self, node: &Node, expected: f64) -> Result<(), Failure> {
         let xs: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 1) as f64).collect();
         let ys: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 2) as f64).collect();
@@ -134,24 +137,26 @@ impl Demo<'_> {
         let begin = Instant::now();
         let pending = node.offload(dot_f64::with(x.ptr(), y.ptr()))?;
         let submitted = begin.elapsed();
-        let mut looks = 0u64;
+        let mut polls = 0u64;
         while !pending.is_done() {
-            looks += 1;
+            polls += 1;
         }
         let value = pending.wait()?;
         let took = begin.elapsed();
         if value.to_bits() != expected.to_bits() {
-            return Err(Failure::new(format!("the second call says {value:?}, the first {expected:?}")));
+            return Err(Failure::new(format!(
+                "expected the second call to have the result of the first, {expected:?}, got {value:?}"
+            )));
         }
         self.print(&format!(
-            "\nA call that nobody waits for\n  submitted in {}; the host looked {looks} times\n  \
+            "\nA call without waiting\n  submitted in {}; the host polled {polls} times\n  \
              before the result was there, {} later\n",
             duration(submitted),
             duration(took)
         ))?;
         self.note(
             "pending",
-            json!({ "submit_ns": nanoseconds(submitted), "total_ns": nanoseconds(took), "looks": looks }),
+            json!({ "submit_ns": nanoseconds(submitted), "total_ns": nanoseconds(took), "polls": polls }),
         );
         Ok(())
     }
@@ -171,22 +176,24 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// What somebody else sees of this very window.
+    /// The inspector's report of this very window.
     fn look_inside(&mut self) -> Result<(), Failure> {
         let cli = self.cli;
         let name = &cli.global.device;
         let mine = || inspect::windows_of(std::process::id()).into_iter().find(|w| w.name == *name);
         let found = match on_bus(cli) {
-            Some(address) => {
-                Some((hamr::pci::window_file(address)?, format!("Root may look (`hamr inspect --device {name}`)")))
-            }
-            None => mine().map(|w| (w.path, format!("Anybody may look (`hamr inspect {}`)", std::process::id()))),
+            Some(address) => Some((
+                hamr::pci::window_file(address)?,
+                format!("Root may inspect the window (`hamr inspect --device {name}`)"),
+            )),
+            None => mine()
+                .map(|w| (w.path, format!("Any user may inspect the window (`hamr inspect {}`)", std::process::id()))),
         };
         let Some((path, who)) = found else {
-            return self.print("\nThis device has no window that other processes can look into.\n");
+            return self.print("\nThis device has no window that other processes can inspect.\n");
         };
         let dump = match inspect::dump(&path) {
-            // Whoever has a function through vfio need not be root.
+            // A user who owns a function through vfio need not be root.
             Err(InspectError::Os { .. }) if on_bus(cli).is_some() => {
                 return self.print(&format!("\n{who}; this user may not.\n"));
             }
@@ -194,7 +201,7 @@ impl Demo<'_> {
         };
         let used: usize = dump.queues.iter().map(|q| q.slots.len()).sum();
         self.print(&format!(
-            "\n{who}, without disturbing\n  host {}, device {}, epoch {}, {used} slots used\n",
+            "\n{who}, without an effect on it\n  host {}, device {}, epoch {}, {used} slots used\n",
             dump.host.state, dump.device.state, dump.device.epoch
         ))?;
         let hot = dump.queues.iter().flat_map(|q| &q.slots).find(|s| s.kind == "hot");

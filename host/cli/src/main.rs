@@ -1,6 +1,8 @@
-//! The `hamr` binary: the common commands of `hamr::cli`, and those that need the handlers of `hamr-kernels`.
+//! The `hamr` binary: the common commands of `hamr::cli`, and those that need the handlers of
+//! `hamr-kernels`.
 //!
-//! Thin on purpose: whatever a user's own tool could want as well belongs to the library. Nobody depends on this package.
+//! It contains little: everything that a user's own tool may need is in the library. No other
+//! package depends on this one.
 
 mod bench;
 mod demo;
@@ -24,7 +26,7 @@ impl Commands for Command {
             Self::Bench(args) => {
                 let Cli { global, .. } = cli;
                 bench::run(&args, cli.runtime(), &cli.image()?, global).map_err(|e| {
-                    // Kept apart, because a reader that left is no failure.
+                    // Handled apart, because a reader that closed its end is no failure.
                     match e.downcast::<std::io::Error>() {
                         Ok(io) => Failure::from(*io),
                         Err(other) => Failure::new(other.to_string()),
@@ -40,7 +42,7 @@ impl Commands for Command {
 }
 
 fn main() -> ExitCode {
-    // `hamr bench` runs this very program under callgrind, where nothing but the calls may run.
+    // `hamr bench` runs this program under callgrind; in that run only the counted calls may run.
     match bench::counted_run() {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The `hamr` binary as users run it: what it prints, how it fails, and what it leaves behind, which is nothing.
+//! The `hamr` binary as users run it: its output, its failures, and that it leaves nothing behind.
 
 mod common;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the death of a process may take to be noticed (issue: within a second).
+/// How long the end of a process may take to be noticed.
 const SOON: Duration = Duration::from_secs(1);
 
 fn refused(run: &Run, words: &[&str]) {
@@ -30,7 +30,7 @@ fn json(run: &Run) -> Value {
 
 #[test]
 fn dot_has_the_bits_of_a_plain_loop() {
-    // The last is longer than one block of the device's memory.
+    // The last length is more than one block of the device's memory.
     for len in [1, 7, 1000, 3_000_001] {
         let v = Vectors::new(len);
         let f64s = json(&hamr(&["dot", &v.path("a64"), &v.path("b64"), "--json"]));
@@ -139,7 +139,7 @@ fn help_and_version_succeed() {
 }
 
 #[test]
-fn the_tour_ends_well_and_soon() {
+fn the_demo_succeeds_within_its_limit() {
     let run = hamr(&[]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
     run.left_nothing();
@@ -149,7 +149,7 @@ fn the_tour_ends_well_and_soon() {
     for word in ["dot_f64", "same bits", "faults.rs:", "host ready, device serving", "hamr dot A.npy"] {
         assert!(run.stdout.contains(word), "`{word}` in {}", run.stdout);
     }
-    // Its many empty calls take seconds where both sides share a processor.
+    // The demo makes many empty calls, which take seconds where both sides share a processor.
     let mut took = Some(run.took);
     within("the demonstration", Duration::from_secs(5), || took.take().unwrap_or_else(|| hamr(&[]).took));
     let facts = json(&hamr(&["--json"]));
@@ -158,7 +158,7 @@ fn the_tour_ends_well_and_soon() {
 }
 
 #[test]
-fn devices_handlers_and_image_say_what_there_is() {
+fn devices_handlers_and_image_print_their_lists() {
     let devices = json(&hamr(&["devices", "--json"]));
     assert!(devices["kinds"].as_array().is_some_and(|k| k.iter().any(|k| k["name"] == "shm")), "{devices}");
     assert!(devices["device"]["pid"].as_u64().is_some_and(|pid| pid > 0), "{devices}");
@@ -227,7 +227,7 @@ fn flags_of_the_environment_do_not_reach_an_image() {
     assert_eq!(Path::new(String::from_utf8_lossy(&output.stdout).trim_end()), image());
 }
 
-/// A compiler that has nothing installed, in a folder of its own.
+/// A compiler without any further target, in a folder of its own.
 fn bare_compiler(dir: &Path) -> std::path::PathBuf {
     let rustc = dir.join("rustc");
     std::fs::write(&rustc, "#!/bin/sh\necho /nonexistent/lib\n").expect("room for a script");
@@ -237,14 +237,15 @@ fn bare_compiler(dir: &Path) -> std::path::PathBuf {
 }
 
 fn is_target_missing(output: &std::process::Output) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert!(said.contains("rustup target add aarch64-unknown-none") && said.contains("cargo xtask setup"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    let parts = ["rustup target add aarch64-unknown-none", "cargo xtask setup"];
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
 }
 
 #[test]
 fn a_target_that_is_not_installed_is_one_clear_line() {
-    // No path to the linker of a distribution's compiler, which would be taken instead.
+    // The path lacks the linker of a distribution's compiler, which would be used instead.
     let dir = tempfile::tempdir().expect("a temporary folder");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
         .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
@@ -261,7 +262,7 @@ fn a_target_that_is_not_installed_is_built_by_the_distributions_compiler() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_hamr"))
         .args(["image", "hamr-demo", "--device", "qemu:aarch64"])
         .env("RUSTC", bare_compiler(dir.path()))
-        // Beside what the usual compiler has built, which would look stale.
+        // A folder beside the output of the usual compiler, which would be rebuilt otherwise.
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("distribution"))
         .output()
         .expect("the binary runs");
@@ -278,8 +279,8 @@ fn a_target_that_is_not_installed_is_built_by_the_distributions_compiler() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
-    // The pipe's reading end is closed before a byte is written.
+fn a_closed_standard_output_is_no_failure() {
+    // The reading end of the pipe is closed before any byte is written.
     for arguments in [&["handlers"][..], &["handlers", "--json"], &["--help"], &[]] {
         let run = spawn(arguments).close_stdout().wait();
         assert!(run.stderr.is_empty() && run.code == Some(0), "{run:?}");
@@ -326,7 +327,7 @@ fn a_device_killed_in_a_call_is_named_with_its_handler_and_stage() {
         let host = spawn(&["dot", &vectors.path, &vectors.path]);
         let pid = host.id();
         let window = until("the device serves", || windows_of(pid).into_iter().find(|w| w.device_state == "serving"));
-        // A device that stands still holds the next call open.
+        // The stopped device leaves the next call without a reply.
         common::signal(window.device_pid, "STOP");
         until("a call is in flight", || {
             let dump = dump(&window.path).ok()?;
@@ -367,7 +368,7 @@ fn time_in(line: &str) -> f64 {
     time.and_then(|time| time.parse().ok()).unwrap_or_else(|| panic!("{line}"))
 }
 
-/// Device time begins with the image.
+/// Device time starts when the image starts.
 fn has_times(lines: &[&str], since_before: Instant) {
     let times: Vec<f64> = lines.iter().map(|line| time_in(line)).collect();
     assert!(times.is_sorted() && times.iter().all(|time| *time < since_before.elapsed().as_secs_f64()), "{lines:?}");
@@ -436,7 +437,7 @@ fn logs_of_another_programs_device_are_read_beside_it() {
     );
     assert!(more.code == Some(0) && more.stdout.contains("accepted the offer"), "{more:?}");
     refused(&hamr(&["logs", &pid, "--device", &device]), &["both", &pid]);
-    // Both have read everything, and the observer ends with the owner: that is no failure.
+    // Both have read everything. The observer ends with the owner, which is no failure.
     owner.hear(3);
     observer.hear(3);
     let owner = owner.kill().wait();
@@ -457,7 +458,7 @@ fn logs_of_a_window_need_the_file_of_the_image_that_runs() {
     let id = dump(&window.path).expect("a window").device.build_id;
     let dir = tempfile::tempdir().expect("a temporary folder");
     let name = |name: &str| dir.path().join(name).display().to_string();
-    // The same image, but for its build id.
+    // The same image with another build id.
     let mut bytes = std::fs::read(image()).expect("the demo image");
     let raw: Vec<u8> = (0..20).map(|i| u8::from_str_radix(&id[2 * i..2 * i + 2], 16).expect("hexadecimal")).collect();
     let places: Vec<usize> = (0..bytes.len() - 20).filter(|at| bytes[*at..*at + 20] == raw[..]).collect();
@@ -471,7 +472,7 @@ fn logs_of_a_window_need_the_file_of_the_image_that_runs() {
     owner.kill().wait().left_nothing();
     refused(&hamr(&["logs", &name("copy")]), &["--image FILE", &id]);
     let image = image().display().to_string();
-    // Nothing more comes in a copy.
+    // A copy gets no further lines.
     let run = hamr(&["logs", &name("copy"), "--follow", "--image", &image]);
     assert_eq!((run.code, run.stderr.as_str(), run.stdout.lines().count()), (Some(0), "", 3), "{run:?}");
     refused(&hamr(&["logs", "/nonexistent/window"]), &["/nonexistent/window"]);
@@ -492,7 +493,7 @@ fn logs_beside_another_command_go_to_standard_error() {
 }
 
 #[test]
-fn logs_that_cannot_be_had_are_one_clear_line() {
+fn unavailable_logs_are_one_clear_line() {
     refused(&hamr(&["logs", "--device", "loopback"]), &["device loopback", "an image that logs"]);
     refused(&hamr(&["logs", "--level", "loud"]), &["--level", "error, warn, info, debug, trace"]);
 }

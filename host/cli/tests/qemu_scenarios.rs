@@ -1,5 +1,6 @@
-//! A short epoch with each machine as a user sees it, compared line by line with `tests/golden/<machine>.txt`. Times, ids of
-//! builds, paths and hashes of source are masked; `HAMR_BLESS=1` writes the files anew.
+//! A short session with each machine as a user sees it, compared line by line with
+//! `tests/golden/<machine>.txt`. Times, build ids, paths and hashes of source are masked; with
+//! `HAMR_BLESS=1`, the files are rewritten.
 
 #[expect(dead_code, reason = "shared with `cli.rs`, which uses all of it")]
 mod common;
@@ -7,7 +8,7 @@ mod common;
 use common::{Vectors, hamr};
 use std::path::{Path, PathBuf};
 
-/// What is run, and what must not differ from one machine to the next but for the machine's own facts.
+/// The commands. Their output differs between machines only in the machines' own properties.
 fn scenario(device: &str) -> String {
     let vectors = Vectors::new(20_011);
     let (a, b) = (vectors.path("a64"), vectors.path("b64"));
@@ -18,7 +19,7 @@ fn scenario(device: &str) -> String {
             arguments.extend(["--device", device]);
         }
         if command[0] != "load" {
-            // A name that is typed beats the image that the other tests load.
+            // A typed name takes precedence over the image that the other tests load.
             arguments.extend(["--image", "hamr-demo"]);
         }
         let run = hamr(&arguments);
@@ -37,7 +38,7 @@ fn scenario(device: &str) -> String {
     mask(&text, &vectors.dir())
 }
 
-/// Everything that another run may print differently, out of the way.
+/// Masks everything that may differ between runs.
 fn mask(text: &str, dir: &str) -> String {
     let is_hex = |word: &str| [16, 40].contains(&word.len()) && word.chars().all(|c| c.is_ascii_hexdigit());
     let mut masked = String::new();

@@ -1,4 +1,5 @@
-//! `hamr devices`: what kinds there are, what the chosen one is, and what runs on this machine; or several devices at once.
+//! `hamr devices`: the kinds of devices, the chosen device, and the devices that run on this
+//! machine; or several devices at once.
 
 use super::{Cli, Failure, bytes, duration, one_line};
 use crate::inspect::{Found, windows};
@@ -21,7 +22,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-/// Starts all devices at once, and says what each is. One that fails ends the others, too.
+/// Starts all devices at once and prints a row for each. One that fails ends the others, too.
 fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
     if cli.is_device_chosen {
         let (device, specs) = (&cli.global.device, specs.join(" "));
@@ -29,7 +30,7 @@ fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
             "expected `--device {device}` or the devices {specs}, got both; add {device} to the list"
         )));
     }
-    // All names before any image is built.
+    // All names are checked before any image is built.
     for spec in specs {
         cli.runtime.target(spec)?;
     }
@@ -92,7 +93,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
     for warning in &warnings {
         let _ = writeln!(text, "  warning    {}", one_line(warning));
     }
-    text.push_str("\nLIVE WINDOWS (`inspect` shows what they hold)\n");
+    text.push_str("\nLIVE WINDOWS (`inspect` shows their contents)\n");
     text.push_str(&table(&found));
     text.push_str("\nFUNCTIONS WITH SHARED MEMORY (`--device pci:ADDRESS` attaches to one whose image runs)\n");
     for Candidate { address, memory, driver } in &functions {
@@ -159,7 +160,7 @@ pub(super) fn to_json(d: &DeviceInfo) -> Value {
     })
 }
 
-/// Windows, a line each.
+/// Windows, one line each.
 pub(super) fn table(found: &[Found]) -> String {
     if found.is_empty() {
         return "  none\n".into();

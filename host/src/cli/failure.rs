@@ -1,11 +1,11 @@
-//! How a command ends when it does not succeed.
+//! The end of a command that did not succeed.
 
 use super::format::one_line;
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-/// Bad usage, bad input, a device that failed: all the same to a script.
+/// One exit code for bad usage, bad input and a failed device: a script needs no difference.
 const EXIT: u8 = 2;
 
 /// Why a command ended. Every error converts into it, so commands just use `?`.
@@ -17,12 +17,13 @@ pub struct Failure {
 #[derive(Debug)]
 enum What {
     Message(String),
-    /// Nobody reads standard output any more (`… | head -1`): not our failure, and nobody is there to be told.
+    /// The reader of standard output has closed it (`… | head -1`). That is no failure of the tool,
+    /// so nothing is printed.
     Closed,
 }
 
 impl Failure {
-    /// What was expected, what came, what to do.
+    /// A message with what was expected, what was found, and what to do.
     pub fn new(message: impl Into<String>) -> Self {
         Self { what: What::Message(one_line(&message.into())) }
     }
@@ -39,7 +40,7 @@ impl Failure {
         match &self.what {
             What::Closed => ExitCode::SUCCESS,
             What::Message(message) => {
-                // Standard error may be closed as well; the exit code still tells.
+                // Standard error may be closed as well; then the exit code alone shows the failure.
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{tool}: {message}\n").as_bytes());
                 ExitCode::from(EXIT)
             }
@@ -56,7 +57,7 @@ impl fmt::Display for Failure {
     }
 }
 
-// `Failure` itself is no `Error`: that is what lets every error convert into it.
+// `Failure` is no `Error`, because only then every error can convert into it.
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let any: &(dyn Error + 'static) = &error;

@@ -24,7 +24,8 @@ pub fn duration(t: Duration) -> String {
     }
 }
 
-/// The text as one line: a message may carry a peer's words or a file's name, which may hold anything.
+/// The text as one line: a message may contain a peer's text or a file's name, with any characters
+/// in it.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim().chars() {

@@ -37,7 +37,7 @@ HOST: same = calls work; stale = calls work, but the image was built from anothe
 signature = other argument or result types, calls are refused; missing = the image lacks it; - = this program lacks it
 ";
 
-/// How this program's handler and the device's go together.
+/// Whether this program's handler and the device's agree.
 fn agreement(device: &HandlerInfo, host: Table) -> &'static str {
     match host.iter().find(|h| h.id == device.id) {
         None => "-",

@@ -1,4 +1,4 @@
-//! `hamr image`: builds an image through the one build function, and prints nothing but its path.
+//! `hamr image`: builds an image through the one build function, and prints only its path.
 
 use super::{Cli, Failure};
 use crate::builder::workspace_with;
@@ -16,7 +16,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let here = std::env::current_exe()?;
     let dir = workspace_with(name, &here)?.ok_or_else(|| {
         Failure::new(format!(
-            "cannot build image `{name}`: expected a cargo workspace around {} or the current folder, found none; run this inside the workspace that holds the image",
+            "cannot build image `{name}`: expected a cargo workspace around {} or the current folder, found none; run this inside the workspace that contains the image",
             here.display()
         ))
     })?;

@@ -1,4 +1,4 @@
-//! `hamr inspect`: which windows there are, and what one of them holds. Reads only, locks nothing.
+//! `hamr inspect`: lists windows, and shows the contents of one. It only reads and takes no lock.
 
 use super::devices::table;
 use super::{Cli, Failure};
@@ -12,16 +12,17 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks at the words that show epoch: a device steps `alive` every 50 ms.
+/// Time between two reads of the words that show a running device: it steps `alive` every 50 ms.
 const POLL_INTERVAL: Duration = Duration::from_millis(120);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A process that has a window open, or a window's path (/proc/PID/fd/N, or a copied file); a device on a bus is named by `--device
-    /// pci:ADDRESS`
+    /// A process that has a window open, or a window's path (/proc/PID/fd/N, or a copied file); a
+    /// device on a bus is named by `--device pci:ADDRESS`
     #[arg(value_name = "PID|PATH")]
     window: Option<PathBuf>,
-    /// Of the device's log, so many lines: decoded with the file that `--image` names, or that a hosted image runs from
+    /// So many lines of the device's log, decoded with the file that `--image` names, or that a
+    /// hosted image runs from
     #[cfg(feature = "device-logs")]
     #[arg(long, value_name = "N", default_value_t = 20)]
     lines: usize,
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-/// The window that is meant by a process id or a path.
+/// The window of a process id or a path.
 pub(super) fn find(window: &Path, cli: &Cli) -> Result<PathBuf, Failure> {
     match window.to_str().and_then(|text| text.parse().ok()) {
         Some(pid) => path_of(pid, cli),
@@ -80,13 +81,15 @@ fn path_of(pid: u32, cli: &Cli) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The file with the texts of a window's log, when that is known: it was named, or the image is a process.
+/// The file with the string table of a window's log, when it is known: by name, or because the
+/// image is a process.
 #[cfg(feature = "device-logs")]
 pub(super) fn texts(device: &crate::inspect::DeviceView, cli: &Cli) -> Result<Option<ImageFile>, Failure> {
     if let Some(file) = &cli.global.image {
         return Ok(Some(ImageFile::open(Path::new(file))?));
     }
-    // Somebody else's process, or one that has taken the number meanwhile: its build id would differ.
+    // Another user's process cannot be read. Another process that has the same number by now
+    // differs in its build id.
     let runs = ImageFile::open(&PathBuf::from(format!("/proc/{}/exe", device.pid)));
     Ok(runs.ok().filter(|image| image.build_id == device.build_id))
 }
@@ -109,7 +112,7 @@ fn look(path: &Path, _args: &Args, _cli: &Cli) -> Result<Dump, Failure> {
 fn one(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> {
     let first = dump(path)?;
     std::thread::sleep(POLL_INTERVAL);
-    // The window may be gone by now; then the first look is what there is.
+    // The window may be gone by now; then the first report is printed alone.
     let second = match look(path, args, cli) {
         Ok(second) => Some(second),
         Err(_) if dump(path).is_err() => None,

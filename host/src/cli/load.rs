@@ -1,4 +1,5 @@
-//! `hamr load`: one image into one device, a call, and what the device is.
+//! `hamr load`: loads one image into one device, makes one call, and prints the device's
+//! properties.
 
 use super::devices::{rows, to_json};
 use super::{Cli, Failure, duration, file_in, one_line};
@@ -23,7 +24,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
     let (image, device) = match file_in(&args.what) {
         Some(path) => (Image::file(path)?, device_for(path, cli)?),
-        // A name says nothing of what to build it for.
+        // A name does not determine the target.
         None => (Image::named(&args.what), cli.global.device.clone()),
     };
     cli.target_of(&device)?;

@@ -1,5 +1,5 @@
-//! `hamr logs`: what a device says, decoded: one that is started for it, or one that another program runs. And the same beside any
-//! other command (`--logs LEVEL`).
+//! `hamr logs`: a device's log, decoded: that of a device that is started for it, or of one that
+//! another program runs. The same text appears beside any other command with `--logs LEVEL`.
 
 use super::{Cli, Failure, inspect, one_line};
 use crate::inspect::{device_name, dump};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a look for more lines lasts at most: a device that ended is noticed so late.
+/// The longest wait for more lines, and so the longest delay before the end of a device is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args, Debug)]
@@ -73,7 +73,7 @@ fn of_its_own(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let mut logs = node.logs()?;
     let who = Who::of(&node);
     loop {
-        // Asked first: what it said last is read after its end.
+        // Before the read, so that lines from just before the end are read after it.
         let end = logs.ended();
         let is_last = !args.follow || end.is_some();
         print(&logs.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL }), &who, cli)?;
@@ -86,7 +86,8 @@ fn of_its_own(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-/// Another program's device: looked at, and not disturbed. The end of that program is no failure of this one.
+/// Another program's device, without an effect on it. The end of that program is no failure of this
+/// one.
 fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> {
     let device = dump(path)?.device;
     let (name, ran) = (path.display(), &device.build_id);
@@ -110,7 +111,7 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
     let device = device_name(path).unwrap_or_else(|| name.to_string());
     let who = Who { device: one_line(&device), node: watch.node() };
     loop {
-        // Asked first: what it said last is read after its end.
+        // Before the read, so that lines from just before the end are read after it.
         let is_last = !args.follow || watch.is_closed();
         print(&watch.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL })?, &who, cli)?;
         if is_last {
@@ -139,7 +140,7 @@ fn forward(mut logs: Logs, who: &Who) {
     loop {
         let is_last = logs.is_closed();
         for event in logs.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL / 5 }) {
-            // Nobody to tell, when standard error is closed.
+            // Standard error may be closed; then the line is lost.
             let _ = std::io::stderr().write_all(row(&event, who).as_bytes());
         }
         if is_last {
@@ -148,7 +149,7 @@ fn forward(mut logs: Logs, who: &Who) {
     }
 }
 
-/// Whose line it is.
+/// The device that a line comes from.
 struct Who {
     device: String,
     node: u16,
@@ -161,7 +162,7 @@ impl Who {
     }
 }
 
-/// A line of text: the device, and what it said or what happened to it.
+/// A line of text: the device, and its log line or what happened to it.
 fn row(event: &LogEvent, who: &Who) -> String {
     let what = match event {
         LogEvent::Line(line) => line.to_string(),

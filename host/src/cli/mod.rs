@@ -29,8 +29,9 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping` and whatever else `Mine` has comes on top. A
-//! program without commands of its own passes [`NoCommands`].
+//! `devices`, `load`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping` and
+//! the other variants of `Mine` are added to them. A program without commands of its own passes
+//! [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
 
@@ -61,7 +62,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What the tool is.
+/// The description of a tool.
 pub struct Tool {
     /// The program's name: begins every message.
     pub name: &'static str,
@@ -69,7 +70,7 @@ pub struct Tool {
     pub about: &'static str,
     /// Its version.
     pub version: &'static str,
-    /// The image that devices get unless `--image` says otherwise.
+    /// The image that devices get without `--image`.
     pub image: &'static str,
     /// Makes the runtime, with the launchers that the tool offers.
     pub runtime: fn() -> Result<Runtime, Error>,
@@ -83,7 +84,7 @@ pub trait Commands: Subcommand {
     /// Anything; it is printed as one line.
     fn run(self, cli: &Cli) -> Result<(), Failure>;
 
-    /// Runs when no command was given; lists the devices unless the tool knows something better.
+    /// Runs when no command was given; lists the devices unless the tool overrides it.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -160,7 +161,7 @@ pub enum Waiting {
 }
 
 impl Global {
-    /// `options` with what was asked for on the command line.
+    /// `options` with the choices of the command line.
     pub fn apply(&self, options: Options) -> Options {
         let wait = match self.wait {
             Waiting::Spin => WaitMode::Spin,
@@ -186,32 +187,32 @@ enum Command<C: Subcommand> {
     Own(C),
     /// Show the kinds of devices, the chosen device, and every live window of this machine; or start all devices named
     Devices(devices::Args),
-    /// Load an image into a device, call it once, and say what it is
+    /// Load an image into a device, call it once, and describe the device
     Load(load::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another program's
     #[cfg(feature = "device-logs")]
     Logs(logs::Args),
-    /// Show what a live window holds, without touching it
+    /// Show the contents of a live window, without changing it
     Inspect(inspect::Args),
     /// Build an image if it is not fresh, and print its path
     Image(image::Args),
-    /// Bring QEMU where there is none: unpack Debian's packages, install nothing
+    /// Unpack Debian's packages of QEMU where there is no QEMU; install nothing
     #[cfg(feature = "qemu")]
     Setup,
 }
 
-/// A tool with its options: what a command works with.
+/// A tool with its options: the argument of every command.
 pub struct Cli {
     tool: Tool,
     runtime: Runtime,
-    /// Was `--device` typed?
+    /// Was `--device` given?
     is_device_chosen: bool,
     /// Threads that print the logs of devices.
     #[cfg(feature = "device-logs")]
     printers: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
-    /// Options given.
+    /// The options of the command line.
     pub global: Global,
 }
 
@@ -267,7 +268,8 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
 }
 
 impl Cli {
-    /// Starts the chosen device with the chosen image. What host and image do not agree on is said on standard error.
+    /// Starts the chosen device with the chosen image. Differences between host and image are
+    /// printed on standard error.
     ///
     /// # Errors
     /// As [`Runtime::open`].
@@ -285,10 +287,11 @@ impl Cli {
         Ok(node)
     }
 
-    /// Says on standard error what host and image do not agree on.
+    /// Prints the differences between host and image on standard error.
     fn warn(&self, node: &Node) {
         let warnings = node.warnings();
-        // An image of somebody else's has none of our handlers; that is one fact and not forty lines.
+        // An unrelated image has none of this program's handlers; that deserves one line and not
+        // forty.
         let shown = if warnings.len() > 4 { 3 } else { warnings.len() };
         for warning in warnings.iter().take(shown) {
             eprintln!("{}: warning: {}", self.tool.name, one_line(warning));
@@ -300,12 +303,12 @@ impl Cli {
     }
 
     fn open_quietly(&self, options: Options) -> Result<Node, Failure> {
-        // Before the search for an image, which may build one.
+        // Checked before the search for an image, which may build one.
         self.check_device()?;
         self.open_on(&self.global.device, self.image()?, self.global.apply(options))
     }
 
-    /// Starts a device with an image, and prints its log if that was asked for.
+    /// Starts a device with an image, and prints its log if the command line asks for that.
     fn open_on(&self, device: &str, image: Image, options: Options) -> Result<Node, Failure> {
         #[cfg(feature = "device-logs")]
         let options = match self.global.logs {
@@ -321,12 +324,13 @@ impl Cli {
         Ok(node)
     }
 
-    /// Waits until what the devices said last is printed. Their nodes are gone by now, unless a command keeps one for ever.
+    /// Waits until the last log lines of the devices are printed. Their nodes are dropped by now,
+    /// unless a command keeps one for ever.
     #[cfg(feature = "device-logs")]
     fn finish_logs(&self) {
         let mut printers = self.printers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for printer in printers.drain(..) {
-            // One that panicked has said so.
+            // A panic of the thread has printed its own message.
             let _ = printer.join();
         }
     }
@@ -340,7 +344,7 @@ impl Cli {
         Ok(())
     }
 
-    /// What images for `device` must be made for.
+    /// The target of images for `device`.
     fn target_of(&self, device: &str) -> Result<Target, Failure> {
         self.runtime.target(device)?.ok_or_else(|| {
             Failure::new(format!(
@@ -349,7 +353,8 @@ impl Cli {
         })
     }
 
-    /// The image to load: a typed name or file beats `HAMR_IMAGE`, which beats the tool's own image.
+    /// The image to load: a name or file on the command line takes precedence over `HAMR_IMAGE`,
+    /// and that over the tool's own image.
     ///
     /// # Errors
     /// When a file is no image.
@@ -373,7 +378,8 @@ impl Cli {
         self.tool.name
     }
 
-    /// Writes to standard output. When nobody reads it any more, the error ends the program quietly.
+    /// Writes to standard output. When its reader has closed it, the error ends the program
+    /// quietly.
     ///
     /// # Errors
     /// When standard output is closed or full.
@@ -390,7 +396,7 @@ impl Cli {
     }
 }
 
-/// The file that a typed word means; `None` when it is a name.
+/// The file that an argument names; `None` when it is a name.
 fn file_in(text: &str) -> Option<&Path> {
     let path = Path::new(text);
     (text.contains('/') || path.is_file()).then_some(path)
@@ -416,12 +422,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_command_definition_is_valid() {
         Line::<NoCommands>::command().debug_assert();
     }
 
     #[test]
-    fn wrong_usage_is_one_line_that_says_where_help_is() {
+    fn a_usage_error_is_one_line_that_names_the_help() {
         for wrong in [&["nonsense"][..], &["devices", "--nonsense"], &["inspect", "1", "2"], &["--device"]] {
             let line = failure(wrong);
             assert!(!line.contains('\n') && line.contains("tool --help"), "{line}");

@@ -1,10 +1,10 @@
-//! A progress bar for transfers that last.
+//! A progress bar for long transfers.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Shorter transfers show nothing.
+/// Shorter transfers show no bar.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 /// A bar on standard error that appears when a transfer has lasted over a second, and only on a terminal.
@@ -24,7 +24,7 @@ impl Progress {
         Self { what, total, done: 0, begin: Instant::now(), bar: None, wanted }
     }
 
-    /// So many bytes more were moved.
+    /// Adds bytes that were moved.
     pub fn add(&mut self, bytes: u64) {
         self.done += bytes;
         if self.bar.is_none() && self.wanted && self.begin.elapsed() > SHOW_AFTER {

@@ -1,4 +1,5 @@
-//! `hamr setup`: brings QEMU to a machine that has none. Nothing is installed: packages are unpacked.
+//! `hamr setup`: provides QEMU on a machine that has none. Nothing is installed: packages are
+//! unpacked.
 
 use super::{Cli, Failure};
 use hamr_qemu::Machine;
@@ -7,7 +8,8 @@ use std::io::IsTerminal;
 
 pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
     let name = cli.tool.name;
-    // As every progress: elsewhere, a line on standard error is a failure or a warning.
+    // Only on a terminal, as any progress: elsewhere, a line on standard error is a failure or a
+    // warning.
     let say = |what: &str| {
         if std::io::stderr().is_terminal() {
             eprintln!("{name}: {what}");

@@ -1,4 +1,5 @@
-//! The handler table as it stands in an image file: what a host can know of an image before anybody loads it (abi §10).
+//! The handler table in an image file: what a host can find out about an image before it is loaded
+//! (abi §10).
 
 use super::ImageFile;
 use crate::{Error, HandlerInfo};
@@ -28,13 +29,14 @@ impl ImageFile {
     /// The handlers in the file, in the order of their keys.
     ///
     /// # Errors
-    /// When the file cannot be read any more or its table is none.
+    /// When the file cannot be read any more or its table is malformed.
     pub fn handlers(&self) -> Result<Vec<HandlerInfo>, Error> {
         self.with_elf(|elf| {
             let memory = ImageBytes::of(elf);
             let mut rows = rows(elf, self.kind, &memory)?;
             if self.kind != ImageKind::BARE {
-                // Sorted at start-up there, by the linker here.
+                // A hosted image sorts its table at start-up; the linker sorts that of a bare-metal
+                // image.
                 let order = |row: &Row| memory.text(row.order).unwrap_or_default();
                 rows.sort_by_cached_key(order);
             }
@@ -47,7 +49,7 @@ impl ImageFile {
         })
     }
 
-    /// Does the table stand where the image cannot write?
+    /// Is the table in memory that the image cannot write?
     ///
     /// # Errors
     /// As [`Self::handlers`].
@@ -69,7 +71,7 @@ impl ImageFile {
     }
 }
 
-/// What the image's device will show as its fingerprint. The error says what is wrong with the table.
+/// The fingerprint that the image's device will show. The error names the fault of the table.
 pub(super) fn fingerprint(elf: &object::File<'_>, kind: ImageKind) -> Result<u64, String> {
     let memory = ImageBytes::of(elf);
     let rows = rows(elf, kind, &memory)?;
@@ -118,10 +120,10 @@ fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &ImageBytes<'_>) -> Res
     (section.address()..end).step_by(bytes as usize).map(row).collect()
 }
 
-/// What the image finds in memory when it starts.
+/// The image's memory at its start.
 struct ImageBytes<'d> {
     segments: Vec<(u64, &'d [u8])>,
-    /// Words that the dynamic linker fills in, of an image that may be loaded anywhere.
+    /// Words that the dynamic linker sets, in an image that may be loaded anywhere.
     filled: HashMap<u64, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a function is on the bus: domain, bus, device, function.
+//! The address of a function on the bus: domain, bus, device, function.
 
 use std::fmt;
 use std::str::FromStr;
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn a_malformed_address_is_refused() {
         for text in
             ["", "1", "01.0", ":1.0", "00:01", "00:01.8", "00:20.0", "100:01.0", "0:0:0:1.0", "00:+1.0", "x:y.z"]
         {

@@ -1,5 +1,5 @@
-//! What this program holds of a function: its memory, its registers, and, through vfio, the function itself; and how it lets go
-//! of them when the system asks for the function back.
+//! A function as this program uses it: its memory, its registers, and, through vfio, the function
+//! itself; and how the program releases them when the system asks for the function back.
 
 use super::vfio::Vfio;
 use crate::mapping::Revocable;
@@ -17,12 +17,12 @@ const POSITION: u64 = 8;
 const DOORBELL: u64 = 12;
 const PEER_SHIFT: u32 = 16;
 
-/// See the module's head.
+/// A function in use.
 pub(super) struct Card {
     pub(super) window: Window<Shared>,
     pub(super) registers: Option<Window<Shared>>,
     pub(super) vfio: Option<Vfio>,
-    /// What was mapped of sysfs. What was mapped through vfio, `vfio` has.
+    /// Mappings through sysfs. Those through vfio are in `vfio`.
     maps: Mutex<Vec<Revocable>>,
     is_taken: AtomicBool,
 }
@@ -46,12 +46,13 @@ impl Card {
         self.registers.as_ref().and_then(|registers| registers.word(POSITION).ok()).map_or(0, |word| word.load())
     }
 
-    /// What rings this program: its number, and vector 0.
+    /// The value that notifies this program: its number, and vector 0.
     pub(super) fn doorbell(&self) -> u32 {
         self.position() << PEER_SHIFT
     }
 
-    /// Notifies the device, by the bell that it named; the other number of a pair when it named none, or its number is 0.
+    /// Notifies the device by the doorbell that it named. If it named none, or its number is 0, by
+    /// the other number of a pair.
     pub(super) fn notify(&self) {
         let Some(registers) = &self.registers else { return };
         let doorbell = match self.load(word::DEVICE_DOORBELL) {
@@ -63,15 +64,16 @@ impl Card {
         }
     }
 
-    /// Wakes whoever sleeps here, as the device does.
+    /// Wakes the threads that sleep in this program, as the device does.
     pub(super) fn wake(&self) {
         if let Some(doorbell) = self.vfio.as_ref().and_then(Vfio::doorbell) {
-            // The only error is a counter at its end, and then it is being woken already.
+            // The only error is a counter at its maximum, and then the program is being woken
+            // already.
             let _ = rustix::io::write(&*doorbell, &1u64.to_ne_bytes());
         }
     }
 
-    /// Says that this host leaves, if it ever said anything.
+    /// Announces to the device that this host leaves, if the host ever made an offer.
     pub(super) fn close(&self) {
         if self.load(0) == MAGIC {
             HostHandshake::close(&self.window);
@@ -83,8 +85,9 @@ impl Card {
         self.is_taken.load(Ordering::Acquire)
     }
 
-    /// Ends this program's use of the function, and gives one back that it has through vfio. Its memory reads as zeros from now on, for
-    /// whoever still looks, and what is still written goes nowhere. False when a mapping stays.
+    /// Ends this program's use of the function, and returns one that it has through vfio. For
+    /// threads of this program the memory then reads as zeros, and writes to it have no effect.
+    /// False when a mapping could not be ended.
     pub(super) fn let_go(&self) -> bool {
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         maps.retain(|map| map.revoke().is_err());
@@ -92,14 +95,16 @@ impl Card {
     }
 }
 
-/// Waits for the system to ask for the function, which waits for this program to give it back: on the way to another driver, or
-/// off the bus. Ends when it is dropped.
+/// A thread that waits until the system asks for the function, on the way to another driver or off
+/// the bus. The system waits meanwhile for this program to return it. The thread ends when this
+/// value is dropped.
 pub(super) struct Watcher {
     quit: Arc<OwnedFd>,
 }
 
 impl Watcher {
-    /// `None` where nobody asks, or there is no thread to be had; then the system waits until the device is closed.
+    /// `None` where the system never asks, or no thread can be made; then the system waits until
+    /// the device is closed.
     pub(super) fn of(card: &Arc<Card>) -> Option<Self> {
         let asked = card.vfio.as_ref()?.asked()?;
         let quit = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
@@ -111,11 +116,11 @@ impl Watcher {
                 return;
             }
             card.is_taken.store(true, Ordering::Release);
-            // The device lives on, and must not wait for a host that is gone.
+            // The device keeps running, and must not wait for a host that is gone.
             card.close();
             card.notify();
             card.let_go();
-            // Whoever sleeps looks at its peer.
+            // A woken thread checks its peer.
             card.wake();
         };
         std::thread::Builder::new().name("hamr-vfio".into()).spawn(watch).ok()?;
@@ -125,7 +130,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // The only error is a counter at its end, which it is not after one.
+        // The only error is a counter at its maximum, which one write does not reach.
         let _ = rustix::io::write(&*self.quit, &1u64.to_ne_bytes());
     }
 }

@@ -1,11 +1,12 @@
 //! Devices on this machine's PCI bus: `pci:0000:00:01.0` (`docs/pci.md`).
 //!
-//! The window is BAR 2 of a function that shares memory with whatever runs the image: another processor behind a bridge,
-//! another virtual machine. Nobody starts such a device from here and nobody can end it: it was there before its host, and
-//! serves the next one. What of that the protocol must know is [`Link::outlives_host`].
+//! The window is BAR 2 of a function that shares memory with the processor that runs the image,
+//! behind a bridge or in another virtual machine. This program neither starts nor ends such a
+//! device: it was running before its host, and serves the next one. To the protocol,
+//! [`Link::outlives_host`] is the difference.
 //!
-//! Two ways to the same function: as root through `resource2` in sysfs, polling; or, bound to vfio-pci, through a group
-//! that may belong to any user, with interrupts.
+//! There are two ways to the same function: as root through `resource2` in sysfs, polling; or,
+//! bound to vfio-pci, through a group that may belong to any user, with interrupts.
 
 mod address;
 mod card;
@@ -34,20 +35,21 @@ use std::time::{Duration, Instant};
 use sysfs::Function;
 use vfio::Vfio;
 
-/// How long a device may take to leave an epoch. It timed sleeps a millisecond at most, and looks every 64 rounds; a handler that
-/// does not ask whether it was cancelled may take longer.
+/// How long a device may take to leave an epoch. It sleeps a millisecond at most, and checks every
+/// 64 rounds; a handler that does not check for cancellation may take longer.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Neither `alive` nor `progress` moved for so long: the device is gone (abi §8, rule 29).
+/// If neither `alive` nor `progress` moves for this long, the device is gone (abi §8, rule 29).
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
-/// After so much silence the device is notified: it may sleep.
+/// After this long without a change the device is notified, because it may sleep.
 const NOTIFY_AFTER: Duration = Duration::from_millis(200);
-/// Between two questions to the system whether the function is still on the bus.
+/// Time between two questions to the system whether the function is still on the bus.
 const BUS_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// A longer step of this host's clock counts as no more: it may have been stopped itself.
+/// A longer step of this host's clock counts as this much only: the host may have been stopped
+/// itself.
 const MAX_CLOCK_STEP: Duration = Duration::from_millis(50);
 
-/// What a bus reads when nobody answers.
+/// The value that a bus read returns without a device.
 const NO_DEVICE: u32 = u32::MAX;
 
 /// Attaches to functions on this machine's bus. A runtime has one under the name `pci`.
@@ -83,8 +85,9 @@ impl Launcher for PciLauncher {
     }
 }
 
-/// The file of the memory of `pci:ARGUMENT`, for [`crate::inspect::dump`]: a window that can be looked into whether its host and its
-/// image live or not; while a host has it through vfio, by that host only.
+/// The file of the memory of `pci:ARGUMENT`, for [`crate::inspect::dump`]. The window can be
+/// inspected whether its host and its image run or not; while a host has it through vfio, by that
+/// host only.
 ///
 /// # Errors
 /// When there is no such function, or it is switched off.
@@ -117,7 +120,8 @@ fn known() -> String {
     }
 }
 
-/// The function, if it is one that can be a device. The error says what was expected and what is there.
+/// The function, if it is one that can be a device. The error contains what was expected and what
+/// was found.
 fn find(address: Address) -> Result<Function, String> {
     let function = Function::at(address);
     if !sysfs::has_bus() {
@@ -152,20 +156,20 @@ struct PciLink {
     _watcher: Option<Watcher>,
     /// The open file whose lock keeps other hosts away.
     lock: Mutex<Option<File>>,
-    /// This host has let go, and another one may be at work.
+    /// This host has released the function, so another one may use it.
     is_released: AtomicBool,
     watch: Mutex<PeerMonitor>,
 }
 
-/// What [`PciLink::peer`] goes by.
+/// The state of [`PciLink::peer`].
 struct PeerMonitor {
     seen: [u32; 2],
     looked: Instant,
-    /// When the bus was asked.
+    /// When the bus was last asked.
     asked: Instant,
     still: Duration,
     was_notified: bool,
-    /// It said that it writes nothing any more.
+    /// The device announced that it writes nothing any more.
     has_left: bool,
 }
 
@@ -178,7 +182,8 @@ impl PeerMonitor {
 
 impl PciLink {
     fn open(request: &LaunchRequest<'_>, address: Address, function: Function) -> Result<Self, Error> {
-        // Both ways map it as Device memory there, in which unaligned accesses and `dc zva` fault: copies of any length do both.
+        // On aarch64, both ways map the memory as Device memory, in which unaligned accesses and
+        // `dc zva` fault. Copies of any length use both.
         if cfg!(target_arch = "aarch64") {
             let why = "expected a host whose kernel maps a function's memory for copies of any alignment, got aarch64, which maps it as \
                        Device memory: open devices on a bus from an x86_64 host";
@@ -189,7 +194,8 @@ impl PciLink {
             Some(group) => Some(Vfio::open(&group, &address.to_string())?),
             None => None,
         };
-        // Through vfio too, where this user may: the lock is the same for both ways. The group itself has one holder.
+        // Also through vfio, where this user has access to the file: the lock is the same for both
+        // ways. The group itself has one owner.
         let file = match &vfio {
             Some(_) => function.memory_file().ok(),
             None => Some(function.memory_file()?),
@@ -241,7 +247,7 @@ impl PciLink {
             if begin.elapsed() > LEAVE_TIMEOUT || matches!(self.peer(), Peer::Gone(_)) {
                 return false;
             }
-            // Takes no ring: it may be a waiter's.
+            // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
             std::thread::sleep(Duration::from_micros(100));
         }
         true
@@ -310,7 +316,8 @@ impl Link for PciLink {
         } else {
             watch.still += passed;
         }
-        // Also while the device moves: what is removed from the bus goes on for a while.
+        // Also while the device moves: a device that is removed from the bus may run on for a
+        // while.
         if now - watch.asked >= BUS_CHECK_INTERVAL {
             watch.asked = now;
             if !self.function.is_there() {
@@ -321,9 +328,10 @@ impl Link for PciLink {
             return Peer::Alive;
         }
         if self.card.load(0) == NO_DEVICE {
-            return Peer::Gone("its memory reads as all ones, as if nobody answered on the bus".into());
+            return Peer::Gone("its memory reads as all ones, as without a device on the bus".into());
         }
-        // An offer zeroes both words. An image that has not stepped `alive` since is not judged by it.
+        // An offer zeroes both words. An image that has not stepped `alive` since the offer is not
+        // judged by them.
         if seen[0] != 0 && watch.still >= SILENCE_LIMIT {
             return Peer::Gone(format!(
                 "neither `alive` nor `progress` moved for {SILENCE_LIMIT:?}: the image crashed, hangs or lost power; `inspect` shows \
@@ -350,8 +358,8 @@ impl Link for PciLink {
 
     fn release(&self) {
         self.is_released.store(true, Ordering::Release);
-        // In this order: streams, results and readers of logs that are left write to the window still. One that cannot be kept away keeps
-        // the lock, until the link is dropped.
+        // In this order, because remaining streams, results and log readers may still write to the
+        // window. If a mapping cannot be ended, the lock stays until the link is dropped.
         if self.card.let_go() {
             // Closing the file drops its lock.
             self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -360,7 +368,7 @@ impl Link for PciLink {
 
     fn restart(&self) -> Result<(), String> {
         if self.card.is_taken() {
-            return Err("the system took its function back; open the device anew".into());
+            return Err("the system took its function back; open the device again".into());
         }
         if !HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) {
             return Err(format!(
@@ -376,7 +384,8 @@ impl Link for PciLink {
 
 impl Drop for PciLink {
     fn drop(&mut self) {
-        // An offer that nobody answered must not be taken up when nobody is there. Not once another host is let in.
+        // A device must not accept an offer after its host is gone. Not after a release, when
+        // another host may own the window.
         if !*self.is_released.get_mut() {
             self.card.close();
         }
@@ -388,7 +397,7 @@ fn owner(file: &File) -> String {
     let preamble = map_window(file, PREAMBLE_BYTES, false).ok().and_then(|w| w.read::<Preamble>(0).ok());
     match preamble {
         Some(p) if p.magic == MAGIC => format!("process {}", p.host_pid),
-        _ => "its lock is held".into(),
+        _ => "another process has its lock".into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What Linux shows of a PCI function below `/sys/bus/pci/devices`, and its memory without a driver: `resource2`.
+//! PCI functions in `/sys/bus/pci/devices`, and their memory without a driver: `resource2`.
 
 use super::Address;
 use crate::Error;
@@ -15,7 +15,8 @@ const IVSHMEM: (u16, u16) = (0x1AF4, 0x1110);
 /// The driver that gives functions to programs.
 pub(super) const VFIO: &str = "vfio-pci";
 
-/// A function that may be a device: shared memory in BAR 2. Who listens at the other end is not known from here.
+/// A function that may be a device: shared memory in BAR 2. Whether an image runs behind it is not
+/// known here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Candidate {
     /// Where it is: `pci:ADDRESS` is the device.
@@ -35,7 +36,7 @@ pub fn candidates() -> Vec<Candidate> {
     found
 }
 
-/// Has this machine a PCI bus that can be seen?
+/// Does this machine have a visible PCI bus?
 pub(super) fn has_bus() -> bool {
     std::fs::read_dir(DEVICES).is_ok_and(|mut entries| entries.next().is_some())
 }
@@ -50,7 +51,7 @@ impl Function {
         Self { folder: Path::new(DEVICES).join(address.to_string()) }
     }
 
-    /// What a folder shows of one, wherever it is.
+    /// A function as any folder describes it.
     #[cfg(test)]
     pub(super) fn in_folder(folder: PathBuf) -> Self {
         Self { folder }
@@ -75,7 +76,7 @@ impl Function {
         Some(std::fs::read_link(self.folder.join("driver")).ok()?.file_name()?.to_str()?.to_owned())
     }
 
-    /// Its group of functions that a translation unit cannot tell apart; `None` where there is no such unit.
+    /// Its IOMMU group: functions that the unit cannot distinguish; `None` without such a unit.
     pub(super) fn group(&self) -> Option<String> {
         Some(std::fs::read_link(self.folder.join("iommu_group")).ok()?.file_name()?.to_str()?.to_owned())
     }
@@ -96,7 +97,7 @@ impl Function {
         self.is_ivshmem().then(candidate)
     }
 
-    /// Makes its BARs answer. A function that no driver enabled is off.
+    /// Switches its memories on. A function that no driver enabled is off.
     pub(super) fn enable(&self) -> Result<(), Error> {
         let path = self.folder.join("enable");
         if std::fs::read_to_string(&path).is_ok_and(|count| count.trim() != "0") {
@@ -105,7 +106,7 @@ impl Function {
         std::fs::write(&path, "1").map_err(|e| refused(&path, e))
     }
 
-    /// Do its memories answer? A function that nobody switched on says nothing.
+    /// Are its memories switched on? Without a driver or [`Self::enable`], they are not.
     pub(super) fn is_on(&self) -> bool {
         const COMMAND: usize = 4;
         const MEMORY: u8 = 1 << 1;
@@ -113,13 +114,14 @@ impl Function {
             .is_ok_and(|config| config.get(COMMAND).is_some_and(|c| c & MEMORY != 0))
     }
 
-    /// The file that a second host finds locked, whatever way it comes.
+    /// The file whose lock keeps a second host away, by either way.
     pub(super) fn memory_file(&self) -> Result<File, Error> {
         let path = self.path();
         File::options().read(true).write(true).open(&path).map_err(|e| refused(&path, e))
     }
 
-    /// Can those who share the memory interrupt each other? The table of interrupts has a BAR of its own.
+    /// Can the machines that share the memory interrupt each other? The interrupt table has a BAR
+    /// of its own.
     pub(super) fn has_interrupts(&self) -> bool {
         self.bar(1) != 0
     }
@@ -143,7 +145,7 @@ impl Function {
     }
 }
 
-/// What to do depends on why.
+/// The error for a refused open; its advice depends on the reason.
 fn refused(path: &Path, e: std::io::Error) -> Error {
     let advice = match e.kind() {
         std::io::ErrorKind::PermissionDenied => {
@@ -154,7 +156,7 @@ fn refused(path: &Path, e: std::io::Error) -> Error {
     Error::Os { what: format!("opening {} for writing{advice}", path.display()), source: e }
 }
 
-/// A line of `resource`: start, end, flags.
+/// Parses a line of `resource`: start, end, flags.
 fn memory_of(line: &str) -> Option<(u64, u64)> {
     const IS_MEMORY: u64 = 0x200;
     let mut numbers = line.split_whitespace().map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_has_nothing() {
+    fn an_absent_function_has_no_properties() {
         let function = Function::at("ffff:ff:1f.7".parse().expect("an address"));
         assert!(!function.is_there() && !function.is_ivshmem());
         assert_eq!((function.identity(), function.driver(), function.bar(2)), (None, None, 0));

@@ -1,4 +1,4 @@
-//! A function that was given to programs: its memories through one descriptor, its interrupt as an eventfd
+//! A function through vfio: its memories through one descriptor, its interrupt as an eventfd
 //! (`docs/unsafe.md` "vfio"; Linux, `Documentation/driver-api/vfio.rst`).
 
 #![expect(unsafe_code)]
@@ -28,7 +28,7 @@ const DEVICE_SET_IRQS: Opcode = request(10);
 
 /// `VFIO_TYPE1v2_IOMMU`.
 const TYPE1_V2: usize = 3;
-/// `VFIO_GROUP_FLAGS_VIABLE`: every function of the group is ours to take.
+/// `VFIO_GROUP_FLAGS_VIABLE`: a program may take every function of the group.
 const VIABLE: u32 = 1;
 /// `VFIO_PCI_CONFIG_REGION_INDEX`.
 const CONFIG: u32 = 7;
@@ -69,7 +69,7 @@ struct IrqSet {
     eventfd: i32,
 }
 
-/// One request; its reply is what `ioctl` returns.
+/// One request; its result is what `ioctl` returns.
 struct Request<'a, T> {
     opcode: Opcode,
     argument: Argument<'a, T>,
@@ -80,7 +80,8 @@ enum Argument<'a, T> {
     Memory(&'a mut T),
 }
 
-// SAFETY: `ioctl` is given the caller's opcode and an argument that lives in `self`; results are a number only.
+// SAFETY: `ioctl` gets the caller's opcode and an argument inside of `self`; the result is a number
+// only.
 unsafe impl<T> Ioctl for Request<'_, T> {
     type Output = IoctlOutput;
     const IS_MUTATING: bool = true;
@@ -105,20 +106,20 @@ fn ask(fd: impl AsFd, opcode: Opcode, number: usize) -> Result<IoctlOutput, Errn
 }
 
 /// # Safety
-/// `T` is what the request reads and writes, and says its own size where the request has a size.
+/// `T` must be the type that the request reads and writes; where that has a size field, it must be set to the size of `T`.
 unsafe fn ask_with<T>(fd: impl AsFd, opcode: Opcode, memory: &mut T) -> Result<IoctlOutput, Errno> {
     // SAFETY: passed on to the caller.
     unsafe { rustix::ioctl::ioctl(fd, Request { opcode, argument: Argument::Memory(memory) }) }
 }
 
-/// The function, open.
+/// An open function.
 pub(super) struct Vfio {
     opened: Mutex<Opened>,
     notified: Option<Arc<OwnedFd>>,
     asked: Option<Arc<OwnedFd>>,
 }
 
-/// What keeps the function here.
+/// The descriptors and mappings that keep the function in use.
 #[derive(Default)]
 struct Opened {
     device: Option<VfioDevice>,
@@ -128,13 +129,13 @@ struct Opened {
 
 struct VfioDevice {
     device: OwnedFd,
-    // Closing one of them takes the device away.
+    // If either is closed, the device is taken away.
     _group: OwnedFd,
     _container: OwnedFd,
 }
 
 impl Vfio {
-    /// Opens the function `address` of `group`, and makes its memories answer.
+    /// Opens the function `address` of `group`, and switches its memories on.
     pub(super) fn open(group: &str, address: &str) -> Result<Self, Error> {
         let container_path = "/dev/vfio/vfio";
         let group_path = format!("/dev/vfio/{group}");
@@ -163,11 +164,12 @@ impl Vfio {
         // SAFETY: takes a pointer to a name that ends in zero; addresses are shorter than 31 bytes, so one is there.
         let device = unsafe { ask_with(&group, GROUP_GET_DEVICE, bytes) }
             .map_err(Error::os(format!("opening {address} in {group_path}")))?;
-        // SAFETY: the kernel's answer is a new descriptor that nobody else has.
+        // SAFETY: the kernel returned a new descriptor, which has no other owner.
         let device = unsafe { OwnedFd::from_raw_fd(device) };
         let device = VfioDevice { device, _group: group, _container: container };
         device.enable()?;
-        // A function without vectors (`ivshmem-plain`) has none, and is no error; nor is a system that does not ask.
+        // A function without vectors (`ivshmem-plain`) has no doorbell, which is no error; nor is a
+        // system that never asks for the function back.
         let (notified, asked) = (device.listen(MSIX).map(Arc::new), device.listen(REQUEST).map(Arc::new));
         let opened = Opened { device: Some(device), maps: Vec::new() };
         Ok(Self { opened: Mutex::new(opened), notified, asked })
@@ -180,7 +182,8 @@ impl Vfio {
     /// Maps the first `len` bytes of a memory.
     pub(super) fn map(&self, bar: u32, len: u64) -> Result<Window<Shared>, Error> {
         let mut opened = self.opened();
-        let device = opened.device.as_ref().ok_or_else(|| Error::Plan("the function was given back".into()))?;
+        let device =
+            opened.device.as_ref().ok_or_else(|| Error::Plan("the function was returned to the system".into()))?;
         let region = device.region(bar)?;
         if region.bytes < len {
             return Err(Error::Plan(format!("expected {len} bytes in BAR {bar}, got {}", region.bytes)));
@@ -190,8 +193,8 @@ impl Vfio {
         Ok(window)
     }
 
-    /// Gives the function back: its memories read as zeros from now on, and nobody is notified. False when a mapping stays, which keeps the
-    /// device open.
+    /// Returns the function to the system: its memories read as zeros from now on, and the device
+    /// is not notified. False when a mapping could not be ended, which keeps the device open.
     pub(super) fn let_go(&self) -> bool {
         let mut opened = self.opened();
         opened.maps.retain(|map| map.revoke().is_err());
@@ -204,18 +207,19 @@ impl Vfio {
         self.asked.clone()
     }
 
-    /// Readable when the device has rung.
+    /// Readable when the device has notified.
     pub(super) fn doorbell(&self) -> Option<Arc<OwnedFd>> {
         self.notified.clone()
     }
 
-    /// Sleeps until a ring, at most so long. `false` when the function has no interrupt: then the caller sleeps.
+    /// Sleeps until a notification or for `max_us`. `false` when the function has no interrupt:
+    /// then the caller sleeps itself.
     pub(super) fn sleep(&self, max_us: u32) -> bool {
         let Some(notified) = &self.notified else { return false };
         let mut fds = [PollFd::new(&**notified, PollFlags::IN)];
         let limit = Timespec { tv_sec: i64::from(max_us / 1_000_000), tv_nsec: i64::from(max_us % 1_000_000) * 1000 };
         if poll(&mut fds, Some(&limit)).is_ok_and(|n| n > 0) {
-            // Rings since the last one count as one; another waiter may have taken them.
+            // All pending notifications count as one; another waiter may have taken them.
             let _ = rustix::io::read(&**notified, &mut [0u8; 8]);
         }
         true
@@ -252,7 +256,8 @@ impl VfioDevice {
             count: 1,
             eventfd: notified.as_raw_fd(),
         };
-        // SAFETY: `struct vfio_irq_set` followed by one descriptor's number, as flags and count say.
+        // SAFETY: `struct vfio_irq_set` followed by one descriptor's number, as its flags and count
+        // declare.
         unsafe { ask_with(&self.device, DEVICE_SET_IRQS, &mut set) }.ok()?;
         Some(notified)
     }

@@ -1,16 +1,18 @@
-//! What a guest finds in its memory when it starts: files in cpio's "newc" form. Times and numbers are the same in each run.
+//! The files in a guest's memory when it starts, in cpio's "newc" form. Times and numbers are the
+//! same in each run.
 
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
 use std::io::Cursor;
 
-/// An initramfs in the making.
+/// An initramfs under construction.
 pub(super) struct Archive {
     entries: Vec<(NewcBuilder, Cursor<Vec<u8>>)>,
 }
 
 impl Archive {
-    /// With the folders `names`, and the two devices that a kernel needs before anything is mounted.
+    /// An archive with the folders `names`, and the two devices that a kernel needs before anything
+    /// is mounted.
     pub(super) fn new(names: &[&str]) -> Self {
         let mut this = Self { entries: Vec::new() };
         for name in names {

@@ -12,8 +12,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// As every machine that shares memory: with one processor that could ever be there, atomics and fences are not translated
-/// (`docs/qemu.md`).
+/// Arguments of every machine that shares memory: if it could have only one processor, QEMU would
+/// not translate atomics and fences (`docs/qemu.md`).
 const SHARING: [&str; 4] = ["-accel", "tcg,thread=multi", "-smp", "1,maxcpus=2"];
 const BARE: [&str; 7] = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"];
 
@@ -28,27 +28,27 @@ pub(super) fn device(machine: &Machine, image: &Path, server: &Server) -> Result
     Background::start(command.stdout(Stdio::null()))
 }
 
-/// The machine with the host, and what it says.
+/// The machine with the host, and its output.
 pub(super) struct Guest {
     qemu: Background,
     lines: Receiver<String>,
     deadline: Instant,
 }
 
-/// What a guest did until now.
+/// An event of a guest.
 pub(super) enum Said {
-    /// A line.
+    /// It printed a line.
     Line(String),
-    /// It ended, and QEMU with it.
+    /// It and its QEMU ended.
     Ended(ExitStatus),
 }
 
 impl Guest {
-    /// Starts it. It is ended after `limit`.
+    /// Starts it. After `limit`, it is ended.
     pub(super) fn start(kernel: &Path, initramfs: &Path, server: &Server, limit: Duration) -> Result<Self, Error> {
         let mut command = Program::find(&Machine::X86_64)?.command();
         command.args(BARE).args(SHARING).args(["-cpu", "max", "-m", "512"]);
-        // Linux gives functions to programs only behind a unit that translates their addresses.
+        // Linux gives functions to programs only behind an IOMMU.
         command.args(["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on"]);
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
         command.args(["-append", "console=ttyS0 quiet panic=-1 intel_iommu=on"]);

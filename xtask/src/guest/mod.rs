@@ -1,8 +1,9 @@
-//! `cargo xtask guest`: a host on a real bus. A PC with Linux in one QEMU and a bare-metal image in another share the memory
-//! of a PCI card; the host program, its tests and every refusal run in the former.
+//! `cargo xtask guest`: a host on a real bus. A PC with Linux in one QEMU and a bare-metal image in
+//! another share the memory of a PCI card. The host program, its tests and every refusal run in the
+//! PC.
 //!
-//! Nothing of it is installed, and nobody's privileges are needed: kernel and busybox are unpacked below `target/guest`, the
-//! initramfs is written here, and the outcome is the last line on the console.
+//! Nothing is installed and no privileges are needed: kernel and busybox are unpacked below
+//! `target/guest`, the initramfs is written here, and the outcome is the last line on the console.
 
 mod initramfs;
 mod machine;
@@ -26,16 +27,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// One guest, from its start to its end. A quiet machine needs a tenth of it.
+/// The time for one guest, from start to end. A quiet machine needs a tenth of it.
 const LIMIT: Duration = Duration::from_secs(900);
-/// A command outside of guests.
+/// The time for a command outside of guests.
 const SHORT: Duration = Duration::from_secs(300);
 
-/// Bytes of the card that has a device, and of the one that is too small for any.
+/// Bytes of the card that has a device, and of a card that is too small for any.
 const MEMORY: u64 = 128 << 20;
 const MEMORY_OF_SMALL: u64 = 4 << 20;
 
-/// What runs in guests beside the machines of a device.
+/// Folders of the initramfs.
 const FOLDERS: [&str; 7] = ["bin", "dev", "proc", "sys", "tmp", "etc", "lib"];
 
 /// `[--isa NAME]`: everything, on all machines or on one.
@@ -62,7 +63,8 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     }
 }
 
-/// The same as a step of `cargo xtask test`: each machine's own part, and what is the same on all of them once.
+/// The same as a step of `cargo xtask test`: on each machine its own part, and on the first one
+/// also what is the same on all.
 pub(crate) fn step(metadata: &Metadata) -> Outcome {
     let machines: Vec<&Machine> = MACHINES.iter().collect();
     run(metadata, &machines, Extent::Short)
@@ -71,12 +73,12 @@ pub(crate) fn step(metadata: &Metadata) -> Outcome {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     All,
-    /// The suite once a machine, and not over both ways; refusals with the first one.
+    /// The suite once per machine, over one of the two ways; the refusals with the first machine.
     Short,
 }
 
 fn run(metadata: &Metadata, machines: &[&Machine], extent: Extent) -> Outcome {
-    // The PC is one of them.
+    // The PC is one of the machines.
     let pc = MACHINES.iter().filter(|machine| machine.name == "x86_64");
     for machine in machines.iter().copied().chain(pc) {
         if let Err(outcome) = can_run(machine) {
@@ -91,14 +93,14 @@ fn run(metadata: &Metadata, machines: &[&Machine], extent: Extent) -> Outcome {
     Outcome::noted(Lab::new(cache, packages).and_then(|lab| lab.run(machines, extent)))
 }
 
-/// What guests are made of.
+/// The parts that guests are made of.
 struct Lab {
     folder: PathBuf,
     kernel: PathBuf,
     packages: Packages,
     programs: Programs,
     vectors: [Vec<u8>; 2],
-    /// Their inner product, as a device on shm says it.
+    /// The vectors' inner product, computed by a device on shm.
     dot: String,
 }
 
@@ -108,7 +110,7 @@ impl Lab {
         let programs = programs::build(&cache)?;
         let folder = cache.join(format!("run-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
-        // Made before what can fail, so that the folder goes when this does.
+        // Made before the first step that can fail, so that the folder is removed with it.
         let mut lab = Self { folder, kernel, packages, programs, vectors: vectors(), dot: String::new() };
         lab.dot = lab.dot_over_shm()?;
         Ok(lab)
@@ -189,22 +191,26 @@ impl Lab {
         for (path, bytes) in paths.iter().zip(&self.vectors) {
             std::fs::write(path, bytes).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
         }
-        // It asks cargo for the image.
+        // `hamr dot` asks cargo for the image.
         let mut command = Command::new(&self.programs.hamr);
         command.current_dir(crate::root()).arg("dot").args(&paths);
-        let said = child::capture(&mut command, SHORT)?;
-        said.lines().next().map(str::to_owned).ok_or_else(|| Error::Failed("`hamr dot` said nothing".into()))
+        let printed = child::capture(&mut command, SHORT)?;
+        printed
+            .lines()
+            .next()
+            .map(str::to_owned)
+            .ok_or_else(|| Error::Failed("expected `hamr dot` to print a number, got nothing".into()))
     }
 }
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Sockets, and files that are made anew each time.
+        // Sockets, and files that each run makes.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Passes on what a guest says until it ends, and judges.
+/// Prints a guest's lines until it ends, and judges the run.
 fn watch(name: &str, guest: &mut Guest, mut react: impl FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
     let mut heard = Heard::default();
     let begin = Instant::now();
@@ -221,14 +227,14 @@ fn watch(name: &str, guest: &mut Guest, mut react: impl FnMut(&str) -> Result<()
     }
 }
 
-/// What counts of a guest's lines.
+/// The guest's lines that matter for the outcome.
 #[derive(Default)]
 struct Heard {
-    /// The check that began last.
+    /// The last check that began.
     last: String,
-    /// What failed.
+    /// The failures.
     wrong: Vec<String>,
-    /// How many checks failed, as the guest says at its end.
+    /// The number of failed checks that the guest prints at its end.
     status: Option<String>,
 }
 
@@ -243,7 +249,8 @@ impl Heard {
         }
     }
 
-    /// A kernel that panics ends QEMU as one that powers off does: only the status tells them apart.
+    /// QEMU ends in the same way after a kernel panic and after power-off: only the printed number
+    /// distinguishes the two.
     fn judge(self, qemu: ExitStatus) -> Result<(), String> {
         let Self { last, wrong, status } = self;
         match status.as_deref() {
@@ -259,7 +266,8 @@ impl Heard {
 fn vectors() -> [Vec<u8>; 2] {
     [1, 2].map(|first: u32| {
         let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({LENGTH},), }}");
-        // Magic, version and length take ten bytes; the whole is a multiple of 64 and ends in a line feed.
+        // Magic, version and length take ten bytes; the total is a multiple of 64 and ends in a
+        // line feed.
         let room = (header.len() + 11).next_multiple_of(64) - 10;
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
         bytes.extend((room as u16).to_le_bytes());
@@ -269,7 +277,7 @@ fn vectors() -> [Vec<u8>; 2] {
         bytes
     })
 }
-/// Of each vector.
+/// Length of each vector.
 const LENGTH: u32 = 10_000;
 
 #[cfg(test)]

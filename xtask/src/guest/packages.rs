@@ -1,11 +1,12 @@
-//! What a guest is made of and no part of this repository: Debian's kernel for clouds and busybox, unpacked below `target`.
-//! Nothing is installed. Downloaded once; `cargo clean` or removing the folder forgets them.
+//! The parts of a guest that are not in this repository: Debian's kernel for clouds and busybox,
+//! unpacked below `target`. Nothing is installed. They are downloaded once; `cargo clean`, or
+//! removing the folder, deletes them.
 
 use crate::test::Outcome;
 use hamr_qemu::Error;
 use std::path::{Path, PathBuf};
 
-/// Depends on the newest kernel, whose name moves.
+/// This package depends on the newest kernel, whose name changes.
 const KERNEL: &str = "linux-image-cloud-amd64";
 const BUSYBOX: &str = "busybox-static";
 
@@ -15,7 +16,7 @@ pub(super) struct Packages {
 }
 
 impl Packages {
-    /// Those of an earlier run, or downloaded now.
+    /// The packages of an earlier run, or downloaded now.
     pub(super) fn find(cache: &Path) -> Result<Self, Outcome> {
         let root = cache.join("debian");
         let wanted = |name: &str| name.starts_with("linux-image-") || name == BUSYBOX;
@@ -27,7 +28,7 @@ impl Packages {
         }
     }
 
-    /// What QEMU starts.
+    /// The kernel that QEMU starts.
     pub(super) fn kernel(&self) -> Option<PathBuf> {
         let is_kernel =
             |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));

@@ -1,5 +1,5 @@
-//! The programs that run in the guest: `hamr` and the tests of `tests/tests/guest.rs`, linked statically, because nothing else
-//! of a system is there.
+//! The programs that run in the guest: `hamr` and the tests of `tests/tests/guest.rs`, linked
+//! statically, because the guest has no libraries.
 
 use crate::toolchain::X86_64;
 use crate::{Error, child};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// From nothing, with every dependency of the tests.
+/// The time for a build from an empty folder, with every dependency of the tests.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Paths of the programs.

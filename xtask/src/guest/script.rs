@@ -1,21 +1,24 @@
-//! What the guest does: `/init`, a shell script of commands whose exit code and words are known beforehand.
+//! The guest's program: `/init`, a shell script of commands with their expected exit codes and
+//! texts.
 
 use std::fmt::Write;
 
-/// Where the card with a device behind it is on the guest's bus, and a card too small to be one.
+/// The address on the guest's bus of the card with a device behind it, and of a card that is too
+/// small for one.
 pub(super) const CARD: &str = "0000:00:01.0";
 pub(super) const SMALL: &str = "0000:00:02.0";
 
-/// Lines of the guest that are addressed to whoever runs the machines: end the device's, start it (anew).
+/// Lines by which the guest asks this program to end the device's machine, and to start it again.
 pub(super) const KILL_DEVICE: &str = "## kill device";
 pub(super) const START_DEVICE: &str = "## start device";
-/// Begins the last line, which ends in the number of checks that failed.
+/// Prefix of the last line, which ends in the number of failed checks.
 pub(super) const STATUS: &str = "## status ";
-/// Begins the line of a check, and of one that failed.
+/// Prefix of the line of a check, and of a failed check.
 pub(super) const CHECK: &str = "== ";
 pub(super) const WRONG: &str = "!! ";
 
-/// What every guest begins with. A check runs one command and judges its exit code and what it says.
+/// The beginning of every guest's script. A check runs one command and compares its exit code and
+/// its output.
 const HEAD: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -28,15 +31,15 @@ check() {
     name=$1 code=$2 words=$3
     shift 3
     echo "== $name"
-    { "$@" 2>&1; echo $? > /tmp/code; } | tee /tmp/said
+    { "$@" 2>&1; echo $? > /tmp/code; } | tee /tmp/output
     if [ "$(cat /tmp/code)" != "$code" ]; then
         echo "!! $name: expected exit code $code, got $(cat /tmp/code)"
         wrong=$((wrong + 1))
-    elif [ "$code" = 2 ] && [ "$(wc -l < /tmp/said)" != 1 ]; then
-        echo "!! $name: expected one line, got $(wc -l < /tmp/said)"
+    elif [ "$code" = 2 ] && [ "$(wc -l < /tmp/output)" != 1 ]; then
+        echo "!! $name: expected one line, got $(wc -l < /tmp/output)"
         wrong=$((wrong + 1))
-    elif [ -n "$words" ] && ! grep -qF -- "$words" /tmp/said; then
-        echo "!! $name: expected it to say: $words"
+    elif [ -n "$words" ] && ! grep -qF -- "$words" /tmp/output; then
+        echo "!! $name: expected the text: $words, got: $(cat /tmp/output)"
         wrong=$((wrong + 1))
     fi
 }
@@ -56,12 +59,12 @@ give() {
 load() { for module in "$@"; do insmod /lib/$module.ko; done; }
 "#;
 
-/// Modules that `vfio` and `sysfs` load, in the order in which they need each other.
+/// Modules of `vfio` and `sysfs`, each behind the ones that it needs.
 pub(super) const VFIO: [&str; 6] =
     ["vfio", "vfio_virqfd", "irqbypass", "vfio-pci-core", "vfio-pci", "vfio_iommu_type1"];
 pub(super) const UIO: [&str; 2] = ["uio", "uio_pci_generic"];
 
-/// A script in the making.
+/// A script under construction.
 pub(super) struct Script {
     text: String,
 }
@@ -73,37 +76,38 @@ impl Script {
         Self { text }
     }
 
-    /// One command.
+    /// Adds one command.
     fn check(&mut self, name: &str, code: u8, words: &str, command: &str) {
         let _ = writeln!(self.text, "check '{name}' {code} '{words}' {command}");
     }
 
-    /// A line for whoever runs the machines.
+    /// Adds a line for the program that runs the machines.
     fn tell(&mut self, line: &str) {
         let _ = writeln!(self.text, "echo '{line}'");
     }
 
-    /// Says the outcome and ends the machine. `stty` sets terminals when what was written has been sent: without it, the last
-    /// line could be lost with the machine.
+    /// Prints the outcome and ends the machine. `stty` returns when everything written has been
+    /// sent: without it, the last line could be lost with the machine.
     pub(super) fn finish(self) -> String {
         let Self { text } = self;
         format!("{text}echo \"{STATUS}$wrong\"\nstty -echo\npoweroff -f\n")
     }
 
-    /// The device through `resource2`: what it says of itself, the conformance suite, and the same bits as elsewhere.
+    /// The device through `resource2`: its description, the conformance suite, and the same result
+    /// bits as elsewhere.
     pub(super) fn sysfs(&mut self, isa: &str, dot: &str) {
         let device = format!("--device pci:{CARD}");
-        self.check("it says what it is", 0, &format!("processor  {isa}"), &format!("hamr devices {device}"));
+        self.check("the device describes itself", 0, &format!("processor  {isa}"), &format!("hamr devices {device}"));
         self.check("it is a candidate", 0, &format!("{CARD}  128.0 MiB  no driver"), &format!("hamr devices {device}"));
         self.check("dot has the bits of shm", 0, dot, &format!("hamr dot /x.npy /y.npy {device}"));
         self.check("dot with both sides asleep", 0, dot, &format!("hamr dot /x.npy /y.npy --wait sleep {device}"));
-        self.check("the demonstration says what is left", 0, "its image goes on", &format!("hamr {device}"));
-        self.check("its window is looked into", 0, "device     stopped", &format!("hamr inspect {device}"));
+        self.check("the demonstration names what is left", 0, "its image goes on", &format!("hamr {device}"));
+        self.check("its window is inspected", 0, "device     stopped", &format!("hamr inspect {device}"));
         self.check("by root only", 2, "Permission denied", &format!("as_nobody hamr inspect {device}"));
         self.check("the conformance suite over sysfs", 0, "test result: ok", "guest --test-threads 1 --nocapture");
     }
 
-    /// Every way in which a function is no device, each one line and exit code 2.
+    /// Every case in which a function is no device: each is one line and exit code 2.
     pub(super) fn refusals(&mut self) {
         let known = format!("this machine has {CARD}, {SMALL}");
         let nobody = format!("expected a function at 0000:00:09.0, found none; {known}");
@@ -112,7 +116,7 @@ impl Script {
         let bound = format!("expected no driver at {SMALL}, or vfio-pci, found uio_pci_generic; free it with");
         for (name, words, command) in [
             ("no function", &*nobody, "hamr handlers --device pci:00:09.0".to_owned()),
-            ("no function to look into", &nobody, "hamr inspect --device pci:00:09.0".to_owned()),
+            ("no function to inspect", &nobody, "hamr inspect --device pci:00:09.0".to_owned()),
             ("another function", other, "hamr handlers --device pci:00:00.0".to_owned()),
             ("no address", "no device is named `pci:toaster`", "hamr handlers --device pci:toaster".to_owned()),
             ("too small", "expected a BAR 2 of at least", format!("hamr handlers --device pci:{SMALL}")),
@@ -130,15 +134,16 @@ impl Script {
         self.check("modules load", 0, "", &format!("load {}", modules.join(" ")));
     }
 
-    /// The device through vfio: rings both ways, and with `all` the conformance suite.
+    /// The device through vfio: notifications both ways, and with `all` the conformance suite.
     pub(super) fn vfio(&mut self, dot: &str, all: bool) {
         self.bind();
-        // What the suite left poisoned is so until the image starts again; and a reset device must be as good as a new one.
+        // A resource that the suite poisoned stays so until the image starts again; and a reset
+        // device must be as good as a new one.
         self.tell(START_DEVICE);
         let device = format!("--device pci:{CARD}");
         self.check("dot with both sides asleep", 0, dot, &format!("hamr dot /x.npy /y.npy --wait sleep {device}"));
         if !all {
-            self.check("rings over vfio", 0, "test result: ok", "guest --test-threads 1 --nocapture asleep::");
+            self.check("notifications over vfio", 0, "test result: ok", "guest --test-threads 1 --nocapture asleep::");
             return;
         }
         self.check("it is used through vfio", 0, "link       pci-vfio", &format!("hamr devices {device}"));
@@ -161,13 +166,13 @@ impl Script {
         let device = format!("--device pci:{CARD}");
         self.ignored("a_device_that_vanishes_ends_its_calls");
         let still = "neither alive nor progress moved: it does not run";
-        self.check("a dead device is looked into", 0, still, &format!("hamr inspect {device}"));
-        self.check("a dead device is named", 2, "no image runs there", &format!("hamr handlers {device}"));
+        self.check("a stopped device is inspected", 0, still, &format!("hamr inspect {device}"));
+        self.check("a stopped device is named", 2, "no image runs there", &format!("hamr handlers {device}"));
         self.tell(START_DEVICE);
         self.check("a device that was reset serves again", 0, "same", &format!("hamr handlers {device}"));
     }
 
-    /// The function goes from vfio under its host, and then from the bus.
+    /// The function is taken from vfio while a host uses it, and then removed from the bus.
     pub(super) fn removal(&mut self) {
         self.ignored("a_function_that_vfio_takes_back_is_let_go");
         self.ignored("a_function_that_is_removed_ends_its_calls");
@@ -196,7 +201,7 @@ mod tests {
         let text = script.finish();
         let shell = std::process::Command::new("sh").args(["-n", "-c", &text]).status().expect("a shell");
         assert!(shell.success());
-        // Words in quotes: none may end them.
+        // A name or text in quotes must not contain a quote.
         let checks = text.lines().filter(|line| line.starts_with("check '"));
         assert!(checks.clone().count() > 15);
         for line in checks {

@@ -1,8 +1,8 @@
-//! The server of `ivshmem-doorbell` (QEMU, `specs/ivshmem-spec`): machines that connect get the same memory, a number, and a
-//! doorbell for each other machine.
+//! The server of `ivshmem-doorbell` (QEMU, `specs/ivshmem-spec`). Each machine that connects gets
+//! the same memory, a number, and a doorbell for each other machine.
 //!
-//! Numbers are given in the order of connecting and never twice, as QEMU's own server does: who is host and who device has to come
-//! out of the window.
+//! Numbers are given in the order of connecting and never twice, as by QEMU's own server. So a
+//! number does not show which machine is the host: the window has to.
 
 use crate::Error;
 use rustix::event::{EventfdFlags, eventfd};
@@ -18,10 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Version of the protocol.
 const VERSION: i64 = 0;
-/// Precedes the memory.
+/// This number in a message announces the memory.
 const MEMORY: i64 = -1;
 
-/// Runs until it is dropped. The machines end before it: one whose socket closes says so, which is noise.
+/// The server runs until it is dropped. The machines must end before it: a QEMU whose socket closes
+/// prints a complaint.
 pub(super) struct Server {
     path: PathBuf,
     shared: Arc<SharedMemory>,
@@ -38,11 +39,11 @@ struct State {
     is_over: bool,
 }
 
-/// One that is connected.
+/// A connected machine.
 struct Machine {
     number: i64,
     stream: UnixStream,
-    /// Rings it.
+    /// Notifies the machine.
     doorbell: OwnedFd,
 }
 
@@ -54,7 +55,7 @@ impl Server {
         let state = Mutex::new(State { machines: Vec::new(), next: 0, is_over: false });
         let shared = Arc::new(SharedMemory { memory, state });
         let path = folder.join("ivshmem.sock");
-        // What a run that was killed left behind.
+        // A run that was killed may have left a socket.
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(failed)?;
         let accepting = shared.clone();
@@ -73,12 +74,12 @@ impl Drop for Server {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.is_over = true;
-        // Ends the threads that wait for them.
+        // Ends the threads that read from the machines.
         for machine in state.machines.drain(..) {
             let _ = machine.stream.shutdown(Shutdown::Both);
         }
         drop(state);
-        // Wakes the thread that waits for the next one.
+        // Wakes the thread that waits for the next machine.
         let _ = UnixStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path);
     }
@@ -94,19 +95,20 @@ impl SharedMemory {
             if self.state().is_over {
                 return;
             }
-            // A machine that has ended meanwhile is noticed by whoever waits for it.
+            // A failure means that the machine has ended, which is noticed elsewhere.
             let Ok(number) = self.join(&stream) else { continue };
             let shared = self.clone();
             std::thread::spawn(move || {
                 let mut stream = stream;
-                // Clients never speak: this ends when the machine does.
+                // Clients send nothing, so the read ends when the machine does.
                 let _ = stream.read(&mut [0]);
                 shared.leave(number);
             });
         }
     }
 
-    /// Tells a machine of the memory and the others, and the others of it. Its number.
+    /// Sends a machine the memory and the other machines, and announces it to those. Returns its
+    /// number.
     fn join(&self, stream: &UnixStream) -> rustix::io::Result<i64> {
         let mut state = self.state();
         let number = state.next;
@@ -118,10 +120,10 @@ impl SharedMemory {
         for other in &state.machines {
             say(stream, other.number, Some(other.doorbell.as_fd()))?;
         }
-        // What comes with its own number is to be listened to.
+        // With a machine's own number comes the doorbell that it receives on.
         say(stream, number, Some(doorbell.as_fd()))?;
         for other in &state.machines {
-            // As above: one that has ended is about to leave.
+            // As above: a failure means that the other machine has ended.
             let _ = say(&other.stream, number, Some(doorbell.as_fd()));
         }
         let stream = stream.try_clone().map_err(|_| rustix::io::Errno::MFILE)?;
@@ -133,7 +135,7 @@ impl SharedMemory {
         let mut state = self.state();
         state.machines.retain(|machine| machine.number != number);
         for other in &state.machines {
-            // A number that comes alone is one that is gone.
+            // A number without a descriptor announces that this machine is gone.
             let _ = say(&other.stream, number, None);
         }
     }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_hear_of_each_other_and_numbers_are_not_used_twice() {
+    fn server_announces_machines_and_never_reuses_a_number() {
         let folder = a_folder();
         let server = Server::start(&folder, 4096).expect("a socket");
         let join = || {
@@ -183,7 +185,7 @@ mod tests {
         assert_eq!(hear(&mut first, 4), [VERSION, 0, MEMORY, 0]);
         let mut second = join();
         assert_eq!(hear(&mut second, 5), [VERSION, 1, MEMORY, 0, 1]);
-        assert_eq!(hear(&mut first, 1), [1], "with its bell");
+        assert_eq!(hear(&mut first, 1), [1], "with its doorbell");
         drop(second);
         assert_eq!(hear(&mut first, 1), [1], "without");
         assert_eq!(hear(&mut join(), 5), [VERSION, 2, MEMORY, 0, 2]);

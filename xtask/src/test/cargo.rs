@@ -5,9 +5,9 @@ use crate::child;
 use crate::toolchain::{self, Compiler, TARGETS, X86_64, compiler_of};
 use std::time::Duration;
 
-/// A build of everything from nothing, on two cores.
+/// The time to build everything from an empty folder on two cores.
 const BUILD: Duration = Duration::from_secs(900);
-/// A suite of tests with its build, on a machine that is busy with something else.
+/// The time for a test suite with its build, on a busy machine.
 const SUITE: Duration = Duration::from_secs(2400);
 
 /// The packages of which device images are made: they must build without std, on every ISA.
@@ -23,8 +23,8 @@ pub(crate) fn clippy(_: &Run) -> Outcome {
     plain(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], BUILD)
 }
 
-/// Step `no-std`: by clippy, because nothing else compiles what is only for bare metal. On x86_64 that is a build for
-/// the host's own target, which a `cfg` makes freestanding.
+/// Step `no-std`: by clippy, because no other step compiles code that is for bare metal only. On
+/// x86_64 that is a build for the host's own target, which a `cfg` makes freestanding.
 pub(crate) fn no_std(run: &Run) -> Outcome {
     let mut done = Vec::new();
     let mut missing = None;
@@ -33,10 +33,10 @@ pub(crate) fn no_std(run: &Run) -> Outcome {
             missing = Some(Outcome::missing(target, &toolchain::install(target)));
             continue;
         };
-        // Clippy is a component of rustup's compiler only.
+        // Only rustup's compiler has clippy.
         let lints = compiler == Compiler::Usual;
         let microvm: &[&str] = if target == X86_64 { &["hamr-tests-microvm"] } else { &[] };
-        // The second time for programs with a main loop of their own.
+        // The second run is for programs with a main loop of their own.
         for (packages, features) in [(DEVICE_SIDE, true), (microvm, true), (&["hamr-device-fw"], false)] {
             if packages.is_empty() {
                 continue;
@@ -96,7 +96,8 @@ pub(crate) fn loom(run: &Run) -> Outcome {
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "--cfg loom -D warnings")
         .env("CARGO_TARGET_DIR", run.metadata.target.join("loom"))
-        // The models need optimised code, not the inlining across crates that the release profile pays minutes for.
+        // The models need optimised code, but not the slow inlining across crates of the release
+        // profile.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     Outcome::of(child::run(&mut command, SUITE))

@@ -1,5 +1,6 @@
-//! `cargo xtask test --changed [BASE]`: what the changes since a commit can reach. Changed files belong to packages, a package
-//! reaches those that use it, and a step runs when something that it looks at is reached.
+//! `cargo xtask test --changed [BASE]`: the steps and tests that the changes since a commit can
+//! affect. Changed files belong to packages, a package affects those that use it, and a step runs
+//! when something that it reads is affected.
 
 use crate::metadata::{Metadata, Package};
 use crate::{Error, child, root};
@@ -8,60 +9,60 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// git, on a large checkout.
+/// The time for git, on a large checkout.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is compared with where no base is named: the first of these that there is.
+/// The commits to compare with by default: the first one that exists.
 const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "main"];
 
-/// Packages whose tests load images that cargo does not know as their dependencies.
+/// Packages whose tests load images, which cargo does not see as dependencies.
 const LOADS: [(&str, &[&str]); 2] = [
     ("hamr-tests", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm"]),
     ("hamr-cli", &["hamr-device-fw-demo", "hamr-tests-image"]),
 ];
 
-/// Files outside of packages that the tests of a package read; the first that fits counts.
+/// Files outside of packages that a package's tests read; the first prefix that fits counts.
 const READ_BY: [(&str, &str); 2] = [("templates/", "hamr-tests"), ("docs/testing.md", "xtask")];
 
-/// What runs every step: a change of it reaches all of them.
+/// The package that runs the steps: a change of it affects all of them.
 const RUNNER: &str = "xtask";
 
-/// What a step looks at.
+/// What a step reads.
 #[derive(Clone, Copy)]
 pub(crate) enum Looks {
-    /// At every file.
+    /// Every file.
     Everywhere,
-    /// At files whose path ends in one of these.
+    /// Files whose path ends in one of these.
     Files(&'static [&'static str]),
-    /// At every package with what it uses, and at files whose path ends in one of these.
+    /// Every package with its dependencies, and files whose path ends in one of these.
     Packages(&'static [&'static str]),
-    /// At what these packages are built from, and at their tests.
+    /// The sources of these packages with their dependencies, and their tests.
     Of(&'static [&'static str]),
 }
 
-/// What a run is about.
+/// The extent of a run.
 pub(crate) enum Scope {
     /// Everything.
     Whole,
-    /// What changes can reach.
+    /// What changes can affect.
     Changed(Reached),
 }
 
-/// What changes can reach.
+/// The files and packages that changes can affect.
 #[derive(Debug)]
 pub(crate) struct Reached {
     /// The changed files, below the workspace's folder.
     files: Vec<String>,
-    /// Packages that are built from something that changed.
+    /// Packages that are built from a changed file.
     built: BTreeSet<String>,
-    /// Packages whose tests can end differently.
+    /// Packages whose tests may have another outcome.
     tested: BTreeSet<String>,
     /// A changed file that any step may depend on.
     general: Option<String>,
 }
 
 impl Scope {
-    /// What changed since `base`, also what is not committed; without a base, since the main branch.
+    /// The changes since `base`, also uncommitted ones; without a base, since the main branch.
     pub(crate) fn since(base: Option<&str>, metadata: &Metadata) -> Result<Self, Error> {
         let commit =
             |name: &str| git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]);
@@ -92,7 +93,7 @@ impl Scope {
         Ok(Self::Changed(reached))
     }
 
-    /// Why a step that looks at this is left out; `None` when it runs.
+    /// Why a step that reads this is left out; `None` when it runs.
     pub(crate) fn leaves_out(&self, looks: Looks) -> Option<String> {
         let Self::Changed(reached) = self else { return None };
         if reached.files.is_empty() {
@@ -115,7 +116,7 @@ impl Scope {
         }
     }
 
-    /// Whether the package is built from something that changed.
+    /// Whether the package is built from a changed file.
     pub(crate) fn builds(&self, package: &str) -> bool {
         match self {
             Self::Whole => true,
@@ -144,7 +145,7 @@ impl Reached {
             }
         }
         let read = files.iter().filter_map(|file| read_by(file)).map(str::to_owned);
-        // Tests of a package use what it does not, and nothing uses them.
+        // A package's tests use packages that it does not itself use, and no package uses tests.
         let uses = |names: &[String], built: &BTreeSet<String>| names.iter().any(|name| built.contains(name));
         loop {
             let before = built.len();
@@ -170,7 +171,7 @@ impl Reached {
 
 enum Owner<'a> {
     Package(&'a str),
-    /// Prose, which nothing is built from.
+    /// Prose, which is no input of any build.
     Text,
     /// Anything else outside of packages, such as the workspace's manifest.
     Workspace,
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_reaches_what_uses_it() {
+    fn a_change_affects_the_users_of_its_package() {
         let reached = reached(&["host/src/node/mod.rs"]);
         assert_eq!(names(&reached.built), ["hamr", "hamr-cli", "hamr-tests"]);
         assert_eq!(reached.built, reached.tested);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_use_reaches_the_tests_alone() {
+    fn a_dependency_of_tests_affects_only_the_tests() {
         let comm = reached(&["comm/src/lib.rs"]);
         assert!(!comm.built.contains("hamr-comm-macros") && comm.tested.contains("hamr-comm-macros"));
         let image = reached(&["device-fw/demo/src/main.rs"]);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_reaches_no_package() {
+    fn prose_affects_no_package() {
         let scope = Scope::Changed(reached(&["docs/abi.md", "comm/README.md", "LICENSE-MIT"]));
         assert_eq!(scope.leaves_out(Looks::Packages(&[])).as_deref(), Some("no change of a package"));
         assert_eq!(scope.leaves_out(Looks::Files(&[".rs"])).as_deref(), Some("no change of .rs"));
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_package_reaches_every_step() {
+    fn a_file_outside_of_packages_affects_every_step() {
         for file in ["Cargo.lock", ".config/nextest.toml", "rustfmt.toml", "xtask/src/main.rs", "linker/scripts/body.x"]
         {
             let scope = Scope::Changed(reached(&["docs/abi.md", file]));

@@ -1,6 +1,7 @@
-//! Step `layering`: which package may use which. `ARCHITECTURE.md` draws it; this table holds it. Left may use right,
-//! nothing points back, and the libraries never use `hamr-kernels`: what we demonstrate must not become what users
-//! link. Tests may use anything, so dev-dependencies are not looked at.
+//! Step `layering`: the packages that each package may use. `ARCHITECTURE.md` draws it; this table
+//! enforces it. The left package may use those on the right, never the other way round. The
+//! libraries never use `hamr-kernels`: a demonstration must not end up in users' programs. Tests
+//! may use anything, so dev-dependencies are not checked.
 
 use crate::Error;
 use crate::metadata::{Metadata, Package};
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_everything_and_strangers_need_a_row() {
+    fn tests_may_use_everything_and_unknown_packages_need_a_row() {
         let (tests, stranger) = (package("hamr-tests", &["xtask"]), package("hamr-new", &[]));
         let faults = faults(&[&tests, &stranger, &package("xtask", &[])]);
         assert_eq!(faults.len(), 1);

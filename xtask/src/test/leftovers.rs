@@ -1,5 +1,6 @@
-//! What a suite of tests may not leave behind: a process, an entry of `/dev/shm`, a window (`hamr:` memfd). Looked up
-//! before and after every suite, so that a device that outlives its host fails the run that made it.
+//! What a test suite must not leave behind: a process, an entry of `/dev/shm`, a window (`hamr:`
+//! memfd). They are listed before and after every suite, so that a device that outlives its host
+//! fails the run that made it.
 
 use crate::process::{self, Process};
 use std::collections::HashSet;
@@ -7,25 +8,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A device notices its host's death through a socket; give it the time to do so and to exit.
+/// A device notices the end of its host through a socket; this is its time to do so and to exit.
 const GRACE: Duration = Duration::from_secs(30);
 const SHARED: &str = "/dev/shm";
-/// How the kernel spells a memfd that we named.
+/// The name of a window's memfd, as the kernel shows it.
 const WINDOW: &str = "/memfd:hamr:";
 
-/// What there was before a suite ran.
+/// The state before a suite ran.
 pub(crate) struct Before {
     target: PathBuf,
     seen: Seen,
 }
 
 impl Before {
-    /// Looks around. `target` is the folder that programs of ours run from.
+    /// Lists the present state. `target` is the folder with the programs of this checkout.
     pub(crate) fn look(target: &Path) -> Self {
         Self { target: target.to_owned(), seen: Seen::now() }
     }
 
-    /// What is there now and was not before, one description each, after waiting a little for it to go.
+    /// What exists now and did not before, one description each, after a grace period.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let deadline = Instant::now() + GRACE;
         loop {
@@ -51,10 +52,11 @@ impl Before {
         let mut left: Vec<String> =
             processes.map(|process| format!("process {}: {}", process.id, process.command_line())).collect();
 
-        // A new window in the hands of a process with a living parent that is none of ours is somebody else's run.
+        // Another run owns a new window whose process has a parent that is neither init nor one of
+        // this run.
         let windows = now.files.iter().filter(|file| file.is_window() && !self.seen.files.contains(file));
         let windows = windows.filter(|file| is_ours(&file.holder) || file.holder.parent == 1 && is_new(&file.holder));
-        left.extend(windows.map(|file| format!("window {} held by process {}", file.link, file.holder.id)));
+        left.extend(windows.map(|file| format!("window {} open in process {}", file.link, file.holder.id)));
 
         let entries = now.shared.difference(&self.seen.shared).filter(|entry| {
             let mut holders = now.files.iter().filter(|file| Path::new(&file.link) == entry.as_path());
@@ -95,7 +97,7 @@ impl Seen {
     }
 }
 
-/// Nothing for processes of other users, whose descriptors cannot be read.
+/// Empty for processes of other users, whose descriptors cannot be read.
 fn held_by(holder: Process) -> Vec<Held> {
     let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", holder.id)) else {
         return Vec::new();
@@ -129,8 +131,8 @@ mod tests {
             fs::write(&entry, "").expect("shared memory can be written");
             let mut shell = Command::new("sh");
             shell.args(["-c", script]).env(process::MARK, process::mark());
-            // The orphan inherits the pipe; only the first line is ours to wait for. Nothing else of this test's may be in
-            // its hands, because it ends some time after it was told to.
+            // The orphan inherits the pipe, so the test waits for the first line only. The orphan
+            // must inherit nothing else of this test, because it ends some time after the signal.
             let mut child = shell.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a shell");
             let mut pipe = std::io::BufReader::new(child.stdout.take().expect("piped"));
             std::io::BufRead::read_line(&mut pipe, &mut orphan).expect("the id");
@@ -150,14 +152,14 @@ mod tests {
         fs::create_dir(&folder).expect("a temporary folder");
         let target = Path::new("/nowhere/target");
         let image = target.join("bare/riscv64gc-unknown-none-elf/release/hamr-demo");
-        // A shell under QEMU's name, which waits for a writer that never comes.
+        // A shell under QEMU's name that waits for a writer which never opens the pipe.
         let script = r#"cd "$1" && mkfifo pipe && ln -s /bin/sh qemu-system-test || exit 1
             env -i ./qemu-system-test -c "read x < $1/pipe" sh -kernel "$2" > /dev/null 2>&1 & echo $!"#;
         let before = Before::look(target);
         let output = Command::new("sh").args(["-c", script, "sh"]).arg(&folder).arg(&image).output().expect("a shell");
         let orphan = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let is_named = || before.compare(&Seen::now()).iter().any(|l| l.starts_with(&format!("process {orphan}: ")));
-        // Until its exec, it is a shell that nothing tells from others.
+        // Before its exec, the child cannot be distinguished from other shells.
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut named = is_named();
         while !named && Instant::now() < deadline {
@@ -171,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_tidy_suite_leaves_nothing_of_its_own() {
-        // Concurrent tests of this process have children; only what this closure started may count.
+        // Concurrent tests of this process have children as well; only those that this closure
+        // started may count.
         let mut id = 0;
         let left = left_by(Path::new("/nowhere"), || {
             let mut child = Command::new("true").spawn().expect("true is part of every system");

@@ -1,11 +1,12 @@
-//! Step `licences`: everything that cargo may link into a user's program can be had under terms that ask for no more
-//! than a notice. Evaluates the SPDX expressions in the `license` fields; a package without one fails by name.
+//! Step `licences`: the licence of everything that cargo may link into a user's program must
+//! require no more than a notice. Evaluates the SPDX expressions in the `license` fields; a package
+//! without one fails by name.
 
 use crate::Error;
 use crate::metadata::Metadata;
 use spdx::{Expression, Licensee, ParseMode};
 
-/// Where a person adds to it.
+/// The file in which a person adds a licence.
 const LIST: &str = "xtask/src/test/licences.rs";
 const ALLOWED: &[&str] = &[
     "MIT",
@@ -50,8 +51,8 @@ pub(crate) fn check(metadata: &Metadata) -> Result<String, Error> {
     }
 }
 
-/// Whether the allowed licences satisfy the expression; the error says why it cannot be read. A slash is `OR`, as in
-/// manifests from before cargo asked for SPDX.
+/// Whether the allowed licences satisfy the expression; an error explains why it cannot be read. A
+/// slash is `OR`, as in manifests from before cargo required SPDX.
 fn is_satisfied(expression: &str, allowed: &[Licensee]) -> Result<bool, spdx::ParseError> {
     let mode = ParseMode { allow_slash_as_or_operator: true, allow_deprecated: true, ..ParseMode::STRICT };
     let expression = Expression::parse_mode(expression, mode)?;
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_permission() {
+    fn an_unreadable_expression_is_refused() {
         for nonsense in
             ["", "MIT OR", "(MIT", "MIT)", "MIT MIT", "OR", "MIT WITH", "()", "MIT WITH Unheard-of-exception", "Free"]
         {

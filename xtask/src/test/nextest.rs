@@ -1,5 +1,5 @@
-//! Step `tests`: runs nextest, and says in one line where it failed. A device's tests are a binary per machine, so the
-//! binary's name tells which machine is broken.
+//! Step `tests`: runs nextest and reports in one line where it failed. A device's tests are a
+//! binary per machine, so the binary's name shows which machine fails.
 
 use super::Outcome;
 use super::changed::Scope;
@@ -8,20 +8,22 @@ use crate::{child, image, in_ci};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All tests with their build, on a machine that is busy with something else.
+/// The time for all tests with their build, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Binaries whose tests start QEMU.
 const WITH_QEMU: &str = "/qemu|microvm|mixed|promise/";
 
-/// Runs the tests of the scope's packages. Everything is built, because what a package is built with depends on the others.
+/// Runs the tests of the scope's packages. Everything is built, because a package's features depend
+/// on the other packages.
 pub(crate) fn step(scope: &Scope) -> Outcome {
     if !child::is_installed("cargo-nextest") {
         return Outcome::missing("cargo-nextest", "cargo install cargo-nextest --locked");
     }
     let mut command = child::cargo();
     command.args(["nextest", "run", "--workspace", "--color", "never"]).env("HAMR_TEST_IMAGES", image::for_tests());
-    // All or none: which machine a test starts is known to the test only. In CI they run, and say what they miss.
+    // All or none, because only the test itself knows which machine it starts. In CI all run, and
+    // report what is missing.
     let missing = MACHINES.iter().find_map(|machine| can_run(machine).err());
     if let Some(filter) = filter(missing.is_some() && !in_ci(), scope) {
         command.args(["-E", &filter, "--no-tests", "pass"]);
@@ -47,8 +49,8 @@ fn filter(without_qemu: bool, scope: &Scope) -> Option<String> {
 
 /// How many tests failed, and how many of each binary; `None` when no test did.
 fn blame(lines: &[String]) -> Option<String> {
-    // The runner repeats all failures after its summary. What stands before may be a test's own output, which counts only
-    // when the runner was ended before it had a summary.
+    // The runner repeats all failures after its summary. Lines before the summary may be a test's
+    // own output; they count only when the runner was ended before its summary.
     let start = lines.iter().rposition(|line| is_summary(line)).map_or(0, |at| at + 1);
     let mut binaries = BTreeMap::<&str, usize>::new();
     for binary in lines.iter().skip(start).filter_map(|line| failed_in(line)) {
@@ -63,7 +65,8 @@ fn is_summary(line: &str) -> bool {
     line.trim_start().starts_with("Summary [")
 }
 
-/// The binary, without its package, of a line that says that a test failed: `FAIL [   0.1s] (2/8) hamr-tests::shm name`.
+/// The binary, without its package, from a line that reports a failed test: `FAIL [   0.1s] (2/8)
+/// hamr-tests::shm name`.
 fn failed_in(line: &str) -> Option<&str> {
     let (status, rest) = line.trim_start().split_once(" [")?;
     let is_failure = status.contains("FAIL") || status == "TIMEOUT" || status == "ABORT" || status.starts_with("SIG");
@@ -80,7 +83,7 @@ fn failed_in(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// What nextest 0.9.143 prints, and what older ones print without the counter.
+    /// The output of nextest 0.9.143, and of older ones without the counter.
     const RUN: &str = "
         PASS [   0.004s] (1/9) hamr-comm ok
         FAIL [   0.004s] (2/9) hamr-tests::qemu_aarch64 exits

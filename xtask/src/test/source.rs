@@ -1,9 +1,11 @@
-//! Rust source with its comments and literals blanked out, so that a search finds code only. The text is cut into tokens and not
-//! parsed: a parser would not look into the bodies of macros, and the compiler skips what a `cfg` turns off.
+//! Rust source with its comments and literals blanked out, so that a search finds code only. The
+//! text is split into tokens and not parsed: a parser would skip the bodies of macros, and the
+//! compiler skips code that a `cfg` disables.
 
 use proc_macro2::{LexError, Span, TokenStream, TokenTree};
 
-/// One file, taken apart. Both texts have the lines of the original; what belongs to the other is blank.
+/// One file, split in two texts. Both have the lines of the original; each is blank where the other
+/// has text.
 pub(crate) struct Source {
     /// Everything but comments and literals.
     pub(crate) code: String,
@@ -12,12 +14,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Takes the text of a file apart.
+    /// Splits the text of a file.
     pub(crate) fn new(text: &str) -> Result<Self, LexError> {
         let mut parts = Parts { text, code: text.as_bytes().to_vec(), comments: text.as_bytes().to_vec() };
         blank(&mut parts.code);
         parts.take(text.parse()?);
-        // Tokens begin and end between characters: neither text has a part of one.
+        // Tokens begin and end between characters, so neither text has a part of a character.
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Self { code: text(parts.code), comments: text(parts.comments) })
     }
@@ -38,7 +40,8 @@ impl Parts<'_> {
     fn take(&mut self, tokens: TokenStream) {
         for token in tokens {
             let range = token.span().byte_range();
-            // Documentation is an attribute to the compiler, each token of which stands where the comment does.
+            // To the compiler, documentation is an attribute, and each of its tokens has the
+            // position of the comment.
             if self.text[range.clone()].starts_with("//") || self.text[range.clone()].starts_with("/*") {
                 continue;
             }

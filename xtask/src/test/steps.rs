@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask test`: what each checks, what it looks at, and how long it may take.
+//! The steps of `cargo xtask test`: what each checks, what it reads, and how long it may take.
 
 use super::changed::Looks;
 use super::{Outcome, Run, cargo, circles, layering, licences, nextest, unsafety};
@@ -8,11 +8,11 @@ use crate::{guest, image, instructions, setup, size};
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Seconds that it may take on two quiet cores, from an empty target folder with packages downloaded.
+    /// Limit in seconds on two idle cores, from an empty target folder with packages downloaded.
     pub(super) budget: u64,
     pub(super) looks: Looks,
     pub(super) run: fn(&Run) -> Outcome,
-    /// Whether it runs code of ours, which may leave something behind.
+    /// Whether it runs code of this repository, which may leave something behind.
     pub(super) is_suite: bool,
 }
 
@@ -29,7 +29,8 @@ const SOURCES: Looks = Looks::Files(&[".rs", ".s", "docs/unsafe.md"]);
 const IMAGES: Looks = Looks::Of(&["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm", "hamr"]);
 const BUS: Looks = Looks::Of(&["hamr-tests", "hamr-cli", "hamr-tests-image"]);
 
-/// Cheap steps first: they name the most frequent mistakes. `docs/testing.md` lists them with their budgets.
+/// Fast steps first: they find the most frequent mistakes. `docs/testing.md` lists them with their
+/// budgets.
 pub(super) const STEPS: &[Step] = &[
     check("setup", "targets, components and tools are installed", 10, Looks::Packages(&[]), |_| {
         Outcome::noted(setup::run())
@@ -44,7 +45,7 @@ pub(super) const STEPS: &[Step] = &[
     check("licences", "dependencies are under permissive licences", 3, MANIFESTS, |r| {
         Outcome::noted(licences::check(&r.metadata))
     }),
-    check("unsafe", "only where docs/unsafe.md says, each with its proof", 2, SOURCES, |_| {
+    check("unsafe", "only in the files of docs/unsafe.md, each with its proof", 2, SOURCES, |_| {
         Outcome::noted(unsafety::check())
     }),
     check("clippy", "no warning in any target of the workspace", 35, Looks::Packages(&[]), cargo::clippy),

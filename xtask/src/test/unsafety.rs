@@ -1,6 +1,7 @@
-//! Step `unsafe`: the keyword appears only in the files that `docs/unsafe.md` names, and every block and impl carries
-//! its proof. Clippy checks the proof too, but only in code that is compiled here: never in another ISA's files, in the
-//! body of a macro nobody expanded, or behind a `cfg` that is off.
+//! Step `unsafe`: the keyword appears only in the files that `docs/unsafe.md` names, and every
+//! block and impl has its proof. Clippy checks the proof too, but only in code that is compiled
+//! here: never in another ISA's files, in the body of a macro without a use, or behind a `cfg` that
+//! is off.
 
 use super::source::{Source, is_word};
 use crate::{Error, root};
@@ -35,7 +36,7 @@ pub(crate) fn check() -> Result<String, Error> {
     }
 }
 
-/// Rust files below `folder`, but for what was built and what is hidden.
+/// Rust files below `folder`, without build output and hidden folders.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     entries.sort();
@@ -53,7 +54,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Number of uses found, and what is wrong with them.
+/// The number of uses found, and the faults in them.
 fn audit(sources: &[(String, String)], table: &str) -> (usize, Vec<String>) {
     let named = named_files(table);
     let mut unused = named.clone();
@@ -81,12 +82,12 @@ fn audit(sources: &[(String, String)], table: &str) -> (usize, Vec<String>) {
             }
         }
     }
-    faults.extend(unused.iter().map(|file| format!("{TABLE}: names {file}, which holds no `unsafe`")));
+    faults.extend(unused.iter().map(|file| format!("{TABLE}: names {file}, which contains no `unsafe`")));
     (total, faults)
 }
 
-/// The files that the table names: in each row, the back-ticked paths of the first cell that holds one. Later cells
-/// are prose and may name other files.
+/// The files that the table names: the back-ticked paths in the first column of each row that has
+/// one. Later columns are prose and may name other files.
 fn named_files(table: &str) -> BTreeSet<String> {
     let rows = table.lines().filter(|line| line.trim_start().starts_with('|'));
     let files = |cell: &str| -> Vec<String> {
@@ -112,7 +113,7 @@ fn uses(text: &str) -> Result<Vec<Use>, LexError> {
         // `r#unsafe` is a name.
         !before.is_some_and(|c| is_word(c) || c == '#') && !after.is_some_and(is_word)
     };
-    // Assembly outside of every function needs no keyword, and no block to hang a proof on.
+    // Assembly outside of functions needs no keyword, and has no block to attach a proof to.
     let assembly = code.match_indices("global_asm!").map(|(at, _)| at);
     let assembly = assembly.map(|at| Use { line: code[..at].matches('\n').count() + 1, lacks_proof: false });
     let uses = code
@@ -129,8 +130,8 @@ fn uses(text: &str) -> Result<Vec<Use>, LexError> {
     Ok(uses)
 }
 
-/// Whether a `SAFETY:` comment stands in the line or above it, with nothing between but the rest of the comment,
-/// attributes, and earlier lines of the same statement. Each line comes as its code and its comments.
+/// Whether a `SAFETY:` comment is in the line or above it, with only more comment lines, attributes
+/// and earlier lines of the same statement between. Each line comes as its code and its comments.
 fn has_proof(lines: &[(&str, &str)], index: usize) -> bool {
     let is_proof = |(_, comments): &(&str, &str)| comments.contains("SAFETY:");
     if lines.get(index).is_some_and(is_proof) {
@@ -147,7 +148,8 @@ fn has_proof(lines: &[(&str, &str)], index: usize) -> bool {
             continue;
         }
         statement += 1;
-        // A literal is blank too, but one that fills a line is rare enough to ask for a nearer comment.
+        // A literal is blank too. A literal that fills a line is rare, so a nearer comment may be
+        // required there.
         if code.is_empty() || code.ends_with([';', '{', '}']) || statement > REACH {
             return false;
         }

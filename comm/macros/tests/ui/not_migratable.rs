@@ -1,4 +1,4 @@
-//! Results, arguments and fields of types that do not travel.
+//! Results, arguments and fields of types that cannot cross the link.
 use hamr_comm::{Context, Migratable, offload};
 
 struct Mine;

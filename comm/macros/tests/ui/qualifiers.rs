@@ -1,4 +1,4 @@
-//! What a handler cannot be.
+//! Functions that cannot be handlers.
 use hamr_comm::{Context, offload};
 
 #[offload]

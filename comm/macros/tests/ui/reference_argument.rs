@@ -1,4 +1,4 @@
-//! Data behind a reference stays where it is; what crosses is a buffer's name.
+//! A reference cannot cross the link; a handler takes the pointer of a buffer instead.
 use hamr_comm::{BufferPtr, Context, offload};
 
 #[offload]

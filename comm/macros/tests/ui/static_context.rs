@@ -1,4 +1,4 @@
-//! The context is lent for one call.
+//! A handler has the context for one call only.
 use hamr_comm::{Context, offload};
 
 #[offload]

@@ -1,4 +1,4 @@
-//! Arguments that no message can hold are a compile error.
+//! Arguments that are too long for any message are a compile error.
 use hamr_comm::{Context, offload};
 
 #[offload]

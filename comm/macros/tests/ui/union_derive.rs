@@ -1,4 +1,4 @@
-//! Types with no one shape.
+//! Types without one shape.
 use hamr_comm::Migratable;
 
 #[derive(Migratable)]

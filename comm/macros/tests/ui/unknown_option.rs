@@ -1,4 +1,4 @@
-//! Options are named when one is not known.
+//! The error for an unknown option names the known ones.
 use hamr_comm::{Context, Migratable, offload};
 
 #[offload(inline)]

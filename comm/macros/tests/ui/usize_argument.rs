@@ -1,4 +1,4 @@
-//! `usize` has no one width.
+//! The width of `usize` differs between the sides.
 use hamr_comm::{BufferPtr, Context, Migratable, offload};
 
 #[offload]

@@ -43,7 +43,7 @@ pub(crate) fn call_48b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Ve
         .collect()
 }
 
-/// [`WINDOW`] calls in flight, each result read in place before the next call is sent.
+/// [`WINDOW`] calls in flight; each result is read before the next call is sent.
 pub(crate) fn call_async(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
     const CALLS: usize = 20 * WINDOW;
     let mut out = Vec::new();
@@ -105,7 +105,8 @@ pub(crate) fn one_way(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, Box
 pub(crate) fn streams_64(node: &Node, which: usize, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
     let streams = (0..64).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     let stream = streams.get(which % 64).ok_or("no stream")?;
-    // The first calls after opening find the lines cold on both sides.
+    // The slots of a stream that was just opened are in no cache of either side; the first calls
+    // bring them in.
     for _ in 0..PER_SAMPLE {
         stream.sync(empty::with())?;
     }

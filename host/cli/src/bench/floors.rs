@@ -1,5 +1,5 @@
-//! Raw ping-pongs between the two processes, on the same processors and in the same window as the calls: what no call can
-//! beat. A handler of the device is the other end.
+//! Raw ping-pongs between the two processes, on the same processors and in the same window as the
+//! calls. They are the floor: no call can be faster. A handler of the device is the other end.
 
 use super::{BoxError, PER_SAMPLE};
 use hamr::comm::BufferPtr;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// A pause of known length without a clock call in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Gap {
-    /// Wanted.
+    /// The wanted length.
     pub(crate) ns: u32,
     turns: u32,
 }
@@ -33,7 +33,8 @@ impl Gap {
         Self { ns, turns: (f64::from(ns) * per_ns) as u32 }
     }
 
-    /// Nanoseconds an operation: a batch with gaps, less the gaps alone, measured right before.
+    /// Nanoseconds per operation: the time of a batch with gaps, less that of the gaps alone,
+    /// measured right before.
     #[inline(always)]
     pub(crate) fn sample(self, mut once: impl FnMut() -> Result<(), BoxError>) -> Result<f64, BoxError> {
         let begin = Instant::now();
@@ -53,7 +54,7 @@ impl Gap {
     }
 }
 
-/// Request and answer in one line.
+/// Request and reply in one cache line.
 pub(crate) fn one_line(
     node: &Node,
     stream: &Stream<'_>,
@@ -81,7 +82,7 @@ pub(crate) fn one_line(
     out
 }
 
-/// Request in one line, answer in another.
+/// Request in one cache line, reply in another.
 pub(crate) fn two_lines(
     node: &Node,
     stream: &Stream<'_>,
@@ -111,7 +112,7 @@ pub(crate) fn two_lines(
     out
 }
 
-/// One copy, a flag, a reply: `copy` is the copy, `data` what the device looks at.
+/// One copy, a flag, a reply: `copy` makes the copy, `data` is what the device reads.
 pub(crate) fn hand_over(
     node: &Node,
     stream: &Stream<'_>,

@@ -1,8 +1,9 @@
-//! Instructions of the ways to call, on the host and on the device, in one thread, counted by callgrind: the one figure
-//! that noise cannot touch.
+//! Instructions per call, on the host and on the device, in one thread, counted by callgrind: the
+//! only number that does not vary between runs.
 //!
-//! The program runs itself under callgrind twice, with two numbers of calls; the difference is free of start-up. What is
-//! counted stands in functions of its own that are not inlined, so each figure includes a call and a return.
+//! The program runs itself under callgrind twice, with two numbers of calls; the difference is free
+//! of start-up. Each counted part is a function of its own that is not inlined, so each number
+//! includes a call and a return.
 
 use super::BoxError;
 use hamr::comm::BufferPtr;
@@ -27,12 +28,12 @@ const MANY: u64 = 2000;
 /// Set by this program for its own run under callgrind.
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
-/// What is counted: the function that holds it, and what a reader is told that it is.
+/// The counted functions, and the description of each in the report.
 const COUNTED: [(&str, &str); 16] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its get"),
     ("device_poll", "device, empty call"),
-    ("host_sync", "sync(empty), answered at the first look"),
+    ("host_sync", "sync(empty), reply found by the first poll"),
     ("device_again", "device, one more empty call"),
     ("host_32b", "sync(32 B -> 8 B)"),
     ("device_32b", "device, 32 B -> 8 B"),
@@ -60,12 +61,12 @@ impl Counts {
         self.of("host_submit") + self.of("host_take")
     }
 
-    /// One poll that finds the call and answers it.
+    /// One poll that finds the call and runs it.
     pub(crate) fn device(&self) -> f64 {
         self.of("device_poll")
     }
 
-    /// Function, meaning and count of everything counted.
+    /// Function, description and count of each row.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
         COUNTED.iter().zip(&self.0).map(|((name, about), count)| (*name, *about, *count))
     }
@@ -141,7 +142,8 @@ fn host_take(flight: Flight<'_, '_>) -> bool {
     flight.wait().is_ok()
 }
 
-// What programs call: the reply lies in the line before the request is sent, so that the first look finds it.
+// The call that programs make most. The reply is in the slot before the request is sent, so that
+// the first poll finds it.
 
 #[inline(never)]
 fn host_sync(stream: &Stream<'_>) -> bool {
@@ -215,7 +217,7 @@ fn device_idle(poller: &mut Poller<'static, Shared>) {
     std::hint::black_box(6_u64);
 }
 
-/// Answers what the hot slot of stream 1 carries next, before it is sent.
+/// Sends the replies of the next call in stream 1's hot slot before the call is sent.
 struct Ahead {
     lines: Queue<Shared>,
     count: u32,
@@ -229,12 +231,12 @@ impl Ahead {
     }
 }
 
-/// When this process was started to be counted: makes that many calls and says true.
+/// In a process that was started to be counted: makes the calls and returns true.
 #[inline(never)]
 pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let Ok(calls) = std::env::var(VARIABLE) else { return Ok(false) };
     let calls: u64 = calls.parse()?;
-    // A device that misses a call in its one poll would leave the host waiting: not for long.
+    // If the device misses a call in its one poll, the host stops waiting after this time.
     let deadline = Some(std::time::Duration::from_secs(5));
     let options = Options { heap: 1 << 16, streams: 1, deadline, ..Options::default() };
     let (host, device) = Window::private_pair(1 << 21);
@@ -247,7 +249,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let DeviceStage::Serving(poller, layout) = &mut *device else { return Err("the device does not serve".into()) };
     let mut ahead = Ahead { lines: host.queue(&layout.queue(&host, 1).map_err(|e| format!("{e:?}"))?)?, count: 0 };
     let buffer = node.buffer(&[0u32; 16])?;
-    // One kind after the other: what is counted is each among its like.
+    // One kind after the other, so that each call is counted among calls of its kind.
     let failed = || -> BoxError { "a call failed".into() };
     for _ in 0..calls {
         ahead.count += 1;
@@ -296,7 +298,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     Ok(true)
 }
 
-/// Counts; the reason when callgrind is not there.
+/// Counts; where callgrind is missing, the reason.
 pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
     let found = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {
@@ -335,9 +337,9 @@ fn inclusive(profile: &str, function: &str) -> Option<u64> {
     }
 }
 
-/// Instructions of `callee` when `caller` calls it: in the part of the profile that is the caller's, the line behind the callee's
-/// `calls=` has the inclusive cost behind its position. A name is written where its number comes first, as `fn=(12) name`, and
-/// left out from then on.
+/// Instructions of `callee` when `caller` calls it. In the caller's part of the profile, the line
+/// after the callee's `calls=` has the inclusive cost after its position. A name is written with
+/// its number at its first use, as `fn=(12) name`, and only the number later.
 fn between(profile: &str, caller: &str, callee: &str) -> Option<u64> {
     let number_of = |function: &str| {
         let path = format!("::{function}");

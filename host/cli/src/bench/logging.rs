@@ -1,4 +1,5 @@
-//! What a log line costs the handler that writes it, and what logging costs a call that writes none.
+//! The cost of a log line for the handler that writes it, and the cost of logging for a call that
+//! writes none.
 
 use super::calls::call_empty;
 use super::floors::Gap;
@@ -9,11 +10,11 @@ use hamr::logs::{LogLevel, Logs};
 use hamr_kernels::bench::log_lines;
 use std::time::Instant;
 
-/// Lines of one sample: the call around them is lost among them.
+/// Lines per sample: so many that the cost of the call around them does not matter.
 const LINES: u32 = 1000;
 
-/// Adds the rows `log_line`, whose floor is the same line below the level that is wanted, and `call_empty_logs`, whose floor is the
-/// empty call while no line is wanted and nobody reads.
+/// Adds the rows `log_line`, whose floor is the same line below the wanted level, and
+/// `call_empty_logs`, whose floor is the empty call while no line is wanted and no reader exists.
 pub(crate) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     let quiet = match node.logs() {
         Ok(logs) => logs,
@@ -31,7 +32,7 @@ pub(crate) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
         let unlogged = call_empty(&stream, SAMPLES, gap)?;
         node.set_log_level(LogLevel::TRACE);
         table.add(key("log_line", None, None, Unit::Ns), &lines(&stream)?, Some(&muted));
-        // Read, and full: the state in which the device has most to do for a line.
+        // With a reader and a full ring: the state in which a line costs the device most.
         let reader: Logs = node.logs()?;
         lines(&stream)?;
         let logged = call_empty(&stream, SAMPLES, gap)?;
@@ -42,7 +43,7 @@ pub(crate) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Nanoseconds a line.
+/// Nanoseconds per line.
 fn lines(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
     let one = |_| {
         let begin = Instant::now();

@@ -1,7 +1,9 @@
-//! `hamr bench`: calls, transfers and the floors under them, in one run, on the same two processors, interleaved.
+//! `hamr bench`: calls, transfers and their floors, in one run, on the same two processors,
+//! interleaved.
 //!
-//! Every floor is measured within a millisecond of what it is the floor of. Lines differ from each other by a tenth in how
-//! fast they travel, so each repetition takes other lines on both sides, and the device is launched several times.
+//! Each floor is measured within a millisecond of its row. Cache lines differ by a tenth in how
+//! fast they travel between processors. So each repetition uses other cache lines on both sides,
+//! and the device is launched several times.
 
 mod calls;
 mod floors;
@@ -28,12 +30,12 @@ pub(crate) type BoxError = Box<dyn std::error::Error>;
 const PER_SAMPLE: u32 = 100;
 /// Samples of a row in one repetition.
 const SAMPLES: u32 = 20;
-/// Repetitions of a launch: each on other lines.
+/// Repetitions per launch, each on other cache lines.
 const REPETITIONS: usize = 32;
-/// What other devices are compared with.
+/// The device that other devices are compared with.
 const SHM: &str = "shm";
 const GAPS: [u32; 3] = [0, 50, 500];
-/// Every name there is, in the order of the table.
+/// All row names, in the order of the table.
 const NAMES: [&str; 20] = [
     "start",
     "floor_one_line",
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     pub(crate) launches: u32,
 }
 
-/// Runs what `args` asks for and prints a line a row.
+/// Measures the rows that `args` selects and prints one line per row.
 ///
 /// # Errors
 /// An unknown row, a device that does not start, a call that fails.
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
     }
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     let mut table = Table::default();
-    // The instruction count needs no device, the rest does.
+    // The instruction count needs no device; the other rows do.
     let timed = NAMES.iter().any(|name| *name != "instructions_call_empty" && wanted(name));
     if timed {
         let cpus = pin()?;
@@ -97,16 +99,17 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
                 measure_calls(&node, &mut table, &wanted)?;
             }
             if wanted("call_asleep") {
-                // Of its own: what the other rows measure must not sleep.
+                // In a device of its own: during the other rows, no side may sleep.
                 let options = Options { wait: WaitMode::Sleep, ..options.clone() };
                 let waiter = runtime.open_with(device, image.clone(), options)?;
                 sleeping::call_asleep(&waiter, cpus.device, &mut table)?;
             }
             if device != SHM && wanted("call_empty_vs_shm") {
-                // Beside it, on the same processors, so that a slow spell of the machine hits both.
+                // Interleaved on the same processors, so that a slow phase of the machine affects
+                // both.
                 match runtime.open_with(SHM, image.clone(), options) {
                     Ok(shm) => compare(&node, &shm, &mut table)?,
-                    // An image given as a file is made for one kind of device.
+                    // An image file is made for one kind of device.
                     Err(e) => eprintln!("hamr: bench: call_empty_vs_shm skipped: {e}"),
                 }
             }
@@ -116,7 +119,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
             measure_transfers(&node, &mut table, &wanted)?;
         }
     }
-    // Not `println!`, which panics when the reader has left.
+    // Not `println!`, which panics when the reader has closed the pipe.
     let mut out = std::io::stdout();
     for row in table.rows(device) {
         if wanted(row.name()) {
@@ -159,7 +162,7 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Rows that [`measure_calls`] does not make.
+/// The rows outside of [`measure_calls`].
 const OTHERS: [&str; 10] = [
     "start",
     "call_empty_vs_shm",
@@ -177,7 +180,7 @@ fn needs_a_device(wanted: &impl Fn(&str) -> bool) -> bool {
     NAMES.iter().any(|name| !OTHERS.contains(name) && wanted(name))
 }
 
-/// Empty calls of a device and of shared memory in turns.
+/// Empty calls of a device and of shared memory, alternating.
 fn compare(node: &Node, shm: &Node, table: &mut Table) -> Result<(), BoxError> {
     let gap = Gap::new(0);
     for _ in 0..REPETITIONS {
@@ -197,7 +200,7 @@ struct Cpus {
     device: Option<usize>,
 }
 
-/// Host on the first processor it may use, device on the second.
+/// Puts the host on the first processor that it may use, the device on the second.
 fn pin() -> Result<Cpus, BoxError> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let mut free = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
@@ -220,7 +223,7 @@ const fn key(name: &'static str, size: Option<usize>, gap_ns: Option<u32>, unit:
 fn measure_calls(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
     let lines = node.allocate::<u32>(REPETITIONS * 64)?;
     let gaps = GAPS.map(Gap::new);
-    // The other end of the floors runs in a stream of its own; the calls rotate through eight.
+    // The other end of the floors runs in a stream of its own; the calls alternate between eight.
     let peer = node.stream()?;
     let streams = (0..8).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     for stream in &streams {
@@ -254,7 +257,7 @@ fn measure_calls(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool)
         if wanted("one_way") {
             table.add(key("one_way", None, None, Unit::Rate), &one_way(stream, 2)?, Some(&floor_now));
         }
-        // A hundred thousand results are a lot of memory to touch: not in every repetition.
+        // A hundred thousand results touch much memory, so not every repetition measures them.
         if wanted("call_unread") && repetition % 8 == 0 {
             let samples = call_unread(stream, if repetition == 0 { 3 } else { 2 })?;
             let warm = samples.get(1..).unwrap_or(&[]);
@@ -288,7 +291,7 @@ fn measure_transfers(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> b
         table.add(key("get_8b", Some(8), None, Unit::Ns), &[get.0], Some(&[get.1]));
     }
     for size in SIZES {
-        // Small transfers are nanoseconds to compare, large ones bandwidth.
+        // Small transfers are shown in nanoseconds, large ones as bandwidth.
         let unit = if size < 64 << 10 { Unit::Ns } else { Unit::GbS };
         for _ in 0..REPETITIONS / 2 {
             if wanted("put") {

@@ -1,5 +1,5 @@
-//! Calls between two sides that sleep: each is a ring there and a ring back. The floor is the same between two threads with
-//! nothing but an eventfd each.
+//! Calls between two sides that sleep: each call is a notification in each direction. The floor is
+//! the same between two threads that only use an eventfd each.
 
 use super::{BoxError, REPETITIONS, Table, Unit, key};
 use hamr::{Node, Stream};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// Samples of one repetition, a round trip each.
 const SAMPLES: u32 = 100;
-/// Before each round trip: both sides have gone to sleep by then.
+/// The pause before each round trip, after which both sides sleep.
 const PAUSE: Duration = Duration::from_micros(60);
 
-/// Adds the row `call_asleep` for a device that sleeps, as this program does.
+/// Adds the row `call_asleep`: both the device and this program sleep between calls.
 pub(crate) fn call_asleep(node: &Node, cpu: Option<usize>, table: &mut Table) -> Result<(), BoxError> {
     let stream = node.stream()?;
     sample(|| call(&stream))?;
@@ -51,7 +51,7 @@ struct FloorDoorbells {
 }
 
 impl FloorDoorbells {
-    /// The other thread runs on the device's processor, and until this is dropped.
+    /// The second thread runs on the device's processor until this value is dropped.
     fn new(cpu: Option<usize>) -> Result<Self, BoxError> {
         let one = || eventfd(0, EventfdFlags::CLOEXEC);
         let (there, back) = (one()?, one()?);
@@ -60,11 +60,11 @@ impl FloorDoorbells {
             if let Some(cpu) = cpu {
                 let mut set = rustix::thread::CpuSet::new();
                 set.set(cpu);
-                // On another processor it is a floor all the same.
+                // Without that processor the floor is still valid.
                 let _ = rustix::thread::sched_setaffinity(None, &set);
             }
             let mut notified = [0; 8];
-            // A ring of more than one is the end.
+            // A value above one means the end.
             while read(&theirs, &mut notified).is_ok() && u64::from_ne_bytes(notified) == 1 {
                 if write(&answer, &1u64.to_ne_bytes()).is_err() {
                     return;
@@ -84,7 +84,7 @@ impl FloorDoorbells {
 
 impl Drop for FloorDoorbells {
     fn drop(&mut self) {
-        // Its thread ends, or there is none.
+        // An error means that there is no thread to end.
         let _ = write(&self.there, &2u64.to_ne_bytes());
     }
 }

@@ -1,32 +1,33 @@
 //! Rows of the benchmark: medians and p99 of many samples, and ratios taken pair by pair.
 //!
-//! A sample and its floor are measured within a millisecond of each other, on the same processors; the ratio is the median
-//! over such pairs, so that a machine whose speed drifts does not pass its drift off as ours.
+//! A sample and its floor are measured within a millisecond of each other, on the same processors.
+//! The ratio is the median over such pairs, so that a change of the machine's speed does not appear
+//! as one of the code.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What a row counts.
+/// The unit of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Unit {
-    /// Nanoseconds an operation: less is better.
+    /// Nanoseconds per operation: less is better.
     Ns,
-    /// Operations a second.
+    /// Operations per second.
     Rate,
-    /// 10^9 bytes a second.
+    /// 10^9 bytes per second.
     GbS,
 }
 
-/// Which row.
+/// The identity of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
-    /// The bench's name.
+    /// The name in the table.
     pub(crate) name: &'static str,
     /// Bytes moved or carried.
     pub(crate) size: Option<usize>,
     /// Pause between a result and the next call.
     pub(crate) gap_ns: Option<u32>,
-    /// What is counted.
+    /// The unit.
     pub(crate) unit: Unit,
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
 }
 
 impl Table {
-    /// Adds samples in nanoseconds an operation, and the floor measured beside them.
+    /// Adds samples in nanoseconds per operation, and the floor that was measured with them.
     pub(crate) fn add(&mut self, key: Key, ns: &[f64], floor: Option<&[f64]>) {
         if !self.rows.contains_key(&key) {
             self.order.push(key);
@@ -68,7 +69,7 @@ impl Table {
         if let Some(floor) = floor {
             series.floors.extend(floor);
             let (ours, floor) = (median(ns), median(floor));
-            // Of a bandwidth, more is better: the ratio is the other way round.
+            // More bandwidth is better, so the ratio is inverted.
             series.ratios.push(if key.unit == Unit::GbS { floor / ours } else { ours / floor });
         }
     }
@@ -106,7 +107,7 @@ pub(crate) struct Row {
 }
 
 fn tidy(v: f64) -> Value {
-    // Three significant decimals are more than these machines can repeat.
+    // These machines cannot reproduce more than three decimals.
     json!((v * 1000.0).round() / 1000.0)
 }
 

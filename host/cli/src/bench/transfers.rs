@@ -1,5 +1,5 @@
-//! Moving bytes: `put` and `get` against a plain copy into memory of the same kind, and a put that the device notices
-//! against the raw hand-over.
+//! Transfers: `put` and `get` against a plain copy into memory of the same kind, and a put that the
+//! device notices against the raw hand-over.
 
 use super::{BoxError, floors};
 use hamr::comm::BufferPtr;
@@ -12,10 +12,10 @@ use std::time::Instant;
 /// 64 B to 16 MiB.
 pub(crate) const SIZES: [usize; 10] =
     [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
-/// The largest.
+/// The largest size.
 pub(crate) const LARGEST: usize = 16 << 20;
 
-/// Memory to move, made once a launch.
+/// The memory for transfers, made once per launch.
 pub(crate) struct Area<'n> {
     node: &'n Node,
     data: Buffer<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct Area<'n> {
     floor: Window<Shared>,
 }
 
-/// One size's samples: ours, then the floor's, in nanoseconds an operation.
+/// One size's samples: the transfer's, then the floor's, in nanoseconds per operation.
 pub(crate) type Pair = (f64, f64);
 
 impl<'n> Area<'n> {
@@ -34,7 +34,7 @@ impl<'n> Area<'n> {
         let data = node.buffer(&private)?;
         let flags = node.allocate(64)?;
         let floor = hamr::window_without_device(LARGEST as u64)?;
-        // Touched, so that no first-use page fault is measured.
+        // Written once, so that no first-use page fault is measured.
         floor.write_bytes(0, bytemuck::cast_slice(&private))?;
         Ok(Self { node, data, flags, value: node.buffer(&[0])?, private, floor })
     }
@@ -43,8 +43,8 @@ impl<'n> Area<'n> {
         Ok(self.data.ptr().slice(0..size / 4).ok_or("a size beyond the buffer")?)
     }
 
-    /// 8 bytes at a time; the average of many. One value of 8 bytes: two halves written apart and read together would
-    /// measure the processor's store buffer.
+    /// 8 bytes at a time; the average of many. One value of 8 bytes, because two halves that are
+    /// written apart and read together would measure the processor's store buffer.
     pub(crate) fn eight(&mut self) -> Result<(Pair, Pair), BoxError> {
         const TIMES: u32 = 4000;
         let to = self.value.ptr();
@@ -96,7 +96,7 @@ impl<'n> Area<'n> {
         Ok((ours, floor))
     }
 
-    /// A put and a call that looks at the last word of it, against one copy, a flag and a reply.
+    /// A put and a call that reads its last word, against one copy, a flag and a reply.
     pub(crate) fn put_notify(&mut self, stream: &Stream<'_>, size: usize) -> Result<Pair, BoxError> {
         let to = self.part(size)?;
         let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
@@ -106,8 +106,8 @@ impl<'n> Area<'n> {
             black_box(stream.sync(notice::with(to))?);
             Ok(())
         })?;
-        // The same copy to the same place; the handler looks at the place without naming the buffer, or the copy would be
-        // refused while it runs.
+        // The same copy to the same address. The handler reads it without a buffer argument; with
+        // one, the copy would be refused while the handler runs.
         let floor = floors::hand_over(self.node, stream, self.flags.ptr(), to, rounds, || {
             Ok(self.node.put(black_box(from), to)?)
         })?;
@@ -121,8 +121,8 @@ fn repeats(size: usize) -> u32 {
 
 fn time(times: u32, mut once: impl FnMut(u32) -> Result<(), BoxError>) -> Result<f64, BoxError> {
     let mut begin = Instant::now();
-    // One more than is counted: the first finds the caches as the last measurement left them. In one loop, so that
-    // `once` has one caller and is compiled into it.
+    // One more than is counted, because the first one finds the caches as the last measurement left
+    // them. All in one loop, so that `once` has one caller and is inlined.
     for i in 0..=times {
         if i == 1 {
             begin = Instant::now();

@@ -1,8 +1,9 @@
 //! `hamr dot A.npy B.npy`: the inner product, left to right in f64, on the device.
 //!
-//! The vectors go to the device in blocks of [`BLOCK`] bytes: one read of the files and one copy into the device's memory,
-//! whatever their length. The sum travels from block to block as the call's start value, so the order of the additions,
-//! and with it every bit of the result, is that of one plain loop.
+//! The vectors go to the device in blocks of [`BLOCK`] bytes: one read of the files and one copy
+//! into the device's memory, whatever their length. Each call starts from the sum of the block
+//! before. So the order of the additions, and with it every bit of the result, is that of one plain
+//! loop.
 
 mod npy;
 
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     b: PathBuf,
 }
 
-/// What was done, and how long each stage took.
+/// The result, and the time of each stage.
 struct Outcome {
     value: f64,
     moved: u64,
@@ -38,7 +39,7 @@ struct Outcome {
 }
 
 pub(crate) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
-    // Everything that can be wrong with the input is found before a device is started, or its image built.
+    // All faults of the input are found before a device is started or its image is built.
     let begin = Instant::now();
     cli.check_device()?;
     let (mut a, mut b) = (Npy::open(&args.a)?, Npy::open(&args.b)?);
@@ -151,7 +152,8 @@ fn show(cli: &Cli, outcome: &Outcome, len: u64, dtype: Dtype) -> Result<(), Fail
     ))
 }
 
-/// JSON has no numbers for these three; the strings are the ones that JavaScript's and Python's parsers take.
+/// JSON has no numbers for these three. The strings are those that the parsers of JavaScript and
+/// Python accept.
 fn number(value: f64) -> serde_json::Value {
     if value.is_nan() {
         "NaN".into()

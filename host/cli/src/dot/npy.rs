@@ -1,12 +1,13 @@
 //! One-dimensional vectors in NumPy's `.npy` format, versions 1 to 3, read piece by piece.
 //!
-//! The format: `\x93NUMPY`, two version bytes, the header's length (2 bytes in version 1, 4 in later ones), the header as
-//! a Python literal, the elements. Nothing in a file is trusted: its header is no longer than [`MAX_HEADER`] however long it
-//! says it is, and its elements are as many as the file has room for before one of them is read. (numpy.lib.format)
+//! The format: `\x93NUMPY`, two version bytes, the header's length (2 bytes in version 1, 4 in
+//! later ones), the header as a Python literal, the elements (numpy.lib.format). Every number in a
+//! file is checked: a header is at most [`MAX_HEADER`] bytes, and the number of elements must fit
+//! the file's length before any element is read.
 //!
-//! Not by the crate `npyz`, which keeps none of these bounds (0.9.1): it allocates what a header claims, 4 GiB for a file of 13
-//! bytes; its product of a shape overflows; its parser of Python literals takes 4 times as long for each further brace in `{{{{…`, a
-//! quarter of a second at 10 and days at 20.
+//! The crate `npyz` (0.9.1) checks none of this: it allocates what a header claims, 4 GiB for a
+//! file of 13 bytes; its product of a shape overflows; its parser of Python literals takes 4 times
+//! as long for each further brace in `{{{{…`, a quarter of a second at 10 and days at 20.
 
 mod literal;
 
@@ -50,7 +51,7 @@ impl Dtype {
     }
 }
 
-/// What a file says of itself, checked against its length.
+/// The header's values, checked against the file's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     /// Element type.
@@ -59,7 +60,7 @@ pub(crate) struct Header {
     pub(crate) len: u64,
 }
 
-/// Why a file is no vector that can be read. The path is added by whoever knows it.
+/// Why a file is not a readable vector. The caller adds the path.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum NpyError {
     #[error("expected a NumPy file (.npy), got a file of zero bytes")]
@@ -82,9 +83,9 @@ pub(crate) enum NpyError {
     FortranOrder,
     #[error("expected a vector (one dimension), got shape {0}; save array.ravel()")]
     Shape(String),
-    #[error("a shape of {0} elements is more than any file holds")]
+    #[error("expected a shape whose elements fit a file, got {0} elements")]
     Overflow(u64),
-    #[error("expected {expected} bytes of elements as its shape says, got {got}: the file is {}",
+    #[error("expected {expected} bytes of elements for its shape, got {got}: the file is {}",
         if got < expected { "truncated" } else { "longer than its shape" })]
     Length { expected: u64, got: u64 },
 }
@@ -93,11 +94,11 @@ pub(crate) enum NpyError {
 pub(crate) struct Npy {
     path: PathBuf,
     file: File,
-    /// What it holds.
+    /// The header's values.
     pub(crate) header: Header,
 }
 
-/// A path, and what is wrong with the file.
+/// A path, and the fault of the file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error("{}: {what}: {source}", path.display())]
@@ -112,7 +113,7 @@ impl Npy {
     /// Opens a file and checks everything but the elements.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let io = |what| move |source: std::io::Error| OpenError::Io { path: path.into(), what, source };
-        // Before it is opened: opening a pipe would wait for a writer.
+        // Checked before opening, because opening a pipe would wait for a writer.
         let facts = std::fs::metadata(path).map_err(io("cannot open it"))?;
         let got = if facts.is_dir() { "a directory" } else { "a device, pipe or socket" };
         if !facts.is_file() {
@@ -130,7 +131,7 @@ impl Npy {
     /// Reads the next elements: exactly `to`.
     pub(crate) fn read(&mut self, to: &mut [u8]) -> Result<(), OpenError> {
         self.file.read_exact(to).map_err(|source| {
-            // Its length was right a moment ago.
+            // The file had the right length when it was opened, so it was truncated since.
             let cut = source.kind() == ErrorKind::UnexpectedEof;
             let what = if cut { "it became shorter while it was read" } else { "cannot read it" };
             OpenError::Io { path: self.path.clone(), what, source }
@@ -177,9 +178,9 @@ fn read_header(from: &mut impl Read, file_len: u64) -> std::io::Result<Result<He
     Ok(check(&text, file_len.saturating_sub(before)))
 }
 
-/// Is it a vector whose elements fill the rest of the file?
+/// Checks that the header is that of a vector whose elements fill the rest of the file.
 fn check(text: &[u8], rest: u64) -> Result<Header, NpyError> {
-    // Version 3 is UTF-8, the others Latin-1; the values that are accepted are ASCII.
+    // Version 3 is UTF-8, the others Latin-1; all accepted values are ASCII.
     let raw = literal::parse(&String::from_utf8_lossy(text)).map_err(NpyError::Header)?;
     let dtype = match raw.descr.as_str() {
         "<f8" | "=f8" | "f8" => Dtype::F64,
@@ -198,7 +199,7 @@ fn check(text: &[u8], rest: u64) -> Result<Header, NpyError> {
     Ok(Header { dtype, len })
 }
 
-/// A file's own words, at a length that a message can carry.
+/// Text from a file, shortened for a message.
 fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(40).collect();
     if short.len() < text.len() {

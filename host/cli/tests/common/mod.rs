@@ -1,4 +1,4 @@
-//! Running the binary, and files for it to read.
+//! Runs of the binary, and files for it to read.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The program and all that it starts carry this variable, so that whatever outlives it is found.
+/// The program and its descendants carry this variable, so that the test finds those that outlive
+/// it.
 const MARK: &str = "HAMR_CLI_TEST";
-/// No condition takes longer on a machine that is merely busy.
+/// The longest time for any condition on a busy machine.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The demo image, built once.
@@ -36,7 +37,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// No process and no file in /dev/shm outlived it. A device ends by itself when its host is killed; it gets a moment.
+    /// Asserts that no process and no file in /dev/shm outlived the run. A device ends by itself
+    /// after its host is killed; it gets a short time for that.
     pub(crate) fn left_nothing(&self) {
         let wanted = format!("{MARK}={}", self.mark);
         until("every process of the run has ended", || {
@@ -53,10 +55,10 @@ fn shared_memory() -> BTreeSet<PathBuf> {
     std::fs::read_dir("/dev/shm").map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default()
 }
 
-/// A run in progress. Killed when dropped.
+/// A run in progress. It is killed when dropped.
 pub(crate) struct Running {
     child: Option<Child>,
-    /// What was read of its standard output.
+    /// The part of its standard output that was read.
     heard: Vec<u8>,
     begin: Instant,
     mark: String,
@@ -72,7 +74,8 @@ pub(crate) fn spawn(arguments: &[&str]) -> Running {
     let child = Command::new(env!("CARGO_BIN_EXE_hamr"))
         .args(arguments)
         .env(MARK, &mark)
-        // `hamr image` builds whatever this says; everything else loads it without asking cargo.
+        // `hamr image` builds the image that this names; every other command loads the file without
+        // asking cargo.
         .env("HAMR_IMAGE", image)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -97,16 +100,17 @@ impl Running {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Nobody will read its standard output.
+    /// Closes the reading end of its standard output.
     pub(crate) fn close_stdout(mut self) -> Self {
         drop(self.child.as_mut().expect("it runs").stdout.take());
         self
     }
 
-    /// Waits until it has written so many lines in all to its standard output, or has closed it.
+    /// Waits until the run has written `lines` lines in total to its standard output, or has closed
+    /// it.
     pub(crate) fn hear(&mut self, lines: usize) {
         let stdout = self.child.as_mut().and_then(|child| child.stdout.as_mut()).expect("piped");
-        // One by one: what comes after these lines is for `wait`.
+        // Byte by byte: what follows these lines is for `wait`.
         let mut byte = [0];
         while self.heard.iter().filter(|b| **b == b'\n').count() < lines && stdout.read(&mut byte).expect("a pipe") > 0
         {
@@ -114,7 +118,7 @@ impl Running {
         }
     }
 
-    /// SIGKILL: it has no chance to clean up.
+    /// Kills it with SIGKILL, so that it cannot clean up.
     pub(crate) fn kill(mut self) -> Self {
         self.child.as_mut().expect("it runs").kill().expect("our own child");
         self
@@ -155,8 +159,9 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Asserts that something takes less than `limit`, which it measures itself. What takes longer is done anew, a few times: a busy machine only
-/// adds to it, and a delay that is ours comes each time.
+/// Asserts that something takes less than `limit`; it measures the time itself. A longer time is
+/// measured again a few times: a busy machine only adds to some of them, and a delay of the program
+/// is in each.
 pub(crate) fn within(what: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
     let mut took = Vec::new();
     while took.last().is_none_or(|last| *last >= limit) {
@@ -183,7 +188,8 @@ fn npy(descr: &str, fortran: &str, shape: &str) -> Vec<u8> {
     bytes
 }
 
-/// Two vectors in files, as f64 (`a64`, `b64`) and as f32 (`a32`, `b32`), and room for bad ones.
+/// Two vectors in files, as f64 (`a64`, `b64`) and as f32 (`a32`, `b32`), and a folder for bad
+/// files.
 pub(crate) struct Vectors {
     dir: TempDir,
     pub(crate) a: Vec<f64>,
@@ -192,7 +198,7 @@ pub(crate) struct Vectors {
 
 impl Vectors {
     pub(crate) fn new(len: usize) -> Self {
-        // Terms of very different size and sign: another order of additions gives other bits.
+        // Terms of very different size and sign: another order of the additions gives other bits.
         let term = |i: usize, by: u64| {
             let x = (i as u64 + 1).wrapping_mul(by).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11;
             (x as f64 / (1u64 << 53) as f64 - 0.5) * 10f64.powi((i % 13) as i32 - 6)
@@ -233,7 +239,7 @@ impl Vectors {
     }
 }
 
-/// A vector of so many zeros that its inner product takes seconds, in a file that takes no room.
+/// A sparse file with a vector of zeros, so long that its inner product takes seconds.
 pub(crate) struct Sparse {
     dir: TempDir,
     pub(crate) path: String,

@@ -1,28 +1,30 @@
-//! Which modules take which names from which, inside one crate; and the siblings that do so in a circle.
+//! The imports between the modules of one crate, and the siblings that import each other in a
+//! circle.
 
 use super::read::Module;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// For each pair of files the names that the first takes from the second.
+/// For each pair of files, the names that the first one imports from the second.
 type Taken = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
 
 /// Definitions: the module that has each, and its name.
 type Found = BTreeSet<(usize, String)>;
 
-/// How many re-exports lead to one definition at most. A limit for declarations that go round.
+/// The longest chain of re-exports to one definition. The limit ends the search when declarations
+/// form a circle.
 const DEPTH: u32 = 16;
 
 /// Sibling modules each of which reaches all others of its circle.
 pub(super) struct Circle {
     /// The file of each sibling; its folder belongs to it.
     pub(super) siblings: BTreeSet<PathBuf>,
-    /// What ties them.
+    /// The imports inside of the circle.
     pub(super) taken: Taken,
 }
 
-/// The circles of a crate. What a module takes from those that declare it, or from those that it declares, is inside of one thing
-/// and not looked at.
+/// The circles of a crate. Imports between a module and those that it declares, or that declare it,
+/// are inside of one unit and do not count.
 pub(super) fn circles(modules: &[Module]) -> Vec<Circle> {
     let mut levels: BTreeMap<usize, BTreeMap<(usize, usize), Taken>> = BTreeMap::new();
     for ((from, to), names) in edges(modules) {
@@ -73,8 +75,9 @@ fn line(modules: &[Module], mut module: usize) -> Vec<usize> {
     line
 }
 
-/// The imports of a crate, of modules that are files: blocks belong to theirs. A name belongs to the module that defines it, also
-/// where another one re-exports it; handing a name on is no use of it.
+/// The imports of a crate between modules that are files; a block belongs to its file. A name
+/// belongs to the module that defines it, also where another one re-exports it. A re-export alone
+/// is no use.
 fn edges(modules: &[Module]) -> BTreeMap<(usize, usize), BTreeSet<String>> {
     let names = Names(modules);
     let mut edges = BTreeMap::<(usize, usize), BTreeSet<String>>::new();
@@ -104,7 +107,7 @@ fn edges(modules: &[Module]) -> BTreeMap<(usize, usize), BTreeSet<String>> {
     edges
 }
 
-/// The module whose file holds this one.
+/// The module of the file that contains this one.
 fn with_file(modules: &[Module], mut module: usize) -> usize {
     while module != 0 && modules[module].file == modules[modules[module].parent].file {
         module = modules[module].parent;
@@ -113,7 +116,7 @@ fn with_file(modules: &[Module], mut module: usize) -> usize {
 }
 
 impl Module {
-    /// Whether the name is its own, or one that it imports by name.
+    /// Whether the module defines the name, or imports it by name.
     fn defines(&self, name: &str) -> bool {
         self.items.contains(name)
             || self.children.contains_key(name)
@@ -121,12 +124,12 @@ impl Module {
     }
 }
 
-/// What the names of a crate's modules mean.
+/// Resolves the names of a crate's modules.
 struct Names<'a>(&'a [Module]);
 
 impl Names<'_> {
-    /// The definitions that a path in module `at` names; none for those of other crates. What a macro defines belongs to the
-    /// module in which it is found.
+    /// The definitions that a path in module `at` names; none for those of other crates. What a
+    /// macro defines belongs to the module in which it is found.
     fn path(&self, at: usize, path: &[String], depth: u32) -> Found {
         let Some((starts, rest)) = self.start(at, path, depth) else { return Found::new() };
         let mut found = Found::new();
@@ -155,7 +158,7 @@ impl Names<'_> {
         found
     }
 
-    /// The definitions that the rest of a path names in a module.
+    /// The definitions in a module that the remaining part of a path names.
     fn below(&self, module: usize, rest: &[String], depth: u32) -> Found {
         if rest.is_empty() || depth == 0 {
             return Found::new();
@@ -228,7 +231,7 @@ impl Names<'_> {
         targets.flat_map(|target| self.name(target, name, depth - 1)).collect()
     }
 
-    /// Whether module `at` has the name from another crate.
+    /// Whether module `at` imports the name from another crate.
     fn is_foreign(&self, at: usize, name: &str, depth: u32) -> bool {
         let mut imports = self.0[at].imports.iter().filter(|import| import.name == name);
         imports.any(|import| self.path(at, &import.path, depth.saturating_sub(1)).is_empty())

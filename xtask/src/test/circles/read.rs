@@ -1,5 +1,6 @@
-//! The modules of a crate, read from its tokens: what each defines, imports and names. Tokens and not a syntax tree, because the
-//! arguments and bodies of macros count too, and because a `cfg` may not hide a file.
+//! The modules of a crate, read from its tokens: what each defines, imports and names. It reads
+//! tokens and not a syntax tree, because the arguments and bodies of macros count too, and because
+//! a `cfg` must not hide a file.
 
 use crate::Error;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -11,13 +12,13 @@ use std::path::{Path, PathBuf};
 pub(super) struct Module {
     /// Its file.
     pub(super) file: PathBuf,
-    /// The module that declares it; the root is its own.
+    /// The index of the module that declares it; the root is its own parent.
     pub(super) parent: usize,
     /// Modules declared here. A `cfg` may choose between several of one name.
     pub(super) children: BTreeMap<String, Vec<usize>>,
     /// Names defined here.
     pub(super) items: BTreeSet<String>,
-    /// Its `use` declarations, a leaf each.
+    /// Its `use` declarations, one entry per leaf.
     pub(super) imports: Vec<Import>,
     /// Paths of at least two names in its code.
     pub(super) paths: Vec<Vec<String>>,
@@ -30,9 +31,9 @@ pub(super) struct Module {
 pub(super) struct Import {
     /// The path; without the star, if it ends in one.
     pub(super) path: Vec<String>,
-    /// What the module calls it: `_` for nothing, `*` for everything in it.
+    /// The name in this module: `_` for none, `*` for everything in the path.
     pub(super) name: String,
-    /// Whether others may take it from here.
+    /// Whether other modules may import it from here.
     pub(super) is_public: bool,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn modules(root: &Path) -> Result<Vec<Module>, Error> {
     Ok(modules)
 }
 
-/// Reads a file as the next module; `folder` holds the files of the modules that it declares.
+/// Reads a file as the next module; the files of the modules that it declares are in `folder`.
 fn file(modules: &mut Vec<Module>, path: PathBuf, folder: PathBuf, parent: usize) -> Result<usize, Error> {
     let failed = |why: String| Error::Failed(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
@@ -55,7 +56,7 @@ fn file(modules: &mut Vec<Module>, path: PathBuf, folder: PathBuf, parent: usize
     Ok(here)
 }
 
-/// What stands before an item.
+/// The visibility and attributes before an item.
 #[derive(Default)]
 struct Head {
     is_test: bool,
@@ -153,8 +154,8 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Behind the next `;` or block in braces, which is where an item ends. What remains of one that goes on, such as the `;` behind a
-/// constant's block, defines nothing.
+/// The index behind the next `;` or block in braces, which is where an item ends. An item may
+/// continue behind a block, as by the `;` of a constant; that remainder defines nothing.
 fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
@@ -166,7 +167,7 @@ fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
     end.map_or(tokens.len(), |end| at + end + 1)
 }
 
-/// The name that an item defines, if it defines one.
+/// The name that an item defines, if any.
 fn defined(item: &[TokenTree]) -> Option<String> {
     const KINDS: [&str; 9] = ["fn", "struct", "enum", "union", "trait", "type", "static", "const", "mut"];
     let first = item.first().and_then(word)?;
@@ -217,7 +218,7 @@ fn scan(tokens: &[TokenTree], into: &mut Module) {
     }
 }
 
-/// `:: name` at this place.
+/// The name in `:: name` at this index.
 fn step(tokens: &[TokenTree], at: usize) -> Option<String> {
     let is_colons = is(tokens.get(at)?, ':') && is(tokens.get(at + 1)?, ':');
     is_colons.then(|| tokens.get(at + 2).and_then(word))?
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_imports_and_paths_are_told_apart() {
+    fn definitions_imports_and_paths_are_distinguished() {
         let text = "pub(crate) use a::{B as C, self, d::*}; pub const fn f() -> u8 { use x::Y; crate::g::h() }
             macro_rules! m { () => { $crate::k::l() } } static mut S: [u8; 2] = [0; 2]; impl Z for W { fn not() {} }";
         let root = &read(text)[0];
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_tests_only_is_left_out() {
+    fn modules_for_tests_are_left_out() {
         let text = "#[cfg(test)] mod tests { use super::*; } #[cfg(all(test, unix))] use a::B; mod c { fn d() {} }";
         let read = read(text);
         assert_eq!(read.len(), 2);

@@ -1,4 +1,5 @@
-//! The Python literal in an `.npy` header: a dict with three known keys, and nothing more than such a dict needs.
+//! A parser for the Python literal in an `.npy` header: a dict with three known keys. It accepts
+//! only what such a dict contains.
 
 /// Longest shape that is read; NumPy's own limit is 64.
 const MAX_DIMENSIONS: usize = 64;
@@ -22,7 +23,7 @@ pub(super) fn tuple(shape: &[u64]) -> String {
     }
 }
 
-/// Parses the header's text; the error says what stands in the way.
+/// Parses the header's text; the error names what was found instead.
 pub(super) fn parse(text: &str) -> Result<Raw, String> {
     let mut at = Cursor { rest: text };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);
@@ -88,7 +89,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// A string in either kind of quotes. No escapes: none of the strings that are accepted needs one.
+    /// A string in either kind of quotes. No escapes: none of the accepted strings needs one.
     fn string(&mut self) -> Result<&'t str, String> {
         self.trim();
         let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
@@ -153,7 +154,7 @@ impl<'t> Cursor<'t> {
             return Err(format!("{} where a size should stand", self.found()));
         }
         let number = digits.parse().map_err(|_| format!("a size of {} digits", digits.len()))?;
-        // Python 2 wrote its long integers so.
+        // Python 2 wrote long integers with this suffix.
         self.rest = rest.strip_prefix('L').unwrap_or(rest);
         Ok(number)
     }

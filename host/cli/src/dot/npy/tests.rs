@@ -1,4 +1,4 @@
-//! Headers as NumPy writes them, headers that it never would, and noise.
+//! Headers that NumPy writes, headers that it never writes, and random bytes.
 
 use super::*;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn every_version_and_spelling_of_a_vector_is_read() {
 }
 
 #[test]
-fn what_is_no_vector_is_refused_with_its_reason() {
+fn a_file_without_a_vector_is_refused_with_the_reason() {
     let vector = dict("'<f8'", "False", "(3,)");
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (vec![], "zero bytes"),
@@ -47,7 +47,7 @@ fn what_is_no_vector_is_refused_with_its_reason() {
         (file(4, &vector, 24), "got 4.0"),
         (file(1, &vector, 24)[..9].to_vec(), "header length"),
         (file(1, &vector, 24)[..40].to_vec(), "truncated"),
-        (file(1, &vector, 23), "expected 24 bytes of elements as its shape says, got 23: the file is truncated"),
+        (file(1, &vector, 23), "expected 24 bytes of elements for its shape, got 23: the file is truncated"),
         (file(1, &vector, 25), "longer than its shape"),
         (file(1, &dict("'<i8'", "False", "(3,)"), 24), "<f8 or <f4 (float64 or float32), got <i8"),
         (file(1, &dict("'|O'", "False", "(3,)"), 24), "got |O"),
@@ -79,7 +79,8 @@ fn a_header_of_four_gigabytes_is_refused_before_it_is_read() {
     assert_eq!(read(&bytes), Err(NpyError::LongHeader(u64::from(u32::MAX))));
 }
 
-/// Counts what a reader is asked for: an allocation for a header is made for bytes that were read.
+/// Counts the bytes that are asked of a reader: a header's memory may be allocated only for bytes
+/// that were read.
 struct Counted<'b> {
     bytes: &'b [u8],
     largest: usize,
@@ -96,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn noise_is_an_error_and_costs_no_memory(noise in proptest::collection::vec(any::<u8>(), 0..512), major in 1u8..4) {
+    fn random_bytes_are_an_error_and_cost_no_memory(noise in proptest::collection::vec(any::<u8>(), 0..512), major in 1u8..4) {
         let mut with_magic = MAGIC.to_vec();
         with_magic.extend([major, 0]);
         with_magic.extend(&noise);
