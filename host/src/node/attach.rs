@@ -20,7 +20,7 @@ use hamr_comm::handshake::{HostHandshake, Offer, OfferState, Takeover};
 use hamr_comm::link::{Link, Peer};
 use hamr_comm::registry::Table;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// See [`pause`].
@@ -51,7 +51,7 @@ impl Node {
         let is_notified = !link.descriptors().is_empty();
         let wait_queue =
             WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|e| Error::Plan(e.to_string()))?;
-        let inner = Arc::new_cyclic(|me| Device {
+        let inner = Arc::new_cyclic(|me: &Weak<Device>| Device {
             name: name.into(),
             id,
             link,

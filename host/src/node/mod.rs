@@ -13,6 +13,7 @@ pub(crate) use queues::give_queue_back;
 
 use crate::keys::{Differences, Keys};
 use crate::memory::DeviceMemory;
+use crate::reactor::Notified;
 use crate::stream::Submitter;
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
@@ -56,7 +57,8 @@ pub struct Device {
     /// The epoch that streams may submit in; [`NO_EPOCH`] when there is none.
     pub(crate) epoch: AtomicU32,
     pub(crate) wait_queue: WaitQueue,
-    pub(crate) me: Weak<Self>,
+    /// This device, for the reactor.
+    pub(crate) me: Weak<dyn Notified>,
     loss_reason: Mutex<LossReason>,
     last_crash: Mutex<Option<CrashReport>>,
     snapshots: EpochSnapshots,

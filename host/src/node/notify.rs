@@ -1,7 +1,11 @@
 //! Notifying a device that sleeps (abi §7, rules 21 and 22), from the host's side.
 
 use super::Device;
+use crate::reactor::{Notified, Registration, Wake};
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 impl Device {
     /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
@@ -42,6 +46,41 @@ impl Device {
         if self.looked.swap(now, Ordering::Relaxed) != now {
             self.notify_fenced();
             self.check_peer();
+        }
+    }
+}
+
+impl Notified for Device {
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.link.descriptors()
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        self.options.longest_sleep
+    }
+
+    fn attend(&self, next_check: Instant) -> Option<Registration> {
+        self.wait_queue.attend(next_check)
+    }
+
+    fn on_wake(&self, wake: Wake) {
+        match wake {
+            Wake::Notified => {
+                // Takes the doorbell; does not sleep, because there is one, or the device is gone.
+                self.link.wait(1);
+                self.check_peer();
+                self.wait_queue.wake_from_reactor();
+            }
+            Wake::Due => {
+                self.check_peer();
+                self.wait_queue.wake_from_reactor();
+            }
+            Wake::DueBesideLeader => {
+                self.check_peer();
+                self.wait_queue.wake_expired(Instant::now());
+            }
+            Wake::Other => self.wait_queue.wake_expired(Instant::now()),
+            Wake::NoReactor => self.wait_queue.wake_all(),
         }
     }
 }
