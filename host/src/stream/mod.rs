@@ -8,6 +8,7 @@
 
 mod message;
 mod pending;
+mod queues;
 mod results;
 mod submit;
 mod submitter;
@@ -16,10 +17,11 @@ mod wait;
 
 pub use pending::{Pending, Started};
 
+pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 
-use crate::node::{Device, give_queue_back};
-use crate::{BufferError, CallError, Error, Node, SubmitError};
+use crate::device::Device;
+use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 use std::cell::{RefCell, RefMut};
 use std::marker::PhantomData;
@@ -74,16 +76,17 @@ impl<A: sealed::Access> StreamRef for A {}
 /// A queue pair in use; goes back to its device when dropped.
 struct Owned {
     device: Arc<Device>,
+    queues: Arc<QueuePairs>,
     index: u32,
     /// Always there until it is dropped.
     submitter: RefCell<Option<Box<Submitter>>>,
 }
 
 impl Owned {
-    fn open(node: &Node) -> Result<Self, Error> {
-        let device = node.device().clone();
-        let (index, submitter) = device.take_queue()?;
-        Ok(Self { device, index, submitter: RefCell::new(Some(submitter)) })
+    fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        let (device, queues) = (device.clone(), queues.clone());
+        let (index, submitter) = queues.take(&device)?;
+        Ok(Self { device, queues, index, submitter: RefCell::new(Some(submitter)) })
     }
 
     #[inline(always)]
@@ -107,7 +110,7 @@ impl Drop for Owned {
         let Some(mut submitter) = self.submitter.get_mut().take() else { return };
         submitter.detach_hot();
         submitter.poll(&self.device);
-        give_queue_back(&self.device, self.index, submitter);
+        self.queues.give_back(&self.device, self.index, submitter);
     }
 }
 
@@ -117,12 +120,12 @@ impl Drop for Owned {
 /// themselves; their replies are discarded.
 pub struct Stream<'n> {
     owned: Owned,
-    _node: PhantomData<&'n Node>,
+    _node: PhantomData<&'n Device>,
 }
 
 impl<'n> Stream<'n> {
-    pub(crate) fn open(node: &'n Node) -> Result<Self, Error> {
-        Ok(Self { owned: Owned::open(node)?, _node: PhantomData })
+    pub(crate) fn open(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        Ok(Self { owned: Owned::open(device, queues)?, _node: PhantomData })
     }
 
     /// Calls a handler and waits for its result.
@@ -227,7 +230,7 @@ impl<'n> Stream<'n> {
     /// Copies into a buffer in stream order: after every earlier call of this stream has run, before any later one.
     ///
     /// # Errors
-    /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
+    /// As [`Node::put`](crate::Node::put); [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.ordered(|device| device.memory.put(from, to))
     }
@@ -235,7 +238,7 @@ impl<'n> Stream<'n> {
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
     ///
     /// # Errors
-    /// As [`Node::get`].
+    /// As [`Node::get`](crate::Node::get).
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
         self.ordered(|device| device.memory.get(from, to))
     }
@@ -321,18 +324,18 @@ pub(crate) fn reap_local(device: &Device) {
 #[derive(Clone)]
 pub struct LocalStream<'n> {
     owned: Rc<Owned>,
-    _node: PhantomData<&'n Node>,
+    _node: PhantomData<&'n Device>,
 }
 
 impl<'n> LocalStream<'n> {
     #[inline]
-    pub(crate) fn of(node: &'n Node) -> Result<Self, Error> {
+    pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         STREAMS.with_borrow_mut(|streams| {
-            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, node.device())) {
+            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
                 return Ok(Self { owned: owned.clone(), _node: PhantomData });
             }
             streams.retain(|s| !s.device.is_closed());
-            let owned = Rc::new(Owned::open(node)?);
+            let owned = Rc::new(Owned::open(device, queues)?);
             streams.push(owned.clone());
             Ok(Self { owned, _node: PhantomData })
         })
@@ -403,8 +406,8 @@ struct SharedInner {
 }
 
 impl SharedStream {
-    pub(crate) fn open(node: &Node) -> Result<Self, Error> {
-        let owned = Owned::open(node)?;
+    pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        let owned = Owned::open(device, queues)?;
         Ok(Self { shared: Arc::new(SharedInner { device: owned.device.clone(), owned: Mutex::new(owned) }) })
     }
 

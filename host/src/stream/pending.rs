@@ -4,7 +4,7 @@ use super::Access;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use super::{Stream, StreamRef};
 use crate::CallError;
-use crate::node::GRACE_STEP;
+use crate::device::GRACE_STEP;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;

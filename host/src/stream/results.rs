@@ -5,7 +5,7 @@ use super::submitter::{CONSUMED, EngineEpoch, ONE_WAY, Submitter, Ticket};
 use super::table::{EntryState, EpochEnd, Uses};
 use super::wait::{SPINS, Stop, Wait};
 use crate::CallError;
-use crate::node::Device;
+use crate::device::Device;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;

@@ -8,7 +8,7 @@ use super::submitter::{EngineEpoch, epoch_outcome};
 use super::wait::{SPINS, Stop, Wait};
 use super::{CallOptions, Submitter};
 use crate::SubmitError;
-use crate::node::Device;
+use crate::device::Device;
 use hamr_comm::{Call, Handler};
 use std::cell::RefCell;
 use std::time::Instant;

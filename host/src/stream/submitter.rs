@@ -11,7 +11,7 @@ use super::results::ended_error;
 use super::submit::{self, Exclusive};
 use super::table::{EntryState, EpochEnd, PendingTable, Uses};
 use super::wait::{SPINS, Stop, Wait, in_time};
-use crate::node::Device;
+use crate::device::Device;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};

@@ -4,7 +4,7 @@
 use super::submitter::EngineEpoch;
 use super::table::EpochEnd;
 use crate::WaitMode;
-use crate::node::{Device, GRACE_STEP};
+use crate::device::{Device, GRACE_STEP};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -21,7 +21,6 @@ const KNOWN: &[&[&str]] = &[
         "device-fw/src/device.rs",
         "device-fw/src/pci/mod.rs",
     ],
-    &["host/src/logs/mod.rs", "host/src/memory/mod.rs", "host/src/node/mod.rs", "host/src/stream/mod.rs"],
     &[
         "host/src/stream/message.rs",
         "host/src/stream/results.rs",

@@ -4,8 +4,27 @@ use super::Device;
 use crate::reactor::{Notified, Registration, Wake};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+/// When [`Device::poll_peer`] last asked for the peer.
+pub(super) struct PeerPoll {
+    since: Instant,
+    /// Milliseconds after `since`.
+    last: AtomicU32,
+}
+
+impl PeerPoll {
+    pub(super) fn new() -> Self {
+        Self { since: Instant::now(), last: AtomicU32::new(0) }
+    }
+
+    /// True once a millisecond.
+    fn is_due(&self) -> bool {
+        let now = self.since.elapsed().as_millis() as u32;
+        self.last.swap(now, Ordering::Relaxed) != now
+    }
+}
 
 impl Device {
     /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
@@ -42,8 +61,7 @@ impl Device {
     /// millisecond whether the peer is there.
     pub(crate) fn poll_peer(&self) {
         self.link.wait(0);
-        let now = self.attached.elapsed().as_millis() as u32;
-        if self.looked.swap(now, Ordering::Relaxed) != now {
+        if self.peer_poll.is_due() {
             self.notify_fenced();
             self.check_peer();
         }
