@@ -23,6 +23,7 @@ pub use hamr_comm as comm;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod device;
 mod doorbells;
 mod error;
 mod fault;
@@ -64,8 +65,7 @@ pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
 pub use memfd::window_without_device;
-pub use memory::Buffer;
-pub use node::{DeviceInfo, Node};
+pub use node::{Buffer, DeviceInfo, Node};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
 pub use shm::ShmLauncher;

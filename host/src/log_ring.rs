@@ -142,6 +142,15 @@ impl Cursor {
     }
 }
 
+/// Says which lines are wanted; before the first offer, too, so that the device's first lines are chosen by it.
+pub(crate) fn set_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
+    if let Some(section) = section
+        && let Ok(word) = window.word(section.off + RingHeader::LEVEL)
+    {
+        word.store(level.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,41 +1,79 @@
 //! The one thread of a process that wakes tasks: it sleeps on the doorbells of all devices for which tasks wait and no other
-//! thread sleeps. Started when the first task waits.
+//! thread sleeps. Started when the first task waits. What a device is to it, [`Notified`] says.
 
-use crate::node::Device;
-use crate::wait_queue::Registration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Devices that died without a word are noticed this late.
+/// The reactor notices this late that a device ended without a doorbell.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
-/// How long a device whose tasks were all woken keeps the reactor's attention: most tasks wait again.
+/// How long the reactor keeps a device whose tasks were all woken: most tasks wait again.
 const KEEP_WATCHING: Duration = Duration::from_millis(1);
 
-/// Whom the reactor is to look after.
-pub(crate) type Interest<'a> = &'a Weak<Device>;
+/// What notifies by descriptors, and has tasks that wait for that.
+pub(crate) trait Notified: Send + Sync {
+    /// Become readable when it notifies, and when it has ended.
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>>;
+
+    /// The longest time between two checks, where the program set one.
+    fn longest_sleep(&self) -> Option<Duration>;
+
+    /// The reactor is about to sleep: what it has to do here, when it checks again at `next_check`. `None`: nothing any more,
+    /// until [`register`] is called again.
+    fn attend(&self, next_check: Instant) -> Option<Registration>;
+
+    /// The reactor is awake. Wakes tasks for which this is a reason.
+    fn on_wake(&self, wake: Wake);
+}
+
+/// What the reactor has to do for one device.
+pub(crate) struct Registration {
+    /// Sleep on its descriptors: no other thread does.
+    pub(crate) leads: bool,
+    /// Wake up at this moment at the latest.
+    pub(crate) until: Instant,
+    /// No task waits now.
+    pub(crate) idle: bool,
+}
+
+/// Why the reactor is awake, as far as one device is concerned.
+pub(crate) enum Wake {
+    /// One of its descriptors is readable.
+    Notified,
+    /// It is time for a check, of a device that the reactor leads.
+    Due,
+    /// The same of a device that another thread leads.
+    DueBesideLeader,
+    /// Something else, perhaps the deadline of a task.
+    Other,
+    /// There is no reactor: every task is woken, and polls again.
+    NoReactor,
+}
+
+/// What the reactor holds of a device.
+pub(crate) type Interest<'a> = &'a Weak<dyn Notified>;
 
 struct Reactor {
     /// Wakes the thread.
     kick: OwnedFd,
-    devices: Mutex<Vec<Weak<Device>>>,
+    devices: Mutex<Vec<Weak<dyn Notified>>>,
 }
 
 static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
 
 /// Has the reactor look after the tasks of a device. Without a reactor (no descriptor or no thread was to be had) tasks are
-/// woken at once, and look again and again.
-pub(crate) fn attend(device: Interest<'_>) {
+/// woken at once, and poll again and again.
+pub(crate) fn register(interest: Interest<'_>) {
     let Some(reactor) = REACTOR.get_or_init(start) else {
-        if let Some(inner) = device.upgrade() {
-            inner.wait_queue.wake_all();
+        if let Some(device) = interest.upgrade() {
+            device.on_wake(Wake::NoReactor);
         }
         return;
     };
     let mut devices = reactor.devices.lock().unwrap_or_else(PoisonError::into_inner);
-    if !devices.iter().any(|known| known.ptr_eq(device)) {
-        devices.push(device.clone());
+    if !devices.iter().any(|known| known.ptr_eq(interest)) {
+        devices.push(interest.clone());
     }
     drop(devices);
     // The only error is a counter at its end, and then it wakes up anyway.
@@ -55,17 +93,17 @@ fn start() -> Option<Reactor> {
 
 /// One device in one round of the reactor.
 struct Watched {
-    device: Weak<Device>,
-    /// Its bell and its end; empty where another thread leads.
+    device: Weak<dyn Notified>,
+    /// Empty where another thread leads.
     descriptors: Vec<Arc<OwnedFd>>,
     leads: bool,
-    /// Sleeps last no longer than this without a look at the device.
-    net: Instant,
+    /// The reactor checks the device at this moment, whether or not it has notified.
+    next_check: Instant,
 }
 
-/// Between two looks at a device that is silent.
-fn net_of(inner: &Device) -> Duration {
-    inner.options.longest_sleep.map_or(MAX_SLEEP, |longest| longest.min(MAX_SLEEP))
+/// Between two checks of a device that does not notify.
+fn check_interval(device: &dyn Notified) -> Duration {
+    device.longest_sleep().map_or(MAX_SLEEP, |longest| longest.min(MAX_SLEEP))
 }
 
 impl Reactor {
@@ -89,50 +127,50 @@ impl Reactor {
                 let _ = rustix::io::read(&self.kick, &mut [0; 8]);
             }
             let now = Instant::now();
-            for Watched { device, descriptors, leads, net } in &mut watched {
+            for Watched { device, descriptors, leads, next_check } in &mut watched {
                 // All of them are asked, so that the next device's are at the front.
                 let notified = descriptors.iter().filter(|_| ready.next() == Some(true)).count() != 0;
-                let Some(inner) = device.upgrade() else { continue };
-                if notified {
-                    // Takes the ring; does not sleep, because there is one, or the device is gone.
-                    inner.link.wait(1);
-                }
-                let is_due = *net <= now;
+                let Some(device) = device.upgrade() else { continue };
+                let is_due = *next_check <= now;
                 if notified || is_due {
-                    *net = now + net_of(&inner);
-                    inner.check_peer();
+                    *next_check = now + check_interval(&*device);
                 }
-                if notified || is_due && *leads {
-                    inner.wait_queue.wake_from_reactor();
-                } else {
-                    inner.wait_queue.wake_expired(now);
-                }
+                device.on_wake(match (notified, is_due, *leads) {
+                    (true, ..) => Wake::Notified,
+                    (_, true, true) => Wake::Due,
+                    (_, true, false) => Wake::DueBesideLeader,
+                    _ => Wake::Other,
+                });
             }
         }
     }
 
-    /// Who is to be watched now, and until when; `before` is who was.
+    /// The devices to be watched now, and until when; `before` is what was watched in the last round.
     fn look(&self, before: &[Watched], until: &mut Option<Instant>) -> Vec<Watched> {
         let (mut seen, now) = (Vec::new(), Instant::now());
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        devices.retain(|device| {
-            let Some(inner) = device.upgrade() else { return false };
-            let known = before.iter().find(|watched| watched.device.ptr_eq(device));
-            let net = known.map_or_else(|| now + net_of(&inner), |watched| watched.net);
-            let registration = inner.wait_queue.attend(net);
+        devices.retain(|interest| {
+            let Some(device) = interest.upgrade() else { return false };
+            let known = before.iter().find(|watched| watched.device.ptr_eq(interest));
+            let next_check = known.map_or_else(|| now + check_interval(&*device), |watched| watched.next_check);
+            let registration = device.attend(next_check);
             let stays = registration.is_some();
-            seen.push((inner, net, registration));
+            // Also without a registration: the end of a device must not come while the lock is held.
+            seen.push((interest.clone(), device, next_check, registration));
             stays
         });
         // From here on without the lock, for which others' tasks wait: a link may take its time, and so may the end of a device.
         drop(devices);
-        let mut watch = |(inner, net, registration): (Arc<Device>, Instant, Option<Registration>)| {
-            let registration = registration?;
-            let descriptors = if registration.leads { inner.link.descriptors() } else { Vec::new() };
-            let next = if registration.idle { now + KEEP_WATCHING } else { registration.until };
+        let mut watch = |(interest, device, next_check, registration): Seen| {
+            let Registration { leads, until: next, idle } = registration?;
+            let descriptors = if leads { device.descriptors() } else { Vec::new() };
+            let next = if idle { now + KEEP_WATCHING } else { next };
             *until = Some(until.map_or(next, |until| until.min(next)));
-            Some(Watched { device: inner.me.clone(), descriptors, leads: registration.leads, net })
+            Some(Watched { device: interest, descriptors, leads, next_check })
         };
         seen.into_iter().filter_map(&mut watch).collect()
     }
 }
+
+/// A device that is there, and what it wants.
+type Seen = (Weak<dyn Notified>, Arc<dyn Notified>, Instant, Option<Registration>);

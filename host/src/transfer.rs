@@ -108,7 +108,7 @@ impl Node {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
         }
-        self.device().reap_unread();
+        self.reap_unread();
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! *turn*: looks, and sleeps again if there was nothing. Where tasks sleep and no thread leads, the reactor does.
 
 use crate::link::Link;
-use crate::reactor::{self, Interest};
+use crate::reactor::{self, Interest, Registration};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
@@ -223,7 +223,7 @@ impl WaitQueue {
         state.next_check.get_or_insert_with(Instant::now);
         drop(state);
         if !is_registered {
-            reactor::attend(interest);
+            reactor::register(interest);
         }
     }
 
@@ -271,16 +271,6 @@ impl WaitQueue {
         drop(state);
         woken.into_iter().for_each(|task| task.waker.wake());
     }
-}
-
-/// What the reactor has to do for one device.
-pub(crate) struct Registration {
-    /// Sleep on its bell.
-    pub(crate) leads: bool,
-    /// Look again at this moment.
-    pub(crate) until: Instant,
-    /// There is no task now.
-    pub(crate) idle: bool,
 }
 
 impl State {

@@ -27,25 +27,20 @@ pub use log_line::LogLine;
 pub use string_table::StringTable;
 pub use tail::LogTail;
 
-use crate::log_ring::{Cursor, Taken};
-use crate::node::Device;
+use crate::device::Device;
+use crate::log_ring::{Cursor, set_level};
 use crate::window::{InspectError, build_id, epoch_of, laid_out_epoch};
 use crate::{Error, ImageFile, Node};
 use hamr_comm::abi::preamble::{DeviceRecord, feature};
-use hamr_comm::abi::rings::RingHeader;
-use hamr_comm::abi::section::{Section, SectionKind};
-use hamr_comm::abi::window::{Shared, Window};
 use lines::Decoder;
 pub(crate) use lines::last_lines;
 use serde::Serialize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Between two looks of whoever waits for lines.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Ends of earlier epochs kept for a reader that has not come by.
-const MAX_BACKLOGS: usize = 16;
 
 /// Why there are no logs to read.
 #[derive(Debug, thiserror::Error)]
@@ -116,65 +111,11 @@ pub enum LogEvent {
     Epoch(u32),
 }
 
-/// What was left unread when epochs ended.
-#[derive(Debug, Default)]
-pub(crate) struct LogBacklogs(Mutex<UnreadBacklog>);
-
-#[derive(Debug, Default)]
-struct UnreadBacklog {
-    /// With the level that was asked for.
-    unread: Vec<(Taken, LogLevel)>,
-    /// The last of them: what the window still shows of it has been taken.
-    epoch: u32,
-    /// The window may be another host's by now.
-    is_released: bool,
-}
-
-impl Device {
-    fn log_section(&self) -> Option<Section> {
-        self.layout.section(SectionKind::LOG).ok().filter(|s| s.len >= RingHeader::BYTES)
-    }
-
-    /// Says which lines are wanted; before the first offer, too, so that the device's first lines are chosen by it.
-    pub(crate) fn set_wanted_log_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
-        if let Some(section) = section
-            && let Ok(word) = window.word(section.off + RingHeader::LEVEL)
-        {
-            word.store(level.0);
-        }
-    }
-
-    /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the ring.
-    pub(crate) fn keep_log_backlog(&self) {
-        // Before the place is read, which a look may be about to move.
-        let mut ended = self.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
-        self.keep_log_tail_in(&mut ended);
-    }
-
-    /// The link is about to be released: keeps what the reader has not seen, and ends the reader's use of the window.
-    pub(crate) fn release_logs(&self) {
-        let mut ended = self.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
-        self.keep_log_tail_in(&mut ended);
-        ended.is_released = true;
-    }
-
-    fn keep_log_tail_in(&self, ended: &mut UnreadBacklog) {
-        let window = self.link.window();
-        let Some(mut cursor) = self.log_section().and_then(|s| Cursor::at_consumed(window, s)) else { return };
-        let epoch = epoch_of(window);
-        let is_kept = std::mem::replace(&mut ended.epoch, epoch) == epoch;
-        if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_BACKLOGS {
-            let level = cursor.level(window);
-            ended.unread.push((cursor.take(window), level));
-        }
-    }
-}
-
 impl Node {
     /// Asks the device for lines of this level and more severe ones, from the next line on.
     pub fn set_log_level(&self, level: LogLevel) {
         let inner = self.device();
-        Device::set_wanted_log_level(inner.link.window(), inner.log_section(), level);
+        set_level(inner.link.window(), inner.log_section(), level);
     }
 
     /// The device's lines: those of its start first. One reader at a time, since a line comes once.
@@ -186,7 +127,7 @@ impl Node {
         let device = inner.name.clone();
         match &inner.image {
             Some(image) => self.logs_from(&ImageFile::open(&image.path)?),
-            None if does_log(&inner.record()) => Err(LogError::NoImage { device }),
+            None if does_log(&inner.epoch_info().record) => Err(LogError::NoImage { device }),
             None => Err(LogError::NoLogs { device }),
         }
     }
@@ -197,7 +138,7 @@ impl Node {
     /// As for [`Self::logs`].
     pub fn logs_from(&self, image: &ImageFile) -> Result<Logs, LogError> {
         let inner = self.device();
-        let (device, record) = (inner.name.clone(), inner.record());
+        let (device, record) = (inner.name.clone(), inner.epoch_info().record);
         if !does_log(&record) {
             return Err(LogError::NoLogs { device });
         }
@@ -209,7 +150,7 @@ impl Node {
         let string_table = StringTable::of(image)?;
         let window = inner.link.window();
         // Of two threads that ask at once, one becomes the reader.
-        let claiming = inner.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let claiming = inner.log_backlogs();
         let cursor = inner.log_section().and_then(|s| Cursor::at_oldest(window, s));
         let mut cursor = cursor.ok_or(LogError::NoLogs { device: device.clone() })?;
         if cursor.is_claimed(window) {
@@ -248,7 +189,7 @@ impl Logs {
         let inner = self.inner.clone();
         let window = inner.link.window();
         let mut events = Vec::new();
-        let mut ended = inner.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = inner.log_backlogs();
         for (tail, level) in ended.unread.drain(..) {
             self.decoder.decode(tail, level, &mut events);
             self.decoder.restart();
@@ -292,7 +233,7 @@ impl Logs {
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        let ended = self.inner.log_backlogs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.inner.log_backlogs();
         if !ended.is_released {
             self.cursor.claim(self.inner.link.window(), false);
         }

@@ -5,6 +5,7 @@ use super::string_table::StringTable;
 use super::*;
 use crate::log_ring::Taken;
 use proptest::prelude::*;
+use std::sync::Mutex;
 
 /// A book with what a small image would have: statements from 100 on, formats of types below.
 fn string_table() -> StringTable {

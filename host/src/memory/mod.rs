@@ -20,7 +20,7 @@
 mod copying;
 
 use crate::node_number::NodeNumber;
-use crate::{BufferError, Error, Node};
+use crate::{BufferError, Error};
 use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
@@ -29,9 +29,8 @@ use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
@@ -387,67 +386,6 @@ impl Record {
                 self.others.fetch_add(1, Ordering::Relaxed);
             }
         }
-    }
-}
-
-/// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call that names it is
-/// answered.
-pub struct Buffer<T: Element> {
-    memory: Arc<DeviceMemory>,
-    block: Block,
-    len: usize,
-    _elements: PhantomData<T>,
-}
-
-impl<T: Element> Buffer<T> {
-    pub(crate) fn new(node: &Node, len: usize) -> Result<Self, Error> {
-        let memory = node.memory().clone();
-        let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
-        let bytes = bytes.unwrap_or(u64::MAX);
-        // What calls that nobody waits for still hold may be answered by now.
-        let block = memory.allocate(bytes).or_else(|_| {
-            node.device().reap_unread();
-            memory.allocate(bytes)
-        })?;
-        Ok(Self { memory, block, len, _elements: PhantomData })
-    }
-
-    /// What handlers take: a plain value that names these elements.
-    pub fn ptr(&self) -> BufferPtr<T> {
-        self.memory.pointer(self.block, self.len)
-    }
-
-    /// Elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// No elements.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Bytes.
-    pub fn bytes(&self) -> u64 {
-        self.block.bytes
-    }
-}
-
-impl<T: Element> Drop for Buffer<T> {
-    fn drop(&mut self) {
-        self.memory.release(self.block.index);
-    }
-}
-
-impl<T: Element> std::fmt::Debug for Buffer<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Buffer({:?})", self.ptr())
-    }
-}
-
-impl<T: Element> From<&Buffer<T>> for BufferPtr<T> {
-    fn from(buffer: &Buffer<T>) -> Self {
-        buffer.ptr()
     }
 }
 

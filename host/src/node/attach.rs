@@ -1,30 +1,15 @@
-//! From a window to a device that serves: its epoch, its word, its table.
+//! From a link to a node.
 
-use super::epoch_end::{GracePeriod, LossReason};
-use super::queues::QueueSlot;
-use super::snapshots::EpochSnapshots;
-use super::{Device, EpochInfo, Node};
-use crate::keys::{Keys, compare, read_table};
-use crate::link::{Link, Peer};
-use crate::memory::DeviceMemory;
+use super::Node;
+use crate::device::Device;
+use crate::keys::compare;
+use crate::link::Link;
 use crate::node_number::NodeNumber;
-use crate::options::plan_of;
-use crate::symbols::Symbols;
-use crate::wait_queue::WaitQueue;
-use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};
-use hamr_comm::abi::ids::{Epoch, NodeId};
-use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, feature, word};
-use hamr_comm::abi::rings::CrashRecord;
-use hamr_comm::abi::section::SectionKind;
-use hamr_comm::handshake::{HostHandshake, Offer, OfferState, Takeover};
+use crate::stream::QueuePairs;
+use crate::{Error, ImageFile, Options};
 use hamr_comm::registry::Table;
-use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// See [`pause`].
-const PAUSE: Duration = Duration::from_micros(20);
+use std::time::Instant;
 
 impl Node {
     pub(crate) fn attach(
@@ -35,179 +20,13 @@ impl Node {
         options: Options,
         begin: Instant,
     ) -> Result<Self, Error> {
-        let id = number.id();
-        let layout = plan_of(&options)?;
-        let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
-        #[cfg(feature = "device-logs")]
-        Device::set_wanted_log_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
-        let (record, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
-        let epoch_info = EpochInfo::new(record, begin.elapsed(), image.as_ref());
-        let differences = compare(Table::of_this_image(), &handlers);
-        let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
-        let memory = DeviceMemory::new(number, name, link.window(), heap, options.max_buffers)
-            .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
-        let memory = Arc::new(memory);
-        let uses_doorbell = record.features & feature::DOORBELL != 0;
-        let is_notified = !link.descriptors().is_empty();
-        let wait_queue =
-            WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|e| Error::Plan(e.to_string()))?;
-        let inner = Arc::new_cyclic(|me| Device {
-            name: name.into(),
-            id,
-            link,
-            wait_queue,
-            me: me.clone(),
-            layout,
-            keys: Keys::of(&handlers),
-            memory,
-            epoch: AtomicU32::new(epoch.0),
-            loss_reason: Mutex::new(LossReason::default()),
-            last_crash: Mutex::new(None),
-            snapshots: EpochSnapshots::new(layout.queues()),
-            last_epoch: Mutex::new(epoch),
-            control: Mutex::new(None),
-            queues: Mutex::new((0..=options.streams).map(|_| QueueSlot::Fresh).collect()),
-            options,
-            handlers,
-            epoch_info: Mutex::new(epoch_info),
-            image,
-            differences,
-            closed: AtomicBool::new(false),
-            attached: Instant::now(),
-            #[cfg(feature = "device-logs")]
-            log_backlogs: crate::logs::LogBacklogs::default(),
-            looked: AtomicU32::new(0),
-            grace_period: Mutex::new(GracePeriod::default()),
-        });
-        let node = Self { inner };
+        let queues = Arc::new(QueuePairs::new(options.streams));
+        let inner = Device::attach(name, number, link, image, options, begin, queues.clone())?;
+        let differences = compare(Table::of_this_image(), &inner.handlers);
+        let node = Self { inner, queues, control: Mutex::new(None), differences };
         for warning in node.warnings() {
             tracing::warn!("{warning}");
         }
         Ok(node)
     }
-}
-
-/// The epoch to begin in. A device that outlives its hosts leaves the one it is in first.
-fn first_epoch(name: &str, link: &dyn Link, limit: Duration) -> Result<Epoch, Error> {
-    if !link.outlives_host() {
-        return Ok(Epoch::FIRST);
-    }
-    let window = link.window();
-    let takeover = Takeover::begin(window);
-    link.notify();
-    let begin = Instant::now();
-    loop {
-        if let Some(epoch) = takeover.step(window) {
-            return Ok(epoch);
-        }
-        if begin.elapsed() > limit {
-            let state = window.word(word::DEVICE_STATE).map_or(DeviceState::ABSENT, |w| DeviceState(w.observe()));
-            return Err(Error::Bus {
-                device: name.into(),
-                why: format!(
-                    "expected its image to leave epoch {} of an earlier host within {limit:?}, it still says `{}`: no image \
-                     runs there, or a handler of it never ends; reset the device",
-                    takeover.last().0,
-                    state.text()
-                ),
-            });
-        }
-        link.wait(20);
-    }
-}
-
-/// Lays the window out, waits for the device's word, reads its table, lets it serve.
-pub(super) fn shake_hands(
-    name: &str,
-    id: NodeId,
-    link: &dyn Link,
-    options: &Options,
-    epoch: Epoch,
-    image: Option<&ImageFile>,
-) -> Result<(DeviceRecord, Vec<HandlerInfo>), Error> {
-    let window = link.window();
-    let doorbell = if link.capabilities().doorbell { feature::DOORBELL } else { 0 };
-    let offer = Offer {
-        plan: options.plan(),
-        node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | doorbell,
-        required: feature::TICKETS,
-        fingerprint: Table::of_this_image().fingerprint(),
-        pid: std::process::id(),
-        idle_policy: options.idle_policy(),
-    };
-    let (handshake, layout) =
-        HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;
-    if let Ok(doorbell) = window.word(word::HOST_DOORBELL) {
-        doorbell.store(link.doorbell());
-    }
-    let mut told = None;
-    let begin = Instant::now();
-    loop {
-        let stage = if told.is_none() { "starting" } else { "being told to serve" };
-        match handshake.step(window) {
-            OfferState::Waiting => {}
-            OfferState::Crashed => return Err(crashed(name, link, &layout, stage, image)),
-            OfferState::Refused(why) => return Err(Error::Refused { device: name.into(), why: why.to_string() }),
-            OfferState::Corrupt(what) => {
-                let why = format!("it published {what:#x}, which no device may say");
-                return Err(Error::Refused { device: name.into(), why });
-            }
-            OfferState::Accepted(epoch_info) if told.is_none() => {
-                let table = layout.section(SectionKind::TABLE).map_err(|e| Error::Plan(format!("{e:?}")))?;
-                let handlers = read_table(window, table)
-                    .map_err(|why| Error::Refused { device: name.into(), why: format!("it showed {why}") })?;
-                told = Some((epoch_info, handlers));
-                handshake.ready(window);
-            }
-            OfferState::Accepted(_) => {}
-            OfferState::Serving => match told {
-                Some(known) => return Ok(known),
-                None => {
-                    let why = "it serves without having said what it is".into();
-                    return Err(Error::Refused { device: name.into(), why });
-                }
-            },
-        }
-        if let Peer::Gone(why) = link.peer() {
-            // Said right before its end, perhaps.
-            if let OfferState::Crashed = handshake.step(window) {
-                return Err(crashed(name, link, &layout, stage, image));
-            }
-            return Err(Error::Lost { device: name.into(), stage, why });
-        }
-        if begin.elapsed() > options.start_deadline {
-            if link.outlives_host() && told.is_none() {
-                let limit = options.start_deadline;
-                let why = format!("expected an image to answer within {limit:?}, none did: load one into the device");
-                return Err(Error::Bus { device: name.into(), why });
-            }
-            return Err(Error::Timeout { device: name.into(), stage, after: options.start_deadline });
-        }
-        pause(link);
-    }
-}
-
-/// Between two looks of whoever begins an epoch. Takes no ring, which may be the only one that tells a waiter of the end of the last.
-pub(super) fn pause(link: &dyn Link) {
-    // A device inside this process has its turn.
-    link.wait(0);
-    std::thread::sleep(PAUSE);
-}
-
-/// What a device says that crashed before it served.
-fn crashed(name: &str, link: &dyn Link, layout: &Layout, stage: &'static str, image: Option<&ImageFile>) -> Error {
-    let window = link.window();
-    let build_id = window.read::<DeviceRecord>(DEVICE_RECORD).map_or([0; 20], |epoch_info| epoch_info.build_id);
-    let symbols = Symbols::new(image.map(|image| image.path.clone()), build_id);
-    let section = layout.section(SectionKind::CRASH).ok();
-    let record = section.and_then(|section| window.read::<CrashRecord>(section.off).ok());
-    let why = match record.filter(|record| record.valid == CrashRecord::VALID) {
-        // Its first line: what and where.
-        Some(record) => {
-            CrashReport::read(&record, symbols.into()).to_string().lines().next().unwrap_or_default().into()
-        }
-        None => "it ended by a fault, without a crash record".into(),
-    };
-    Error::Lost { device: name.into(), stage, why }
 }

@@ -1,11 +1,11 @@
 //! What a device said of itself, for people.
 
-use super::{Device, Node};
+use super::Node;
+use crate::device::{Device, EpochInfo};
 use crate::window::build_id;
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::version::AbiVersion;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -50,10 +50,7 @@ impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
         let Device { name, id, link, layout, image, .. } = &*self.inner;
-        let (epoch_info, start) = {
-            let epoch_info = self.inner.epoch_info.lock().unwrap_or_else(PoisonError::into_inner);
-            (epoch_info.record, epoch_info.start)
-        };
+        let EpochInfo { record: epoch_info, start, .. } = self.inner.epoch_info();
         DeviceInfo {
             name: name.clone(),
             node: id.0,

@@ -1,39 +1,23 @@
-//! One device, attached: what it is, its memory, its streams, and how it ends.
+//! What a program holds of a device: its queue pairs, its control stream, its buffers. The device itself is below, in `device`.
 
 mod attach;
-mod epoch_end;
+mod buffer;
+mod control;
 mod info;
-mod notify;
-mod queues;
-mod restart;
-mod snapshots;
 
+pub use buffer::Buffer;
 pub use info::DeviceInfo;
-pub(crate) use queues::give_queue_back;
 
-use crate::keys::{Differences, Keys};
-use crate::link::{Capabilities, Link};
+use crate::device::{Device, IdleQueues};
+use crate::keys::Differences;
+use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
-use crate::stream::{Submitter, call_methods};
-use crate::symbols::Symbols;
-use crate::wait_queue::WaitQueue;
-use crate::{Buffer, CallError, CrashReport, Error, HandlerInfo, ImageFile, LocalStream, Options, SharedStream};
+use crate::stream::{QueuePairs, Submitter, call_methods};
+use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream};
 use crate::{Stream, SubmitError};
-pub(crate) use epoch_end::GRACE_STEP;
-use epoch_end::{ByFault, GracePeriod, LossReason};
-use hamr_comm::abi::ids::{Epoch, NodeId};
-use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::DeviceRecord;
-use hamr_comm::handshake::HostHandshake;
 use hamr_comm::{Element, Handler};
-use queues::QueueSlot;
-use snapshots::EpochSnapshots;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// [`Device::epoch`] of a device that is gone.
-const NO_EPOCH: u32 = 0;
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own. What is called on the
 /// node itself goes through the calling thread's stream ([`Self::local`]).
@@ -41,55 +25,11 @@ const NO_EPOCH: u32 = 0;
 /// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
 pub struct Node {
     inner: Arc<Device>,
-}
-
-pub struct Device {
-    pub(crate) name: String,
-    pub(crate) id: NodeId,
-    pub(crate) link: Box<dyn Link>,
-    pub(crate) layout: Layout,
-    pub(crate) keys: Keys,
-    pub(crate) options: Options,
-    pub(crate) memory: Arc<DeviceMemory>,
-    /// The epoch that streams may submit in; [`NO_EPOCH`] when there is none.
-    pub(crate) epoch: AtomicU32,
-    pub(crate) wait_queue: WaitQueue,
-    pub(crate) me: Weak<Self>,
-    loss_reason: Mutex<LossReason>,
-    last_crash: Mutex<Option<CrashReport>>,
-    snapshots: EpochSnapshots,
-    /// The epoch of the last (or current) epoch.
-    last_epoch: Mutex<Epoch>,
+    /// Which queue pairs belong to streams.
+    queues: Arc<QueuePairs>,
     /// The control stream's submitter, made at its first use.
     control: Mutex<Option<Box<Submitter>>>,
-    /// Which queue pairs belong to streams; index 0 is the control stream.
-    queues: Mutex<Vec<QueueSlot>>,
-    pub(crate) handlers: Vec<HandlerInfo>,
-    /// Of its present epoch, or its last.
-    epoch_info: Mutex<EpochInfo>,
-    pub(crate) image: Option<ImageFile>,
     differences: Differences,
-    closed: AtomicBool,
-    attached: Instant,
-    #[cfg(feature = "device-logs")]
-    pub(crate) log_backlogs: crate::logs::LogBacklogs,
-    /// Milliseconds after `attached` when [`Self::poll_peer`] last asked for the peer.
-    looked: AtomicU32,
-    grace_period: Mutex<GracePeriod>,
-}
-
-/// What a device said of itself in one epoch, and how long it took to say it.
-struct EpochInfo {
-    record: DeviceRecord,
-    start: Duration,
-    symbols: Arc<Symbols>,
-}
-
-impl EpochInfo {
-    fn new(record: DeviceRecord, start: Duration, image: Option<&ImageFile>) -> Self {
-        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), record.build_id));
-        Self { record, start, symbols }
-    }
 }
 
 impl Node {
@@ -101,7 +41,7 @@ impl Node {
     /// One line for each handler that this program and the image do not agree on: missing, other types (calls of these
     /// two are refused), or built from other source (calls go through: the image is stale).
     pub fn warnings(&self) -> Vec<String> {
-        let Differences { missing, other_signature, stale } = &self.inner.differences;
+        let Differences { missing, other_signature, stale } = &self.differences;
         let device = &self.inner.name;
         let missing =
             missing.iter().map(|h| format!("device {device}: its image has no handler `{h}`; calls of it are refused"));
@@ -122,15 +62,14 @@ impl Node {
     /// Is the device there, as far as anybody has noticed or can see now?
     pub fn is_alive(&self) -> bool {
         self.inner.check_peer();
-        self.inner.epoch.load(Ordering::Acquire) != NO_EPOCH
+        !self.inner.is_lost()
     }
 
     /// What the device wrote before its last epoch that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
     /// that trapped, or a runtime that failed outside of every call. It outlives the epoch that it tells of, and the window. `None`
     /// when no epoch has ended so.
     pub fn last_crash(&self) -> Option<CrashReport> {
-        self.inner.keep_crash(self.inner.epoch.load(Ordering::Acquire));
-        self.inner.last_crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.last_crash()
     }
 
     /// A round trip through the control stream; proves that the device runs, whatever the other streams hold. While a queued
@@ -142,7 +81,7 @@ impl Node {
     pub fn ping(&self) -> Result<Duration, CallError> {
         let begin = Instant::now();
         let token = std::process::id().into();
-        match self.inner.control_call(hamr_comm::builtin::ping::with(token))? {
+        match self.control_call(hamr_comm::builtin::ping::with(token))? {
             echoed if echoed == token => Ok(begin.elapsed()),
             other => Err(CallError::Corrupt(
                 self.inner.site::<hamr_comm::builtin::ping>("reading the reply"),
@@ -156,7 +95,7 @@ impl Node {
     /// # Errors
     /// When all queue pairs are in use, or the device is gone.
     pub fn stream(&self) -> Result<Stream<'_>, Error> {
-        Stream::open(self)
+        Stream::open(&self.inner, &self.queues)
     }
 
     /// Opens a stream that threads share, behind a lock.
@@ -164,7 +103,7 @@ impl Node {
     /// # Errors
     /// As for [`Self::stream`].
     pub fn shared_stream(&self) -> Result<SharedStream, Error> {
-        SharedStream::open(self)
+        SharedStream::open(&self.inner, &self.queues)
     }
 
     /// The calling thread's own stream, opened at the first use and closed with the thread or the device.
@@ -172,7 +111,7 @@ impl Node {
     /// # Errors
     /// As for [`Self::stream`].
     pub fn local(&self) -> Result<LocalStream<'_>, Error> {
-        LocalStream::of(self)
+        LocalStream::of(&self.inner, &self.queues)
     }
 
     fn thread_stream<H: Handler>(&self) -> Result<LocalStream<'_>, SubmitError> {
@@ -188,7 +127,7 @@ impl Node {
         self, LocalStream<'_>,
         call: self.thread_stream::<H>()?,
         keep: self.thread_stream::<H>()?,
-        open: LocalStream::opened(self)
+        open: LocalStream::opened(&self.inner)
     );
 
     /// A buffer in the device's memory that holds a copy of `data`.
@@ -231,11 +170,7 @@ impl Node {
     /// # Errors
     /// When the link cannot start its device again, or the device does not come up.
     pub fn restart(&self) -> Result<(), Error> {
-        let inner = &*self.inner;
-        // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
-        let mut last = inner.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.stop("being restarted");
-        inner.begin_epoch(&mut last, ByFault::Crashed)
+        self.inner.restart_on_request()
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {
@@ -245,55 +180,26 @@ impl Node {
     pub(crate) fn memory(&self) -> &Arc<DeviceMemory> {
         &self.inner.memory
     }
+
+    /// Ends the uses of buffers by calls of dropped streams and of the calling thread's own one, as far as they are answered. For a
+    /// caller that finds a buffer busy or the heap full: perhaps no other thread polls for those replies.
+    #[cold]
+    pub(crate) fn reap_unread(&self) {
+        crate::stream::reap_local(&self.inner);
+        self.queues.poll(&self.inner);
+    }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.inner.closed.store(true, Ordering::Release);
-        HostHandshake::close(self.inner.link.window());
-        self.inner.notify_fenced();
-        self.inner.stop_finally("closed by this program");
+        self.inner.close();
         crate::stream::forget_closed();
-        // Behind it the next host may have the window: whoever of this one writes there has done so by now, or sees that it is closed.
-        // What cannot look in time (a submission that has begun) is the link's to keep away (`Link::release`).
-        drop(self.inner.lock_queues());
-        #[cfg(feature = "device-logs")]
-        self.inner.release_logs();
-        self.inner.link.release();
+        self.inner.release();
     }
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node({} {})", self.inner.id, self.inner.name)
-    }
-}
-
-impl Device {
-    pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
-        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
-    }
-
-    /// What the device said of itself, in this epoch or the last.
-    #[cfg(feature = "device-logs")]
-    pub(crate) fn record(&self) -> DeviceRecord {
-        self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).record
-    }
-
-    /// The names in the image that runs.
-    pub(crate) fn symbols(&self) -> Arc<Symbols> {
-        self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).symbols.clone()
-    }
-
-    /// May what was just read of the heap have been another host's, or nothing?
-    pub(crate) fn heap_is_released(&self) -> bool {
-        // Behind the read.
-        fence(Ordering::Acquire);
-        self.link.outlives_host() && self.is_closed()
-    }
-
-    /// Was the [`Node`] dropped?
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 }

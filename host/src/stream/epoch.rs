@@ -1,6 +1,6 @@
 //! The epoch that a submitter is in, and how a call ended that its epoch left without a reply.
 
-use crate::node::Device;
+use crate::device::Device;
 use std::sync::atomic::Ordering;
 
 /// The epoch that a submitter is in, or none while its device is lost. Wider than the epochs of

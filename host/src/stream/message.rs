@@ -3,9 +3,9 @@
 use super::CallOptions;
 use super::submitter::Submitter;
 use super::table::Uses;
+use crate::device::Device;
 use crate::keys::why_not;
 use crate::memory::DeviceMemory;
-use crate::node::Device;
 use crate::{BufferError, CallError, FaultReport, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr};

@@ -10,6 +10,7 @@ pub(crate) mod calls;
 mod epoch;
 mod message;
 mod pending;
+mod queues;
 mod results;
 mod started;
 mod submit;
@@ -22,10 +23,11 @@ pub use started::Started;
 
 pub(crate) use calls::call_methods;
 
+pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 
-use crate::node::{Device, give_queue_back};
-use crate::{BufferError, Error, Node, SubmitError};
+use crate::device::Device;
+use crate::{BufferError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, Handler};
 use std::cell::{RefCell, RefMut};
 use std::marker::PhantomData;
@@ -95,16 +97,17 @@ impl<A: sealed::Access> sealed::Access for &A {
 /// A queue pair in use; goes back to its device when dropped.
 struct Owned {
     device: Arc<Device>,
+    queues: Arc<QueuePairs>,
     index: u32,
     /// Always there until it is dropped.
     submitter: RefCell<Option<Box<Submitter>>>,
 }
 
 impl Owned {
-    fn open(node: &Node) -> Result<Self, Error> {
-        let device = node.device().clone();
-        let (index, submitter) = device.take_queue()?;
-        Ok(Self { device, index, submitter: RefCell::new(Some(submitter)) })
+    fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        let (device, queues) = (device.clone(), queues.clone());
+        let (index, submitter) = queues.take(&device)?;
+        Ok(Self { device, queues, index, submitter: RefCell::new(Some(submitter)) })
     }
 
     #[inline(always)]
@@ -128,7 +131,7 @@ impl Drop for Owned {
         let Some(mut submitter) = self.submitter.get_mut().take() else { return };
         submitter.detach_hot();
         submitter.poll(&self.device);
-        give_queue_back(&self.device, self.index, submitter);
+        self.queues.give_back(&self.device, self.index, submitter);
     }
 }
 
@@ -138,12 +141,12 @@ impl Drop for Owned {
 /// themselves; their replies are discarded.
 pub struct Stream<'n> {
     owned: Owned,
-    _node: PhantomData<&'n Node>,
+    _node: PhantomData<&'n Device>,
 }
 
 impl<'n> Stream<'n> {
-    pub(crate) fn open(node: &'n Node) -> Result<Self, Error> {
-        Ok(Self { owned: Owned::open(node)?, _node: PhantomData })
+    pub(crate) fn open(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        Ok(Self { owned: Owned::open(device, queues)?, _node: PhantomData })
     }
 
     call_methods!(self, &Self, call: self, keep: self, open: Some(self));
@@ -180,7 +183,7 @@ impl<'n> Stream<'n> {
     /// Copies into a buffer in stream order: after every earlier call of this stream has run, before any later one.
     ///
     /// # Errors
-    /// As [`Node::put`]; [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
+    /// As [`Node::put`](crate::Node::put); [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.ordered(|device| device.memory.put(from, to))
     }
@@ -188,7 +191,7 @@ impl<'n> Stream<'n> {
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
     ///
     /// # Errors
-    /// As [`Node::get`].
+    /// As [`Node::get`](crate::Node::get).
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
         self.ordered(|device| device.memory.get(from, to))
     }
@@ -248,27 +251,27 @@ pub(crate) fn reap_local(device: &Device) {
 #[derive(Clone)]
 pub struct LocalStream<'n> {
     owned: Rc<Owned>,
-    _node: PhantomData<&'n Node>,
+    _node: PhantomData<&'n Device>,
 }
 
 impl<'n> LocalStream<'n> {
     #[inline]
-    pub(crate) fn of(node: &'n Node) -> Result<Self, Error> {
+    pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         STREAMS.with_borrow_mut(|streams| {
-            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, node.device())) {
+            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
                 return Ok(Self { owned: owned.clone(), _node: PhantomData });
             }
             streams.retain(|s| !s.device.is_closed());
-            let owned = Rc::new(Owned::open(node)?);
+            let owned = Rc::new(Owned::open(device, queues)?);
             streams.push(owned.clone());
             Ok(Self { owned, _node: PhantomData })
         })
     }
 
     /// The calling thread's stream, when it has one of this device.
-    pub(crate) fn opened(node: &'n Node) -> Option<Self> {
+    pub(crate) fn opened(device: &'n Arc<Device>) -> Option<Self> {
         STREAMS.with_borrow(|streams| {
-            let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, node.device()))?;
+            let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, device))?;
             Some(Self { owned: owned.clone(), _node: PhantomData })
         })
     }
@@ -301,8 +304,8 @@ struct SharedInner {
 }
 
 impl SharedStream {
-    pub(crate) fn open(node: &Node) -> Result<Self, Error> {
-        let owned = Owned::open(node)?;
+    pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        let owned = Owned::open(device, queues)?;
         Ok(Self { shared: Arc::new(SharedInner { device: owned.device.clone(), owned: Mutex::new(owned) }) })
     }
 

@@ -3,7 +3,7 @@
 use super::StreamRef;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::CallError;
-use crate::node::GRACE_STEP;
+use crate::device::GRACE_STEP;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;

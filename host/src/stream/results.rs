@@ -6,7 +6,7 @@ use super::submitter::{CONSUMED, ONE_WAY, Submitter, Ticket};
 use super::table::{EntryState, Uses};
 use super::wait::{SPINS, Stop, Wait};
 use crate::CallError;
-use crate::node::Device;
+use crate::device::Device;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
@@ -324,7 +324,7 @@ impl Submitter {
         outcome
     }
 
-    /// Waits for an entry's outcome and takes it. On a deadslot the call is abandoned.
+    /// Waits for an entry's outcome and takes it. On a deadline the call is abandoned.
     #[cold]
     pub(super) fn wait_for<H: Handler>(
         &mut self,
@@ -342,7 +342,7 @@ impl Submitter {
             }
             match wait.step() {
                 Ok(()) => {}
-                // Whoever is woken late finds the reply beside the deadslot.
+                // Whoever is woken late finds the reply beside the deadline.
                 Err(Stop::Deadline) if self.try_complete(device, entry) => break,
                 Err(Stop::Deadline) => {
                     self.abandon(device, entry);

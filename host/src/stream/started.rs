@@ -3,7 +3,7 @@
 use super::wait::in_time;
 use super::{Access, Pending, Stream, Submitter};
 use crate::CallError;
-use crate::node::Device;
+use crate::device::Device;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::time::Duration;
 

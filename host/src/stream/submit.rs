@@ -1,14 +1,14 @@
 //! Waits of a stream that are not for one result: for a free slot or ticket, for the end of a flush, for another epoch.
 //!
 //! The submitter is borrowed for each look and for nothing in between, so that the lock of a [`super::SharedStream`] is free while one of
-//! its threads waits: what others of its threads do is bounded by their own deadslots.
+//! its threads waits: what others of its threads do is bounded by their own deadlines.
 
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
 use super::wait::{SPINS, Stop, Wait};
 use super::{CallOptions, Submitter};
 use crate::SubmitError;
-use crate::node::Device;
+use crate::device::Device;
 use hamr_comm::{Call, Handler};
 use std::cell::RefCell;
 use std::time::Instant;

@@ -12,7 +12,7 @@ use super::results::ended_error;
 use super::submit::{self, Exclusive};
 use super::table::{EntryState, PendingTable, Uses};
 use super::wait::{SPINS, Stop, Wait, in_time};
-use crate::node::Device;
+use crate::device::Device;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
@@ -524,7 +524,7 @@ impl Submitter {
             Some(t) => {
                 self.fill_chunk(1 + self.ring_entries.len() as u32 + t, message.chunk);
                 let seq = self.ticket_seq(t);
-                // EXT: deadslot and ticket_seq, ticket, chain, trace.
+                // EXT: deadline and ticket_seq, ticket, chain, trace.
                 message.words[0] |= u64::from(seq) << 32;
                 message.words[1] = u64::from(t);
                 if let Some(ticket_slot) = self.req.slots().ticket_slot(t) {

@@ -3,7 +3,7 @@
 
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use crate::WaitMode;
-use crate::node::{Device, GRACE_STEP};
+use crate::device::{Device, GRACE_STEP};
 use hamr_comm::am::{Idle, IdleStep, Moment};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

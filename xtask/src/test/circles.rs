@@ -22,14 +22,6 @@ const KNOWN: &[&[&str]] = &[
         "device-fw/src/pci/mod.rs",
     ],
     &[
-        "host/src/logs/mod.rs",
-        "host/src/memory/mod.rs",
-        "host/src/node/mod.rs",
-        "host/src/reactor.rs",
-        "host/src/stream/mod.rs",
-        "host/src/wait_queue.rs",
-    ],
-    &[
         "host/src/stream/message.rs",
         "host/src/stream/results.rs",
         "host/src/stream/submit.rs",

@@ -8,8 +8,8 @@ use hamr_comm::abi::preamble::{DeviceState, HostState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::ReqHdr;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a crashed device may take to end, or to say that it waits.
@@ -18,12 +18,27 @@ const CRASH_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// device that settles looks again after so much.
 pub(crate) const GRACE_STEP: Duration = Duration::from_millis(50);
 
+/// What is known of the end of the last epoch.
+#[derive(Default)]
+pub(super) struct Loss {
+    reason: Mutex<LossReason>,
+    /// Of the last epoch that ended by a fault.
+    crash: Mutex<Option<CrashReport>>,
+    grace_period: Mutex<GracePeriod>,
+}
+
 /// How an epoch ended.
 #[derive(Default)]
 pub(super) struct LossReason {
     pub(super) why: String,
     /// The device ended it by itself, after a fault; the next call may start another epoch.
     pub(super) by_fault: Option<ByFault>,
+}
+
+impl Loss {
+    pub(super) fn reason(&self) -> MutexGuard<'_, LossReason> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What is left of a device whose epoch ended by a fault.
@@ -51,7 +66,7 @@ impl Device {
     }
 
     pub(crate) fn loss_reason(&self) -> String {
-        self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
+        self.loss.reason().why.clone()
     }
 
     /// Asks the link whether the device is there, and takes note.
@@ -122,14 +137,20 @@ impl Device {
             return None;
         }
         let report = CrashReport::read(&record, self.symbols());
-        *self.last_crash.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
+        *self.loss.crash.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
         Some(report)
+    }
+
+    /// What the device wrote before its last epoch that ended by a fault did so.
+    pub(crate) fn last_crash(&self) -> Option<CrashReport> {
+        self.keep_crash(self.epoch.load(Ordering::Acquire));
+        self.loss.crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
     /// moment later, when it has not come to an end before.
     pub(super) fn grace_period_is_over(&self, epoch: u32) -> bool {
-        let mut grace_period = self.grace_period.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut grace_period = self.loss.grace_period.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if grace_period.epoch != epoch {
             *grace_period = GracePeriod { epoch, ..GracePeriod::default() };
@@ -141,7 +162,7 @@ impl Device {
 
     /// Ends the epoch `epoch`, unless it has ended or another one has begun.
     fn mark_lost(&self, epoch: u32, why: &str, by_fault: Option<ByFault>) {
-        let mut kept = self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.loss.reason();
         self.keep_crash(epoch);
         let ended = self.epoch.compare_exchange(epoch, NO_EPOCH, Ordering::AcqRel, Ordering::Acquire);
         if epoch != NO_EPOCH && ended.is_ok() {
@@ -152,7 +173,7 @@ impl Device {
     }
 
     /// [`Self::stop`], also of an epoch that another thread is beginning: behind it there is none.
-    pub(super) fn stop_finally(&self, why: &str) {
+    pub(crate) fn stop_finally(&self, why: &str) {
         let no_other = self.last_epoch.try_lock();
         if no_other.is_err() {
             // What there is of it is ended at once: an epoch that does not begin is not waited for.
@@ -169,7 +190,7 @@ impl Device {
         let epoch = self.epoch.load(Ordering::Acquire);
         self.mark_lost(epoch, why, None);
         // Whoever stops a device wants it stopped.
-        self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner).by_fault = None;
+        self.loss.reason().by_fault = None;
         if self.link.outlives_host() {
             // What it answers from here on, it answers because it is told to leave.
             if epoch != NO_EPOCH {

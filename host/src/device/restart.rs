@@ -23,7 +23,7 @@ impl Device {
             return true;
         }
         // Taken: an epoch that cannot begin is not tried again.
-        let by_fault = self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner).by_fault.take();
+        let by_fault = self.loss.reason().by_fault.take();
         let Some(from) = by_fault else { return false };
         let from = self.await_crash_end(from, *last);
         if from == ByFault::Crashed {
@@ -33,11 +33,19 @@ impl Device {
         match self.begin_epoch(&mut last, from) {
             Ok(()) => true,
             Err(e) => {
-                let mut loss = self.loss_reason.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut loss = self.loss.reason();
                 loss.why = format!("{}; starting it anew failed: {e}", loss.why);
                 false
             }
         }
+    }
+
+    /// Ends the epoch that there is, and begins another.
+    pub(crate) fn restart_on_request(&self) -> Result<(), Error> {
+        // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
+        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stop("being restarted");
+        self.begin_epoch(&mut last, ByFault::Crashed)
     }
 
     /// A device says that it crashed before it answers the call that did it. One that goes on waiting for an offer says so
@@ -57,11 +65,11 @@ impl Device {
     }
 
     /// Begins a new epoch of a device that is stopped, or waits.
-    pub(super) fn begin_epoch(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+    fn begin_epoch(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
         self.take_snapshot(last.0);
         #[cfg(feature = "device-logs")]
         self.keep_log_backlog();
-        // Whoever reads something of the window that is wiped from here on sees behind it that the epoch is over.
+        // A thread that reads something of the window that is wiped from here on sees behind it that the epoch is over.
         fence(Ordering::Release);
         let epoch = last.next();
         *last = epoch;
@@ -82,7 +90,7 @@ impl Device {
         }
         let epoch_info = EpochInfo::new(record, begin.elapsed(), self.image.as_ref());
         *self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner) = epoch_info;
-        self.show_open_queues(&self.lock_queues());
+        self.show_open_queues();
         self.wait_queue.enter(record.features & feature::DOORBELL != 0);
         self.epoch.store(epoch.0, Ordering::Release);
         Ok(())

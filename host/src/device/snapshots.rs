@@ -40,7 +40,7 @@ impl Device {
 
     /// The epoch `epoch` is over and the window about to be wiped: keeps what submitters may not have read.
     pub(super) fn take_snapshot(&self, epoch: u32) {
-        // Submitters without a stream have nobody else to look.
+        // First: what is in flight there then has its outcome, and wants no snapshot.
         self.poll_idle_queues();
         let mut kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|end| self.snapshots.is_wanted(end.epoch));

@@ -1,0 +1,131 @@
+//! The attached device: what streams, logs, memory and the reactor work on.
+//!
+//! It knows none of them. What of them has a part in its epochs comes in through a trait: [`IdleQueues`], and
+//! [`Notified`] in the other direction.
+
+mod attach;
+mod epoch_end;
+#[cfg(feature = "device-logs")]
+mod log_backlog;
+mod notify;
+mod open_queues;
+mod restart;
+mod snapshots;
+
+pub(crate) use epoch_end::GRACE_STEP;
+pub(crate) use open_queues::IdleQueues;
+
+use crate::keys::Keys;
+use crate::link::Link;
+use crate::memory::DeviceMemory;
+use crate::reactor::Notified;
+use crate::symbols::Symbols;
+use crate::wait_queue::WaitQueue;
+use crate::{HandlerInfo, ImageFile, Options};
+use epoch_end::Loss;
+use hamr_comm::Handler;
+use hamr_comm::abi::ids::{Epoch, NodeId};
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::DeviceRecord;
+use hamr_comm::handshake::HostHandshake;
+use notify::PeerPoll;
+use open_queues::OpenQueues;
+use snapshots::EpochSnapshots;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// [`Device::epoch`] of a device that is gone.
+const NO_EPOCH: u32 = 0;
+
+/// One attached device, until the last stream of it is dropped.
+pub struct Device {
+    pub(crate) name: String,
+    pub(crate) id: NodeId,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) layout: Layout,
+    pub(crate) keys: Keys,
+    pub(crate) handlers: Vec<HandlerInfo>,
+    pub(crate) options: Options,
+    /// What it runs, when the runtime loaded it.
+    pub(crate) image: Option<ImageFile>,
+    pub(crate) memory: Arc<DeviceMemory>,
+    pub(crate) wait_queue: WaitQueue,
+    /// This device, for the reactor.
+    pub(crate) me: Weak<dyn Notified>,
+    peer_poll: PeerPoll,
+    /// The epoch that streams may submit in; [`NO_EPOCH`] when there is none.
+    pub(crate) epoch: AtomicU32,
+    /// The present epoch, or the last one. Locked while an epoch begins.
+    last_epoch: Mutex<Epoch>,
+    /// Of the present epoch, or the last one.
+    epoch_info: Mutex<EpochInfo>,
+    loss: Loss,
+    snapshots: EpochSnapshots,
+    #[cfg(feature = "device-logs")]
+    log_backlogs: Mutex<log_backlog::LogBacklogs>,
+    open_queues: OpenQueues,
+    closed: AtomicBool,
+}
+
+/// What a device said of itself in one epoch, and how long it took to say it.
+#[derive(Clone)]
+pub(crate) struct EpochInfo {
+    pub(crate) record: DeviceRecord,
+    /// From its launch until it served.
+    pub(crate) start: Duration,
+    pub(crate) symbols: Arc<Symbols>,
+}
+
+impl EpochInfo {
+    fn new(record: DeviceRecord, start: Duration, image: Option<&ImageFile>) -> Self {
+        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), record.build_id));
+        Self { record, start, symbols }
+    }
+}
+
+impl Device {
+    pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
+        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
+    }
+
+    /// What the device said of itself, in this epoch or the last.
+    pub(crate) fn epoch_info(&self) -> EpochInfo {
+        self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The names in the image that runs.
+    pub(crate) fn symbols(&self) -> Arc<Symbols> {
+        self.epoch_info().symbols
+    }
+
+    /// May what was just read of the heap have been another host's, or nothing?
+    pub(crate) fn heap_is_released(&self) -> bool {
+        // Behind the read.
+        fence(Ordering::Acquire);
+        self.link.outlives_host() && self.is_closed()
+    }
+
+    /// Was the [`crate::Node`] dropped?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The program is done with the device, which may be another host's next. Streams of it may still be there: they find that it is
+    /// closed.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        HostHandshake::close(self.link.window());
+        self.notify_fenced();
+        self.stop_finally("closed by this program");
+    }
+
+    /// Behind [`Self::close`]: the next host may have the window. A thread of this one that writes there has done so by now, or sees that
+    /// it is closed. What cannot check in time (a submission that has begun) is the link's to keep away ([`Link::release`]).
+    pub(crate) fn release(&self) {
+        self.open_queues.pass();
+        #[cfg(feature = "device-logs")]
+        self.release_logs();
+        self.link.release();
+    }
+}

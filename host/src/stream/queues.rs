@@ -1,0 +1,96 @@
+//! The queue pairs of a device: which of them streams have.
+
+use super::Submitter;
+use crate::Error;
+use crate::device::{Device, IdleQueues};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Index 0 is the control stream's, which is not given to streams.
+pub(crate) struct QueuePairs(Mutex<Vec<QueueSlot>>);
+
+/// What a queue pair is used for.
+enum QueueSlot {
+    /// For nothing yet.
+    Fresh,
+    /// A stream has it.
+    InUse,
+    /// No stream has it, but its counts go on, and perhaps calls for which no thread waits.
+    Idle(Box<Submitter>),
+}
+
+impl QueuePairs {
+    /// Of a device with so many queue pairs for streams.
+    pub(crate) fn new(streams: u32) -> Self {
+        Self(Mutex::new((0..=streams).map(|_| QueueSlot::Fresh).collect()))
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<QueueSlot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a queue pair that no stream has.
+    pub(super) fn take(&self, device: &Device) -> Result<(u32, Box<Submitter>), Error> {
+        if device.is_lost() && !device.restart() {
+            let why = device.loss_reason();
+            return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
+        }
+        let mut slots = self.slots();
+        let free = slots.iter_mut().enumerate().skip(1).find(|(_, slot)| !matches!(slot, QueueSlot::InUse));
+        let Some((index, slot)) = free else {
+            return Err(Error::TooManyStreams { device: device.name.clone(), limit: device.options.streams });
+        };
+        let submitter = match std::mem::replace(slot, QueueSlot::InUse) {
+            QueueSlot::Idle(submitter) => submitter,
+            QueueSlot::Fresh | QueueSlot::InUse => match fresh_submitter(device, index as u32) {
+                Ok(submitter) => Box::new(submitter),
+                Err(e) => {
+                    *slot = QueueSlot::Fresh;
+                    return Err(e);
+                }
+            },
+        };
+        show_open(device, &slots);
+        Ok((index as u32, submitter))
+    }
+
+    /// Gives a queue pair back, with what is still in flight in it.
+    pub(super) fn give_back(&self, device: &Device, index: u32, submitter: Box<Submitter>) {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get_mut(index as usize) {
+            *slot = QueueSlot::Idle(submitter);
+        }
+        show_open(device, &slots);
+        drop(slots);
+        // No thread waits for what is in flight there.
+        device.notify_fenced();
+    }
+}
+
+impl IdleQueues for QueuePairs {
+    fn poll(&self, device: &Device) {
+        let mut slots = self.slots();
+        for slot in slots.iter_mut() {
+            if let QueueSlot::Idle(submitter) = slot {
+                submitter.poll(device);
+            }
+        }
+        show_open(device, &slots);
+    }
+}
+
+/// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.
+fn show_open(device: &Device, slots: &[QueueSlot]) {
+    let last = slots.iter().rposition(|slot| match slot {
+        QueueSlot::Fresh => false,
+        QueueSlot::InUse => true,
+        QueueSlot::Idle(submitter) => submitter.has_work(),
+    });
+    device.set_open_queues(last.map_or(1, |last| last as u32 + 1));
+}
+
+/// The first submitter of a queue pair.
+pub(crate) fn fresh_submitter(device: &Device, index: u32) -> Result<Submitter, Error> {
+    let none = || Error::Plan(format!("queue pair {index}: expected it inside of the window, which is shorter"));
+    let queue = device.queue_in(device.link.window(), index).ok_or_else(none)?;
+    Ok(Submitter::new(index, queue, device))
+}
