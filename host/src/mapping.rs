@@ -67,11 +67,15 @@ pub(crate) fn map_revocable(
     access.set(ProtFlags::WRITE, writable);
     // A private read-only mapping of a shared file still shows the writer's pages; SHARED keeps that promise explicit.
     let what = || format!("mapping a window of {len} bytes");
-    let bytes = usize::try_from(len).map_err(|_| Error::Plan(format!("{len} bytes exceed the address space")))?;
+    let too_long = |_| Error::Os { what: what(), source: std::io::ErrorKind::FileTooLarge.into() };
+    let bytes = usize::try_from(len).map_err(too_long)?;
     // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
     let raw =
         unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, off) }.map_err(Error::os(what()))?;
-    let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
+    let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Os {
+        what: what(),
+        source: std::io::Error::other("expected an address of the kernel's choice, got zero"),
+    })?;
     let mapping = Arc::new(Mapping { base, len: bytes });
     let revocable = Revocable(mapping.clone());
     // SAFETY: the mapping is page-aligned and lives as long as the keeper; no reference covers it, and a host makes no device window.

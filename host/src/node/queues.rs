@@ -48,7 +48,7 @@ impl Device {
     }
 
     fn fresh_submitter(&self, index: u32) -> Result<Submitter, Error> {
-        let none = || Error::Plan(format!("queue pair {index}: expected it inside of the window, which is shorter"));
+        let none = || Error::too_short(&self.name, &self.layout, self.link.window().len());
         let queue = self.queue_in(self.link.window(), index).ok_or_else(none)?;
         Ok(Submitter::new(index, queue, self))
     }
