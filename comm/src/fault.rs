@@ -132,6 +132,7 @@ mod bad_buffer {
     pub(super) const OVERLAP: u64 = 2;
     pub(super) const MISALIGNED: u64 = 3;
     pub(super) const FOREIGN: u64 = 4;
+    pub(super) const READ_ONLY: u64 = 5;
 }
 
 impl From<ClaimError> for Fault {
@@ -142,6 +143,7 @@ impl From<ClaimError> for Fault {
             }
             ClaimError::Overlap { first, second } => [bad_buffer::OVERLAP, first as u64, second as u64],
             ClaimError::Misaligned { off, align } => [bad_buffer::MISALIGNED, off, align],
+            ClaimError::ReadOnly { off } => [bad_buffer::READ_ONLY, off, 0],
         };
         Self::new(Status::BAD_BUFFER, numbers)
     }
@@ -183,6 +185,9 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
             write!(f, "buffer at byte {a:#x} of the heap is not a whole number of elements aligned to {b}")
         }
         (Status::BAD_BUFFER, bad_buffer::FOREIGN) => write!(f, "buffer of node {a} used on node {b}"),
+        (Status::BAD_BUFFER, bad_buffer::READ_ONLY) => {
+            write!(f, "buffer at byte {a:#x} of the heap was asked for to be read, and is written")
+        }
         (status, _) => f.write_str(status.text()),
     }
 }

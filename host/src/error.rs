@@ -2,12 +2,14 @@
 
 use crate::{FaultReport, Site};
 use hamr_comm::Never;
+use hamr_comm::abi::layout::Layout;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Errors of opening devices and of their memory.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// No launcher has this name.
     #[error("no device is named `{name}`: expected one of {known}")]
@@ -49,6 +51,16 @@ pub enum Error {
         /// Expected, got, and what to do.
         why: String,
     },
+    /// The device published what no device may publish.
+    #[error(
+        "device {device} published {what}, which no device may publish: its image is broken or not hamr's; load another one"
+    )]
+    Corrupt {
+        /// Its name.
+        device: String,
+        /// What it published.
+        what: String,
+    },
     /// The device looked at the window and refused.
     #[error("device {device} refused the window: {why}")]
     Refused {
@@ -85,9 +97,29 @@ pub enum Error {
         /// Who owns it.
         owner: String,
     },
-    /// A window size that cannot be laid out.
-    #[error("the window cannot be laid out: {0}")]
-    Plan(String),
+    /// An option that no window can be laid out for.
+    #[error("{option}: expected {expected}, got {got}")]
+    InvalidConfig {
+        /// The field of [`Options`](crate::Options).
+        option: &'static str,
+        /// The values it may have.
+        expected: String,
+        /// The value it has.
+        got: String,
+    },
+    /// The link's window is shorter than the options need.
+    #[error(
+        "device {device}: expected a window of at least {needed} bytes, got {has}; ask for less heap or fewer streams (Options), or \
+         give the device more memory"
+    )]
+    WindowTooShort {
+        /// Its name.
+        device: String,
+        /// Bytes that the layout has.
+        needed: u64,
+        /// Bytes of the window.
+        has: u64,
+    },
     /// No room in the device's heap.
     #[error(
         "device {device}: no room for {wanted} bytes: {free} of {total} bytes are free, {deferred} more will be when calls \
@@ -139,9 +171,6 @@ pub enum Error {
         /// What is wrong with it.
         why: BufferError,
     },
-    /// A call made by the library itself failed.
-    #[error("{0}")]
-    Call(String),
     /// The operating system said no.
     #[error("{what}: {source}")]
     Os {
@@ -153,6 +182,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A window that does not hold `layout`.
+    pub(crate) fn too_short(device: &str, layout: &Layout, has: u64) -> Self {
+        Self::WindowTooShort { device: device.into(), needed: layout.window_len(), has }
+    }
+
     pub(crate) fn os(what: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> Self {
         let what = what.into();
         move |e| Self::Os { what, source: e.into() }
@@ -166,6 +200,7 @@ impl Error {
 
 /// What is wrong with a buffer pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BufferError {
     /// It names another device's memory.
     #[error("the buffer belongs to node {owner}, not to node {here}")]
@@ -198,6 +233,7 @@ pub enum BufferError {
 
 /// A call that was never sent.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum SubmitError {
     /// The device has no such handler.
     #[error(
@@ -286,6 +322,7 @@ pub enum SubmitError {
 /// Every way a call can end without its value. The parts are boxed: a result travels through the caller's hands at every
 /// call, an error seldom.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum CallError<E = Never> {
     /// The handler returned its own error.
     Handler(E),

@@ -70,11 +70,15 @@ pub(crate) fn map_revocable(
     // A private read-only mapping of a shared file also shows the writer's changes, but without a
     // guarantee; SHARED guarantees it.
     let what = || format!("mapping a window of {len} bytes");
-    let bytes = usize::try_from(len).map_err(|_| Error::Plan(format!("{len} bytes exceed the address space")))?;
+    let too_long = |_| Error::Os { what: what(), source: std::io::ErrorKind::FileTooLarge.into() };
+    let bytes = usize::try_from(len).map_err(too_long)?;
     // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
     let raw =
         unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, off) }.map_err(Error::os(what()))?;
-    let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Plan("mapped at address zero".into()))?;
+    let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Os {
+        what: what(),
+        source: std::io::Error::other("expected an address of the kernel's choice, got zero"),
+    })?;
     let mapping = Arc::new(Mapping { base, len: bytes });
     let revocable = Revocable(mapping.clone());
     // SAFETY: the mapping is page-aligned and exists as long as its owner; no reference covers it,

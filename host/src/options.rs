@@ -1,8 +1,9 @@
 //! Sizes and habits of one device, as the program asks for them.
 
 use crate::Error;
-use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
+use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::handshake::IdlePolicy;
 use std::time::Duration;
@@ -116,12 +117,53 @@ impl Options {
 pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
     let limit = hamr_comm::am::MAX_QUEUES as u32 - 1;
     if options.streams == 0 || options.streams > limit {
-        return Err(Error::Plan(format!("expected 1 to {limit} streams, got {}", options.streams)));
+        let (expected, got) = (format!("1 to {limit}"), options.streams.to_string());
+        return Err(Error::InvalidConfig { option: "Options::streams", expected, got });
     }
-    Layout::plan(&options.plan()).map_err(|e| {
-        Error::Plan(format!(
-            "ring must be a power of two from 2 to 65536 (got {}), chunk a multiple of 64 up to 16384 (got {}) ({e:?})",
-            options.ring, options.chunk
-        ))
-    })
+    Layout::plan(&options.plan()).map_err(|why| refused_plan(options, why))
+}
+
+/// Which option a plan was refused for.
+pub(crate) fn refused_plan(options: &Options, why: PlanError) -> Error {
+    let &Options { streams, ring, tickets, chunk, heap, .. } = options;
+    let longest = QueueDescriptor::MAX_RING;
+    let (option, expected, got) = match why {
+        PlanError::TooLarge => (
+            "Options::{heap, streams, ring, tickets, chunk}",
+            "at most 2^64 bytes of window, 4 GiB of them slots".into(),
+            format!("{heap}, {streams}, {ring}, {tickets}, {chunk}"),
+        ),
+        PlanError::Malformed if !ring.is_power_of_two() || !(2..=longest).contains(&ring) => {
+            ("Options::ring", format!("a power of two from 2 to {longest}"), ring.to_string())
+        }
+        PlanError::Malformed if tickets > longest => {
+            ("Options::tickets", format!("at most {longest}"), tickets.to_string())
+        }
+        PlanError::Malformed => {
+            ("Options::chunk", format!("a multiple of 64 up to {}", QueueDescriptor::MAX_CHUNK), chunk.to_string())
+        }
+    };
+    Error::InvalidConfig { option, expected, got }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_out_of_range_is_named() {
+        let refused = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            plan_of(&options).expect_err("out of range").to_string()
+        };
+        assert_eq!(refused(|o| o.streams = 0), "Options::streams: expected 1 to 79, got 0");
+        assert_eq!(refused(|o| o.streams = 80), "Options::streams: expected 1 to 79, got 80");
+        assert_eq!(refused(|o| o.ring = 3), "Options::ring: expected a power of two from 2 to 65536, got 3");
+        assert_eq!(refused(|o| o.ring = 1 << 17), "Options::ring: expected a power of two from 2 to 65536, got 131072");
+        assert_eq!(refused(|o| o.tickets = 65537), "Options::tickets: expected at most 65536, got 65537");
+        assert_eq!(refused(|o| o.chunk = 100), "Options::chunk: expected a multiple of 64 up to 16384, got 100");
+        assert!(refused(|o| o.heap = u64::MAX).contains("2^64 bytes of window"));
+        assert!(plan_of(&Options::default()).is_ok());
+    }
 }

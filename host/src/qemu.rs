@@ -103,9 +103,11 @@ impl Launcher for QemuLauncher {
         let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
         let image = image.ok_or_else(none)?.path.clone();
         // What a card's memory must be. Nobody touches what lies behind the window, so it takes no room.
-        let card = window_len
-            .checked_next_power_of_two()
-            .ok_or_else(|| Error::Plan(format!("{window_len} bytes exceed any card's memory")))?;
+        let card = window_len.checked_next_power_of_two().ok_or_else(|| Error::InvalidConfig {
+            option: "Options::{heap, streams}",
+            expected: "a window of at most 2^63 bytes, the largest memory of a card".into(),
+            got: format!("{window_len} bytes"),
+        })?;
         let memfd = make_window(device, card)?;
         let window = map_window(&memfd, window_len, true)?;
         let name = device.to_owned();

@@ -123,6 +123,18 @@ fn a_body_that_only_images_hold_is_refused_by_name() {
 }
 
 #[test]
+fn a_window_that_is_too_short_is_refused() {
+    let link = Loopback::new(1 << 16, Table::of_this_image());
+    let runtime = Runtime::new().expect("a runtime");
+    let error = runtime.attach("short", Box::new(link), Options::default()).expect_err("too short");
+    assert!(
+        matches!(error, hamr::Error::WindowTooShort { has: 0x1_0000, needed, .. } if needed > 64 << 20),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("short") && error.to_string().contains("less heap"), "{error}");
+}
+
+#[test]
 fn missing_handlers_are_named_and_the_others_work() {
     let node = with_table(&[&EMPTY]);
     let warnings = node.warnings();

@@ -4,7 +4,7 @@
 use super::{Cli, Failure, bytes, duration, one_line};
 use crate::inspect::{Found, windows};
 use crate::pci::{Candidate, candidates};
-use crate::{DeviceInfo, Error, Node, Options};
+use crate::{DeviceInfo, Node, Options};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -35,14 +35,14 @@ fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
         cli.runtime.target(spec)?;
     }
     let image = cli.image()?;
-    let nodes: Vec<Result<Node, Error>> = std::thread::scope(|scope| {
+    let nodes: Vec<Result<Node, String>> = std::thread::scope(|scope| {
         let (runtime, image) = (&cli.runtime, &image);
-        let open = |spec: &'_ String| runtime.open(spec, image.clone());
+        let open = |spec: &'_ String| runtime.open(spec, image.clone()).map_err(|e| e.to_string());
         let starting: Vec<_> = specs.iter().map(|spec| scope.spawn(move || open(spec))).collect();
-        let panicked = |_| Err(Error::Call("a thread that started a device panicked".into()));
+        let panicked = |_| Err("a thread that started a device panicked".into());
         starting.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });
-    let failures: Vec<String> = nodes.iter().filter_map(|node| Some(node.as_ref().err()?.to_string())).collect();
+    let failures: Vec<String> = nodes.iter().filter_map(|node| node.as_ref().err().cloned()).collect();
     if !failures.is_empty() {
         return Err(Failure::new(failures.join("; ")));
     }

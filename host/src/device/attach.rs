@@ -9,7 +9,7 @@ use crate::keys::{Keys, read_table};
 use crate::link::{Link, Peer};
 use crate::memory::DeviceMemory;
 use crate::node_number::NodeNumber;
-use crate::options::plan_of;
+use crate::options::{plan_of, refused_plan};
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
 use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};
@@ -18,7 +18,7 @@ use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, feature, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
-use hamr_comm::handshake::{HostHandshake, Offer, OfferState, Takeover};
+use hamr_comm::handshake::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 use hamr_comm::registry::Table;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, Weak};
@@ -45,13 +45,13 @@ impl Device {
         crate::log_ring::set_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
         let (record, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
         let epoch_info = EpochInfo::new(record, begin.elapsed(), image.as_ref());
-        let heap = layout.section(SectionKind::HEAP).map_err(|e| Error::Plan(format!("{e:?}")))?;
-        let memory = DeviceMemory::new(number, name, link.window(), heap, options.max_buffers)
-            .map_err(|e| Error::Plan(format!("the heap: {e}")))?;
+        let too_short = || Error::too_short(name, &layout, link.window().len());
+        let heap = layout.section(SectionKind::HEAP).map_err(|_| too_short())?;
+        let memory =
+            DeviceMemory::new(number, name, link.window(), heap, options.max_buffers).map_err(|_| too_short())?;
         let uses_doorbell = record.features & feature::DOORBELL != 0;
         let is_notified = !link.descriptors().is_empty();
-        let wait_queue =
-            WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|e| Error::Plan(e.to_string()))?;
+        let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;
         Ok(Arc::new_cyclic(|me: &Weak<Self>| Self {
             name: name.into(),
             id,
@@ -127,8 +127,10 @@ pub(super) fn shake_hands(
         pid: std::process::id(),
         idle_policy: options.idle_policy(),
     };
-    let (handshake, layout) =
-        HostHandshake::offer(window, &offer, epoch).map_err(|e| Error::Plan(format!("device {name}: {e}")))?;
+    let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| match e {
+        OfferError::Plan(why) => refused_plan(options, why),
+        OfferError::Window(needed, has) => Error::WindowTooShort { device: name.into(), needed, has },
+    })?;
     if let Ok(doorbell) = window.word(word::HOST_DOORBELL) {
         doorbell.store(link.doorbell());
     }
@@ -141,13 +143,13 @@ pub(super) fn shake_hands(
             OfferState::Crashed => return Err(crashed(name, link, &layout, stage, image)),
             OfferState::Refused(why) => return Err(Error::Refused { device: name.into(), why: why.to_string() }),
             OfferState::Corrupt(what) => {
-                let why = format!("it published {what:#x}, which no device may say");
-                return Err(Error::Refused { device: name.into(), why });
+                return Err(Error::Corrupt { device: name.into(), what: format!("{what:#x}") });
             }
             OfferState::Accepted(epoch_info) if told.is_none() => {
-                let table = layout.section(SectionKind::TABLE).map_err(|e| Error::Plan(format!("{e:?}")))?;
-                let handlers = read_table(window, table)
-                    .map_err(|why| Error::Refused { device: name.into(), why: format!("it showed {why}") })?;
+                let table =
+                    layout.section(SectionKind::TABLE).map_err(|_| Error::too_short(name, &layout, window.len()))?;
+                let handlers =
+                    read_table(window, table).map_err(|what| Error::Corrupt { device: name.into(), what })?;
                 told = Some((epoch_info, handlers));
                 handshake.ready(window);
             }
@@ -155,8 +157,8 @@ pub(super) fn shake_hands(
             OfferState::Serving => match told {
                 Some(known) => return Ok(known),
                 None => {
-                    let why = "it serves without having said what it is".into();
-                    return Err(Error::Refused { device: name.into(), why });
+                    let what = "that it serves, and not what it is".into();
+                    return Err(Error::Corrupt { device: name.into(), what });
                 }
             },
         }

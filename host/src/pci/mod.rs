@@ -79,7 +79,6 @@ impl Launcher for PciLauncher {
         }
         PciLink::open(request, address, function).map(|link| Box::new(link) as Box<dyn Link>).map_err(|e| match e {
             Error::Os { what, source } => fail(format!("{what}: {source}")),
-            Error::Plan(why) => fail(why),
             other => other,
         })
     }
@@ -187,7 +186,7 @@ impl PciLink {
         if cfg!(target_arch = "aarch64") {
             let why = "expected a host whose kernel maps a function's memory for copies of any alignment, got aarch64, which maps it as \
                        Device memory: open devices on a bus from an x86_64 host";
-            return Err(Error::Plan(why.into()));
+            return Err(Error::Bus { device: request.device.into(), why: why.into() });
         }
         let len = request.window_len;
         let vfio = match function.driver().and(function.group()) {
@@ -214,7 +213,10 @@ impl PciLink {
                 maps.push(map);
                 window
             }
-            (None, None) => return Err(Error::Plan("no way to map BAR 2".into())),
+            (None, None) => {
+                let why = "expected a way to map BAR 2, got neither a vfio group nor the memory's file";
+                return Err(Error::Bus { device: request.device.into(), why: why.into() });
+            }
         };
         let registers = match &vfio {
             Some(vfio) => vfio.map(0, function.bar(0)).ok(),

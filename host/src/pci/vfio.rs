@@ -13,6 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::{CString, c_void};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `VFIO_TYPE` and `VFIO_BASE`.
@@ -145,7 +146,7 @@ impl Vfio {
         // SAFETY: `struct vfio_group_status`, which has these two fields.
         unsafe { ask_with(&group, GROUP_GET_STATUS, &mut status) }.map_err(Error::os("asking for a vfio group"))?;
         if status.flags & VIABLE == 0 {
-            let source = std::io::ErrorKind::ResourceBusy.into();
+            let source = ErrorKind::ResourceBusy.into();
             let what = format!(
                 "taking {group_path}: expected every function of the group to be bound to vfio-pci or to no driver"
             );
@@ -156,7 +157,7 @@ impl Vfio {
         unsafe { ask_with(&group, GROUP_SET_CONTAINER, &mut container_number) }
             .map_err(Error::os("putting the vfio group into a container"))?;
         ask(&container, SET_IOMMU, TYPE1_V2).map_err(Error::os("setting up translation (module vfio_iommu_type1)"))?;
-        let name = CString::new(address).map_err(|e| Error::Plan(e.to_string()))?;
+        let name = CString::new(address).map_err(|e| Error::io("naming the function to vfio")(e.into()))?;
         let bytes = &mut [0u8; 32];
         for (to, from) in bytes.iter_mut().zip(name.as_bytes_with_nul()) {
             *to = *from;
@@ -182,11 +183,13 @@ impl Vfio {
     /// Maps the first `len` bytes of a memory.
     pub(super) fn map(&self, bar: u32, len: u64) -> Result<Window<Shared>, Error> {
         let mut opened = self.opened();
-        let device =
-            opened.device.as_ref().ok_or_else(|| Error::Plan("the function was returned to the system".into()))?;
+        let fail = |kind, why: String| Error::io(format!("mapping BAR {bar}"))(std::io::Error::new(kind, why));
+        let given_back =
+            || fail(ErrorKind::NotConnected, "the function was returned to the system; open the device again".into());
+        let device = opened.device.as_ref().ok_or_else(given_back)?;
         let region = device.region(bar)?;
         if region.bytes < len {
-            return Err(Error::Plan(format!("expected {len} bytes in BAR {bar}, got {}", region.bytes)));
+            return Err(fail(ErrorKind::InvalidData, format!("expected {len} bytes, got {}", region.bytes)));
         }
         let (window, map) = map_revocable(&device.device, region.off, len, true)?;
         opened.maps.push(map);

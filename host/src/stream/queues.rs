@@ -90,7 +90,7 @@ fn show_open(device: &Device, slots: &[QueueSlot]) {
 
 /// The first submitter of a queue pair.
 pub(crate) fn fresh_submitter(device: &Device, index: u32) -> Result<Submitter, Error> {
-    let none = || Error::Plan(format!("queue pair {index}: expected it inside of the window, which is shorter"));
+    let none = || Error::too_short(&device.name, &device.layout, device.link.window().len());
     let queue = device.queue_in(device.link.window(), index).ok_or_else(none)?;
     Ok(Submitter::new(index, queue, device))
 }

@@ -62,6 +62,11 @@ pub enum ClaimError {
         /// Alignment needed.
         align: u64,
     },
+    /// The range was claimed to be read, and is asked for to be written.
+    ReadOnly {
+        /// Bytes from the start of the heap.
+        off: u64,
+    },
 }
 
 /// A checked range, exclusive for `'h`.
@@ -178,7 +183,7 @@ impl<'h> Claimed<'h> {
     pub fn exclusive<T: Pod>(self) -> Result<&'h mut [T], ClaimError> {
         let n = self.elements::<T>()?;
         if !self.writable {
-            return Err(ClaimError::Overlap { first: 0, second: 0 });
+            return Err(ClaimError::ReadOnly { off: self.off });
         }
         // SAFETY: as in `shared`; a writable claim overlaps no other claim, so this is the only reference to the range.
         Ok(unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr().cast(), n) })

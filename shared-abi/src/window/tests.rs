@@ -72,6 +72,8 @@ fn claims_are_checked_together() {
     assert_eq!(a.shared::<u64>().expect("aligned").len(), 8);
     let [odd] = heap.claim([c(4, 8, false)]).expect("inside");
     assert!(matches!(odd.shared::<u64>(), Err(ClaimError::Misaligned { off: 4, align: 8 })));
+    let [read] = heap.claim([c(64, 8, false)]).expect("inside");
+    assert!(matches!(read.exclusive::<u64>(), Err(ClaimError::ReadOnly { off: 64 })));
 }
 
 #[test]
