@@ -116,7 +116,7 @@ impl<const BITS: u32> Pair<BITS> {
 
 impl<const BITS: u32> Slots for Pair<BITS> {
     const COUNT_BITS: u32 = BITS;
-    type Line<'a> = At<'a>;
+    type Slot<'a> = At<'a>;
     fn ring_len(&self) -> u32 {
         RING as u32
     }
