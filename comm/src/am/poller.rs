@@ -5,7 +5,7 @@
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, spill_state};
 use super::handoff::LentControl;
 use super::request::ReplyMode;
-use super::{Activity, ControlHandoff, Notifier, Responder};
+use super::{Activity, ControlHandoff, Notifier, Responder, SlotAccess};
 use crate::fault::Trace;
 use crate::frame::Frame;
 use crate::migrate::MAX_MESSAGE;

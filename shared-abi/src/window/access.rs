@@ -1,0 +1,46 @@
+//! What the protocol needs of a queue pair. Two implementations: the window's [`Queue`](super::Queue), and typed slots in the model
+//! tests.
+
+/// The slots of one queue pair.
+pub trait Slots {
+    /// Bits of the count in a published word: 24, fewer only in models that explore the wrap.
+    const COUNT_BITS: u32;
+    /// One slot.
+    type Slot<'a>: SlotAccess
+    where
+        Self: 'a;
+    /// Ring slots, a power of two, at least 2.
+    fn ring_len(&self) -> u32;
+    /// The hot slot.
+    fn hot(&self) -> Self::Slot<'_>;
+    /// Ring slot `i mod ring_len`.
+    fn ring(&self, i: u32) -> Self::Slot<'_>;
+    /// Ticket slot `t`.
+    fn ticket_slot(&self, t: u32) -> Option<Self::Slot<'_>>;
+}
+
+/// One slot. Words are published and observed in the order that rule 3 asks for; the labels P1, R1, P2, R2 pair them.
+pub trait SlotAccess: Copy {
+    /// R1.
+    fn req_seq(self) -> u32;
+    /// The request's header, once R1 matched.
+    fn req_hdr(self) -> u32;
+    /// P1, behind the payload.
+    fn publish_request(self, hdr: u32, seq: u32);
+    /// R2.
+    fn rep_seq(self) -> u32;
+    /// The reply's header, once R2 matched.
+    fn rep_hdr(self) -> u32;
+    /// P2, behind the payload.
+    fn publish_reply(self, hdr: u32, seq: u32);
+    /// Payload in, by the requester, before P1.
+    fn write_request(self, words: &[u64]);
+    /// Payload out, by the responder, after R1.
+    fn read_request(self, words: &mut [u64]);
+    /// Payload in, by the responder, before P2.
+    fn write_reply(self, words: &[u64]);
+    /// Payload out, by the requester, after R2.
+    fn read_reply(self, words: &mut [u64]);
+    /// The requester's own header again, to set CANCEL.
+    fn set_req_hdr(self, hdr: u32);
+}
