@@ -6,7 +6,7 @@
 //!
 //! [`compiler`] is the other thing that whoever builds an image has to know, before there is a build script.
 //!
-//! Who may depend on it: build scripts of images, and what starts builds of them. It depends on nothing.
+//! Who may depend on it: build scripts, and what starts builds of them. It depends on nothing.
 
 pub mod compiler;
 
@@ -47,20 +47,34 @@ const HOSTED: &str = include_str!("../scripts/hosted.x");
 /// Says to the build script of an image, when set, whether its package has a `memory.x`.
 pub const OWN_MEMORY: &str = "HAMR_OWN_MEMORY";
 
-/// Emits the linker arguments of an image for the target that cargo is building.
+/// Sets `cfg(hamr_bare)` where the target has no operating system, and returns whether this build runs without one: because the
+/// target has none, or because cargo was told `--cfg hamr_bare` for a target that has.
+pub fn bare() -> bool {
+    println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
+    if on_no_system() {
+        println!("cargo::rustc-cfg=hamr_bare");
+    }
+    on_no_system() || std::env::var_os("CARGO_CFG_HAMR_BARE").is_some()
+}
+
+/// Does the target have no operating system?
+fn on_no_system() -> bool {
+    variable("CARGO_CFG_TARGET_OS") == "none"
+}
+
+/// Emits the linker arguments of an image for the target that cargo is building, and sets `cfg(hamr_bare)` as [`bare`] does.
 ///
 /// # Panics
 /// Which stops the build with its message: when there is no script for the instruction set, or cargo's folder cannot be
 /// written.
 pub fn image() {
     println!("cargo::rerun-if-changed=build.rs");
-    // What tells bare metal from the system that a target's triple names; images with a board of their own look at it.
-    println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
-    let on_no_system = variable("CARGO_CFG_TARGET_OS") == "none";
+    // Images with a board of their own ask for it.
+    let is_bare = bare();
     let out = PathBuf::from(variable("OUT_DIR"));
     write(&out, "hamr-defmt.x", LOG_SYMBOLS);
     write(&out, "hamr-defmt-sections.x", LOG_SECTIONS);
-    if !on_no_system && std::env::var_os("CARGO_CFG_HAMR_BARE").is_none() {
+    if !is_bare {
         argument("-Wl,--build-id=sha1");
         // Set by the build function of `hamr`; another build of the same package is a program without logs.
         if std::env::var_os("CARGO_CFG_HAMR_IMAGE").is_some() {
@@ -85,7 +99,7 @@ pub fn image() {
     write(&out, "memory.x", &memory(isa));
     println!("cargo::rustc-link-search={}", out.display());
     argument("-Thamr.x");
-    if on_no_system {
+    if on_no_system() {
         // rustc calls the linker itself.
         argument("--build-id=sha1");
         argument("--no-dynamic-linker");
