@@ -1,5 +1,5 @@
-//! What the protocol needs of a queue pair. Two implementations: the window's [`Queue`](super::Queue), and typed slots in the model
-//! tests.
+//! What the protocol needs of a queue pair. Two implementations: the window's [`Queue`](super::Queue), and typed slots in
+//! the model tests.
 
 /// The slots of one queue pair.
 pub trait Slots {
