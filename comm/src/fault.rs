@@ -30,7 +30,7 @@ pub fn cut(text: &str, most: usize) -> (&str, &'static str) {
 }
 
 /// Drops what a handler panicked with. Its `Drop` is a handler's, too, and may panic in turn: what that leaves is leaked.
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 pub fn discard(payload: alloc::boxed::Box<dyn core::any::Any + Send>) {
     if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
         core::mem::forget(again);

@@ -188,14 +188,14 @@ pub struct Entry {
     pub reserved: u32,
     /// Where the linker of a bare-metal image would sort it: the name but for registered instances and types of users, which
     /// stand in a section's name as the source shows them. Bare metal needs no such word, its table is in this order.
-    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    #[cfg(not(hamr_bare))]
     pub order: &'static str,
 }
 
 // The linker lays entries of many crates side by side; a size that is no multiple of the alignment would leave gaps.
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 56 } else { 48 });
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 const _: () = assert!(size_of::<Entry>() == 72);
 
 impl Entry {
@@ -223,13 +223,13 @@ impl Entry {
             run: if H::FLAGS & record_flag::HAS_BODY != 0 { thunk::<H> } else { bodiless },
             flags: H::FLAGS,
             reserved: 0,
-            #[cfg(not(any(target_os = "none", hamr_bare)))]
+            #[cfg(not(hamr_bare))]
             order: H::NAME,
         }
     }
 
     /// The same entry for a table in which it sorts as `order`.
-    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    #[cfg(not(hamr_bare))]
     #[must_use]
     pub const fn ordered(self, order: &'static str) -> Self {
         Self { order, ..self }

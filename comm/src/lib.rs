@@ -7,9 +7,9 @@
 //! its own macros. No allocation outside `cfg(hosted)`; `unsafe` only in [`registry`].
 #![no_std]
 
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 extern crate alloc;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 extern crate std;
 // The macros name this crate as `hamr_comm`, here too.
 extern crate self as hamr_comm;
@@ -25,7 +25,7 @@ mod log;
 pub mod migrate;
 pub mod registry;
 mod resource;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 pub mod testing;
 
 pub use buffer::{BufferPtr, Element};

@@ -7,7 +7,7 @@
 //! arguments.
 
 /// Picks the sink; the level is the name of the sink's macro.
-#[cfg(all(feature = "defmt", any(target_os = "none", hamr_bare, hamr_image)))]
+#[cfg(all(feature = "defmt", any(hamr_bare, hamr_image)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
@@ -18,7 +18,7 @@ macro_rules! __log {
 }
 
 /// Picks the sink; the level is the name of the sink's macro.
-#[cfg(all(feature = "tracing", not(any(target_os = "none", hamr_bare, hamr_image))))]
+#[cfg(all(feature = "tracing", not(any(hamr_bare, hamr_image))))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
@@ -27,8 +27,8 @@ macro_rules! __log {
 
 /// No sink: the arguments are still checked.
 #[cfg(not(any(
-    all(feature = "defmt", any(target_os = "none", hamr_bare, hamr_image)),
-    all(feature = "tracing", not(any(target_os = "none", hamr_bare, hamr_image)))
+    all(feature = "defmt", any(hamr_bare, hamr_image)),
+    all(feature = "tracing", not(any(hamr_bare, hamr_image)))
 )))]
 #[doc(hidden)]
 #[macro_export]

@@ -17,9 +17,9 @@ pub struct Table {
     rows: &'static [Row],
 }
 
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 type Row = Entry;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 type Row = &'static Entry;
 
 /// Two handlers with one name or one id; their names.
@@ -44,7 +44,7 @@ impl core::error::Error for Duplicate {}
 
 impl Table {
     /// The table of this binary.
-    #[cfg(any(target_os = "none", hamr_bare))]
+    #[cfg(hamr_bare)]
     pub fn of_this_image() -> Self {
         unsafe extern "C" {
             static __hamr_handlers_start: [u8; 0];
@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// The table of this binary; sorted at the first call.
-    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    #[cfg(not(hamr_bare))]
     pub fn of_this_image() -> Self {
         static SORTED: spin::Once<Table> = spin::Once::new();
         unsafe extern "C" {
@@ -80,7 +80,7 @@ impl Table {
     }
 
     /// A table of chosen entries: for tests, and for images that show only some of their handlers.
-    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    #[cfg(not(hamr_bare))]
     pub fn of(mut entries: alloc::vec::Vec<&'static Entry>) -> Self {
         entries.sort_by_key(|e| e.order);
         Self { rows: entries.leak() }
@@ -131,7 +131,7 @@ impl Table {
 
 /// Places the entry of a handler in the table. Called by the expansion of `#[offload]` and by `register!`; defined here
 /// under both configurations, so that no configuration of ours leaks into user crates.
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry {
@@ -145,7 +145,7 @@ macro_rules! __entry {
 }
 
 /// See the bare-metal definition.
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry {

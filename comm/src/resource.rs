@@ -22,10 +22,7 @@ const fn next(mark: u32) -> u32 {
 }
 
 /// The stack of the running call was left: what it held is poisoned.
-#[cfg_attr(
-    not(any(test, target_os = "none", hamr_bare)),
-    expect(dead_code, reason = "where panics unwind, guards do it")
-)]
+#[cfg_attr(not(any(test, hamr_bare)), expect(dead_code, reason = "where panics unwind, guards do it"))]
 pub(crate) fn abort() {
     // One writer: only the fault path of the one processor abandons.
     PRESENT.store(next(PRESENT.load(Ordering::Relaxed)), Ordering::Release);

@@ -7,9 +7,9 @@ use core::convert::Infallible;
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{ErrorType, InputPin, OutputPin};
 
-#[cfg(all(any(target_os = "none", hamr_bare), feature = "image"))]
+#[cfg(all(hamr_bare, feature = "image"))]
 use crate::bare::pins;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 use crate::hosted::pins;
 
 /// Waits by the processor's clock. Waiting takes the processor: nobody else is served meanwhile.

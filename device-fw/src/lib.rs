@@ -13,13 +13,10 @@
 //! [`Device::poll`]; they leave the feature `image` off (`docs/porting.md`). Who may depend on it: images. It depends on `hamr-comm`.
 #![no_std]
 
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 extern crate std;
 
-#[cfg(all(
-    any(target_os = "none", hamr_bare),
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-))]
+#[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod arch;
 #[cfg(hamr_machine)]
 pub mod bare;
@@ -28,21 +25,18 @@ mod config;
 mod crash;
 mod device;
 #[cfg(any(
-    not(any(target_os = "none", hamr_bare)),
+    not(hamr_bare),
     all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
 ))]
 pub mod hal;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 pub mod hosted;
 mod idle;
 pub mod log;
-#[cfg(all(
-    any(target_os = "none", hamr_bare),
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-))]
+#[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod pci;
 
-#[cfg(any(hamr_machine, not(any(target_os = "none", hamr_bare))))]
+#[cfg(any(hamr_machine, not(hamr_bare)))]
 mod runaway;
 
 pub use board::Board;
@@ -94,7 +88,7 @@ macro_rules! __image_note {
 }
 
 /// The C entry point: the operating system's start-up code calls it.
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry_point {
@@ -108,7 +102,7 @@ macro_rules! __entry_point {
 }
 
 /// What the boot code calls.
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __entry_point {

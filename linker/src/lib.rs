@@ -8,8 +8,7 @@
 //!
 //! A program that builds images also needs [`compiler`], before any build script runs.
 //!
-//! Who may depend on it: build scripts of images, and programs that start builds of them. It
-//! depends on nothing.
+//! Who may depend on it: build scripts, and programs that start builds of them. It depends on nothing.
 
 pub mod compiler;
 
@@ -50,21 +49,34 @@ const HOSTED: &str = include_str!("../scripts/hosted.x");
 /// An environment variable for the build script of an image: whether its package has a `memory.x`.
 pub const OWN_MEMORY: &str = "HAMR_OWN_MEMORY";
 
-/// Emits the linker arguments of an image for the target that cargo is building.
+/// Sets `cfg(hamr_bare)` where the target has no operating system, and returns whether this build runs without one: because the
+/// target has none, or because cargo was told `--cfg hamr_bare` for a target that has.
+pub fn bare() -> bool {
+    println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
+    if on_no_system() {
+        println!("cargo::rustc-cfg=hamr_bare");
+    }
+    on_no_system() || std::env::var_os("CARGO_CFG_HAMR_BARE").is_some()
+}
+
+/// Does the target have no operating system?
+fn on_no_system() -> bool {
+    variable("CARGO_CFG_TARGET_OS") == "none"
+}
+
+/// Emits the linker arguments of an image for the target that cargo is building, and sets `cfg(hamr_bare)` as [`bare`] does.
 ///
 /// # Panics
 /// When there is no script for the instruction set, or cargo's folder cannot be written. The panic
 /// stops the build with its message.
 pub fn image() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Distinguishes bare metal from a target's triple that names a system; images with a board of
-    // their own use it.
-    println!("cargo::rustc-check-cfg=cfg(hamr_bare)");
-    let on_no_system = variable("CARGO_CFG_TARGET_OS") == "none";
+    // Images with a board of their own ask for it.
+    let is_bare = bare();
     let out = PathBuf::from(variable("OUT_DIR"));
     write(&out, "hamr-defmt.x", LOG_SYMBOLS);
     write(&out, "hamr-defmt-sections.x", LOG_SECTIONS);
-    if !on_no_system && std::env::var_os("CARGO_CFG_HAMR_BARE").is_none() {
+    if !is_bare {
         argument("-Wl,--build-id=sha1");
         // The build function of `hamr` sets it; in any other build the package is a program without
         // logs.
@@ -90,7 +102,7 @@ pub fn image() {
     write(&out, "memory.x", &memory(isa));
     println!("cargo::rustc-link-search={}", out.display());
     argument("-Thamr.x");
-    if on_no_system {
+    if on_no_system() {
         // rustc calls the linker itself.
         argument("--build-id=sha1");
         argument("--no-dynamic-linker");

@@ -67,7 +67,8 @@ pub struct Preamble {
     /// Zero.
     pub reserved: [u64; 8],
 }
-const _: () = assert!(size_of::<Preamble>() == 128 && offset_of!(Preamble, spin_us) == 56);
+const _: () = assert!(size_of::<Preamble>() == 128 && offset_of!(Preamble, fingerprint) == 48);
+const _: () = assert!(offset_of!(Preamble, spin_us) == 56);
 
 /// Of [`Preamble::sleep_us`]: only a ring ends a sleep.
 pub const FOR_EVER: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! Log ring, trace ring and crash record (abi §9): written by the device, read by whoever looks.
+//! Log ring, trace ring and crash record (abi §9): written by the device, read by the host and its tools.
 
 use crate::open::open_enum;
 use core::mem::offset_of;
@@ -16,15 +16,17 @@ pub struct RingHeader {
     pub consumed: u32,
     /// Host: least severe level wanted ([`LogLevel`]).
     pub level: u32,
-    /// Host: nonzero while somebody reads, who must not lose what he has not seen. Zero: new frames take the place of the oldest.
+    /// Host: nonzero while a reader must not lose what it has not seen. Zero: new frames take the place of the oldest.
     pub reader: u32,
-    /// Device: frames written since the epoch began, mod 2^32; published behind the `written` that includes them. What a reader has
-    /// not seen of them and of `dropped`, nobody will.
+    /// Device: frames written since the epoch began, mod 2^32; published behind the `written` that includes
+    /// them. These and `dropped`, less the frames that a reader found, are what it has lost.
     pub frames: u32,
     /// Zero.
     pub reserved: [u32; 10],
 }
-const _: () = assert!(size_of::<RingHeader>() == 64 && offset_of!(RingHeader, frames) == 20);
+const _: () = assert!(size_of::<RingHeader>() == 64 && RingHeader::WRITTEN == 0 && RingHeader::DROPPED == 4);
+const _: () = assert!(RingHeader::CONSUMED == 8 && RingHeader::LEVEL == 12);
+const _: () = assert!(RingHeader::READER == 16 && RingHeader::FRAMES == 20);
 
 impl RingHeader {
     /// Offset of `written`.

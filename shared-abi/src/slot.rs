@@ -221,7 +221,7 @@ pub struct Ext {
 const _: () = assert!(size_of::<Ext>() == 16 && offset_of!(Ext, trace) == 12);
 
 impl Ext {
-    /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it the handler may ask, and nobody else does.
+    /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it the handler may ask, and the device does not.
     pub const ENFORCED: u32 = 1 << 31;
 
     /// The microseconds alone.

@@ -19,7 +19,7 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
-use hamr_comm::am::{ControlHandoff, Requester};
+use hamr_comm::am::{ControlHandoff, Requester, SlotAccess, Slots};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;

@@ -14,7 +14,7 @@ use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::am::MAX_QUEUES;
+use hamr_comm::am::{MAX_QUEUES, SlotAccess, Slots};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Fault, offload};

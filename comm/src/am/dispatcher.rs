@@ -93,9 +93,9 @@ impl<K: Clone> Dispatcher<'_, K> {
 /// would be found and run again. Builds that unwind need nothing.
 #[inline(always)]
 pub(super) fn spill_state<T>(state: &mut T) {
-    #[cfg(any(target_os = "none", hamr_bare))]
+    #[cfg(hamr_bare)]
     core::hint::black_box(state);
-    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    #[cfg(not(hamr_bare))]
     let _ = state;
 }
 

@@ -3,7 +3,7 @@
 //! Only one of the two ever has the stream. The poller puts it down before the handler and takes it up after it, so a call that
 //! is not queued costs nothing.
 
-use super::{Notifier, Responder};
+use super::{Notifier, Responder, SlotAccess};
 use crate::Handler;
 use crate::registry::{Table, ping};
 use hamr_shared_abi::slot::{RepHdr, ReqHdr};

@@ -1,8 +1,8 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
-use super::Found;
 use super::dispatcher::{Dispatcher, Endpoint, reply_inline, spill_state};
 use super::request::{Args, Job, Parts, ReplyMode, parts};
+use super::{Found, SlotAccess, Slots};
 use crate::context::Context;
 use crate::frame::{Arguments, Reply};
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, RepHdr, ReqHdr};

@@ -13,14 +13,13 @@ mod poller;
 mod request;
 mod requester;
 mod responder;
-mod slots;
 mod wait;
 
 pub use activity::Activity;
+pub use hamr_shared_abi::window::{SlotAccess, Slots};
 pub use handoff::{ControlHandoff, LoanStatus};
 pub use idle::{Idle, IdleStep, Moment};
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::Requester;
 pub use responder::{Found, Responder};
-pub use slots::{SlotAccess, Slots};
 pub use wait::{Notifier, WaitWord, Waiter};

@@ -5,7 +5,7 @@
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, spill_state};
 use super::handoff::LentControl;
 use super::request::ReplyMode;
-use super::{Activity, ControlHandoff, Notifier, Responder};
+use super::{Activity, ControlHandoff, Notifier, Responder, SlotAccess};
 use crate::fault::Trace;
 use crate::frame::Frame;
 use crate::migrate::MAX_MESSAGE;
@@ -382,7 +382,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         let Some((queue, found)) = self.dispatcher.activity.current() else { return };
-        #[cfg(any(target_os = "none", hamr_bare))]
+        #[cfg(hamr_bare)]
         crate::resource::abort();
         self.dispatcher.activity.keep_count();
         let Some(endpoint) = self.endpoints.get_mut(queue) else { return };

@@ -1,4 +1,4 @@
-//! What a request says besides its payload: where the arguments are, how it is answered (abi §4.4).
+//! What a request carries besides its payload: where the arguments are, how it is answered (abi §4.4).
 
 use super::Found;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};

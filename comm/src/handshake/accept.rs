@@ -1,4 +1,4 @@
-//! The device's half: checks a window, answers the offer, and says how it is until the epoch ends.
+//! The device's half: checks a window, answers the offer, and publishes its state until the epoch ends.
 
 use super::{IdlePolicy, Refused, publish_word};
 use crate::registry::Table;
@@ -14,7 +14,7 @@ use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::Window;
 use zerocopy::FromZeros;
 
-/// What a device says of itself.
+/// What a device reports of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceProfile {
     /// Feature bits the image supports.

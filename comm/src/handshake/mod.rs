@@ -12,11 +12,11 @@
 //! `offer` is the host's half, `accept` the device's. Images do not have the former.
 
 mod accept;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 mod offer;
 
 pub use accept::{Accepted, DeviceHandshake, DeviceProfile};
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(not(hamr_bare))]
 pub use offer::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 
 use hamr_shared_abi::layout::LayoutError;

@@ -98,7 +98,7 @@ impl HostHandshake {
                 window.zero(s.off, s.len).map_err(small)?;
             }
         }
-        // The host's own words of a ring, which level and whether anybody reads, hold for every epoch.
+        // The host's own words of a ring, the level and whether it is read, hold for every epoch.
         for kind in [SectionKind::LOG, SectionKind::TRACE] {
             if let Ok(s) = layout.section(kind)
                 && s.len >= RingHeader::BYTES
@@ -190,7 +190,8 @@ impl HostHandshake {
     }
 }
 
-/// A host that comes to a device which outlives its hosts: what an earlier one left in the window is ended first (abi §8).
+/// A host that comes to a device which outlives its hosts: what an earlier one left in the window
+/// is ended first (abi §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Takeover {
     last: Epoch,
@@ -199,7 +200,7 @@ pub struct Takeover {
 }
 
 impl Takeover {
-    /// Asks whoever serves the last epoch to leave it.
+    /// Asks the device to end the last epoch, if it serves one.
     pub fn begin<K>(window: &Window<K>) -> Self {
         let load = |off| window.word(off).map_or(0, |w| w.observe());
         let this = Self { last: Epoch(load(word::EPOCH)), is_laid_out: load(0) == MAGIC };
@@ -209,7 +210,8 @@ impl Takeover {
         this
     }
 
-    /// The epoch to offer, once the last one is over. Without a layout nobody writes: a device has said so, or never was.
+    /// The epoch to offer, once the last one is over. Without a layout no device writes: none was
+    /// there, or it has acknowledged.
     pub fn step<K>(&self, window: &Window<K>) -> Option<Epoch> {
         let is_over = !self.is_laid_out || HostHandshake::has_acknowledged(window, self.last);
         is_over.then(|| if self.last.0 == 0 { Epoch::FIRST } else { self.last.next() })

@@ -5,31 +5,28 @@ use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
 
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 mod register;
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 pub use register::Register;
-#[cfg(all(
-    any(target_os = "none", hamr_bare),
-    any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))
-))]
+#[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]
 mod uart16550;
 
-#[cfg(all(any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(hamr_bare, target_arch = "x86_64"))]
 pub mod pc;
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(feature = "image", hamr_bare, target_arch = "x86_64"))]
 mod q35;
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "x86_64"))]
+#[cfg(all(feature = "image", hamr_bare, target_arch = "x86_64"))]
 pub use q35::Q35 as Default;
 
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+#[cfg(all(feature = "image", hamr_bare, target_arch = "aarch64"))]
 mod virt_aarch64;
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "aarch64"))]
+#[cfg(all(feature = "image", hamr_bare, target_arch = "aarch64"))]
 pub use virt_aarch64::VirtAarch64 as Default;
 
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+#[cfg(all(feature = "image", hamr_bare, target_arch = "riscv64"))]
 mod virt_riscv64;
-#[cfg(all(feature = "image", any(target_os = "none", hamr_bare), target_arch = "riscv64"))]
+#[cfg(all(feature = "image", hamr_bare, target_arch = "riscv64"))]
 pub use virt_riscv64::VirtRiscv64 as Default;
 
 /// What the serve loop asks of whatever it runs on. The hosted process is one, every `bare::BareBoard` is another; people

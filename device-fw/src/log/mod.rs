@@ -7,15 +7,15 @@
 //! `logger.rs` is the logger of images, over the platform they run on (`bare/logging.rs`, `hosted/logging.rs`). People with
 //! a main loop of their own make a logger over a `FrameBuffer`, and say so in their [`crate::Board`].
 
-#[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
+#[cfg(any(test, hamr_bare, hamr_image))]
 mod frame_buffer;
-#[cfg(any(hamr_machine, all(not(any(target_os = "none", hamr_bare)), hamr_image)))]
+#[cfg(any(hamr_machine, all(not(hamr_bare), hamr_image)))]
 mod logger;
 mod ring;
 
-#[cfg(any(test, target_os = "none", hamr_bare, hamr_image))]
+#[cfg(any(test, hamr_bare, hamr_image))]
 pub use frame_buffer::FrameBuffer;
 pub use ring::RingWriter;
 
-#[cfg(any(hamr_machine, all(not(any(target_os = "none", hamr_bare)), hamr_image)))]
+#[cfg(any(hamr_machine, all(not(hamr_bare), hamr_image)))]
 pub(crate) use logger::{Logger, LoggerState, Platform, image_logger};

@@ -8,6 +8,7 @@ use hamr_comm::abi::preamble::{DeviceState, HostState, word};
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::ReqHdr;
+use hamr_comm::am::SlotAccess;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

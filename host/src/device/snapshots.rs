@@ -4,6 +4,7 @@ use super::Device;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot, Window};
+use hamr_comm::am::{SlotAccess, Slots};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 

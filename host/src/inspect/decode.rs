@@ -19,6 +19,7 @@ use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, Place, RepHdr, ReqHdr, seq_count, seq_tag};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Shared, Slot as WindowSlot, Window};
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::fault::{TRACED_TEXT, Trace};
 
 /// Slots that one dump looks at: more than any sound window of ordinary size has, few enough that forged descriptors

@@ -68,6 +68,7 @@ mod tests {
     use hamr_comm::abi::preamble::word;
     use hamr_comm::abi::slot::{ReqHdr, seq};
     use hamr_comm::abi::window::{Shared, Window};
+    use hamr_comm::am::{SlotAccess, Slots};
     use hamr_comm::handshake::{HostHandshake, Offer};
     use hamr_comm::registry::Table;
     use proptest::prelude::*;

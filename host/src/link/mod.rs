@@ -1,7 +1,8 @@
 //! Links: the slow half of a connection to a device (the fast half is the window itself).
 //!
-//! A [`Link`] says what the connection can do, notifies, waits, and knows whether the peer is there. It is object-safe, so that a
-//! host keeps devices of several kinds in one list; nothing here is on the path of a call that is answered at once.
+//! A [`Link`] tells what the connection can do, notifies, waits, and knows whether the peer is there. It is
+//! object-safe, so that a host keeps devices of several kinds in one list. Nothing here is on the path of a call that
+//! is answered at once.
 //! [`Loopback`] runs the device inside the waiting thread: for unit tests, and for the conformance suite.
 //! A [`Decorator`] changes some methods of another link. [`FaultInjector`] is one: it breaks a link on purpose.
 
@@ -51,22 +52,22 @@ pub trait Link: Send + Sync {
     fn window(&self) -> &Window<Shared>;
     /// Notifies the peer. A hint: a lost one costs latency only.
     fn notify(&self);
-    /// Gives the peer a chance to run, or sleeps until it notifies or is gone, at most `max_us` microseconds. Called by whoever
-    /// waits, after a first fruitless while; by one thread at a time where there is a doorbell, because it takes the rings, which
-    /// are the waiters'.
+    /// Gives the peer a chance to run, or sleeps until the peer notifies or is gone, at most `max_us` microseconds.
+    /// A waiting thread calls it when polling found nothing. Where there is a doorbell, one thread at a time does,
+    /// because the call consumes the notifications of all waiters.
     /// Zero means: no sleep. [`hamr_comm::abi::preamble::FOR_EVER`] is no limit.
     fn wait(&self, max_us: u32);
-    /// Wakes whoever sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next who would, as a ring of the peer does. Nothing
-    /// to do where nobody rings.
+    /// Wakes the thread that sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next one that would, as a
+    /// notification of the peer does. Nothing to do without a doorbell.
     fn wake(&self) {}
     /// Is the peer there? A few hundred nanoseconds at most.
     fn peer(&self) -> Peer;
-    /// Descriptors of which one is readable when the peer has rung or is gone: for whoever waits for several devices at once,
-    /// and then calls [`Self::wait`], which takes the ring. Empty where nobody rings.
+    /// Descriptors of which one is readable when the peer has notified or is gone. A thread that waits for several
+    /// devices sleeps on them and then calls [`Self::wait`], which consumes the notification. Empty without a doorbell.
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         Vec::new()
     }
-    /// What the device writes to its card's doorbell register to ring this side, where there is such a register (abi §7).
+    /// What the device writes to its card's doorbell register to notify this side, where there is such a register (abi §7).
     fn doorbell(&self) -> u32 {
         0
     }

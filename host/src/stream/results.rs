@@ -12,6 +12,7 @@ use hamr_comm::abi::slot::{self, Descriptor, INLINE_BYTES, INLINE_WORDS, RepHdr,
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Slot;
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::sync::atomic::{Ordering, fence};

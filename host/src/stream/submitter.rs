@@ -18,7 +18,7 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared};
-use hamr_comm::am::Requester;
+use hamr_comm::am::{Requester, SlotAccess, Slots};
 use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::sync::atomic::Ordering;

@@ -2,14 +2,14 @@
 //!
 //! Three kinds of access, and no other:
 //! - control words: 32-bit atomics, one writer for life;
-//! - payload words of a slot: relaxed atomics, by whoever owns the slot;
+//! - payload words of a slot: relaxed atomics, by the side that owns the slot;
 //! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, or a [`Claimed`] view.
 //!
 //! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an access outside the
 //! region: every offset is checked here against the length this side mapped, never against a length the peer wrote.
 //!
-//! `lines` has the slots and chunks, `device` the end that has a heap, `heap` the views that handlers get, `copies` what hosts
-//! copy, `private` windows over this program's own memory.
+//! `access` is what the protocol needs of a queue pair, `slots` the slots and chunks of one in a window, `device` the end
+//! that has a heap, `heap` the views that handlers get, `copies` what hosts copy, `private` windows over this program's own memory.
 //!
 //! `K` keeps the mapping alive: an `Arc` of it on a host, `()` on a device whose window is never unmapped.
 
@@ -26,6 +26,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::slot::SLOT_BYTES;
 
+mod access;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 mod copies;
 mod device;
@@ -36,6 +37,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use access::{SlotAccess, Slots};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
 pub use device::DeviceWindow;

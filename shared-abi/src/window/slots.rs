@@ -7,9 +7,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{OutOfWindow, Window, Word};
+use super::{OutOfWindow, SlotAccess, Slots, Window, Word};
 use crate::queue::QueueDescriptor;
-use crate::slot::{INLINE_WORDS, REP_HDR, REP_SEQ, REQ_HDR, REQ_SEQ, SLOT_BYTES};
+use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REP_SEQ, REQ_HDR, REQ_SEQ, SLOT_BYTES};
 use crate::sync::{Coherent, Order};
 
 impl<K> Window<K> {
@@ -73,32 +73,25 @@ unsafe impl<K: Send, F> Send for Queue<K, F> {}
 // SAFETY: as above.
 unsafe impl<K: Sync, F> Sync for Queue<K, F> {}
 
-impl<K, F: Order> Queue<K, F> {
-    /// Ring slots, a power of two.
+impl<K, F: Order> Slots for Queue<K, F> {
+    const COUNT_BITS: u32 = COUNT_BITS;
+    type Slot<'a>
+        = Slot<'a, F>
+    where
+        Self: 'a;
+
     #[inline(always)]
-    pub fn ring_len(&self) -> u32 {
+    fn ring_len(&self) -> u32 {
         self.ring_mask + 1
     }
 
-    /// Ticket slots.
-    pub fn ticket_slots(&self) -> u32 {
-        self.ticket_slots
-    }
-
-    /// What keeps the region mapped.
-    pub fn keep(&self) -> &K {
-        &self.keep
-    }
-
-    /// The hot slot.
     #[inline(always)]
-    pub fn hot(&self) -> Slot<'_, F> {
+    fn hot(&self) -> Slot<'_, F> {
         Slot { req: self.req[0], rep: self.rep[0], _queue: PhantomData }
     }
 
-    /// Ring slot `i mod ring_len`.
     #[inline(always)]
-    pub fn ring(&self, i: u32) -> Slot<'_, F> {
+    fn ring(&self, i: u32) -> Slot<'_, F> {
         let off = (i & self.ring_mask) as usize * SLOT_BYTES;
         // SAFETY: the masked index is below ring_len, whose slots were checked to lie in the region.
         let req = unsafe { self.req[1].add(off) };
@@ -107,9 +100,8 @@ impl<K, F: Order> Queue<K, F> {
         Slot { req, rep, _queue: PhantomData }
     }
 
-    /// Ticket slot `t`, or `None` past the last.
     #[inline(always)]
-    pub fn ticket_slot(&self, t: u32) -> Option<Slot<'_, F>> {
+    fn ticket_slot(&self, t: u32) -> Option<Slot<'_, F>> {
         if t >= self.ticket_slots {
             return None;
         }
@@ -119,6 +111,18 @@ impl<K, F: Order> Queue<K, F> {
         // SAFETY: as above, from the reply base.
         let rep = unsafe { self.rep[2].add(off) };
         Some(Slot { req, rep, _queue: PhantomData })
+    }
+}
+
+impl<K, F: Order> Queue<K, F> {
+    /// Ticket slots.
+    pub fn ticket_slots(&self) -> u32 {
+        self.ticket_slots
+    }
+
+    /// What keeps the region mapped.
+    pub fn keep(&self) -> &K {
+        &self.keep
     }
 
     /// Bytes of a request chunk.
@@ -197,77 +201,76 @@ impl<'q, F: Order> Slot<'q, F> {
         unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
     }
 
-    /// Request word (Acquire). R1: pairs with P1 in [`Self::publish_request`].
-    #[inline(always)]
-    pub fn req_seq(self) -> u32 {
-        F::observe(Self::word(self.req, REQ_SEQ))
-    }
-
-    /// Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes afterwards.
-    #[inline(always)]
-    pub fn req_hdr(self) -> u32 {
-        Self::word(self.req, REQ_HDR).load(Ordering::Relaxed)
-    }
-
-    /// Reply word (Acquire). R2: pairs with P2 in [`Self::publish_reply`].
-    #[inline(always)]
-    pub fn rep_seq(self) -> u32 {
-        F::observe(Self::word(self.rep, REP_SEQ))
-    }
-
-    /// Reply header (relaxed): valid once R2 saw the expected word.
-    #[inline(always)]
-    pub fn rep_hdr(self) -> u32 {
-        Self::word(self.rep, REP_HDR).load(Ordering::Relaxed)
-    }
-
-    /// P1: header, then the request word (Release), which hands the payload to the responder. Pairs with R1.
-    #[inline(always)]
-    pub fn publish_request(self, hdr: u32, seq: u32) {
-        Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
-        F::publish(Self::word(self.req, REQ_SEQ), seq);
-    }
-
-    /// P2: header, then the reply word (Release), which hands the payload back. Pairs with R2.
-    #[inline(always)]
-    pub fn publish_reply(self, hdr: u32, seq: u32) {
-        Self::word(self.rep, REP_HDR).store(hdr, Ordering::Relaxed);
-        F::publish(Self::word(self.rep, REP_SEQ), seq);
-    }
-
     /// The request's header as a word, for a handler that asks whether it was cancelled.
     pub fn req_hdr_word(self) -> Word<'q> {
         // SAFETY: a slot has 64 bytes and REQ_HDR is below 64 and a multiple of 4.
         let at = unsafe { self.req.add(REQ_HDR) };
         Word { at, _window: PhantomData }
     }
+}
 
-    /// Rewrites the requester's own header to add CANCEL (relaxed; the responder may or may not see it).
-    pub fn set_req_hdr(self, hdr: u32) {
+impl<F: Order> SlotAccess for Slot<'_, F> {
+    // Request word (Acquire). R1: pairs with P1 in `publish_request`.
+    #[inline(always)]
+    fn req_seq(self) -> u32 {
+        F::observe(Self::word(self.req, REQ_SEQ))
+    }
+
+    // Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes afterwards.
+    #[inline(always)]
+    fn req_hdr(self) -> u32 {
+        Self::word(self.req, REQ_HDR).load(Ordering::Relaxed)
+    }
+
+    // Reply word (Acquire). R2: pairs with P2 in `publish_reply`.
+    #[inline(always)]
+    fn rep_seq(self) -> u32 {
+        F::observe(Self::word(self.rep, REP_SEQ))
+    }
+
+    // Reply header (relaxed): valid once R2 saw the expected word.
+    #[inline(always)]
+    fn rep_hdr(self) -> u32 {
+        Self::word(self.rep, REP_HDR).load(Ordering::Relaxed)
+    }
+
+    // P1: header, then the request word (Release), which hands the payload to the responder. Pairs with R1.
+    #[inline(always)]
+    fn publish_request(self, hdr: u32, seq: u32) {
+        Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
+        F::publish(Self::word(self.req, REQ_SEQ), seq);
+    }
+
+    // P2: header, then the reply word (Release), which hands the payload back. Pairs with R2.
+    #[inline(always)]
+    fn publish_reply(self, hdr: u32, seq: u32) {
+        Self::word(self.rep, REP_HDR).store(hdr, Ordering::Relaxed);
+        F::publish(Self::word(self.rep, REP_SEQ), seq);
+    }
+
+    // Rewrites the requester's own header to add CANCEL (relaxed; the responder may or may not see it).
+    #[inline(always)]
+    fn set_req_hdr(self, hdr: u32) {
         Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
     }
 
-    /// Copies `words.len()` (at most 6) payload words of the request half out.
     #[inline(always)]
-    pub fn read_request(self, words: &mut [u64]) {
+    fn read_request(self, words: &mut [u64]) {
         read_words(self.req, words);
     }
 
-    /// Copies `words.len()` (at most 6) payload words of the reply half out.
     #[inline(always)]
-    pub fn read_reply(self, words: &mut [u64]) {
+    fn read_reply(self, words: &mut [u64]) {
         read_words(self.rep, words);
     }
 
-    /// Writes `words.len()` (at most 6) payload words of the request half, before P1.
     #[inline(always)]
-    pub fn write_request(self, words: &[u64]) {
+    fn write_request(self, words: &[u64]) {
         write_words(self.req, words);
     }
 
-    /// Writes `words.len()` (at most 6) payload words of the reply half, before P2.
     #[inline(always)]
-    pub fn write_reply(self, words: &[u64]) {
+    fn write_reply(self, words: &[u64]) {
         write_words(self.rep, words);
     }
 }

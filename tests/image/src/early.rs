@@ -5,7 +5,7 @@
 use hamr_kernels as _;
 
 /// The usual board, broken.
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 mod board {
     use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
     use hamr_device_fw::board::Default as Usual;

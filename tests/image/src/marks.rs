@@ -37,32 +37,32 @@ pub(crate) fn forgets(_cx: &mut Context) -> u32 {
 /// Traps between the pieces of a log line.
 #[offload(device, name = "hamr_checks::marks::breaks_a_line")]
 pub(crate) fn breaks_a_line(_cx: &mut Context) -> u64 {
-    #[cfg(any(target_os = "none", hamr_bare))]
+    #[cfg(hamr_bare)]
     hamr_comm::info!("a line with {} in its middle", Trap);
     0
 }
 
 /// Cannot be shown.
-#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
+#[cfg(all(feature = "device", hamr_bare))]
 struct Trap;
 
-#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
+#[cfg(all(feature = "device", hamr_bare))]
 impl defmt::Format for Trap {
     fn format(&self, f: defmt::Formatter<'_>) {
         defmt::write!(f, "the value {}", hamr_tests_kernels::crashes::read_null());
     }
 }
 
-#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
+#[cfg(all(feature = "device", hamr_bare))]
 fn mark() -> hamr_device_fw::bare::NoAbort {
     hamr_device_fw::bare::NoAbort::begin()
 }
 
-#[cfg(all(feature = "device", not(any(target_os = "none", hamr_bare))))]
+#[cfg(all(feature = "device", not(hamr_bare)))]
 use hosted::mark;
 
 /// What stands for the mark where there is none.
-#[cfg(all(feature = "device", not(any(target_os = "none", hamr_bare))))]
+#[cfg(all(feature = "device", not(hamr_bare)))]
 mod hosted {
     pub(super) struct NoMark;
 

@@ -3,11 +3,11 @@
 #![no_std]
 #![no_main]
 
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 mod address;
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 mod board;
-#[cfg(any(target_os = "none", hamr_bare))]
+#[cfg(hamr_bare)]
 mod clock;
 
 use hamr_kernels as _;

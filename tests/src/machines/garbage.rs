@@ -9,6 +9,7 @@ use hamr::{HandlerInfo, Options};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word};
 use hamr_comm::abi::slot::ReqHdr;
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::handshake::HostHandshake;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};

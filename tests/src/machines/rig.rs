@@ -13,7 +13,7 @@ use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
-use hamr_comm::am::Requester;
+use hamr_comm::am::{Requester, SlotAccess, Slots};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use std::time::{Duration, Instant};
 

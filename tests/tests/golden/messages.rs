@@ -1,6 +1,7 @@
 //! A window, and messages through it.
 
 use super::*;
+use hamr_comm::am::SlotAccess;
 
 struct Add;
 impl Handler for Add {

@@ -2,7 +2,7 @@
 //! knows at which moment the stream changes hands. Random messages meet it too, because the handler is in the table.
 
 use super::*;
-use hamr_comm::am::{LoanStatus, Responder};
+use hamr_comm::am::{LoanStatus, Responder, SlotAccess, Slots};
 use hamr_comm::builtin::ping;
 use std::cell::{Cell, RefCell};
 

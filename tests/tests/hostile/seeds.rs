@@ -1,6 +1,7 @@
 //! Long runs from fixed seeds: cheaper per message than proptest, so many more of them; and what single messages do.
 
 use super::*;
+use hamr_comm::am::{SlotAccess, Slots};
 
 /// xorshift64*: enough to fill a window, and the same on every machine.
 struct Random(u64);

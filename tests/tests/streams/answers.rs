@@ -7,6 +7,7 @@ use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{COUNT_BITS, INLINE_WORDS, RepHdr, seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared};
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::faults::{background, echo_many};
 use hamr_tests::threaded::{Card, layout};

@@ -11,7 +11,7 @@ use hamr::comm::abi::layout::Layout;
 use hamr::comm::abi::slot::{COUNT_BITS, RepHdr, seq};
 use hamr::comm::abi::status::Status;
 use hamr::comm::abi::window::{DeviceWindow, Queue, Shared, Window};
-use hamr::comm::am::{MAX_QUEUES, Poller};
+use hamr::comm::am::{MAX_QUEUES, Poller, SlotAccess, Slots};
 use hamr::comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr::comm::migrate::MAX_MESSAGE;
 use hamr::comm::registry::Table;

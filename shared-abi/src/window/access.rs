@@ -1,8 +1,5 @@
-//! What the protocol needs of a queue pair. Two implementations: the window's [`Queue`], and typed slots in the model tests.
-
-use hamr_shared_abi::slot::COUNT_BITS;
-use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Queue, Slot};
+//! What the protocol needs of a queue pair. Two implementations: the window's [`Queue`](super::Queue), and typed slots in
+//! the model tests.
 
 /// The slots of one queue pair.
 pub trait Slots {
@@ -46,49 +43,4 @@ pub trait SlotAccess: Copy {
     fn read_reply(self, words: &mut [u64]);
     /// The requester's own header again, to set CANCEL.
     fn set_req_hdr(self, hdr: u32);
-}
-
-impl<K, F: Order> Slots for Queue<K, F> {
-    const COUNT_BITS: u32 = COUNT_BITS;
-    type Slot<'a>
-        = Slot<'a, F>
-    where
-        Self: 'a;
-    #[inline(always)]
-    fn ring_len(&self) -> u32 {
-        Queue::ring_len(self)
-    }
-    #[inline(always)]
-    fn hot(&self) -> Slot<'_, F> {
-        Queue::hot(self)
-    }
-    #[inline(always)]
-    fn ring(&self, i: u32) -> Slot<'_, F> {
-        Queue::ring(self, i)
-    }
-    #[inline(always)]
-    fn ticket_slot(&self, t: u32) -> Option<Slot<'_, F>> {
-        Queue::ticket_slot(self, t)
-    }
-}
-
-macro_rules! forward {
-    ($($name:ident($($arg:ident: $t:ty),*) $(-> $r:ty)?;)*) => {
-        impl<F: Order> SlotAccess for Slot<'_, F> {
-            $(#[inline(always)] fn $name(self $(, $arg: $t)*) $(-> $r)? { Slot::$name(self $(, $arg)*) })*
-        }
-    };
-}
-forward! {
-    req_seq() -> u32;
-    req_hdr() -> u32;
-    publish_request(hdr: u32, seq: u32);
-    rep_seq() -> u32;
-    rep_hdr() -> u32;
-    publish_reply(hdr: u32, seq: u32);
-    write_request(words: &[u64]);
-    read_request(words: &mut [u64]);
-    write_reply(words: &[u64]);
-    read_reply(words: &mut [u64]);
-    set_req_hdr(hdr: u32);
 }
