@@ -1,7 +1,7 @@
-//! Nothing on the path of a call allocates (shared memory, after a warm-up).
+//! Calls do not allocate (shared memory, after a warm-up).
 
 #![expect(unsafe_code)]
-// UNSAFETY: counting allocations means being the allocator; it passes everything on.
+// UNSAFETY: only an allocator can count allocations; this one passes everything on.
 
 use hamr::{Image, Node, Runtime};
 use hamr_kernels::bench::{count, empty, sum_4};
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 struct Counting;
 
 thread_local! {
-    // By thread: the test runner's own threads do what they like.
+    // Per thread, because the test runner's own threads may allocate.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 

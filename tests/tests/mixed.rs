@@ -16,7 +16,7 @@ const SPECS: [(&str, Isa); 4] = [
 ];
 
 fn all() -> Vec<Node> {
-    // Two processors: emulators that spin while another boots would only slow it down.
+    // Two processors: an emulator that spins while another one boots would slow it down.
     SPECS.map(|(spec, _)| devices::open(spec, Options { heap: 8 << 20, ..Options::default() })).into()
 }
 
@@ -25,7 +25,7 @@ fn each_names_its_own_instruction_set() {
     let nodes = all();
     let asked: Vec<_> = nodes.iter().map(|node| node.offload(isa::with()).expect("sent")).collect();
     for (answer, (spec, isa)) in asked.into_iter().zip(SPECS) {
-        assert_eq!(answer.get().expect("answers"), isa.0, "{spec}");
+        assert_eq!(answer.get().expect("a reply"), isa.0, "{spec}");
     }
     let mut ids: Vec<u16> = nodes.iter().map(|node| node.info().node).collect();
     ids.sort_unstable();
@@ -74,8 +74,8 @@ fn a_lost_device_takes_no_other_with_it() {
     dead.stop();
     assert!(dead.sync(divide::with(84, 2)).is_err());
     for node in rest {
-        assert_eq!(node.sync(divide::with(84, 2)).expect("lives"), 42);
+        assert_eq!(node.sync(divide::with(84, 2)).expect("it still works"), 42);
     }
     dead.restart().expect("starts again");
-    assert_eq!(dead.sync(divide::with(84, 2)).expect("lives again"), 42);
+    assert_eq!(dead.sync(divide::with(84, 2)).expect("it works again"), 42);
 }

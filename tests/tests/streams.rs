@@ -1,5 +1,5 @@
-//! Streams beside other threads, other hosts and peers that break the rules: over a device in a thread of this program
-//! (`hamr_tests::threaded`).
+//! Streams beside other threads, other hosts, and peers that break the rules: over a device in a
+//! thread of this program (`hamr_tests::threaded`).
 
 #[path = "streams/answers.rs"]
 mod answers;

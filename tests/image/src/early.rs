@@ -4,7 +4,7 @@
 
 use hamr_kernels as _;
 
-/// The usual board, broken.
+/// The usual board with a fault.
 #[cfg(any(target_os = "none", hamr_bare))]
 mod board {
     use hamr_device_fw::bare::{BareBoard, Hardware, StartError};

@@ -1,4 +1,4 @@
-//! Waits end when they should, whatever other threads do with the same stream.
+//! Waits end when they should, while other threads use the same stream.
 
 use crate::small;
 use hamr::{CallError, Options, SubmitError};
@@ -33,7 +33,8 @@ fn the_last_epoch_of_all_ends() {
     );
 }
 
-/// While `blocks` waits in another thread, which the gate ends, nothing else of the stream does.
+/// While `blocks` waits in another thread, which the gate ends, no other operation of the stream
+/// waits.
 fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
     let card = Card::new(&small(), false);
     let node = card.attach("card", small());
