@@ -40,11 +40,11 @@ macro_rules! broken {
                 $crate::broken::marked($spec);
             }
             #[test]
-            fn a_mark_puts_a_runaways_end_off_and_no_longer() {
+            fn a_no_abort_section_delays_the_end_of_a_runaway() {
                 $crate::broken::put_off($spec);
             }
             #[test]
-            fn a_trap_inside_of_the_logger_silences_no_other() {
+            fn a_trap_in_the_logger_does_not_stop_later_logs() {
                 $crate::broken::in_the_logger($spec);
             }
             #[test]

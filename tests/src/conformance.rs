@@ -46,8 +46,8 @@ macro_rules! conformance {
             }
             order {
                 sync_after_many_offloads, every_path_in_submission_order, queued_calls_keep_order, unordered_calls_all_run,
-                other_streams_go_on, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
-                plain_calls_leave_tickets_alone, more_offloads_than_lines, unread_in_reverse, too_many_outstanding,
+                a_waiting_stream_does_not_delay_others, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
+                plain_calls_leave_tickets_alone, more_offloads_than_slots, unread_in_reverse, too_many_outstanding,
                 a_refused_call_keeps_no_ticket
             }
             pings { beside_a_queued_call, while_queued_calls_come_and_go, beside_a_runaway }

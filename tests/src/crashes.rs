@@ -33,7 +33,7 @@ macro_rules! crashes {
                 $crate::crashes::storm($spec);
             }
             #[test]
-            fn another_build_names_nothing() {
+            fn an_image_file_of_another_build_gives_no_names() {
                 $crate::crashes::another_build($spec);
             }
             #[test]
@@ -41,8 +41,8 @@ macro_rules! crashes {
                 $crate::crashes::reset($spec);
             }
             #[test]
-            fn each_fault_says_where_and_the_fifth_call_works() {
-                $crate::crashes::each_fault_says_where($spec);
+            fn each_fault_names_its_location_and_the_next_call_works() {
+                $crate::crashes::each_fault_names_its_location($spec);
             }
         }
     };
@@ -78,7 +78,7 @@ fn expect(report: &FaultReport, status: Status, function: &str, file: &str) {
 }
 
 /// Panic, null pointer, stack overflow, illegal instruction, bad address.
-pub fn each_fault_says_where(spec: &str) {
+pub fn each_fault_names_its_location(spec: &str) {
     let node = devices::open(spec, options());
     for round in 0..3 {
         expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");

@@ -23,10 +23,10 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(20);
 macro_rules! logs {
     ($spec:expr) => {
         $crate::__logs! { $spec;
-            from_the_first_instruction, arguments_arrive, the_level_is_the_hosts, a_flood_loses_and_counts,
+            lines_from_the_first_instruction_arrive, arguments_arrive, the_host_sets_the_level, a_flood_counts_lost_lines,
             a_flood_does_not_slow_calls, a_flood_that_nobody_reads_is_counted, an_observer_takes_nothing_away,
-            an_observer_that_is_overtaken_counts, texts_of_another_build_are_refused,
-            there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said, a_killed_device_shows_what_it_said_last
+            an_overtaken_observer_counts_lost_lines, texts_of_another_build_are_refused,
+            there_is_one_reader, a_panic_is_logged, a_restart_keeps_unread_lines, a_killed_device_shows_its_last_lines
         }
     };
 }
@@ -77,7 +77,7 @@ fn messages(lines: &[LogLine]) -> Vec<&str> {
 }
 
 /// Lines from before the window was found arrive, with location and time.
-pub fn from_the_first_instruction(spec: &str) {
+pub fn lines_from_the_first_instruction_arrive(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let lines = until(&mut node.logs().expect("an image that logs"), "serving");
     let first = lines.first().expect("there are lines");
@@ -103,7 +103,7 @@ pub fn arguments_arrive(spec: &str) {
 }
 
 /// Each level passes its own lines and more severe ones, from the next line on.
-pub fn the_level_is_the_hosts(spec: &str) {
+pub fn the_host_sets_the_level(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
     until(&mut logs, "serving");
@@ -120,7 +120,7 @@ pub fn the_level_is_the_hosts(spec: &str) {
 
 /// More lines than the ring can store: lost lines are counted exactly, the others are complete, and
 /// the next line arrives.
-pub fn a_flood_loses_and_counts(spec: &str) {
+pub fn a_flood_counts_lost_lines(spec: &str) {
     const LINES: u32 = 30_000;
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
@@ -243,7 +243,7 @@ pub fn an_observer_takes_nothing_away(spec: &str) {
 }
 
 /// The device does not wait for an observer, which gets the number of lines that it missed.
-pub fn an_observer_that_is_overtaken_counts(spec: &str) {
+pub fn an_overtaken_observer_counts_lost_lines(spec: &str) {
     let node = open(spec, LogLevel::TRACE);
     let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
     let mut watch = watch(&node);
@@ -304,7 +304,7 @@ pub fn a_panic_is_logged(spec: &str) {
 
 /// After a restart, the reader still gets the lines of the last epoch, and then those of the new
 /// start.
-pub fn a_restart_keeps_what_was_said(spec: &str) {
+pub fn a_restart_keeps_unread_lines(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
     until(&mut logs, "serving");
@@ -324,7 +324,7 @@ pub fn a_restart_keeps_what_was_said(spec: &str) {
 
 /// The inspector shows the last lines and the last fault of a lost device, in the window and in a
 /// copy of it.
-pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
+pub fn a_killed_device_shows_its_last_lines(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     node.sync(flood::with(5000)).expect("a reply");
     node.set_log_level(LogLevel::ERROR);

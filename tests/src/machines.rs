@@ -10,7 +10,7 @@ mod garbage;
 mod rig;
 mod starts;
 
-pub use garbage::{a_window_too_small_is_refused, garbage_in_every_line, garbage_in_the_preamble};
+pub use garbage::{a_window_too_small_is_refused, garbage_in_every_slot, garbage_in_the_preamble};
 pub use starts::{a_fault_before_serving, a_fault_before_the_window_is_found};
 
 use crate::conformance::Random;
@@ -32,9 +32,9 @@ macro_rules! machine {
         mod machine {
             use super::*;
             $crate::__machine! { $machine;
-                its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
-                garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused,
-                a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_leap_the_guard
+                the_handler_table_is_in_the_image_file, a_lock_without_atomics, floats_have_the_hosts_bits, garbage_in_the_preamble,
+                garbage_in_every_slot, faults_are_contained, a_window_too_small_is_refused,
+                a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_step_over_the_guard
             }
         }
     };
@@ -58,7 +58,7 @@ fn spec(machine: &Machine) -> String {
 
 /// The image file contains the handler table: read-only, in the linker's order, with the keys that
 /// this program uses.
-pub fn its_table_is_in_the_file(machine: &Machine) {
+pub fn the_handler_table_is_in_the_image_file(machine: &Machine) {
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let file = devices::image(&spec(machine)).resolve(&target).expect("an image");
     let node = devices::open(&spec(machine), Options::default());
@@ -121,7 +121,7 @@ fn two_processors() -> Option<(usize, usize)> {
 }
 
 /// Floating point on the machine has the host's bits, and the device reports its instruction set.
-pub fn the_same_bits(machine: &Machine) {
+pub fn floats_have_the_hosts_bits(machine: &Machine) {
     use hamr_kernels::demo::{dot_f64, isa};
     let node = devices::open(&spec(machine), Options::default());
     let mut random = Random(7);
@@ -147,7 +147,7 @@ pub fn faults_are_contained(machine: &Machine) {
 }
 
 /// Frames larger than a page end in the guard, whichever part of them is used.
-pub fn large_frames_do_not_leap_the_guard(machine: &Machine) {
+pub fn large_frames_do_not_step_over_the_guard(machine: &Machine) {
     let node = devices::open(&spec(machine), Options::default());
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let path = devices::image(&spec(machine)).resolve(&target).expect("an image").path;

@@ -45,8 +45,8 @@ macro_rules! sleeping {
             const KIND: $crate::sleeping::Kind =
                 $crate::sleeping::Kind { spec: $spec, launcher: $launcher, rounds: $rounds };
             $crate::__sleeping! { KIND;
-                no_notification_is_lost, no_ring_is_lost_at_the_edge, threads_sleep_together, tasks_are_woken_once,
-                tasks_and_threads, dropped_rings_cost_time_only, a_device_that_dies_wakes_its_host,
+                no_notification_is_lost, no_notification_is_lost_beside_prepare_wait, threads_sleep_together, tasks_are_woken_once,
+                tasks_and_threads, dropped_notifications_cost_time_only, a_lost_device_wakes_its_host,
                 idle_takes_no_processor, spinning_never_sleeps
             }
         }
@@ -243,7 +243,7 @@ pub fn no_notification_is_lost(kind: Kind) {
 /// Notifications get lost where a side prepares to wait. So calls come at random times around that
 /// moment, in the hot slot and in the ring; the caller waits for them at once, later, or not at
 /// all.
-pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
+pub fn no_notification_is_lost_beside_prepare_wait(kind: Kind) {
     let spin = Duration::from_micros(3);
     let rig = Rig::start(kind, Options { wait: WaitMode::Adaptive, spin, ..deep() });
     let stream = rig.node.stream().expect("a stream");
@@ -360,7 +360,7 @@ pub fn tasks_and_threads(kind: Kind) {
 }
 
 /// Without notifications, the time limit of every sleep still finds the message.
-pub fn dropped_rings_cost_time_only(kind: Kind) {
+pub fn dropped_notifications_cost_time_only(kind: Kind) {
     let longest_sleep = Some(Duration::from_millis(20));
     let rig = Rig::start(kind, Options { longest_sleep, ..deep() });
     rig.faults.drop_notifications(true);
@@ -380,7 +380,7 @@ pub fn dropped_rings_cost_time_only(kind: Kind) {
 
 /// The end of a device sends no notification, and a host that sleeps without a limit notices it all
 /// the same.
-pub fn a_device_that_dies_wakes_its_host(kind: Kind) {
+pub fn a_lost_device_wakes_its_host(kind: Kind) {
     let rig = Rig::start(kind, deep());
     let gate = Gate::new(&rig.node);
     let (shared, stream) = (rig.node.shared_stream().expect("a stream"), rig.node.stream().expect("a stream"));

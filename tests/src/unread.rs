@@ -18,7 +18,7 @@ fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Of every kind of slot, and with the result in every possible part of the window.
-pub fn unread_answers(spec: &str) {
+pub fn unread_replies(spec: &str) {
     let node = devices::open(spec, options());
     // Ends the epoch. A fault does, on every device.
     let end = |epoch| {

@@ -72,7 +72,7 @@ fn the_counter_counts() {
 }
 
 #[test]
-fn calls_that_are_waited_for() {
+fn calls_that_are_waited_for_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let counter = node.buffer(&[0u64]).expect("room");
@@ -88,7 +88,7 @@ fn calls_that_are_waited_for() {
 }
 
 #[test]
-fn pipelined_calls() {
+fn pipelined_calls_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let mut window = VecDeque::with_capacity(64);
@@ -108,7 +108,7 @@ fn pipelined_calls() {
 }
 
 #[test]
-fn calls_without_results() {
+fn one_way_calls_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let calls = |n: u64| {
@@ -121,7 +121,7 @@ fn calls_without_results() {
 }
 
 #[test]
-fn transfers() {
+fn transfers_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let buffer = node.buffer(&[0u64; 512]).expect("room");

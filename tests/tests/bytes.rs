@@ -134,7 +134,7 @@ fn island() -> &'static mut [u8] {
 }
 
 #[test]
-fn nothing_outside_is_touched() {
+fn the_assembly_touches_nothing_outside() {
     let (a, b) = (island(), island());
     for bytes in 0..=400 {
         let end = a.len() - bytes;

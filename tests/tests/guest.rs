@@ -121,7 +121,7 @@ fn a_window_in_use_is_inspected() {
 
 /// The epoch rises from host to host, and each host has another layout.
 #[test]
-fn epochs_go_on() {
+fn the_epoch_rises_from_host_to_host() {
     let mut last = 0;
     for streams in [3, 17, 1, 40] {
         let options = Options { streams, ..conformance::options() };
@@ -135,7 +135,7 @@ fn epochs_go_on() {
 
 /// A host that is killed does not end its epoch; the next one does.
 #[test]
-fn a_killed_host_has_a_successor() {
+fn a_host_attaches_after_a_killed_one() {
     for _ in 0..5 {
         let before = try_open(conformance::options()).expect("a device").info().epoch;
         let mut child = Command::new(std::env::current_exe().expect("this program"))
@@ -236,7 +236,7 @@ fn write(path: &str, text: &str) -> Duration {
 /// no driver.
 #[test]
 #[ignore = "takes the function from vfio"]
-fn a_function_that_vfio_takes_back_is_let_go() {
+fn a_function_that_vfio_takes_back_is_released() {
     // A few dozen milliseconds on a quiet machine; without an end if the host keeps the function.
     const SOON: Duration = Duration::from_secs(10);
     let spec = spec();

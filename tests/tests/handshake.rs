@@ -203,7 +203,7 @@ fn repeated_steps_change_nothing() {
 }
 
 #[test]
-fn nothing_is_believed_before_the_magic_word_and_the_offer() {
+fn a_device_reads_nothing_before_the_magic_word_and_the_offer() {
     for (off, value) in [(0, 0), (0, 0x1234_5678), (word::HOST_STATE, HostState::RESET.0), (word::HOST_STATE, 77)] {
         let mut b = Bench::new();
         b.say(off, value);
@@ -282,7 +282,7 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
 }
 
 #[test]
-fn a_host_restarts_and_the_device_goes_through_it_all_again() {
+fn a_device_serves_each_restarted_host() {
     let mut b = Bench::new();
     for epoch in 1..=3 {
         let (offered, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(epoch)).expect("long enough");
@@ -306,7 +306,7 @@ fn a_host_restarts_and_the_device_goes_through_it_all_again() {
 /// A device outlives its hosts: the next host ends the epoch of the last one, in whatever state
 /// that is.
 #[test]
-fn a_host_takes_over_from_one_that_said_nothing() {
+fn a_host_takes_over_from_one_that_did_not_close() {
     type Before = fn(&mut Bench);
     let befores: [(&str, Before); 4] = [
         ("offered, not seen", |_| {}),

@@ -116,7 +116,7 @@ fn a_panic_whose_payload_panics_when_dropped_ends_its_call_only() {
 }
 
 #[test]
-fn a_body_that_only_images_hold_is_refused_by_name() {
+fn a_body_that_only_images_have_is_refused_by_name() {
     let node = open(options());
     let error = node.sync(hamr_tests::handlers::adc::with(0)).expect_err("no body here");
     let text = error.to_string();

@@ -61,7 +61,7 @@ fn comes_back(node: &Node) {
 }
 
 #[test]
-fn killed_under_a_call_that_is_waited_for() {
+fn a_kill_ends_a_call_that_is_waited_for() {
     within(SOON, || {
         let node = open();
         let gate = Gate::new(&node);
@@ -82,7 +82,7 @@ fn killed_under_a_call_that_is_waited_for() {
 }
 
 #[test]
-fn killed_with_many_calls_in_flight() {
+fn a_kill_ends_many_calls_in_flight() {
     within(SOON, || {
         let node = open();
         let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -113,7 +113,7 @@ fn killed_with_many_calls_in_flight() {
 }
 
 #[test]
-fn killed_under_threads_that_share_a_stream() {
+fn a_kill_ends_calls_of_threads_that_share_a_stream() {
     within(SOON, || {
         let node = open();
         let shared = node.shared_stream().expect("a stream is free");
@@ -137,7 +137,7 @@ fn killed_under_threads_that_share_a_stream() {
 }
 
 #[test]
-fn killed_while_a_full_ring_is_waited_for() {
+fn a_kill_ends_a_wait_for_a_full_ring() {
     within(SOON, || {
         let node = open_image(image(), Options { ring: 4, ..options() }).expect("a device");
         let (stream, gate) = (node.stream().expect("free"), Gate::new(&node));
@@ -164,7 +164,7 @@ fn killed_while_a_full_ring_is_waited_for() {
 }
 
 #[test]
-fn killed_again_and_again() {
+fn a_device_restarts_after_each_of_many_kills() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let data = node.buffer(&[7u64; 1000]).expect("room");
@@ -229,7 +229,7 @@ fn an_image_that_ends_at_once_is_reported_with_its_end() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn an_image_that_says_nothing_is_given_up_and_ended() {
+fn a_silent_image_is_ended_at_the_start_deadline() {
     use object::{Object, ObjectSegment};
     let dir = tempfile::tempdir().expect("a folder");
     // A jump to itself at the entry point.
@@ -296,7 +296,7 @@ fn an_image_file_is_known_by_its_whole_path() {
 }
 
 #[test]
-fn what_is_no_image_is_refused_before_it_is_started() {
+fn a_file_that_is_no_image_is_refused_before_it_is_started() {
     let dir = tempfile::tempdir().expect("a folder");
     let says = |path: &Path, part: &str| match Image::file(path) {
         Err(e @ Error::BadImage { .. }) => {

@@ -21,7 +21,7 @@ fn shm(options: Options) -> Node {
 
 /// Each call uses an eighth of the heap, and one buffer at a time exists.
 #[test]
-fn one_way_calls_give_their_buffers_back_when_answered() {
+fn one_way_calls_release_their_buffers_at_the_reply() {
     let node = shm(Options { heap: 1 << 20, ..options() });
     let stream = node.stream().expect("free");
     for _ in 0..16 {
@@ -33,7 +33,7 @@ fn one_way_calls_give_their_buffers_back_when_answered() {
 }
 
 #[test]
-fn detached_calls_give_their_buffers_back_when_answered() {
+fn detached_calls_release_their_buffers_at_the_reply() {
     let node = shm(Options { heap: 1 << 20, ..options() });
     let buffer = node.buffer(&[0u64; 8]).expect("room");
     drop(node.offload(count::with(buffer.ptr())).expect("sent"));
@@ -50,7 +50,7 @@ fn detached_calls_give_their_buffers_back_when_answered() {
 }
 
 #[test]
-fn a_dropped_started_call_gives_its_buffer_back_when_answered() {
+fn a_dropped_started_call_releases_its_buffer_at_the_reply() {
     let node = shm(options());
     let stream = node.stream().expect("free");
     let buffer = node.buffer(&[0u64; 8]).expect("room");

@@ -210,7 +210,7 @@ fn buffers_are_found_inside_values() {
 }
 
 #[test]
-fn shapes_tell_types_apart() {
+fn shapes_distinguish_types() {
     macro_rules! shape {
         ($($definition:tt)*) => {{
             #[derive(Migratable)]

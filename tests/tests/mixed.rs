@@ -21,7 +21,7 @@ fn all() -> Vec<Node> {
 }
 
 #[test]
-fn each_names_its_own_instruction_set() {
+fn each_device_reports_its_own_instruction_set() {
     let nodes = all();
     let asked: Vec<_> = nodes.iter().map(|node| node.offload(isa::with()).expect("sent")).collect();
     for (answer, (spec, isa)) in asked.into_iter().zip(SPECS) {
@@ -34,7 +34,7 @@ fn each_names_its_own_instruction_set() {
 }
 
 #[test]
-fn they_work_beside_each_other_and_fail_alone() {
+fn devices_work_beside_each_other_and_fail_alone() {
     let nodes = all();
     let mut random = Random(3);
     let x: Vec<f64> = (0..4096).map(|_| random.number() as i64 as f64).collect();
@@ -59,7 +59,7 @@ fn they_work_beside_each_other_and_fail_alone() {
 }
 
 #[test]
-fn a_pointer_of_one_is_refused_by_another() {
+fn a_pointer_of_one_device_is_refused_by_another() {
     let nodes = all();
     let [first, second, ..] = &nodes[..] else { panic!("four") };
     let there = first.buffer(&[1.0f64]).expect("room");

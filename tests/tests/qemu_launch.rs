@@ -120,7 +120,7 @@ fn an_absent_program_is_named_with_its_places_and_a_command() {
 }
 
 #[test]
-fn an_unpacked_program_serves_where_path_has_none_or_an_old_one() {
+fn an_unpacked_program_runs_where_path_has_none_or_an_old_one() {
     let old = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
     let (none, cache) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let files = cache.path().join("hamr/qemu");
@@ -153,7 +153,7 @@ fn an_old_program_is_refused_with_both_versions() {
 
 /// Also when a child of the program keeps its output open.
 #[test]
-fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
+fn a_program_that_prints_no_version_is_ended() {
     // Built before the time is measured.
     image_for(DEVICE);
     let give_up = |script: &str| {
@@ -185,14 +185,14 @@ fn a_machine_that_ends_at_once_is_reported_with_its_end() {
 }
 
 #[test]
-fn a_machine_that_says_nothing_is_given_up_and_ended() {
+fn a_silent_machine_is_ended_at_the_start_deadline() {
     let dir = with_fake("[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\nexec /bin/sleep 60");
     let result = result_within(dir.path(), dir.path(), Duration::from_secs(1));
     contains_all(&result, &[DEVICE, "did not answer within 1s while starting"]);
 }
 
 #[test]
-fn qemu_finds_the_row_wrong() {
+fn a_row_that_qemu_refuses_is_reported_with_its_message() {
     let mut runtime = Runtime::new().expect("a runtime");
     let none = Machine { name: "none", machine: "no-such-machine", ..Machine::RISCV64 };
     runtime.register("none", QemuLauncher::machine(none));
@@ -288,7 +288,7 @@ fn damaged_images_are_refused() {
 }
 
 #[test]
-fn a_wrong_machine_is_answered_with_those_there_are() {
+fn an_unknown_machine_is_named_with_the_known_ones() {
     for spec in ["qemu", "qemu:", "qemu:sparc"] {
         let error = runtime().open(spec, Image::find("hamr-demo").expect("a name")).expect_err("no such machine");
         contains_all(&error.to_string(), &["`qemu", "qemu:x86_64, qemu:aarch64, qemu:riscv64"]);
@@ -351,7 +351,7 @@ fn the_thread_that_opened_a_device_may_end() {
 }
 
 #[test]
-fn several_at_once() {
+fn several_machines_run_at_once() {
     let nodes: Vec<Node> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| open(DEVICE, options()))).collect();
         threads.into_iter().map(|t| t.join().expect("opens")).collect()
@@ -363,7 +363,7 @@ fn several_at_once() {
 }
 
 #[test]
-fn its_processor_can_be_pinned() {
+fn a_machines_processor_can_be_pinned() {
     let cpus = rustix::thread::sched_getaffinity(None).expect("this thread's processors");
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| cpus.is_set(cpu)).expect("one at least");
     let node = open(DEVICE, Options { cpu: Some(last), ..options() });

@@ -33,7 +33,7 @@ fn open(options: Options) -> Node {
 hamr_tests::conformance!(open);
 
 #[test]
-fn it_says_which_board_it_is() {
+fn device_record_names_the_board() {
     let node = open(hamr_tests::conformance::options());
     let info = node.info();
     assert_eq!((info.board.as_str(), info.isa, info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));

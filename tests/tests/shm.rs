@@ -47,11 +47,11 @@ fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
 /// Replies of other streams outlive the epoch in which they were published.
 #[test]
 fn unread_replies_outlive_their_epoch() {
-    hamr_tests::unread::unread_answers("shm");
+    hamr_tests::unread::unread_replies("shm");
 }
 
 #[test]
-fn values_beside_ends_of_epochs() {
+fn readers_have_a_value_or_the_end_of_an_epoch() {
     hamr_tests::unread::values_beside_ends("shm");
 }
 
@@ -63,7 +63,7 @@ fn unread_started_calls_outlive_several() {
 /// Log lines of an epoch that a fault ended are read in the next one, each of them once: by a
 /// reader that reads then, and by one that reads all the time.
 #[test]
-fn lines_outlive_the_epoch_that_a_fault_ended() {
+fn log_lines_outlive_the_epoch_that_a_fault_ended() {
     use hamr::logs::LogEvent;
     use hamr_tests::crashes::still_works;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -101,7 +101,7 @@ fn a_waiting_task_is_woken_by_an_unnoticed_end() {
 /// Threads and tasks sleep while epochs end and begin. Each of them soon has its value, or the end
 /// of an epoch.
 #[test]
-fn waiters_beside_ends_of_epochs() {
+fn waiters_have_a_value_or_the_end_of_an_epoch() {
     const EPOCHS: u32 = 300;
     let node = open_reset();
     let over = AtomicBool::new(false);

@@ -13,7 +13,7 @@ hamr_tests::sleeping!("shm", || Box::new(hamr::ShmLauncher), 1_000_000);
 /// The device notifies of its replies before it begins a queued handler, also when it found both in
 /// one round and the host sleeps.
 #[test]
-fn a_queued_handler_does_not_hold_back_the_ring_for_others() {
+fn a_queued_handler_does_not_delay_notifications_for_others() {
     use hamr_tests::conformance::{Gate, options, until};
     use hamr_tests_kernels::{echo, wait_at, wait_queued_at};
     let node = open(options());

@@ -126,7 +126,7 @@ pub fn unordered_calls_all_run(open: Open) {
 }
 
 /// A stream that waits for its queued call does not delay another stream.
-pub fn other_streams_go_on(open: Open) {
+pub fn a_waiting_stream_does_not_delay_others(open: Open) {
     let node = open(options());
     let (long, other) = (node.stream().expect("free"), node.stream().expect("free"));
     let gate = Gate::new(&node);
@@ -213,7 +213,7 @@ pub fn plain_calls_leave_tickets_alone(open: Open) {
 }
 
 /// When the ring is full, the submitter stores finished results in completion entries.
-pub fn more_offloads_than_lines(open: Open) {
+pub fn more_offloads_than_slots(open: Open) {
     let node = open(Options { ring: 2, ..options() });
     let stream = node.stream().expect("a stream is free");
     let pending: Vec<_> = (0..1000u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();

@@ -55,7 +55,7 @@ pub fn garbage_in_the_preamble(machine: &Machine) {
 
 /// Requests with random headers and arguments in hot, ring and ticket slots, published as good ones
 /// are: each gets a reply, and the image continues.
-pub fn garbage_in_every_line(machine: &Machine) {
+pub fn garbage_in_every_slot(machine: &Machine) {
     let rig = Rig::start(machine);
     let (_, mut stream) = rig.serve(Epoch(3));
     let mut random = Random(13);

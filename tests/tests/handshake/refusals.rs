@@ -41,7 +41,7 @@ fn epoch_zero_is_refused() {
 }
 
 #[test]
-fn a_window_shorter_than_it_says_is_refused() {
+fn a_window_shorter_than_its_length_word_is_refused() {
     let mut b = Bench::new();
     let len = b.host.len() as u32;
     b.preamble(|p| p.window_len += 64);

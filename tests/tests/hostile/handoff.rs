@@ -183,7 +183,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
 
 /// Callers that sleep again and again, and are notified of each reply, do not delay a queued call.
 #[test]
-fn a_queued_call_has_its_turn_among_callers_that_sleep() {
+fn a_queued_call_runs_among_callers_that_sleep() {
     let mut bench = bench();
     queue(&mut bench, 1, Struck::NAME, 0);
     let polls = (1..1000).find(|poll| {
@@ -220,7 +220,7 @@ fn the_next_message_may_come_before_a_reply_is_counted() {
 }
 
 #[test]
-fn a_handler_that_panics_leaves_the_stream_whole() {
+fn a_handler_that_panics_leaves_the_stream_intact() {
     let table = Table::of(table().iter().chain([&STRIKES]).collect());
     // Its name sorts after those of the other handlers, which other code here calls by index.
     let strikes = table.iter().position(|entry| entry.name == Strikes::NAME).expect("in the table");

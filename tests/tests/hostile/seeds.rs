@@ -30,7 +30,7 @@ impl Random {
 }
 
 #[test]
-fn a_hundred_thousand_random_messages() {
+fn a_hundred_thousand_random_messages_have_replies() {
     in_time(|| {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let mut bench = Bench::new();
@@ -63,7 +63,7 @@ fn a_hundred_thousand_random_messages() {
 }
 
 #[test]
-fn random_bytes_anywhere_in_a_serving_window() {
+fn random_bytes_in_a_serving_window_do_no_harm() {
     in_time(|| {
         let mut random = Random(0xD1B5_4A32_D192_ED03);
         let mut bench = Bench::new();
@@ -208,7 +208,7 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
 }
 
 #[test]
-fn a_result_without_room_says_how_long_it_is() {
+fn a_result_without_room_reports_its_length() {
     // No chunks at all, so a result fits the slot or a buffer only.
     let (window, layout, mut device, mut stream) = attached(Plan { chunk: 0, ..PLAN }, table());
     stream.submit_ring(ReqHdr::inline(key(Wide::NAME), 0), &[]);

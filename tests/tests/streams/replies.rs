@@ -67,7 +67,7 @@ fn replies_that_break_the_rules_are_corrupt() {
 
 /// In the hot slot, and with a value of the expected length.
 #[test]
-fn replies_that_break_the_rules_are_corrupt_in_the_hot_line() {
+fn replies_that_break_the_rules_are_corrupt_in_the_hot_slot() {
     let (_card, node, queue) = replaced(small());
     let stream = node.stream().expect("free");
     for (round, bits) in (1..).zip([RepHdr::TAKEN, RepHdr::AM_REPLY, 1 << 31, 3 << 22]) {
