@@ -38,7 +38,8 @@ impl Target {
     }
 }
 
-/// An image, by name or by file; it becomes a file when a device is opened with it, because only then its target is known.
+/// An image, by name or by file; it becomes a file when a device is opened with it, because only
+/// then its target is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     source: Source,

@@ -111,8 +111,8 @@ fn compressed(word: u32, known: &[Option<i64>; 32]) -> Effect {
 mod tests {
     use super::*;
 
-    /// Made by an assembler: `addi sp,sp,-496; sd ra,488(sp); lui a1,5; addi a1,a1,-944; sub sp,sp,a1; addi sp,sp,496`, then
-    /// `c.addi16sp sp,-64; c.addi sp,-16; sub sp,sp,a5`.
+    /// Made by an assembler: `addi sp,sp,-496; sd ra,488(sp); lui a1,5; addi a1,a1,-944; sub
+    /// sp,sp,a1; addi sp,sp,496`, then `c.addi16sp sp,-64; c.addi sp,-16; sub sp,sp,a5`.
     #[test]
     fn prologues_are_read() {
         let words: [u32; 6] = [0xE101_0113, 0x1E11_3423, 0x0000_55B7, 0xC505_8593, 0x40B1_0133, 0x1F01_0113];

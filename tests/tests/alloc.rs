@@ -21,8 +21,8 @@ fn note() {
     ALLOCATIONS.with(|n| n.set(n.get() + 1));
 }
 
-// SAFETY: each method hands its arguments to the system's allocator unchanged; the counter neither allocates nor unwinds
-// (a thread-local of a constant without a destructor).
+// SAFETY: each method hands its arguments to the system's allocator unchanged; the counter neither
+// allocates nor unwinds (a thread-local of a constant without a destructor).
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();

@@ -33,7 +33,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A copy of the template whose dependencies are this checkout, with the versions that this checkout was tested with.
+/// A copy of the template whose dependencies are this checkout, with the versions that this
+/// checkout was tested with.
 fn project() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
     copy(&root().join("templates/user-project"), dir.path());

@@ -33,7 +33,8 @@ fn same_epoch(j: u32, k: u32) -> bool {
     (j < NEW) == (k < NEW)
 }
 
-// Message `k` in each of its four words: no two messages share a value, so a word of the wrong message shows.
+// Message `k` in each of its four words: no two messages share a value, so a word of the wrong
+// message shows.
 pub(crate) fn request_hdr(k: u32) -> ReqHdr {
     ReqHdr::inline(HandlerKey(k as u16 + 1), 8)
 }
@@ -218,7 +219,8 @@ impl<const BITS: u32> Server<BITS> {
         found
     }
 
-    /// The next message if one is there, which must be `k`; `flags` may be set in its header or not.
+    /// The next message if one is there, which must be `k`; `flags` may be set in its header or
+    /// not.
     pub(crate) fn receive(&mut self, k: u32, flags: u32) -> Option<(Found, ReqHdr)> {
         let found = self.find()?;
         let line = self.end.slot(found.slot);

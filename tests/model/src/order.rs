@@ -120,7 +120,8 @@ fn a_full_ring_loses_nothing() {
 /// time.
 #[test]
 fn counts_wrap() {
-    // Ring positions 5..8 carry counts 3, 0, 0; positions 7..10 carry 0, 1, 1. The hot slot goes 3, 0, 1.
+    // Ring positions 5..8 carry counts 3, 0, 0; positions 7..10 carry 0, 1, 1. The hot slot goes 3,
+    // 0, 1.
     let starts = [[Ring; 5].as_slice(), &[Ring; 7]];
     let starts = starts.map(|ring| [ring, &[Hot; 2]].concat());
     let cases = starts.iter().flat_map(|start| orders(3).into_iter().map(|s| s.after(start))).collect();
