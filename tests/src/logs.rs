@@ -24,7 +24,7 @@ macro_rules! logs {
     ($spec:expr) => {
         $crate::__logs! { $spec;
             lines_from_the_first_instruction_arrive, arguments_arrive, the_host_sets_the_level, a_flood_counts_lost_lines,
-            a_flood_does_not_slow_calls, a_flood_that_nobody_reads_is_counted, an_observer_takes_nothing_away,
+            a_flood_does_not_slow_calls, a_flood_without_a_reader_is_counted, an_observer_takes_nothing_away,
             an_overtaken_observer_counts_lost_lines, texts_of_another_build_are_refused,
             there_is_one_reader, a_panic_is_logged, a_restart_keeps_unread_lines, a_killed_device_shows_its_last_lines
         }
@@ -174,7 +174,7 @@ pub fn a_flood_does_not_slow_calls(spec: &str) {
 
 /// Without a reader, the newest lines replace the oldest and calls continue. A reader that comes
 /// late gets the last lines, and the number of lines that it missed.
-pub fn a_flood_that_nobody_reads_is_counted(spec: &str) {
+pub fn a_flood_without_a_reader_is_counted(spec: &str) {
     // An emulated processor takes a hundred times as long for a line.
     let flooded: u32 = if spec == "shm" { 1_000_000 } else { 50_000 };
     // Lines from before there was a host arrive at any level, so the test asks for all levels.
