@@ -1,8 +1,8 @@
 //! Maps a window into the host (`docs/unsafe.md` "host map").
 
 #![expect(unsafe_code)]
-// UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the last window over it is
-// gone.
+// UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the
+// last window over it is gone.
 
 use crate::Error;
 use hamr_comm::abi::window::{Shared, Window};
@@ -24,7 +24,8 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `map_window_at` with this address and length; the last window over it is gone.
+        // SAFETY: mapped in `map_window_at` with this address and length; the last window over it
+        // is gone.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
@@ -51,8 +52,9 @@ impl Revocable {
         let Mapping { base, len } = *self.0;
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
-        // SAFETY: replaces the mapping that `self.0` keeps and nothing else, in one step: at every moment the range is mapped,
-        // readable, and as writable as before. Windows over it expect any value at any time, because a peer writes there.
+        // SAFETY: replaces the mapping that `self.0` keeps and nothing else, in one step: at every
+        // moment the range is mapped, readable, and as writable as before. Windows over it expect
+        // any value at any time, because a peer writes there.
         let mapped = unsafe { mmap_anonymous(base.as_ptr().cast(), len, access, flags) };
         mapped.map(drop).map_err(Error::os("letting go of a mapping"))
     }

@@ -115,7 +115,8 @@ impl Symbols {
     /// Names what `trace` points to.
     pub(crate) fn backtrace(&self, trace: &Trace) -> Backtrace {
         let pc = Some(trace.pc).filter(|pc| *pc != 0);
-        // A return address is behind the call, perhaps in another line or function: the call ends one byte before.
+        // A return address is behind the call, perhaps in another line or function: the call ends
+        // one byte before.
         let looked_up: Vec<(u64, u64)> =
             pc.map(|pc| (pc, pc)).into_iter().chain(trace.frames().map(|at| (at, at - 1))).collect();
         let (found, refused) = match self.find(looked_up.iter().map(|(_, at)| *at)) {
@@ -197,7 +198,8 @@ fn look_up(file: &object::File<'_>, addresses: &[u64]) -> Result<Vec<(u64, Lines
                 lines.push(SourceLine { function: name, place });
             }
         }
-        // The outermost function has a name in the debugging information only if something was inlined into it.
+        // The outermost function has a name in the debugging information only if something was
+        // inlined into it.
         let symbol = || {
             let name = symbols.get(at)?.name();
             Some(addr2line::demangle_auto(name.into(), None).into_owned())

@@ -107,7 +107,8 @@ pub fn image() {
         argument("--build-id=sha1");
         argument("--no-dynamic-linker");
     } else {
-        // A freestanding program on a hosted target: rustc calls the C compiler, which would add its start-up code.
+        // A freestanding program on a hosted target: rustc calls the C compiler, which would add
+        // its start-up code.
         for flag in ["-nostartfiles", "-nostdlib", "-static", "-no-pie", "-Wl,--build-id=sha1"] {
             argument(flag);
         }

@@ -81,7 +81,7 @@ pub enum Error {
         said: String,
     },
     /// An argument in a machine's row would break what shared memory needs.
-    #[error("machine {machine}: a row must not contain `{argument}`: {why}")]
+    #[error("machine {machine}: `{argument}` must not be in a row: {why}")]
     Forbidden {
         /// The row's name.
         machine: &'static str,

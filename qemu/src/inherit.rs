@@ -2,8 +2,8 @@
 //! (`docs/unsafe.md` "before exec").
 
 #![expect(unsafe_code)]
-// UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal handler may use; `pre_exec`
-// is unsafe because the compiler cannot see that.
+// UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal
+// handler may use; `pre_exec` is unsafe because the compiler cannot see that.
 
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};

@@ -170,7 +170,7 @@ impl Machine {
     fn check(&self) -> Result<(), Error> {
         let no = |argument: &str, why| Err(Error::Forbidden { machine: self.name, argument: argument.to_owned(), why });
         const ATOMIC: &str =
-            "shared memory needs `-accel tcg,thread=multi` and `-smp` with two processors at most or more";
+            "shared memory needs `-accel tcg,thread=multi` and `-smp` with at least two possible processors";
         const TIED: &str = "it would take the machine away from the process that started it";
         for word in [self.machine, self.cpu].iter().chain(self.args) {
             // QEMU takes options with one dash and with two.

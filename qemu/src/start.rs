@@ -66,7 +66,8 @@ pub fn start(
     }
 }
 
-/// The thread that runs the machine's first processor, for pinning. It appears a moment after QEMU's start.
+/// The thread that runs the machine's first processor, for pinning. It appears a moment after
+/// QEMU's start.
 pub fn vcpu_thread(process: u32) -> Option<Pid> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let is_vcpu = |task: &PathBuf| std::fs::read(task.join("comm")).is_ok_and(|name| name == b"CPU 0/TCG\n");

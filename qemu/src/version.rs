@@ -1,4 +1,5 @@
-//! Versions of QEMU. A QEMU older than [`MINIMUM`] lacks options that the command line of a machine uses.
+//! Versions of QEMU. A QEMU older than [`MINIMUM`] lacks options that the command line of a machine
+//! uses.
 
 use std::fmt;
 

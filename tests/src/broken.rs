@@ -1,5 +1,6 @@
-//! Faults that no call can end alone: of the runtime outside of every call, and of a call that holds the no-abort section. The image writes
-//! the crash record and restarts; its machine goes on. One macro call per machine:
+//! Faults that do not end with a call: of the runtime between calls, and of a call inside of a
+//! no-abort section. The image writes the crash record and restarts; its machine keeps running. One
+//! macro call per machine:
 //!
 //! ```no_run
 //! hamr_tests::broken!("qemu:riscv64");
@@ -39,11 +40,11 @@ macro_rules! broken {
                 $crate::broken::marked($spec);
             }
             #[test]
-            fn a_mark_puts_a_runaways_end_off_and_no_longer() {
+            fn a_no_abort_section_delays_the_end_of_a_runaway() {
                 $crate::broken::put_off($spec);
             }
             #[test]
-            fn a_trap_inside_of_the_logger_silences_no_other() {
+            fn a_trap_in_the_logger_does_not_stop_later_logs() {
                 $crate::broken::in_the_logger($spec);
             }
             #[test]
@@ -58,10 +59,11 @@ macro_rules! broken {
     };
 }
 
-/// Calls behind the one that breaks the runtime.
+/// Calls after the one that breaks the runtime.
 const BEHIND: u64 = 64;
 
-/// A handler overwrites pointers of the runtime's. The runtime traps when it looks for the next call, and no call is to blame.
+/// A handler overwrites pointers of the runtime. The runtime traps when it polls for the next call,
+/// outside of every call.
 pub fn between_calls(spec: &str) {
     let node = devices::open(spec, options());
     let (machines, memory) = (children(std::process::id()), boot_stack(spec));
@@ -69,7 +71,7 @@ pub fn between_calls(spec: &str) {
     for epoch in 1..4 {
         assert_eq!(node.info().epoch, epoch);
         mislead(&node, kept.ptr(), memory.clone());
-        // Before anybody begins the next epoch, which wipes the window.
+        // Before a host begins the next epoch, which wipes the window.
         let crash = expect(&node, epoch, "serve", "poller.rs");
         assert!(
             crash.backtrace().names("hamr_device_fw::bare::serve") && !crash.backtrace().names("misleads"),
@@ -78,7 +80,7 @@ pub fn between_calls(spec: &str) {
         shown(&node, epoch);
         still_works(&node);
         assert_eq!(node.info().epoch, epoch + 1);
-        // It outlives its epoch.
+        // The record outlives its epoch.
         expect(&node, epoch, "serve", "poller.rs");
     }
     assert_eq!(node.read(kept.ptr()).expect("buffers stay"), [7; 100]);
@@ -86,7 +88,8 @@ pub fn between_calls(spec: &str) {
     assert_eq!(node.live_buffers(), 1);
 }
 
-/// Where an image's runtime keeps its state: the stack below its symbol, 64 KiB (`linker/scripts/body.x`).
+/// The memory with the state of an image's runtime: the stack below its symbol, 64 KiB
+/// (`linker/scripts/body.x`).
 fn boot_stack(spec: &str) -> Range<u64> {
     let target = devices::runtime().target(spec).expect("known").expect("takes an image");
     let path = devices::image(spec).resolve(&target).expect("an image").path;
@@ -103,7 +106,8 @@ fn mislead(node: &Node, buffer: BufferPtr<u64>, memory: Range<u64>) {
     let waits = stream.offload(wait_at::with(gate.ptr(), 2)).expect("sent");
     gate.wait_for(1);
     let Dump { sections, .. } = dump();
-    // Queues, and nothing of the preamble, whose words a runtime that has failed still uses to say so.
+    // The queues, and no part of the preamble, whose words a failed runtime still uses to report
+    // its end.
     let first = sections.iter().map(|section| section.off).min().expect("planned");
     let heap = sections.iter().find(|section| section.kind == "heap").expect("planned").off;
     let card = node.info().window.next_power_of_two();
@@ -111,9 +115,9 @@ fn mislead(node: &Node, buffer: BufferPtr<u64>, memory: Range<u64>) {
     let breaks = stream.offload(breaks).expect("sent");
     let behind: Vec<_> = (0..BEHIND).map(|n| stream.offload(sum_4::with(n, 1, 2, 3)).expect("sent")).collect();
     gate.open();
-    waits.wait().expect("runs");
-    // It may have been answered before the runtime trapped, or not.
-    match breaks.wait() {
+    waits.get().expect("runs");
+    // The runtime may have sent the reply before it trapped, or not.
+    match breaks.get() {
         Ok(found) => assert!(found > 0, "nothing to overwrite was found"),
         other => is_lost(other),
     }
@@ -127,7 +131,7 @@ fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<
     }
 }
 
-/// What `hamr inspect` shows of the one window of this program.
+/// The inspector's report of the one window of this program.
 fn dump() -> Dump {
     let windows = hamr::inspect::windows_of(std::process::id());
     let [window] = &windows[..] else { panic!("one window, not {windows:?}") };
@@ -147,11 +151,11 @@ fn expect(node: &Node, epoch: u32, function: &str, file: &str) -> CrashReport {
     crash
 }
 
-/// `hamr inspect` shows the same.
+/// The inspector's report shows the same.
 fn shown(node: &Node, epoch: u32) {
     let crash = node.last_crash().expect("a crash record");
-    // Calls are answered first.
-    until("the device says that it has stopped", || dump().device.state == "stopped");
+    // The device replies to the calls in flight first.
+    until("the device has stopped", || dump().device.state == "stopped");
     let dump = dump();
     let shown = dump.crash.as_ref().expect("a crash record");
     let (trace, frames) = (&crash.trace, crash.trace.frames().collect::<Vec<_>>());
@@ -168,7 +172,8 @@ fn shown(node: &Node, epoch: u32) {
     assert!(!frames.is_empty() && text.contains(&format!("called from {:016x}", frames[0])), "{text}");
 }
 
-/// What held the mark is broken: the call that did it has its fault, everything else restarts, and the mark is free.
+/// A panic inside of the no-abort section: the call has its fault, the image restarts, and the
+/// section is free.
 pub fn marked(spec: &str) {
     let node = devices::open(spec, options());
     let machines = children(std::process::id());
@@ -185,7 +190,8 @@ pub fn marked(spec: &str) {
     assert_eq!(children(std::process::id()), machines, "the machine goes on");
 }
 
-/// A call that holds the mark is ended once it has let go; one that has lost it keeps nobody else from being ended.
+/// A call in the no-abort section is ended after it leaves the section. A call that forgets its
+/// section does not protect later calls.
 pub fn put_off(spec: &str) {
     let node = devices::open(spec, options());
     let begin = Instant::now();
@@ -203,22 +209,23 @@ pub fn put_off(spec: &str) {
     until("the device is there", || node.is_alive());
 }
 
-/// A text that points nowhere traps while the logger holds its lock: the next epoch's log begins with why, and goes on.
+/// A text at a bad address traps while the logger has its lock: the next epoch's log begins with
+/// the reason, and continues.
 pub fn in_the_logger(spec: &str) {
     let node = devices::open(spec, options());
     let machines = children(std::process::id());
     let mut logs = node.logs().expect("an image that logs");
-    // What came to light of the first epoch is nobody's concern here.
-    said(&node, &mut logs, "at first");
+    // Lines of the first epoch do not matter here.
+    log_until(&node, &mut logs, "at first");
     for epoch in 1..4 {
         let report = fault(node.sync(logs_nothing::with()));
         assert_eq!((report.status, report.trace.address & !0xff), (Status::TRAP, 0), "{report}");
         let crash = expect(&node, epoch, "logs_nothing", "crashes.rs");
-        // It was the logger that read it: its lock was held.
+        // The logger read the text, so it had its lock.
         assert!(crash.backtrace().names("write"), "{crash}");
         still_works(&node);
         assert_eq!(node.info().epoch, epoch + 1);
-        let events = said(&node, &mut logs, &format!("after epoch {epoch}"));
+        let events = log_until(&node, &mut logs, &format!("after epoch {epoch}"));
         let epoch = events.iter().position(|event| *event == LogEvent::Epoch(epoch + 1)).expect("a new epoch");
         let abandoned = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains(&crash.text));
         assert!(events[epoch..].iter().any(abandoned), "no `{}` in {events:?}", crash.text);
@@ -227,24 +234,25 @@ pub fn in_the_logger(spec: &str) {
     assert_eq!(children(std::process::id()), machines, "the machine goes on");
 }
 
-/// A value that cannot be shown traps where nobody holds the lock: the call ends, the line is lost, and the image stays.
+/// A value that cannot be formatted traps outside of the logger's lock: the call ends, the line is
+/// lost, and the image keeps running.
 pub fn in_a_line(spec: &str) {
     let node = devices::open(spec, options());
     let mut logs = node.logs().expect("an image that logs");
-    said(&node, &mut logs, "at first");
+    log_until(&node, &mut logs, "at first");
     for round in 0..3 {
         let report = fault(node.sync(marks::breaks_a_line::with()));
         assert_eq!(report.status, Status::TRAP, "{report}");
         assert!(report.backtrace().names("breaks_a_line"), "{report}");
-        let events = said(&node, &mut logs, &format!("round {round}"));
+        let events = log_until(&node, &mut logs, &format!("round {round}"));
         assert_eq!(lost(&events), 1, "{events:?}");
     }
     assert_eq!(node.info().epoch, 1);
 }
 
-/// What has come by the time a call's lines come.
-fn said(node: &Node, logs: &mut Logs, text: &str) -> Vec<LogEvent> {
-    node.sync(say::with(1, 2.0, heapless::String::try_from(text).expect("it fits"))).expect("answers");
+/// The log up to the line of a call with `text`.
+fn log_until(node: &Node, logs: &mut Logs, text: &str) -> Vec<LogEvent> {
+    node.sync(say::with(1, 2.0, heapless::String::try_from(text).expect("it fits"))).expect("a reply");
     let mut events = Vec::new();
     until("the logger works", || {
         events.extend(logs.wait(Duration::from_millis(50)));
@@ -254,13 +262,13 @@ fn said(node: &Node, logs: &mut Logs, text: &str) -> Vec<LogEvent> {
     events
 }
 
-/// Lines that nobody will read.
+/// The number of lost lines.
 fn lost(events: &[LogEvent]) -> u32 {
     assert!(!events.iter().any(|event| matches!(event, LogEvent::Garbled(_))), "{events:?}");
     events.iter().map(|event| if let LogEvent::Lost(lines) = event { *lines } else { 0 }).sum()
 }
 
-/// What ends a handler that logs without an end leaves the logger as it should be.
+/// A runaway that logs is ended without harm to the logger.
 pub fn logs_for_ever(spec: &str) {
     let node = devices::open(spec, options());
     for _ in 0..10 {
@@ -268,7 +276,7 @@ pub fn logs_for_ever(spec: &str) {
         assert_eq!(fault(call.wait()).status, Status::RUNAWAY);
     }
     let mut logs = node.logs().expect("an image that logs");
-    said(&node, &mut logs, "still here");
+    log_until(&node, &mut logs, "still here");
     assert_eq!(node.info().epoch, 1);
 }
 
@@ -276,7 +284,7 @@ fn limit() -> CallOptions {
     CallOptions { limit: Some(Duration::from_millis(100)), ..CallOptions::default() }
 }
 
-/// Runaways are ended.
+/// The call ends as a runaway.
 fn expect_runaway(node: &Node, least: Duration) {
     let begin = Instant::now();
     let call = node.offload_with(loops::with(), limit()).expect("sent");

@@ -1,4 +1,5 @@
-//! What every way to open a device must do, one function a case. A transport is done when this suite passes on it:
+//! The conformance suite: one function per case, for every way to open a device. A transport is
+//! done when it passes.
 //!
 //! ```no_run
 //! # use hamr::{Image, Node, Options, Runtime};
@@ -11,8 +12,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! makes one `#[test]` per case. Device and host must both hold the handlers of `hamr-kernels`. Each case opens devices of
-//! its own and asserts what a user would notice; none depends on how fast either side is.
+//! makes one `#[test]` per case. Device and host must both have the handlers of `hamr-kernels`.
+//! Each case opens devices of its own and asserts what a user observes; none depends on the speed
+//! of either side.
 
 pub mod ending;
 pub mod memory;
@@ -44,8 +46,8 @@ macro_rules! conformance {
             }
             order {
                 sync_after_many_offloads, every_path_in_submission_order, queued_calls_keep_order, unordered_calls_all_run,
-                other_streams_go_on, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
-                plain_calls_leave_tickets_alone, more_offloads_than_lines, unread_in_reverse, too_many_outstanding,
+                a_waiting_stream_does_not_delay_others, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
+                plain_calls_leave_tickets_alone, more_offloads_than_slots, unread_in_reverse, too_many_outstanding,
                 a_refused_call_keeps_no_ticket
             }
             pings { beside_a_queued_call, while_queued_calls_come_and_go, beside_a_runaway }
@@ -73,7 +75,7 @@ macro_rules! conformance {
     };
 }
 
-/// Behind [`conformance!`].
+/// The tests of [`conformance!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance {
@@ -91,12 +93,12 @@ macro_rules! __conformance {
     )*};
 }
 
-/// Small enough that opening is cheap, and a deadline that no healthy call comes near.
+/// Sizes for which opening is fast, and a deadline that no call of a healthy device reaches.
 pub fn options() -> Options {
     Options { heap: 8 << 20, deadline: Some(Duration::from_secs(30)), ..Options::default() }
 }
 
-/// Waits until `condition` holds; `what` says what for.
+/// Waits until `condition` is true; `what` describes it.
 ///
 /// # Panics
 /// After twenty seconds.
@@ -108,8 +110,9 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Between two looks at what another side does, the first of which was at `begin`. Spins as long as a reply takes that is on its way,
-/// and then leaves the processor to whoever needs it: a thread that yields instead is put behind every other program of the machine.
+/// The pause between two checks of another side's progress, which began at `begin`. It spins for as
+/// long as a normal reply takes, and then sleeps, so that other programs get the processor. A
+/// thread that yields instead would be queued behind every other program of the machine.
 pub(crate) fn poll_interval(begin: Instant) {
     if begin.elapsed() < Duration::from_micros(50) {
         std::hint::spin_loop();
@@ -118,12 +121,13 @@ pub(crate) fn poll_interval(begin: Instant) {
     }
 }
 
-/// A loopback device runs only while somebody waits for it.
+/// Is it a loopback device? Such a device runs only while a thread waits for it.
 pub fn is_loopback(node: &Node) -> bool {
     node.info().link == "loopback"
 }
 
-/// Tells a thread of the same scope to end: also when this one panics, or the scope would wait for ever.
+/// Stops a thread of the same scope when dropped. Without it, a panic of this thread would make the
+/// scope wait for ever.
 pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -132,8 +136,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs `f` beside a device that makes progress by itself, as every device but a loopback one does: there, a thread of its
-/// own waits all the time. Cases in which this thread acts *while* a handler runs need it.
+/// Runs `f` while the device makes progress by itself. A loopback device needs a thread that waits
+/// for it all the time. Cases in which this thread acts *while* a handler runs use it.
 pub fn driven<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     if !is_loopback(node) {
         return f();
@@ -150,7 +154,7 @@ pub fn driven<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Why a call was not sent.
+/// The reason why a call was not sent.
 ///
 /// # Panics
 /// When it ended otherwise.
@@ -161,7 +165,7 @@ pub fn refusal<E: std::fmt::Debug>(error: CallError<E>) -> SubmitError {
     }
 }
 
-/// The same numbers at every run.
+/// Pseudo-random numbers, the same in every run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -179,13 +183,13 @@ impl Random {
     }
 }
 
-/// Where the device notes the order in which calls ran (`tests_kernels::append`).
+/// A buffer in which the device records the order of its calls (`tests_kernels::append`).
 pub struct Log {
     buffer: Buffer<u64>,
 }
 
 impl Log {
-    /// Empty, with room for `entries`.
+    /// An empty log with room for `entries`.
     pub fn new(node: &Node, entries: usize) -> Self {
         let buffer = node.buffer(&vec![0; entries + 1]).expect("the heap has room");
         Self { buffer }
@@ -201,32 +205,32 @@ impl Log {
         self.buffer.ptr()
     }
 
-    /// What ran, in order. Only when nothing is in flight.
+    /// The recorded values, in order. Only valid when nothing is in flight.
     pub fn entries(&self, node: &Node) -> Vec<u64> {
         let all = node.read(self.buffer.ptr()).expect("nothing is in flight");
         all[1..=all[0] as usize].to_vec()
     }
 }
 
-/// What handlers wait at (`tests_kernels::wait_at`). Opens when dropped, so that a failed assertion does not leave a
-/// handler waiting.
+/// A gate at which handlers wait (`tests_kernels::wait_at`). It opens when dropped, so that a
+/// failed assertion does not leave a handler waiting.
 pub struct Gate<'n> {
     node: &'n Node,
     buffer: Buffer<u32>,
 }
 
 impl<'n> Gate<'n> {
-    /// Closed.
+    /// A closed gate.
     pub fn new(node: &'n Node) -> Self {
         Self { node, buffer: node.buffer(&[0; 32]).expect("the heap has room") }
     }
 
-    /// What the handler takes.
+    /// The argument for the handler.
     pub fn ptr(&self) -> BufferPtr<u32> {
         self.buffer.ptr()
     }
 
-    /// Lets every call through, those that come later too.
+    /// Lets every call through, also later ones.
     pub fn open(&self) {
         if let Ok(words) = self.node.words(self.ptr())
             && let Some(word) = words.get(0)
@@ -235,10 +239,10 @@ impl<'n> Gate<'n> {
         }
     }
 
-    /// Waits until `count` calls have begun to wait here.
+    /// Waits until `count` calls have reached the gate.
     pub fn wait_for(&self, count: u32) {
         until("a handler arrives at the gate", || {
-            let words = self.node.words(self.ptr()).expect("the gate is alive");
+            let words = self.node.words(self.ptr()).expect("the gate exists");
             words.get(16).is_some_and(|word| word.observe() >= count)
         });
     }

@@ -1,5 +1,5 @@
-//! What a handler does wrong ends its own call, with a fault that says where; the device serves the next one. One macro
-//! call per device:
+//! Faults of a handler: each ends its own call, with a report of where it happened, and the device
+//! serves the next call. One macro call per device:
 //!
 //! ```no_run
 //! hamr_tests::crashes!("shm");
@@ -33,7 +33,7 @@ macro_rules! crashes {
                 $crate::crashes::storm($spec);
             }
             #[test]
-            fn another_build_names_nothing() {
+            fn an_image_file_of_another_build_gives_no_names() {
                 $crate::crashes::another_build($spec);
             }
             #[test]
@@ -41,8 +41,8 @@ macro_rules! crashes {
                 $crate::crashes::reset($spec);
             }
             #[test]
-            fn each_fault_says_where_and_the_fifth_call_works() {
-                $crate::crashes::each_fault_says_where($spec);
+            fn each_fault_names_its_location_and_the_next_call_works() {
+                $crate::crashes::each_fault_names_its_location($spec);
             }
         }
     };
@@ -77,8 +77,8 @@ fn expect(report: &FaultReport, status: Status, function: &str, file: &str) {
     assert!(report.to_string().contains(&format!("{file}:")), "no {file} in\n{report}");
 }
 
-/// Panic, null, stack overflow, illegal instruction, bad address.
-pub fn each_fault_says_where(spec: &str) {
+/// Panic, null pointer, stack overflow, illegal instruction, bad address.
+pub fn each_fault_names_its_location(spec: &str) {
     let node = devices::open(spec, options());
     for round in 0..3 {
         expect(&fault(node.sync(panics::with(round))), Status::PANIC, "panics", "faults.rs");
@@ -97,22 +97,23 @@ pub fn each_fault_says_where(spec: &str) {
     still_works(&node);
 }
 
-/// A handler that loops for ever is ended some time after its limit, one without a limit is not; neither harms the next call.
+/// A handler that loops for ever is ended some time after its limit. A call without a limit is not
+/// ended. Neither harms the next call.
 pub fn runaway(spec: &str) {
     let node = devices::open(spec, options());
     let limit = |ms| CallOptions { limit: Some(Duration::from_millis(ms)), ..CallOptions::default() };
     for _ in 0..3 {
         let begin = Instant::now();
         let call = node.offload_with(loops::with(), limit(100)).expect("sent");
-        let outcome = call.wait();
-        // Before the names are looked up, which has nothing to do with it.
+        let outcome = call.get();
+        // Measured before the names are looked up, which is not part of the call.
         let took = begin.elapsed();
         expect(&fault(outcome), Status::RUNAWAY, "loops", "crashes.rs");
         assert!(took >= Duration::from_millis(100), "never early: {took:?}");
         assert!(took < Duration::from_secs(5), "soon: {took:?}");
         still_works(&node);
     }
-    // Enough time, taken or not, and calls in numbers while ticks come.
+    // A limit that is not reached, and many calls while ticks arrive.
     let gate = Gate::new(&node);
     let waits = node.offload_with(wait_at::with(gate.ptr(), 7), limit(20_000)).expect("sent");
     gate.wait_for(1);
@@ -135,10 +136,11 @@ fn resident() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number")
 }
 
-/// Faults by the thousand, of every kind that the device survives by itself; the host's memory does not grow with them.
+/// Thousands of faults of every kind that the device survives by itself; the host's memory does not
+/// grow.
 pub fn storm(spec: &str) {
     let node = devices::open(spec, options());
-    // A hosted image begins a new epoch for each trap, which takes milliseconds; panics it survives.
+    // A hosted image needs a new epoch for each trap, which takes milliseconds; it survives panics.
     let epochs = spec == "shm";
     let mut before = 0;
     for round in 0..10_000 {
@@ -161,7 +163,8 @@ pub fn storm(spec: &str) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// The file was built anew while the image runs: addresses get no names, and the report says why.
+/// The image's file is replaced by another build while the image runs: addresses get no names, and
+/// the report contains the reason.
 pub fn another_build(spec: &str) {
     let target = devices::runtime().target(spec).expect("known").expect("takes an image");
     let original = devices::image(spec).resolve(&target).expect("an image");
@@ -177,11 +180,11 @@ pub fn another_build(spec: &str) {
         .expect("a device");
     let report = fault(node.sync(panics::with(1)));
     assert_eq!(report.backtrace().refused, None);
-    // Another build differs in its build id; the running image is not touched.
+    // Another build has another build id; the running image is not changed.
     let mut bytes = std::fs::read(&path).expect("readable");
     let id: Vec<u8> =
         (0..20).map(|i| u8::from_str_radix(&original.build_id[2 * i..2 * i + 2], 16).expect("hex")).collect();
-    let at = bytes.windows(20).position(|window| window == id).expect("the file holds its build id");
+    let at = bytes.windows(20).position(|window| window == id).expect("the file contains its build id");
     bytes[at] ^= 0xFF;
     std::fs::remove_file(&path).expect("removed");
     std::fs::write(&path, bytes).expect("written");
@@ -191,7 +194,7 @@ pub fn another_build(spec: &str) {
     assert!(why.contains(&original.build_id) && why.contains("is build") && why.contains("hamr-checks"), "{why}");
     assert!(!report.to_string().contains("crashes.rs"), "{report}");
     assert!(report.trace.pc != 0 && report.to_string().contains(&format!("{:#x}", report.trace.pc)), "{report}");
-    // Lost altogether.
+    // Now there is no file at all.
     std::fs::remove_file(&path).expect("removed");
     if spec != "shm" {
         let report = fault(node.sync(illegal::with()));
@@ -200,7 +203,8 @@ pub fn another_build(spec: &str) {
     }
 }
 
-/// The image `tests/image/src/bin/reset.rs`: after a fault a new epoch begins, without a new process or machine.
+/// The image `tests/image/src/bin/reset.rs`: after a fault it begins a new epoch in the same
+/// process or machine.
 pub fn reset(spec: &str) {
     let target = devices::runtime().target(spec).expect("known").expect("takes an image");
     let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
@@ -217,18 +221,18 @@ pub fn reset(spec: &str) {
         assert_eq!(node.info().epoch, round + 1);
     }
     assert_eq!(node.info().pid, pid, "a panic ends no process");
-    // What each epoch said last, read after them all.
-    let said = logs.poll();
+    // The last lines of each epoch, read after all of them.
+    let output = logs.poll();
     for round in 1..5 {
         let text = format!("asked to panic with {round}");
-        let lines = said.iter().filter(|e| matches!(e, LogEvent::Line(line) if line.message.contains(&text)));
-        assert_eq!(lines.count(), 1, "{text}: {said:?}");
+        let lines = output.iter().filter(|e| matches!(e, LogEvent::Line(line) if line.message.contains(&text)));
+        assert_eq!(lines.count(), 1, "{text}: {output:?}");
     }
     assert_eq!(node.read(kept.ptr()).expect("buffers stay"), [7; 100]);
-    // No call may take longer than the image says.
+    // No call may take longer than the limit in the image.
     expect(&fault(node.sync(loops::with())), Status::RUNAWAY, "loops", "crashes.rs");
     still_works(&node);
-    // Without reviving, the device stays gone, and says why.
+    // Without a restart, the device stays lost, and calls report the reason.
     let node = open(Options { restart: false, ..options }).expect("a device");
     fault(node.sync(panics::with(9)));
     let error = node.sync(sum_4::with(1, 2, 3, 4)).expect_err("gone").to_string();

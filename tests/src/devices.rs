@@ -1,4 +1,5 @@
-//! Opening devices for tests: the image with the handlers of tests, found once a process, on any kind of device.
+//! Opens devices for tests: any kind of device, with the image of the test handlers. A process
+//! searches the image once.
 
 use hamr::{Image, Node, Options, Runtime};
 use std::collections::BTreeMap;
@@ -8,20 +9,21 @@ use std::time::Duration;
 /// The image of `tests/image`: the handlers of `hamr-kernels` and of `tests/kernels`.
 pub const IMAGE: &str = "hamr-checks";
 
-/// How long a machine may take to start on a loaded one.
+/// The start deadline of a machine, on a loaded host.
 pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One runtime for the process.
+/// The runtime of this process.
 ///
 /// # Panics
-/// When there is none.
+/// When it cannot be made.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
 }
 
-/// Where `cargo xtask test` says which images it has just built: a line for each device, its spec and the path. Every test is a
-/// process of its own, and each would ask cargo whether its image is fresh, which takes longer than most tests.
+/// The file in which `cargo xtask test` lists the images that it has just built: one line per
+/// device, with its spec and the path. Every test is a process of its own, and without the list
+/// each would ask cargo whether its image is fresh, which takes longer than most tests.
 const BUILT: &str = "HAMR_TEST_IMAGES";
 
 fn just_built(spec: &str) -> Option<Image> {
@@ -30,7 +32,8 @@ fn just_built(spec: &str) -> Option<Image> {
     Image::file(path).ok()
 }
 
-/// The image for the devices of `spec`. Found once: each search asks cargo whether it is fresh.
+/// The image for the devices of `spec`. It is searched once, because each search asks cargo whether
+/// it is fresh.
 ///
 /// # Panics
 /// When it does not build.
@@ -48,7 +51,7 @@ pub fn image(spec: &str) -> Image {
     found.clone()
 }
 
-/// A device with it.
+/// Opens a device with that image.
 ///
 /// # Panics
 /// When it does not open.

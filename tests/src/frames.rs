@@ -1,15 +1,15 @@
-//! How large the frames of riscv64 code are: read from its instructions, because stable compilers emit neither stack probes for that
-//! instruction set nor the sizes of frames.
+//! The sizes of stack frames in riscv64 code, read from its instructions. Stable compilers emit
+//! neither stack probes for that instruction set nor the sizes of frames.
 
 /// The register that is the stack pointer, of 32.
 const SP: usize = 2;
 
-/// One step by which code lowers the stack pointer.
+/// One instruction that lowers the stack pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Address of the instruction.
     pub at: u64,
-    /// By how many bytes; `None`: by what a register holds that was not set right before.
+    /// The number of bytes; `None` when they come from a register whose value is not known.
     pub bytes: Option<u64>,
 }
 
@@ -40,14 +40,14 @@ pub fn steps(code: &[u8], address: u64) -> Vec<Step> {
     steps
 }
 
-/// What an instruction does to registers, as far as it matters.
+/// The effect of an instruction on registers, as far as it matters here.
 enum Effect {
-    /// Sets one, to what is known or not.
+    /// Sets one register, to a known value or not.
     Set(usize, Option<i64>),
-    /// Lowers the stack pointer by so much.
+    /// Lowers the stack pointer.
     Lower(Option<i64>),
     Nothing,
-    /// May set any.
+    /// May set any register.
     Unknown,
 }
 
@@ -69,9 +69,10 @@ fn long(word: u32, known: &[Option<i64>; 32]) -> Effect {
         // SUB, ADD
         (0x33, 0) if to == SP && one == SP && word >> 25 == 0x20 => Effect::Lower(known[two]),
         (0x33, 0) if to == SP && one == SP && word >> 25 == 0 => Effect::Lower(known[two].map(|value| -value)),
-        // Stores and branches set none.
+        // Stores and branches set no register.
         (0x23 | 0x27 | 0x63, _) => Effect::Nothing,
-        // Calls set those that a callee may; a jump's target may be reached from elsewhere.
+        // A call sets the registers that a callee may change; the target of a jump may be reached
+        // from elsewhere.
         (0x6F | 0x67, _) => Effect::Unknown,
         _ => Effect::Set(to, None),
     }
@@ -110,8 +111,8 @@ fn compressed(word: u32, known: &[Option<i64>; 32]) -> Effect {
 mod tests {
     use super::*;
 
-    /// Made by an assembler: `addi sp,sp,-496; sd ra,488(sp); lui a1,5; addi a1,a1,-944; sub sp,sp,a1; addi sp,sp,496`, then
-    /// `c.addi16sp sp,-64; c.addi sp,-16; sub sp,sp,a5`.
+    /// Made by an assembler: `addi sp,sp,-496; sd ra,488(sp); lui a1,5; addi a1,a1,-944; sub
+    /// sp,sp,a1; addi sp,sp,496`, then `c.addi16sp sp,-64; c.addi sp,-16; sub sp,sp,a5`.
     #[test]
     fn prologues_are_read() {
         let words: [u32; 6] = [0xE101_0113, 0x1E11_3423, 0x0000_55B7, 0xC505_8593, 0x40B1_0133, 0x1F01_0113];

@@ -1,5 +1,5 @@
-//! Drivers of the embedded-hal ecosystem inside images, and the pins that a board gives them. Cases of [`crate::sleeping!`], whose
-//! links can ring by hand.
+//! Drivers of the embedded-hal ecosystem inside images, and the pins of a board. Cases of
+//! [`crate::sleeping!`], whose links can notify by hand.
 
 use crate::sleeping::{Kind, Rig, deep};
 use hamr::{Options, WaitMode};
@@ -8,26 +8,29 @@ use std::time::{Duration, Instant};
 #[path = "../image/src/driver.rs"]
 pub mod driver;
 
-/// Nobody rings by himself, so that whoever rings is the test.
+/// Both sides poll, so only the test notifies.
 fn awake() -> Options {
     Options { wait: WaitMode::Spin, ..deep() }
 }
 
-/// A driver that knows nothing of us measures on a bus that we made, and is stopped when it does not wait as long as it should.
+/// An unchanged driver measures on a simulated bus. If it does not wait long enough for the sensor,
+/// it gets an error.
 pub fn a_drivers_sensor(kind: Kind) {
     let rig = Rig::start(kind, awake());
-    // Twice, because the bus is the image's and stays. -45 + 175 * raw / 2^16 degrees, 100 * raw / 2^16 percent.
+    // Twice, because the bus belongs to the image and stays. -45 + 175 * raw / 2^16 degrees, 100 *
+    // raw / 2^16 percent.
     for (raw, degrees, percent) in [((0x6666, 0x8000), 24_998, 50_000), ((0, 0x4000), -45_000, 25_000)] {
         let measured = rig.node.sync(driver::climate::with(raw.0, raw.1, true)).expect("measures");
         assert_eq!(measured, (degrees, percent));
     }
-    // A machine that stands still for as long as the measurement takes finds it done after all, which happens beside other programs.
+    // If the machine itself stands still for the time of the measurement, the sensor is ready after
+    // all. That happens beside other programs, so the test tries again.
     let impatient = || rig.node.sync(driver::climate::with(1, 2, false));
     let fault = (0..10).find_map(|_| impatient().err()).expect("too early").to_string();
-    assert!(fault.contains("the sensor did not answer"), "{fault}");
+    assert!(fault.contains("the sensor did not acknowledge"), "{fault}");
 }
 
-/// The board's delay lasts at least as long as asked for, on its clock and on ours.
+/// The board's delay lasts at least as long as requested, on its clock and on the host's.
 pub fn a_delay(kind: Kind) {
     let rig = Rig::start(kind, awake());
     for micros in [0, 1, 700, 30_000] {
@@ -39,24 +42,26 @@ pub fn a_delay(kind: Kind) {
     }
 }
 
-/// The bell rings this program, once for two times high, and the line is heard by the image.
+/// The output pin notifies this program once when it is set high twice. The image reads this
+/// program's notification at the input pin.
 pub fn pins(kind: Kind) {
     let rig = Rig::start(kind, awake());
-    // Nothing rings while both sides poll, so a wait lasts as long as it may: short where nobody rings, and longer than this
-    // program can be held up where somebody does.
+    // While both sides poll, no other notification arrives. So a wait lasts its full time: a short
+    // one where none is expected, and where one is expected, longer than this program can be
+    // delayed.
     let notified_within = |most: Duration| {
         let begin = Instant::now();
         rig.seen.link.wait(most.as_micros() as u32);
         begin.elapsed() < most.mul_f64(0.75)
     };
     let (short, long) = (Duration::from_millis(200), Duration::from_secs(20));
-    assert!(!notified_within(short), "nobody rang");
-    rig.node.sync(driver::rings::with()).expect("rings");
-    assert!(notified_within(long), "the bell was not heard");
+    assert!(!notified_within(short), "no notification was expected");
+    rig.node.sync(driver::rings::with()).expect("it notifies");
+    assert!(notified_within(long), "the notification did not arrive");
     assert!(!notified_within(short), "it rang twice");
-    assert!(!rig.node.sync(driver::hears::with(20)).expect("listens"), "the line is high without a ring");
+    assert!(!rig.node.sync(driver::hears::with(20)).expect("listens"), "the pin is high without a notification");
     let heard = rig.node.offload(driver::hears::with(5_000)).expect("sent");
     std::thread::sleep(Duration::from_millis(20));
     rig.seen.link.notify();
-    assert!(heard.wait().expect("listens"), "the line stayed low");
+    assert!(heard.get().expect("listens"), "the pin stayed low");
 }

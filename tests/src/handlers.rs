@@ -1,5 +1,5 @@
-//! Handlers as a user's crate has them, for tests that need somebody else's crate: nothing here is unsafe, and nothing
-//! warns.
+//! Handlers as a user's crate has them, for tests that need another crate: no unsafe code, no
+//! warnings.
 #![forbid(unsafe_code)]
 #![deny(warnings)]
 
@@ -32,7 +32,7 @@ where
     one
 }
 
-/// Generic without instances of its own: others register theirs.
+/// Generic without instances of its own: other crates register theirs.
 #[offload]
 pub fn echo<T: Migratable>(_cx: &mut Context, value: T) -> T {
     value
@@ -63,7 +63,7 @@ pub fn refuse(_cx: &mut Context, at: Point) -> Result<u8, Refusal> {
     Err(Refusal::At(at))
 }
 
-/// A condition that does not hold takes the function and everything made of it.
+/// A false `cfg` removes the function and everything made of it.
 #[offload]
 #[cfg(any())]
 pub fn absent(_cx: &mut Context, never: Undefined) {}
@@ -77,7 +77,7 @@ pub struct Point {
     pub y: f64,
 }
 
-/// Why a handler refuses.
+/// The error of a handler that refuses.
 #[derive(Clone, Copy, PartialEq, Debug, Migratable)]
 pub enum Refusal {
     /// Busy.

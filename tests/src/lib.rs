@@ -1,4 +1,5 @@
-//! Tests that cross crates: the conformance suite every way to open a device must pass, and handlers as users write them.
+//! Tests of several crates: the conformance suite for every way to open a device, and handlers as
+//! users write them.
 
 pub mod broken;
 pub mod conformance;

@@ -1,4 +1,5 @@
-//! What every device that runs an image logs, and what its reader makes of it. One macro call per kind of device:
+//! Logs of every device that runs an image, and what readers get of them. One macro call per kind
+//! of device:
 //!
 //! ```no_run
 //! hamr_tests::logs!("qemu:riscv64");
@@ -14,7 +15,7 @@ use hamr_kernels::faults::panics;
 use hamr_tests_kernels::{flood, say};
 use std::time::{Duration, Instant};
 
-/// Patience with a machine.
+/// How long a test waits for a line.
 const LOG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One test per case, on the devices of a spec with the image of `tests/image`.
@@ -22,15 +23,15 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(20);
 macro_rules! logs {
     ($spec:expr) => {
         $crate::__logs! { $spec;
-            from_the_first_instruction, arguments_arrive, the_level_is_the_hosts, a_flood_loses_and_counts,
-            a_flood_does_not_slow_calls, a_flood_that_nobody_reads_is_counted, an_observer_takes_nothing_away,
-            an_observer_that_is_overtaken_counts, texts_of_another_build_are_refused,
-            there_is_one_reader, a_panic_is_logged, a_restart_keeps_what_was_said, a_killed_device_shows_what_it_said_last
+            lines_from_the_first_instruction_arrive, arguments_arrive, the_host_sets_the_level, a_flood_counts_lost_lines,
+            a_flood_does_not_slow_calls, a_flood_without_a_reader_is_counted, an_observer_takes_nothing_away,
+            an_overtaken_observer_counts_lost_lines, texts_of_another_build_are_refused,
+            there_is_one_reader, a_panic_is_logged, a_restart_keeps_unread_lines, a_killed_device_shows_its_last_lines
         }
     };
 }
 
-/// Behind [`logs!`].
+/// The tests of [`logs!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __logs {
@@ -52,7 +53,7 @@ fn text(t: &str) -> heapless::String<64> {
     heapless::String::try_from(t).expect("it fits")
 }
 
-/// All lines until one has the text; lost and garbled ones fail the test.
+/// All lines up to one with the text; lost and garbled lines fail the test.
 fn until(logs: &mut Logs, last: &str) -> Vec<LogLine> {
     let begin = Instant::now();
     let mut lines = Vec::new();
@@ -75,8 +76,8 @@ fn messages(lines: &[LogLine]) -> Vec<&str> {
     lines.iter().map(|line| &*line.message).collect()
 }
 
-/// What was said before there was a window is there, with place and time.
-pub fn from_the_first_instruction(spec: &str) {
+/// Lines from before the window was found arrive, with location and time.
+pub fn lines_from_the_first_instruction_arrive(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let lines = until(&mut node.logs().expect("an image that logs"), "serving");
     let first = lines.first().expect("there are lines");
@@ -89,11 +90,11 @@ pub fn from_the_first_instruction(spec: &str) {
     assert!(times.is_sorted() && times.last().is_some_and(|us| (1..60_000_000).contains(us)), "{times:?}");
 }
 
-/// A handler's values come as it had them.
+/// The values of a handler arrive unchanged.
 pub fn arguments_arrive(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
-    node.sync(say::with(7, 1.5, text("höherer Text"))).expect("answers");
+    node.sync(say::with(7, 1.5, text("höherer Text"))).expect("a reply");
     let lines = until(&mut logs, "error 7");
     let info = lines.iter().find(|line| line.message.starts_with("info")).expect("a line of level info");
     assert_eq!(info.message, "info 7 1.5 höherer Text [7, 2, 3] 0x70000000000 true");
@@ -101,15 +102,15 @@ pub fn arguments_arrive(spec: &str) {
     assert!(info.file == "tests/kernels/src/lib.rs" && info.line > 100, "{info:?}");
 }
 
-/// Each level lets its own lines and more severe ones through, from the next line on.
-pub fn the_level_is_the_hosts(spec: &str) {
+/// Each level passes its own lines and more severe ones, from the next line on.
+pub fn the_host_sets_the_level(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
     until(&mut logs, "serving");
     for (n, level) in LogLevel::ALL.into_iter().enumerate().rev() {
         node.set_log_level(level);
         let n = n as u32;
-        node.sync(say::with(n, 0.0, text(""))).expect("answers");
+        node.sync(say::with(n, 0.0, text(""))).expect("a reply");
         let lines = until(&mut logs, &format!("error {n}"));
         let expected: Vec<&str> = LogLevel::ALL[..=n as usize].iter().rev().map(|level| level.name()).collect();
         let got: Vec<&str> = messages(&lines).iter().filter_map(|text| text.split(' ').next()).collect();
@@ -117,8 +118,9 @@ pub fn the_level_is_the_hosts(spec: &str) {
     }
 }
 
-/// More than the ring holds: what is lost is counted exactly, what comes is whole, and the next line comes again.
-pub fn a_flood_loses_and_counts(spec: &str) {
+/// More lines than the ring can store: lost lines are counted exactly, the others are complete, and
+/// the next line arrives.
+pub fn a_flood_counts_lost_lines(spec: &str) {
     const LINES: u32 = 30_000;
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
@@ -130,24 +132,26 @@ pub fn a_flood_loses_and_counts(spec: &str) {
     for (i, line) in came.iter().enumerate() {
         assert_eq!(*line, format!("line {i}"));
     }
-    node.sync(flood::with(1)).expect("answers");
+    node.sync(flood::with(1)).expect("a reply");
     assert_eq!(messages(&until(&mut logs, "line 0")), ["line 0"]);
 }
 
-/// A full ring costs a call no more than its own lines: calls log nothing, and take as long as on a device that has not logged.
+/// A full ring does not slow calls that log nothing: they take as long as on a device that has not
+/// logged.
 pub fn a_flood_does_not_slow_calls(spec: &str) {
     const CALLS: usize = 500;
     let (quiet, full) = (open(spec, LogLevel::INFO), open(spec, LogLevel::INFO));
     let _logs = full.logs().expect("a reader that does not read: the ring stays full");
-    full.sync(flood::with(20_000)).expect("answers");
-    // Written or dropped, a line is seen here.
+    full.sync(flood::with(20_000)).expect("a reply");
+    // These counters show each line, written or dropped.
     let lines = || dump(&window(&full).path).expect("a window").log.map(|log| (log.written, log.dropped));
-    let said = lines();
-    assert!(said.is_some_and(|(_, dropped)| dropped > 0), "the ring is not full: {said:?}");
+    let output = lines();
+    assert!(output.is_some_and(|(_, dropped)| dropped > 0), "the ring is not full: {output:?}");
     let streams = [&quiet, &full].map(|node| node.stream().expect("a stream"));
     let mut best = [Duration::MAX; 2];
-    // A log line in the call's path would cost a multiple, every time. Other programs on this machine cost more, but not always: the
-    // best of each is compared, taken in turns.
+    // A log line in the call's path would multiply its time, in every run. Other programs on this
+    // machine cost more, but not always. So the best time of each device counts, and the two are
+    // measured in alternation.
     let is_good = |[quiet, full]: [Duration; 2]| full < quiet * 2 + Duration::from_micros(2);
     let (begin, mut turns) = (Instant::now(), 0);
     while turns < 16 || !is_good(best) && begin.elapsed() < Duration::from_secs(60) {
@@ -155,7 +159,7 @@ pub fn a_flood_does_not_slow_calls(spec: &str) {
             let mut times = [Duration::ZERO; CALLS];
             for time in &mut times {
                 let begin = Instant::now();
-                stream.sync(empty::with()).expect("answers");
+                stream.sync(empty::with()).expect("a reply");
                 *time = begin.elapsed();
             }
             times.sort_unstable();
@@ -165,15 +169,15 @@ pub fn a_flood_does_not_slow_calls(spec: &str) {
     }
     println!("{spec}: {best:?} after {turns} turns");
     assert!(is_good(best), "{best:?} without and with a full ring");
-    assert_eq!(lines(), said, "calls log");
+    assert_eq!(lines(), output, "calls log");
 }
 
-/// Nobody reads: the newest lines take the place of the oldest, calls go on, and whoever comes late sees the last ones and how many he
-/// has missed.
-pub fn a_flood_that_nobody_reads_is_counted(spec: &str) {
+/// Without a reader, the newest lines replace the oldest and calls continue. A reader that comes
+/// late gets the last lines, and the number of lines that it missed.
+pub fn a_flood_without_a_reader_is_counted(spec: &str) {
     // An emulated processor takes a hundred times as long for a line.
     let flooded: u32 = if spec == "shm" { 1_000_000 } else { 50_000 };
-    // Lines from before there was a host come whatever their level: none is to be left out.
+    // Lines from before there was a host arrive at any level, so the test asks for all levels.
     let node = open(spec, LogLevel::TRACE);
     let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
     node.sync(flood::with(flooded)).expect("a call that logs much ends all the same");
@@ -184,11 +188,11 @@ pub fn a_flood_that_nobody_reads_is_counted(spec: &str) {
     let begin = flooded - came.len() as u32;
     assert!(came.iter().zip(begin..).all(|(line, n)| *line == format!("line {n}")), "{came:?}");
     node.sync(empty::with()).expect("calls go on");
-    node.sync(flood::with(1)).expect("answers");
+    node.sync(flood::with(1)).expect("a reply");
     assert_eq!(messages(&until(&mut logs, "line 0")), ["line 0"]);
 }
 
-/// Everything that has come, and how many lines are missing.
+/// Appends all lines that have arrived, and adds the number of lost ones.
 fn drained(logs: &mut Logs) -> (Vec<String>, u32) {
     let (mut came, mut lost) = (Vec::new(), 0);
     loop {
@@ -210,13 +214,13 @@ fn count(events: Vec<LogEvent>, came: &mut Vec<String>, lost: &mut u32) {
     }
 }
 
-/// Somebody who looks on finds what the reader finds, and leaves it to him.
+/// An observer gets what the reader gets, and takes nothing from it.
 pub fn an_observer_takes_nothing_away(spec: &str) {
     let node = open(spec, LogLevel::TRACE);
     let mut logs = node.logs().expect("an image that logs");
     let mut watch = watch(&node);
     let first = until(&mut logs, "serving");
-    node.sync(flood::with(500)).expect("answers");
+    node.sync(flood::with(500)).expect("a reply");
     let (owners, lost) = drained(&mut logs);
     assert_eq!((owners.len(), lost), (500, 0));
     let (mut came, mut lost) = (Vec::new(), 0);
@@ -238,8 +242,8 @@ pub fn an_observer_takes_nothing_away(spec: &str) {
     assert!(watch.is_closed());
 }
 
-/// The device does not wait for one who looks on: he learns how many lines he has missed.
-pub fn an_observer_that_is_overtaken_counts(spec: &str) {
+/// The device does not wait for an observer, which gets the number of lines that it missed.
+pub fn an_overtaken_observer_counts_lost_lines(spec: &str) {
     let node = open(spec, LogLevel::TRACE);
     let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
     let mut watch = watch(&node);
@@ -248,11 +252,11 @@ pub fn an_observer_that_is_overtaken_counts(spec: &str) {
     const LINES: u32 = 20_000;
     for round in 0..ROUNDS {
         let flooding = node.offload(flood::with(LINES)).expect("sent");
-        // While the device writes, too; but not at first, because whoever is quick enough misses nothing.
-        while round != 0 && !flooding.is_done() {
+        // Also while the device writes; but not at first, because a fast observer misses nothing.
+        while round != 0 && !flooding.test() {
             count(watch.poll().expect("its build"), &mut came, &mut lost);
         }
-        flooding.wait().expect("answers");
+        flooding.get().expect("a reply");
     }
     while let Some(events) = Some(watch.poll().expect("its build")).filter(|events| !events.is_empty()) {
         count(events, &mut came, &mut lost);
@@ -262,24 +266,24 @@ pub fn an_observer_that_is_overtaken_counts(spec: &str) {
     assert!(lost > 0 && came.len() > 100 && came.last() == Some(&last), "{lost} lost, {} came", came.len());
 }
 
-/// Looks on at the window of a node of this process.
+/// Observes the window of a node of this process.
 fn watch(node: &Node) -> LogTail {
     let image = ImageFile::open(&node.info().image.expect("a file")).expect("its file");
     LogTail::open(&window(node).path, &image, LogLevel::TRACE).expect("a window whose device logs")
 }
 
-/// The texts of another image would be garbage: refused with both build ids.
+/// The format strings of another image would give garbage, so they are refused with both build ids.
 pub fn texts_of_another_build_are_refused(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let other = demo(spec);
     let refused = node.logs_from(&other).expect_err("another build");
-    let said = refused.to_string();
-    assert!(matches!(refused, LogError::OtherBuild { .. }), "{said}");
-    assert!(said.contains(&other.build_id) && said.contains(&node.info().build_id), "{said}");
+    let output = refused.to_string();
+    assert!(matches!(refused, LogError::OtherBuild { .. }), "{output}");
+    assert!(output.contains(&other.build_id) && output.contains(&node.info().build_id), "{output}");
     assert!(node.logs().is_ok(), "its own file is taken");
 }
 
-/// Lines come once; a reader that goes makes room for the next.
+/// Each line is read once; a reader that is dropped makes room for the next one.
 pub fn there_is_one_reader(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let first = node.logs().expect("an image that logs");
@@ -289,7 +293,7 @@ pub fn there_is_one_reader(spec: &str) {
     until(&mut second, "serving");
 }
 
-/// What ends a call is in the log, too.
+/// The log also contains the reason for the end of a call.
 pub fn a_panic_is_logged(spec: &str) {
     let node = open(spec, LogLevel::ERROR);
     let mut logs = node.logs().expect("an image that logs");
@@ -298,12 +302,13 @@ pub fn a_panic_is_logged(spec: &str) {
     assert!(lines.iter().all(|line| line.level == Some(LogLevel::ERROR)), "{lines:?}");
 }
 
-/// A device that is restarted: what it said in its last epoch is still read, then its new start.
-pub fn a_restart_keeps_what_was_said(spec: &str) {
+/// After a restart, the reader still gets the lines of the last epoch, and then those of the new
+/// start.
+pub fn a_restart_keeps_unread_lines(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let mut logs = node.logs().expect("an image that logs");
     until(&mut logs, "serving");
-    node.sync(flood::with(2)).expect("answers");
+    node.sync(flood::with(2)).expect("a reply");
     node.restart().expect("it starts again");
     let mut seen = Vec::new();
     let begin = Instant::now();
@@ -317,10 +322,11 @@ pub fn a_restart_keeps_what_was_said(spec: &str) {
     assert!(seen[3].starts_with("image starts"), "{seen:?}");
 }
 
-/// What an inspector sees of a device that is gone, in the window and in a copy of it: its last lines, its last fault.
-pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
+/// The inspector shows the last lines and the last fault of a lost device, in the window and in a
+/// copy of it.
+pub fn a_killed_device_shows_its_last_lines(spec: &str) {
     let node = open(spec, LogLevel::INFO);
-    node.sync(flood::with(5000)).expect("answers");
+    node.sync(flood::with(5000)).expect("a reply");
     node.set_log_level(LogLevel::ERROR);
     node.sync(panics::with(8)).expect_err("panics");
     let window = window(&node);
@@ -331,10 +337,10 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
     for path in [window.path.as_path(), copy.path()] {
         let dump = dump_with_lines(path, &image, 3).expect("a window");
         assert_eq!(dump.problems, Vec::<String>::new());
-        let said = messages(&dump.lines);
+        let output = messages(&dump.lines);
         assert!(
-            matches!(said[..], ["line 4998", "line 4999", last] if last.contains("asked to panic with 8")),
-            "{said:?}"
+            matches!(output[..], ["line 4998", "line 4999", last] if last.contains("asked to panic with 8")),
+            "{output:?}"
         );
         let slots: Vec<_> = dump.queues.iter().flat_map(|q| &q.slots).collect();
         let faults: Vec<&str> = slots.iter().filter_map(|s| s.reply.as_ref()?.fault.as_deref()).collect();
@@ -343,7 +349,7 @@ pub fn a_killed_device_shows_what_it_said_last(spec: &str) {
         assert!(handlers.iter().any(|name| name.ends_with("::panics")), "{handlers:?}");
         assert!(dump.to_string().contains("line 4999"), "{dump}");
     }
-    // The texts of another build are refused by name.
+    // The format strings of another build are refused with both build ids.
     let other = demo(spec);
     let dump = dump_with_lines(copy.path(), &other, 3).expect("a window");
     assert!(dump.lines.is_empty() && dump.problems.iter().any(|p| p.contains(&other.build_id)), "{:?}", dump.problems);
@@ -359,7 +365,7 @@ pub fn window(node: &Node) -> Found {
     windows_of(std::process::id()).into_iter().find(is_its).expect("this process has it open")
 }
 
-/// An image with other texts than the one that runs.
+/// An image with other format strings than the running one.
 fn demo(spec: &str) -> ImageFile {
     let target = devices::runtime().target(spec).expect("known").expect("takes an image");
     Image::find("hamr-demo").expect("a name").resolve(&target).expect("the demo image")

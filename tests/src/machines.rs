@@ -1,5 +1,5 @@
-//! What only a machine of its own can show: its instruction set, atomics and fences against another program, an image that
-//! outlives garbage. One macro call per machine:
+//! Tests that need a machine of its own: its instruction set, atomics and fences against another
+//! program, an image that survives garbage. One macro call per machine:
 //!
 //! ```no_run
 //! hamr_tests::machine!(hamr::qemu::Machine::RISCV64);
@@ -10,7 +10,7 @@ mod garbage;
 mod rig;
 mod starts;
 
-pub use garbage::{a_window_too_small_is_refused, garbage_in_every_line, garbage_in_the_preamble};
+pub use garbage::{a_window_too_small_is_refused, garbage_in_every_slot, garbage_in_the_preamble};
 pub use starts::{a_fault_before_serving, a_fault_before_the_window_is_found};
 
 use crate::conformance::Random;
@@ -32,15 +32,15 @@ macro_rules! machine {
         mod machine {
             use super::*;
             $crate::__machine! { $machine;
-                its_table_is_in_the_file, a_lock_without_atomics, the_same_bits, garbage_in_the_preamble,
-                garbage_in_every_line, faults_are_contained, a_window_too_small_is_refused,
-                a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_leap_the_guard
+                the_handler_table_is_in_the_image_file, a_lock_without_atomics, floats_have_the_hosts_bits, garbage_in_the_preamble,
+                garbage_in_every_slot, faults_are_contained, a_window_too_small_is_refused,
+                a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_step_over_the_guard
             }
         }
     };
 }
 
-/// Behind [`machine!`].
+/// The tests of [`machine!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __machine {
@@ -56,14 +56,16 @@ fn spec(machine: &Machine) -> String {
     format!("qemu:{}", machine.name)
 }
 
-/// The image file holds the handler table: read-only, in the linker's order, with the keys that this program has.
-pub fn its_table_is_in_the_file(machine: &Machine) {
+/// The image file contains the handler table: read-only, in the linker's order, with the keys that
+/// this program uses.
+pub fn the_handler_table_is_in_the_image_file(machine: &Machine) {
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let file = devices::image(&spec(machine)).resolve(&target).expect("an image");
     let node = devices::open(&spec(machine), Options::default());
     let table = file.handlers().expect("the table is in the file");
     let names: Vec<&str> = table.iter().map(|h| &*h.name).collect();
-    // A test program holds more handlers than the image; those that both hold stand in one order, so have one order of keys.
+    // A test program has more handlers than the image. Those in both are in the same order, so
+    // their keys are too.
     let ours = Table::of_this_image();
     let shared: Vec<&str> = ours.iter().map(|e| e.name).filter(|name| names.contains(name)).collect();
     assert_eq!(shared, names, "host and file agree on the order");
@@ -75,18 +77,19 @@ pub fn its_table_is_in_the_file(machine: &Machine) {
     }
     assert!(file.handlers_are_read_only().expect("an image"), "nothing may write the table");
     let hosted = devices::image("shm").resolve(&hamr::Target::hosted()).expect("an image");
-    assert_eq!(file.fingerprint, hosted.fingerprint, "the process and the machine hold the same handlers");
+    assert_eq!(file.fingerprint, hosted.fingerprint, "the process and the machine have the same handlers");
     let there: Vec<String> = hosted.handlers().expect("the table is in the file").into_iter().map(|h| h.name).collect();
     assert_eq!(there, names, "in the same order");
 }
 
-/// Peterson's lock between this program and the machine: needs both sides' stores, loads and full fences to mean what they say.
-/// An emulator that knows of one processor only drops the fences, and loses counts.
+/// Peterson's lock between this program and the machine. It needs correct stores, loads and full
+/// fences of both sides. An emulator for one processor omits the fences, and loses counts.
 pub fn a_lock_without_atomics(machine: &Machine) {
     use hamr_tests_kernels::{CELLS, compete, competed, peterson};
     const ROUNDS: u32 = 1_000_000;
     const AT_ONCE: u32 = 50_000;
-    // Who waits for the lock spins: on one processor, each round would take until the scheduler takes it away from the other side.
+    // A side that waits for the lock spins: on one shared processor, each round would last until
+    // the scheduler switches sides.
     let (here, there) = two_processors().unzip();
     let node = devices::open(&spec(machine), Options { cpu: there, ..Options::default() });
     if let Some(here) = here {
@@ -95,14 +98,14 @@ pub fn a_lock_without_atomics(machine: &Machine) {
         sched_setaffinity(None, &set).expect("one of this thread's processors");
     }
     let cells = node.buffer(&[0u32; CELLS]).expect("room");
-    let words = node.words(cells.ptr()).expect("the cells");
+    let words = node.words(cells.ptr()).expect("the words");
     let (mut done, mut waited, begin) = (0, 0, Instant::now());
     let is_contended = |waited, done| waited > done / 1000;
-    // Beside other programs a minute is enough, if both were at it at once.
+    // Beside other programs a minute is enough, if both sides ran at the same time.
     while done < ROUNDS && (begin.elapsed() < Duration::from_secs(60) || !is_contended(waited, done)) {
         let there = node.offload(peterson::with(cells.ptr(), AT_ONCE)).expect("sent");
-        waited += compete(words, 0, AT_ONCE).expect("enough cells");
-        there.wait().expect("the device counted too");
+        waited += compete(words, 0, AT_ONCE).expect("enough words");
+        there.get().expect("the device counted too");
         done += AT_ONCE;
         assert_eq!(competed(words), Some(2 * done), "both were inside at once");
     }
@@ -110,15 +113,15 @@ pub fn a_lock_without_atomics(machine: &Machine) {
     assert!(is_contended(waited, done), "the lock was contended: {waited} of {done} rounds waited");
 }
 
-/// Two that this thread may run on.
+/// Two processors that this thread may use.
 fn two_processors() -> Option<(usize, usize)> {
     let allowed = sched_getaffinity(None).expect("this thread's processors");
     let mut allowed = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     Some((allowed.next()?, allowed.next()?))
 }
 
-/// Floating point of the machine is the host's, bit for bit, and every device says what it is.
-pub fn the_same_bits(machine: &Machine) {
+/// Floating point on the machine has the host's bits, and the device reports its instruction set.
+pub fn floats_have_the_hosts_bits(machine: &Machine) {
     use hamr_kernels::demo::{dot_f64, isa};
     let node = devices::open(&spec(machine), Options::default());
     let mut random = Random(7);
@@ -128,11 +131,11 @@ pub fn the_same_bits(machine: &Machine) {
     let (x, y) = (node.buffer(&x).expect("room"), node.buffer(&y).expect("room"));
     let there = node.sync(dot_f64::with(x.ptr(), y.ptr())).expect("computes");
     assert_eq!(there.to_bits(), here.to_bits(), "{there} and {here}");
-    assert_eq!(node.sync(isa::with()).expect("answers"), machine.isa.0);
+    assert_eq!(node.sync(isa::with()).expect("a reply"), machine.isa.0);
     assert_eq!(node.info().isa, machine.isa.name());
 }
 
-/// What a handler does wrong ends its own call; the image serves the next one, many times over.
+/// A handler's fault ends its own call; the image serves the next one, many times.
 pub fn faults_are_contained(machine: &Machine) {
     use hamr_kernels::faults::{divide, panics};
     let node = devices::open(&spec(machine), Options::default());
@@ -143,8 +146,8 @@ pub fn faults_are_contained(machine: &Machine) {
     }
 }
 
-/// Frames larger than a page end in the guard, whatever of them is touched.
-pub fn large_frames_do_not_leap_the_guard(machine: &Machine) {
+/// Frames larger than a page end in the guard, whichever part of them is used.
+pub fn large_frames_do_not_step_over_the_guard(machine: &Machine) {
     let node = devices::open(&spec(machine), Options::default());
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let path = devices::image(&spec(machine)).resolve(&target).expect("an image").path;
@@ -153,7 +156,8 @@ pub fn large_frames_do_not_leap_the_guard(machine: &Machine) {
         let report = fault(node.sync(leaps::with(kib)));
         assert_eq!(report.status, Status::TRAP, "{report}");
         assert!(report.backtrace().names("leap"), "{kib} KiB: {report}");
-        // aarch64 and x86_64 touch each page of a frame before they use it; riscv64 may be anywhere in its wider guard.
+        // aarch64 and x86_64 touch each page of a frame before they use it; on riscv64 the first
+        // access may be anywhere in the wider guard.
         assert!(guard.contains(&report.trace.address), "{kib} KiB, guard {guard:x?}: {report}");
         still_works(&node);
     }

@@ -1,4 +1,4 @@
-//! Looking at other processes, for tests of what is left behind.
+//! Reads the state of other processes, for tests of what is left behind.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub fn windows_of(process: &Path) -> Vec<PathBuf> {
     fds.map(|e| e.path()).filter(is_window).collect()
 }
 
-/// Gone, or dead and waiting for whoever inherited it.
+/// Has the process ended? A zombie counts as ended.
 pub fn has_ended(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
@@ -37,8 +37,9 @@ pub fn children(parent: u32) -> Vec<u32> {
     processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
 }
 
-/// Starts this test program again, for one ignored test that acts as a host when the variable is set, and prints `device PID` on a
-/// line of its own when a call is in flight. Returns both processes.
+/// Starts this test program again, for one ignored test that acts as a host when the variable is
+/// set, and prints `device PID` on a line of its own when a call is in flight. Returns both
+/// processes.
 ///
 /// # Panics
 /// When it prints no such line.
@@ -52,5 +53,5 @@ pub fn host_in_a_call(test: &str, variable: &str) -> (Child, u32) {
         .expect("starts this test again");
     let lines = std::io::BufReader::new(host.stdout.take().expect("piped")).lines();
     let device = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("device ").and_then(|pid| pid.parse().ok()));
-    (host, device.expect("the helper says its device's process"))
+    (host, device.expect("the helper prints its device's process"))
 }

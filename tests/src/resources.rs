@@ -1,5 +1,5 @@
-//! What a runaway leaves in the resource that it held, on bare metal, where it is ended between any two instructions. One macro
-//! call per machine:
+//! The state of a resource after a runaway was ended while using it, on bare metal, where a call is
+//! ended between any two instructions. One macro call per machine:
 //!
 //! ```no_run
 //! hamr_tests::resources!("qemu:riscv64");
@@ -35,7 +35,8 @@ fn limit() -> CallOptions {
     CallOptions { limit: Some(Duration::from_millis(1)), ..CallOptions::default() }
 }
 
-/// Under QEMU interrupts come where blocks of code end, and the compare-and-swap of a lock ends one.
+/// Under QEMU, interrupts arrive at the ends of code blocks, and the compare-and-swap of a lock
+/// ends one.
 pub fn polled(spec: &str) {
     let node = devices::open(spec, options());
     let stream = node.stream().expect("free");
@@ -43,17 +44,17 @@ pub fn polled(spec: &str) {
     for which in 0..RESOURCES {
         let report = fault(stream.sync_with(polls_resource::with(which), limit()));
         assert_eq!(report.status, Status::RUNAWAY, "{report}");
-        match stream.sync(clears_resource::with(which)).expect("answers") {
+        match stream.sync(clears_resource::with(which)).expect("a reply") {
             (before, false, after) if (Status(before), Status(after)) == (Status::OK, Status::OK) => free += 1,
             (before, true, after) if (Status(before), Status(after)) == (Status::POISONED, Status::OK) => poisoned += 1,
             other => panic!("resource {which}: status, poisoned, status when cleared: {other:?}"),
         }
     }
     println!("{spec}: {free} free, {poisoned} poisoned and cleared");
-    assert!(poisoned != 0, "no call was ended while it held its resource: this test shows nothing");
+    assert!(poisoned != 0, "no call was ended while it used its resource: this test shows nothing");
 }
 
-/// A value that may be dropped already is not dropped again.
+/// A value that may already be dropped is not dropped again.
 pub fn replaced(spec: &str) {
     let node = devices::open(spec, options());
     let stream = node.stream().expect("free");

@@ -1,12 +1,13 @@
-//! What sleeping must keep: no ring is lost, with nothing under it that would hide a lost one; a ring that is dropped on
-//! purpose costs time only; whoever has nothing to do takes no processor. One macro call per kind of device:
+//! Tests of sleeping: no notification is lost, without any timeout that would hide a lost one; a
+//! notification that is dropped on purpose costs only time; an idle side uses no processor time.
+//! One macro call per kind of device:
 //!
 //! ```no_run
 //! hamr_tests::sleeping!("shm", || Box::new(hamr::ShmLauncher), 1_000_000);
 //! # fn main() {}
 //! ```
 //!
-//! `HAMR_SOAK=1` runs all the rounds that are named there instead of a fiftieth of them.
+//! `HAMR_SOAK=1` runs all rounds of the macro's last argument instead of a fiftieth of them.
 
 use crate::conformance::{Gate, Random, until};
 use crate::{devices, processes};
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 pub struct Kind {
     /// Its spec.
     pub spec: &'static str,
-    /// What starts one.
+    /// Makes its launcher.
     pub launcher: fn() -> Box<dyn Launcher>,
     /// Rounds of a soak.
     pub rounds: u32,
@@ -42,8 +43,8 @@ macro_rules! sleeping {
             const KIND: $crate::sleeping::Kind =
                 $crate::sleeping::Kind { spec: $spec, launcher: $launcher, rounds: $rounds };
             $crate::__sleeping! { KIND;
-                no_notification_is_lost, no_ring_is_lost_at_the_edge, threads_sleep_together, tasks_are_woken_once,
-                tasks_and_threads, dropped_rings_cost_time_only, a_device_that_dies_wakes_its_host,
+                no_notification_is_lost, no_notification_is_lost_beside_prepare_wait, threads_sleep_together, tasks_are_woken_once,
+                tasks_and_threads, dropped_notifications_cost_time_only, a_lost_device_wakes_its_host,
                 idle_takes_no_processor, spinning_never_sleeps
             }
         }
@@ -67,7 +68,7 @@ macro_rules! sleeping {
     };
 }
 
-/// Behind [`sleeping!`].
+/// The tests of [`sleeping!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sleeping {
@@ -79,7 +80,9 @@ macro_rules! __sleeping {
     )*};
 }
 
-/// A link that counts what it notifies. The node has one share of it, the test the other.
+/// A link with two owners, the node and the test.
+struct Seen(Arc<Watched>);
+
 pub(crate) struct Watched {
     pub(crate) link: Box<dyn Link>,
     rings: AtomicU64,
@@ -99,21 +102,22 @@ pub(crate) struct Rig {
     pub(crate) node: Node,
     pub(crate) seen: Arc<Watched>,
     faults: Arc<Faults>,
-    /// The processes that were started for it.
+    /// The processes that were started for the device.
     device: Vec<u32>,
 }
 
-/// Of each call of [`deep`].
+/// The deadline of each call of [`deep`].
 const DEADLINE: Duration = Duration::from_secs(30);
-/// No machine is so slow: whoever waits so long sleeps on a ring that was lost, and finds the reply when the deadline wakes him.
+/// A round of this length means a lost notification: only the deadline wakes its sleeping side,
+/// which then finds the reply. No machine is so slow.
 const LOST: Duration = Duration::from_secs(10);
-/// Rounds that a test makes however long they take.
+/// Rounds that a test makes even when they take long.
 const LEAST: u32 = 1000;
 
-/// A round of a test that loses no ring.
+/// Runs one round of a test in which no notification may be lost.
 ///
 /// # Panics
-/// When it took as long as one with a lost ring.
+/// When the round took as long as one with a lost notification.
 fn round<T>(n: u64, what: impl FnOnce() -> T) -> T {
     let begin = Instant::now();
     let value = what();
@@ -121,7 +125,7 @@ fn round<T>(n: u64, what: impl FnOnce() -> T) -> T {
     value
 }
 
-/// How often either side has gone to sleep.
+/// How often each side went to sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sleeps {
     host: u32,
@@ -153,7 +157,7 @@ impl Rig {
         Self { node, seen, faults, device }
     }
 
-    /// Waits until the device says that it wants to be notified, and a little longer than it goes on looking around.
+    /// Waits until the device's wait word is odd, and a little longer than the device still polls.
     fn device_prepares_to_wait(&self) {
         let word = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
         until("the device prepares to sleep", || word.load() % 2 == 1);
@@ -170,19 +174,20 @@ impl Rig {
     }
 }
 
-/// How often a device has lain down in this epoch, by its wait word: zero until it does so for the first time, and then from the epoch
-/// times 65536 on (abi §7.1).
+/// How often a device prepared to wait in this epoch, from its wait word: zero before the first
+/// time, and then counted from the epoch times 65536 on (abi §7.1).
 pub fn times_waiting(wait: u32, epoch: u32) -> u32 {
     if wait == 0 { 0 } else { wait.wrapping_sub(epoch << 16).div_ceil(2) }
 }
 
-/// Both sides sleep at once and for good: what is not rung for is never found.
+/// Both sides sleep at once and without a time limit, so a message without a notification is never
+/// found.
 pub(crate) fn deep() -> Options {
     Options { wait: WaitMode::Sleep, longest_sleep: None, deadline: Some(DEADLINE), ..Options::default() }
 }
 
-/// The numbers of a test's rounds, of which it makes one of `part`. Without a soak, a minute is enough: beside other programs each round
-/// waits for a processor more than once.
+/// The rounds of a test, one of `part` of them. Without a soak, a minute is enough: beside other
+/// programs each round waits for a processor more than once.
 fn rounds(kind: Kind, part: u32) -> impl Iterator<Item = u64> {
     let (soaks, begin) = (std::env::var_os("HAMR_SOAK").is_some(), Instant::now());
     let all = if soaks { kind.rounds } else { (kind.rounds / 50).max(LEAST) };
@@ -190,14 +195,14 @@ fn rounds(kind: Kind, part: u32) -> impl Iterator<Item = u64> {
         .take_while(move |n| soaks || *n < LEAST.into() || begin.elapsed() < Duration::from_secs(60))
 }
 
-/// Call after call, each of which finds a device that sleeps, and is waited for asleep.
+/// In each round, the call finds a device that sleeps, and the caller sleeps until the reply.
 pub fn no_notification_is_lost(kind: Kind) {
     let rig = Rig::start(kind, deep());
     let stream = rig.node.stream().expect("a stream");
     let (before, begin) = (rig.sleeps(), Instant::now());
     let mut done = 0;
     for n in rounds(kind, 1) {
-        // A call that comes while the device still looks around needs no ring, and there are hosts that are that quick.
+        // A fast host could call while the device still polls, and then no notification is needed.
         rig.device_prepares_to_wait();
         assert_eq!(round(n, || stream.sync(echo::with(n)).expect("woken and answered")), n);
         done += 1;
@@ -206,12 +211,13 @@ pub fn no_notification_is_lost(kind: Kind) {
     println!("{}: {done} rounds, {:.1} µs each, {after:?}", kind.spec, took.as_secs_f64() * 1e6 / f64::from(done));
     assert!(after.host - before.host >= done / 10, "the host did not sleep: {before:?} {after:?}");
     assert!(after.device - before.device >= done / 2, "the device did not sleep: {before:?} {after:?}");
-    assert!(rig.seen.rings.load(Ordering::Relaxed) >= u64::from(done / 2), "the device was not rung");
+    assert!(rig.seen.rings.load(Ordering::Relaxed) >= u64::from(done / 2), "the device was not notified");
 }
 
-/// The moment of lying down is where wakes are lost: calls come at random distances around it, in the hot slot and in the ring,
-/// waited for at once, later, and not at all.
-pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
+/// Notifications get lost where a side prepares to wait. So calls come at random times around that
+/// moment, in the hot slot and in the ring; the caller waits for them at once, later, or not at
+/// all.
+pub fn no_notification_is_lost_beside_prepare_wait(kind: Kind) {
     let spin = Duration::from_micros(3);
     let rig = Rig::start(kind, Options { wait: WaitMode::Adaptive, spin, ..deep() });
     let stream = rig.node.stream().expect("a stream");
@@ -237,7 +243,7 @@ pub fn no_ring_is_lost_at_the_edge(kind: Kind) {
     println!("{}: {done} rounds at the edge, {before:?} to {after:?}", kind.spec);
 }
 
-/// Threads share a doorbell: each is woken for its own results.
+/// Threads share a doorbell, and each is woken for its own results.
 pub fn threads_sleep_together(kind: Kind) {
     let rig = Rig::start(kind, deep());
     std::thread::scope(|scope| {
@@ -253,7 +259,7 @@ pub fn threads_sleep_together(kind: Kind) {
     });
 }
 
-/// Counts how often it is woken, and unparks a thread.
+/// A waker that counts its wake-ups and unparks a thread.
 struct Counted(Mutex<u64>, std::thread::Thread);
 
 impl Wake for Counted {
@@ -288,7 +294,7 @@ pub fn tasks_are_woken_once(kind: Kind) {
         polled
     });
     let (value, woken) = std::thread::scope(|scope| {
-        // In a thread of its own: whoever owns a scope is unparked by the threads in it.
+        // In a thread of its own, because the owner of a scope is unparked by the threads in it.
         let task = scope.spawn(|| drive(waits));
         until("the task waits", || is_pending.load(Ordering::Acquire));
         std::thread::sleep(Duration::from_millis(200));
@@ -303,7 +309,7 @@ pub fn tasks_are_woken_once(kind: Kind) {
     }
 }
 
-/// Tasks of one thread and calls of others on one device: a ring for one of them is a turn for all.
+/// Tasks of one thread and calls of others on one device: one notification wakes them all.
 pub fn tasks_and_threads(kind: Kind) {
     let rig = Rig::start(kind, deep());
     std::thread::scope(|scope| {
@@ -327,8 +333,8 @@ pub fn tasks_and_threads(kind: Kind) {
     });
 }
 
-/// A doorbell that nobody hears: the net under every sleep finds the message.
-pub fn dropped_rings_cost_time_only(kind: Kind) {
+/// Without notifications, the time limit of every sleep still finds the message.
+pub fn dropped_notifications_cost_time_only(kind: Kind) {
     let longest_sleep = Some(Duration::from_millis(20));
     let rig = Rig::start(kind, Options { longest_sleep, ..deep() });
     rig.faults.drop_notifications(true);
@@ -337,18 +343,23 @@ pub fn dropped_rings_cost_time_only(kind: Kind) {
         rig.device_prepares_to_wait();
         assert_eq!(round(n, || stream.sync(echo::with(n)).expect("found at last")), n);
     }
-    assert!(rig.faults.dropped_notifications() >= 10, "{} rings were dropped", rig.faults.dropped_notifications());
+    assert!(
+        rig.faults.dropped_notifications() >= 10,
+        "{} notifications were dropped",
+        rig.faults.dropped_notifications()
+    );
     rig.faults.drop_notifications(false);
-    assert_eq!(stream.sync(echo::with(1u64)).expect("rung again"), 1);
+    assert_eq!(stream.sync(echo::with(1u64)).expect("notified again"), 1);
 }
 
-/// Nobody rings for a death, and a host that sleeps for good sees it all the same.
-pub fn a_device_that_dies_wakes_its_host(kind: Kind) {
+/// The end of a device sends no notification, and a host that sleeps without a limit notices it all
+/// the same.
+pub fn a_lost_device_wakes_its_host(kind: Kind) {
     let rig = Rig::start(kind, deep());
     let gate = Gate::new(&rig.node);
     let (shared, stream) = (rig.node.shared_stream().expect("a stream"), rig.node.stream().expect("a stream"));
     let task = shared.offload(wait_at::with(gate.ptr(), 7)).expect("sent");
-    // Or the other call is answered first.
+    // Otherwise the other call may have its reply first.
     gate.wait_for(1);
     let begin = Instant::now();
     std::thread::scope(|scope| {
@@ -362,7 +373,7 @@ pub fn a_device_that_dies_wakes_its_host(kind: Kind) {
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 }
 
-/// Seconds of processor that `process` has used.
+/// Seconds of processor time that `process` has used.
 fn used(process: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -370,8 +381,9 @@ fn used(process: u32) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// With the default options: a device without calls, and a host that waits for a call on another device, take less than a
-/// hundredth of a processor each. Both are measured at once, so that one window of some seconds is enough.
+/// With the default options, a device without calls uses less than a hundredth of a processor, and
+/// so does a host that waits for a call on another device. Both are measured at once, in one window
+/// of some seconds.
 pub fn idle_takes_no_processor(kind: Kind) {
     const LIMIT: f64 = 0.01;
     const WINDOW: Duration = Duration::from_secs(5);
@@ -380,7 +392,7 @@ pub fn idle_takes_no_processor(kind: Kind) {
     let gate = Gate::new(&busy.node);
     let stream = busy.node.stream().expect("a stream");
     for rig in [&idle, &busy] {
-        rig.node.sync(echo::with(1u64)).expect("answers");
+        rig.node.sync(echo::with(1u64)).expect("a reply");
     }
     let host = std::process::id();
     let processes: Vec<u32> = idle.device.iter().copied().chain([host]).collect();
@@ -390,7 +402,8 @@ pub fn idle_takes_no_processor(kind: Kind) {
         let took = begin.elapsed().as_secs_f64();
         processes.iter().zip(before).map(|(process, before)| (used(*process) - before) / took).collect()
     };
-    // What interrupts and caches of other programs cost is counted, too: the least of some.
+    // Interrupts and cache misses by other programs count too, so the least of several measurements
+    // is used.
     let measure = || {
         let mut least = vec![f64::INFINITY; processes.len()];
         for _ in 0..6 {
@@ -401,11 +414,11 @@ pub fn idle_takes_no_processor(kind: Kind) {
         }
         least
     };
-    // The call does not end. This program has other threads only where its tests run side by side.
+    // The call does not end. This program has other threads only where its tests run in parallel.
     let waits = stream.offload(wait_at::with(gate.ptr(), 7)).expect("sent");
     let least = std::thread::scope(|scope| {
         let least = scope.spawn(|| {
-            // Past the spinning that comes first.
+            // After the initial spinning.
             std::thread::sleep(Duration::from_millis(100));
             let least = measure();
             gate.open();
@@ -421,12 +434,12 @@ pub fn idle_takes_no_processor(kind: Kind) {
     }
 }
 
-/// Who asks for the least latency gets a device that never sleeps.
+/// A host that asks for the least latency gets a device that never sleeps.
 pub fn spinning_never_sleeps(kind: Kind) {
     let rig = Rig::start(kind, Options { wait: WaitMode::Spin, ..deep() });
     let stream = rig.node.stream().expect("a stream");
     for n in 0..20u64 {
-        assert_eq!(stream.sync(echo::with(n)).expect("answers"), n);
+        assert_eq!(stream.sync(echo::with(n)).expect("a reply"), n);
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(rig.sleeps(), Sleeps { host: 0, device: 0 });

@@ -1,5 +1,6 @@
-//! A device in a thread of this program, and a link to it that outlives its host: several hosts attach to one device, one after the
-//! other, as to a card on a bus. The thread may also be stopped behind the handshake, and the test answers in its place.
+//! A device in a thread of this program, and a link to it that outlives its host. Several hosts
+//! attach to one device, one after the other, as to a card on a bus. The device may also stop after
+//! the handshake, and the test replies in its place.
 
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Runtime};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Fruitless rounds of the device before it sleeps between two of them.
+/// Rounds without a message before the device sleeps between rounds.
 const BUSY_ROUNDS: u32 = 200;
 /// How long the device sleeps between two rounds, where it has no doorbell.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -34,7 +35,7 @@ fn doorbell() -> OwnedFd {
 }
 
 fn ring(fd: &OwnedFd) {
-    // The only error is a counter at its end.
+    // The only error is a counter at its maximum.
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
@@ -84,7 +85,7 @@ impl Board for Threaded {
     }
 }
 
-/// The memory and the device that serves it.
+/// The memory, and the device that serves it.
 pub struct Card {
     memory: Window<Shared>,
     doorbells: Option<Arc<Doorbells>>,
@@ -94,8 +95,8 @@ pub struct Card {
 }
 
 impl Card {
-    /// A device that serves the handlers of this program, over memory that `options` asks for. With `doorbells` it sleeps when it is idle,
-    /// and serves to the end of the program.
+    /// A device that serves the handlers of this program, over memory of the size in `options`.
+    /// With `doorbells` it sleeps when it is idle, and serves until the program ends.
     pub fn new(options: &Options, doorbells: bool) -> Self {
         Self::in_epoch(options, doorbells, Epoch(0))
     }
@@ -114,7 +115,7 @@ impl Card {
         Self { memory, doorbells, gone: Arc::default(), stop, device }
     }
 
-    /// A host of it.
+    /// Attaches a host.
     pub fn attach(&self, name: &str, options: Options) -> Node {
         let link = CardLink {
             window: self.memory.part(0, self.memory.len()).expect("all of it"),
@@ -129,12 +130,13 @@ impl Card {
         &self.memory
     }
 
-    /// The link says that the device is gone from now on.
+    /// From now on the link reports that the device is gone.
     pub fn pull_out(&self) {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// Ends the device behind the handshake: the test answers what comes to queue pair `index` in its place.
+    /// Stops the device after the handshake: the test replies to the messages in queue pair `index`
+    /// in its place.
     pub fn replace_device(&mut self, options: &Options, index: u32) -> Queue<Shared> {
         self.stop.store(true, Ordering::Release);
         self.device.take().expect("once").join().expect("the device ends");
@@ -175,7 +177,8 @@ fn serve(board: Threaded, stop: &AtomicBool) {
     }
 }
 
-/// One host's link. Its memory is not revoked when it is released, so that whatever a released host still writes is seen.
+/// One host's link. Its memory stays mapped after the release, so that any later write of that host
+/// can be observed.
 struct CardLink {
     window: Window<Shared>,
     doorbells: Option<Arc<Doorbells>>,

@@ -1,12 +1,13 @@
-//! Times that a test asserts, on a machine that may do something else beside.
+//! Time limits in tests, on a machine that may also run other programs.
 
 use std::time::Duration;
 
-/// How often a measurement is made at most.
+/// The most measurements of one limit.
 const ATTEMPTS: usize = 5;
 
-/// Asserts that something takes less than `limit`, which `measure` says. What takes longer is done anew, because whatever else the
-/// machine does only adds to it; a delay that is the product's comes each time.
+/// Asserts that something takes less than `limit`; `measure` returns the time. A longer time is
+/// measured again, because other programs only add to some measurements, and a delay of the product
+/// is in each.
 ///
 /// # Panics
 /// When it took too long each time.

@@ -1,5 +1,5 @@
-//! Answers that nobody has read when their device's epoch ends: they are answers all the same, also of streams that look at them after
-//! somebody else has begun the next epoch.
+//! Replies that no caller has read when their device's epoch ends. They stay valid, also for
+//! streams that read them after another thread has begun the next epoch.
 
 use crate::conformance::{Gate, Stop, options, until};
 use crate::crashes::{fault, still_works};
@@ -11,16 +11,16 @@ use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::{echo, wait_at};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The kind and state of every line that is in use.
+/// The kind and state of every slot that is in use.
 fn lines(node: &Node) -> Vec<(&'static str, &'static str)> {
     let dump = hamr::inspect::dump(&crate::logs::window(node).path).expect("a window");
     dump.queues.iter().flat_map(|queue| &queue.slots).map(|slot| (slot.kind, slot.state)).collect()
 }
 
-/// Of every kind of line and every place that a result can have.
-pub fn unread_answers(spec: &str) {
+/// Of every kind of slot, and with the result in every possible part of the window.
+pub fn unread_replies(spec: &str) {
     let node = devices::open(spec, options());
-    // Ends its epoch, whatever it can do.
+    // Ends the epoch. A fault does, on every device.
     let end = |epoch| {
         let breaks = node.stream().expect("free");
         assert!(breaks.sync(null::with()).is_err());
@@ -37,23 +37,14 @@ pub fn unread_answers(spec: &str) {
         let panicked = stream.offload(panics::with(77)).expect("sent");
         let started = other.start(sum_4::with(100, 20, 3, 4)).expect("sent");
         let side = node.stream().expect("free");
-        // All are sent before the first one runs: a submission takes in what is answered, which frees its ticket slot.
-        let queued: Vec<_> = {
-            let gate = Gate::new(&node);
-            let blocks = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
-            gate.wait_for(1);
-            let queued = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
-            gate.open();
-            blocks.wait().expect("the gate is open");
-            queued
-        };
-        // The queued ones in their ticket slots; those of the ring say that they were taken.
+        let queued: Vec<_> = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+        // Queued calls have their reply in their ticket slots; their ring slots have TAKEN.
         until("all is answered", || {
             let lines = lines(&node);
             let sides = lines.iter().filter(|line| **line == ("ticket", "answered")).count();
             sides == 3 && lines.iter().all(|(_, state)| ["answered", "taken"].contains(state))
         });
-        // Two epochs of others pass.
+        // Two epochs of other streams pass.
         end(epoch);
         end(epoch + 1);
         for (n, call) in (0..).zip(short) {
@@ -79,8 +70,8 @@ pub fn unread_started_calls(spec: &str) {
     let stream = node.stream().expect("free");
     let started: Vec<_> = (0..4)
         .map(|n| {
-            // Finds the new epoch, so that the next call has the line of a started one.
-            assert_eq!(stream.sync(sum_4::with(1, 1, 1, 1)).expect("answers"), 4);
+            // Finds the new epoch, so that the next call gets the slot of a started one.
+            assert_eq!(stream.sync(sum_4::with(1, 1, 1, 1)).expect("a reply"), 4);
             let call = stream.start(sum_4::with(n, 1, 1, 1)).expect("sent");
             until("it is answered", || lines(&node).iter().all(|(_, state)| *state == "answered"));
             assert!(node.sync(null::with()).is_err());
@@ -94,7 +85,7 @@ pub fn unread_started_calls(spec: &str) {
     assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
 }
 
-/// What was in flight, and not answered, is lost all the same.
+/// A call in flight without a reply is lost.
 pub fn unanswered_calls(spec: &str) {
     let node = devices::open(spec, options());
     let stream = node.stream().expect("free");
@@ -109,8 +100,9 @@ pub fn unanswered_calls(spec: &str) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Three threads call, one ends epoch after epoch: whoever reads a reply while the window is wiped for the next epoch must not take
-/// zeros for it. A call has its value, or the end of an epoch.
+/// Three threads call, one ends epoch after epoch. A caller that reads a reply while the window is
+/// wiped for the next epoch must not take zeros for a value. A call has its value, or the end of an
+/// epoch.
 pub fn values_beside_ends(spec: &str) {
     let node = devices::open(spec, options());
     let over = AtomicBool::new(false);

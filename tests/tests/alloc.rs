@@ -1,7 +1,7 @@
-//! Nothing on the path of a call allocates (shared memory, after a warm-up).
+//! Calls do not allocate (shared memory, after a warm-up).
 
 #![expect(unsafe_code)]
-// UNSAFETY: counting allocations means being the allocator; it passes everything on.
+// UNSAFETY: only an allocator can count allocations; this one passes everything on.
 
 use hamr::{Image, Node, Runtime};
 use hamr_kernels::bench::{count, empty, sum_4};
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 struct Counting;
 
 thread_local! {
-    // By thread: the test runner's own threads do what they like.
+    // Per thread, because the test runner's own threads may allocate.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -21,8 +21,8 @@ fn note() {
     ALLOCATIONS.with(|n| n.set(n.get() + 1));
 }
 
-// SAFETY: each method hands its arguments to the system's allocator unchanged; the counter neither allocates nor unwinds
-// (a thread-local of a constant without a destructor).
+// SAFETY: each method hands its arguments to the system's allocator unchanged; the counter neither
+// allocates nor unwinds (a thread-local of a constant without a destructor).
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
@@ -72,7 +72,7 @@ fn the_counter_counts() {
 }
 
 #[test]
-fn calls_that_are_waited_for() {
+fn calls_that_are_waited_for_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let counter = node.buffer(&[0u64]).expect("room");
@@ -88,7 +88,7 @@ fn calls_that_are_waited_for() {
 }
 
 #[test]
-fn pipelined_calls() {
+fn pipelined_calls_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let mut window = VecDeque::with_capacity(64);
@@ -108,7 +108,7 @@ fn pipelined_calls() {
 }
 
 #[test]
-fn calls_without_results() {
+fn one_way_calls_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let calls = |n: u64| {
@@ -121,7 +121,7 @@ fn calls_without_results() {
 }
 
 #[test]
-fn transfers() {
+fn transfers_do_not_allocate() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let buffer = node.buffer(&[0u64; 512]).expect("room");

@@ -1,8 +1,9 @@
-//! The assembly behind `memcpy`, `memset` and their like in x86_64 images, against Rust's own: every short length, distance and
-//! alignment, random long ones, and buffers that begin or end at a page nobody may touch.
+//! The assembly behind `memcpy`, `memset` and similar functions in x86_64 images, compared with
+//! Rust's own: every short length, distance and alignment, random long ones, and buffers that begin
+//! or end at an inaccessible page.
 
 #![expect(unsafe_code)]
-// UNSAFETY: calls assembly that takes raw pointers; that is what is tested.
+// UNSAFETY: calls the assembly under test, which takes raw pointers.
 
 use hamr_tests::conformance::Random;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
@@ -17,12 +18,12 @@ unsafe extern "C" {
     fn __hamr_length(text: *const u8) -> usize;
 }
 
-/// Moves inside one buffer; the slices say what may be touched.
+/// Moves inside one buffer; the slice is the memory that may be accessed.
 fn move_within(buffer: &mut [u8], from: usize, to: usize, bytes: usize) {
     assert!(from + bytes <= buffer.len() && to + bytes <= buffer.len());
     let at = buffer.as_mut_ptr();
     let (source, target) = (at.wrapping_add(from), at.wrapping_add(to));
-    // SAFETY: both ranges lie in the buffer (asserted), and overlap is what the function is for.
+    // SAFETY: both ranges are in the buffer (asserted), and the function allows overlap.
     let returned = unsafe { __hamr_move(target, source, bytes) };
     assert_eq!(returned, target);
 }
@@ -93,7 +94,7 @@ fn the_first_difference_decides() {
             for first in 0..bytes {
                 let mut b = a.to_vec();
                 b[first] = b[first].wrapping_add(1 + random.below(255) as u8);
-                // Something later differs the other way.
+                // A later byte differs in the other direction.
                 let later = first + random.below((bytes - first) as u64) as usize;
                 if later != first {
                     b[later] = !b[later];
@@ -118,12 +119,12 @@ fn lengths_of_texts() {
 fn island() -> &'static mut [u8] {
     const PAGE: usize = 4096;
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping where the kernel likes.
+    // SAFETY: a fresh mapping at an address that the kernel chooses.
     let base = unsafe { mmap_anonymous(std::ptr::null_mut(), 3 * PAGE, access, MapFlags::PRIVATE) }.expect("memory");
     for page in [0, 2] {
         // SAFETY: three pages were mapped.
         let at = unsafe { base.byte_add(page * PAGE) };
-        // SAFETY: nothing lives in this page.
+        // SAFETY: no value is in this page.
         unsafe { mprotect(at, PAGE, MprotectFlags::empty()) }.expect("protects");
     }
     // SAFETY: three pages were mapped.
@@ -133,7 +134,7 @@ fn island() -> &'static mut [u8] {
 }
 
 #[test]
-fn nothing_outside_is_touched() {
+fn the_assembly_touches_nothing_outside() {
     let (a, b) = (island(), island());
     for bytes in 0..=400 {
         let end = a.len() - bytes;

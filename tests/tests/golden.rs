@@ -1,11 +1,11 @@
 //! Golden bytes: what this ABI version puts into a window, byte by byte (abi §1).
 //!
-//! The files in `golden/vNN` are what an older peer of the same version was built against. A failure means that the two
-//! no longer understand each other: take the change back, or raise the version. `HAMR_BLESS=1` writes the files anew, for
-//! version 0 only, which nothing released speaks.
+//! An older peer of the same version was built against the files in `golden/vNN`. A failure means
+//! that the two no longer understand each other: take the change back, or raise the version.
+//! `HAMR_BLESS=1` rewrites the files, for version 0 only, which no release uses.
 //!
-//! Messages are made by the real ends of the protocol, never by hand: a struct that is right and a writer that is wrong
-//! would otherwise pass.
+//! Messages are made by the real ends of the protocol, never by hand: otherwise a correct struct
+//! with a wrong writer would pass.
 
 #[path = "golden/messages.rs"]
 mod messages;
@@ -34,7 +34,7 @@ use hamr_comm::{Bits, BufferPtr, Context, Entry, Fault, Handler};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Every file of the folder; a file that no test compares would promise nothing.
+/// Every file of the folder; a file that no test compares would be no promise.
 const FILES: [&str; 20] = [
     "chunk_reply",
     "chunk_request",
@@ -64,12 +64,12 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder)
 }
 
-/// Compares `parts`, one behind the other, with the file of that name; or writes the file.
+/// Compares `parts`, one after the other, with the file of that name; or writes the file.
 fn golden(name: &str, title: &str, parts: &[(&str, &[u8])]) {
     assert!(FILES.contains(&name), "{name} is missing in FILES");
     let path = folder().join(format!("{name}.hex"));
     if std::env::var_os("HAMR_BLESS").is_some_and(|v| v == "1") {
-        // At run time, so that a frozen version still compares.
+        // The current version at run time, so that a frozen version still compares.
         let version = AbiVersion::CURRENT;
         assert!(version.major == 0, "ABI version {version} is frozen: revert the change");
         std::fs::create_dir_all(folder()).expect("tests/golden can be written");
@@ -102,7 +102,7 @@ fn print(title: &str, parts: &[(&str, &[u8])]) -> String {
     text
 }
 
-/// The bytes of a file, or the first line that is none.
+/// The bytes of a file, or the first malformed line.
 fn parse(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -137,7 +137,7 @@ fn differences(expected: &[u8], got: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The bytes of a wire struct, by the way it takes into a window.
+/// The bytes of a wire struct, as they are written into a window.
 macro_rules! wire {
     ($value:expr) => {{
         let window = Window::private(size_of_val(&$value) as u64);

@@ -1,7 +1,8 @@
-//! What a host on a real bus must do, run inside of a Linux guest by `cargo xtask guest` (docs/testing.md): the conformance
-//! suite over `pci:ADDRESS`, and what only a device that outlives its hosts can show.
+//! Tests of a host on a real bus, run inside of a Linux guest by `cargo xtask guest`
+//! (docs/testing.md): the conformance suite over `pci:ADDRESS`, and cases that need a device that
+//! outlives its hosts.
 //!
-//! `HAMR_GUEST_DEVICE` names the device. One at a time: there is one device.
+//! `HAMR_GUEST_DEVICE` names the device. There is only one, so the tests run one at a time.
 
 #[path = "guest/asleep.rs"]
 mod asleep;
@@ -23,7 +24,7 @@ fn try_open(options: Options) -> Result<Node, Error> {
     devices::runtime().open_with(&spec(), image, options)
 }
 
-/// One case of the suite wants two devices, of which one may be of any kind.
+/// One case of the suite needs two devices, of which one may be of any kind.
 fn open(options: Options) -> Node {
     static SECOND: AtomicU32 = AtomicU32::new(0);
     match try_open(options.clone()) {
@@ -39,12 +40,13 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 
-/// The lock of sysfs, or the group that vfio gives to one program at a time.
+/// Refused by the lock of sysfs, or by the group, which vfio gives to one program at a time.
 fn is_taken(error: &Error) -> bool {
     matches!(error, Error::Owned { .. }) || error.to_string().contains("expected no other host")
 }
 
-/// A host is refused while there is another, and let in afterwards, though the first one's streams are not dropped yet.
+/// A second host is refused while there is a first one, and accepted afterwards, even if the first
+/// one's streams are not dropped yet.
 #[test]
 fn a_second_host_is_refused() {
     let first = try_open(conformance::options()).expect("a device");
@@ -57,7 +59,8 @@ fn a_second_host_is_refused() {
     assert_eq!(second.sync(echo::with(3u64)).expect("it runs"), 3);
 }
 
-/// What is left of a host writes to memory of its own: it closes no stream of the next one, and cancels no call.
+/// After its release, the rest of a host writes to memory of its own: it closes no stream of the
+/// next host, and cancels no call.
 #[test]
 fn a_released_host_does_not_reach_the_next() {
     let first = try_open(conformance::options()).expect("a device");
@@ -66,7 +69,7 @@ fn a_released_host_does_not_reach_the_next() {
         let gate = conformance::Gate::new(&first);
         let old = left.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
-        // It stays closed: the host's end is what ends the call.
+        // The gate stays closed, so that only the host's end can end the call.
         std::mem::forget(gate);
         old
     };
@@ -82,14 +85,15 @@ fn a_released_host_does_not_reach_the_next() {
     std::thread::sleep(Duration::from_millis(200));
     gate.open();
     assert_eq!(new.get().expect("nothing cancelled it"), 2);
-    // Through the ring: the hot slot of the stream that was served last is polled also while no queue pair is said to be open.
+    // Through the ring, because the device also polls the hot slot of the last served stream while
+    // no queue pair is open.
     let limit = hamr::CallOptions::deadline(Duration::from_secs(5));
     let outcome = stream.offload_with(echo::with(3u64), limit).expect("sent").get();
     assert_eq!(outcome.expect("its queue pair is open"), 3);
 }
 
-/// Who looks into the window of a device at work sees it, and neither side notices. What a host has through vfio is the host's alone
-/// until it leaves, says the system.
+/// The window of a running device is inspected without an effect on either side. A function that a
+/// host has through vfio cannot be inspected until the host leaves; the system refuses it.
 #[test]
 fn a_window_in_use_is_inspected() {
     let node = try_open(conformance::options()).expect("a device");
@@ -115,9 +119,9 @@ fn a_window_in_use_is_inspected() {
     assert_eq!((dump.host.state, dump.device.state, dump.device.epoch), ("closing", "stopped", epoch));
 }
 
-/// The device counts on from host to host, and each has another layout.
+/// The epoch rises from host to host, and each host has another layout.
 #[test]
-fn epochs_go_on() {
+fn the_epoch_rises_from_host_to_host() {
     let mut last = 0;
     for streams in [3, 17, 1, 40] {
         let options = Options { streams, ..conformance::options() };
@@ -129,9 +133,9 @@ fn epochs_go_on() {
     }
 }
 
-/// A host that is killed says nothing; the next one ends its epoch.
+/// A host that is killed does not end its epoch; the next one does.
 #[test]
-fn a_killed_host_has_a_successor() {
+fn a_host_attaches_after_a_killed_one() {
     for _ in 0..5 {
         let before = try_open(conformance::options()).expect("a device").info().epoch;
         let mut child = Command::new(std::env::current_exe().expect("this program"))
@@ -139,9 +143,9 @@ fn a_killed_host_has_a_successor() {
             .stdout(Stdio::null())
             .spawn()
             .expect("this program starts");
-        // Whenever the lock is taken, it is somewhere between attaching and calling.
+        // While the lock is taken, the other host is somewhere between attaching and calling.
         conformance::until("the other host has the device", || {
-            // It needs a moment in which this host does not have it.
+            // The other host needs a moment in which this one does not have the lock.
             std::thread::sleep(Duration::from_millis(50));
             try_open(conformance::options()).is_err_and(|e| is_taken(&e))
         });
@@ -153,7 +157,7 @@ fn a_killed_host_has_a_successor() {
     }
 }
 
-/// The other side of the case above.
+/// The host that the test above kills.
 #[test]
 #[ignore = "ends when it is killed"]
 fn a_host_that_calls_until_it_is_killed() {
@@ -169,7 +173,8 @@ fn a_host_that_calls_until_it_is_killed() {
     }
 }
 
-/// A handler that runs for longer than a device may be silent keeps its device alive: the tick says that it lives. Run by name.
+/// A handler that runs for longer than a device may be silent does not make its device lost,
+/// because the tick still steps `alive`. Run by name.
 #[test]
 #[ignore = "takes its time"]
 fn a_long_handler_is_not_a_lost_device() {
@@ -182,18 +187,19 @@ fn a_long_handler_is_not_a_lost_device() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while begin.elapsed() < LONG {
-                assert!(node.is_alive(), "taken for dead after {:?}", begin.elapsed());
+                assert!(node.is_alive(), "taken for lost after {:?}", begin.elapsed());
                 std::thread::sleep(Duration::from_millis(50));
             }
             node.words(gate.ptr()).expect("words").get(0).expect("a gate").publish(1);
         });
-        assert_eq!(runs.get().expect("it ends when it is told to"), 7);
+        assert_eq!(runs.get().expect("it ends when the gate opens"), 7);
     });
     assert!(begin.elapsed() >= LONG);
     eprintln!("\n{}: a handler of {:.1?} ended well", node.info().isa, begin.elapsed());
 }
 
-/// The other machine is killed under a handler that runs: every call ends, and the reason says what was seen. Run by name.
+/// The other machine is killed while a handler runs: every call ends, and the error contains the
+/// reason. Run by name.
 #[test]
 #[ignore = "takes the device away"]
 fn a_device_that_vanishes_ends_its_calls() {
@@ -203,10 +209,10 @@ fn a_device_that_vanishes_ends_its_calls() {
     let runs = stream.offload(wait_at::with(gate.ptr(), 7)).expect("sent");
     let waiting = || node.words(gate.ptr()).expect("words").get(16).expect("a gate").load();
     conformance::until("the handler runs", || waiting() == 1);
-    // Whoever runs the machines reads the console.
+    // The program that runs the machines reads the console.
     eprintln!("\n## kill device");
     let begin = Instant::now();
-    let error = runs.get().expect_err("somebody takes the device away");
+    let error = runs.get().expect_err("the device is killed");
     assert!(begin.elapsed() < Duration::from_secs(60), "noticed after {:?}", begin.elapsed());
     match &error {
         CallError::DeviceLost(_, why) => assert!(why.contains("neither `alive` nor `progress` moved"), "{why}"),
@@ -215,7 +221,7 @@ fn a_device_that_vanishes_ends_its_calls() {
     assert!(!node.is_alive());
     assert!(node.stream().is_err());
     eprintln!("ended after {:?}: {error}", begin.elapsed());
-    let error = node.restart().expect_err("nobody is there to leave the epoch");
+    let error = node.restart().expect_err("no device is there to leave the epoch");
     assert!(error.to_string().contains("reset the device"), "{error}");
 }
 
@@ -225,12 +231,13 @@ fn write(path: &str, text: &str) -> Duration {
     begin.elapsed()
 }
 
-/// The kernel waits for whoever has a function through vfio: a host lets go of it when it is asked to, at work or not. Run by name,
-/// with the function bound to vfio-pci; afterwards it has no driver.
+/// The kernel waits for the program that has a function through vfio. A host releases it when the
+/// kernel asks, busy or idle. Run by name, with the function bound to vfio-pci; afterwards it has
+/// no driver.
 #[test]
 #[ignore = "takes the function from vfio"]
-fn a_function_that_vfio_takes_back_is_let_go() {
-    // A few dozen milliseconds on a quiet machine, and for ever if the host keeps the function.
+fn a_function_that_vfio_takes_back_is_released() {
+    // A few dozen milliseconds on a quiet machine; without an end if the host keeps the function.
     const SOON: Duration = Duration::from_secs(10);
     let spec = spec();
     let address = spec.strip_prefix("pci:").expect("a device on the bus");
@@ -245,7 +252,7 @@ fn a_function_that_vfio_takes_back_is_let_go() {
     let error = node.restart().expect_err("its function is gone");
     assert!(error.to_string().contains("open the device again"), "{error}");
     drop(node);
-    // The image lives on, and is found through sysfs.
+    // The image keeps running, and is found through sysfs.
     let node = try_open(conformance::options()).expect("a device");
     assert_eq!((node.info().link.as_str(), node.info().epoch), ("pci", epoch + 1));
     assert_eq!(node.sync(echo::with(7u64)).expect("it runs"), 7);
@@ -262,7 +269,7 @@ fn a_function_that_vfio_takes_back_is_let_go() {
         let begin = Instant::now();
         let error = loop {
             match stream.sync(empty::with()) {
-                Ok(()) => assert!(begin.elapsed() < Duration::from_secs(20), "nobody took the function"),
+                Ok(()) => assert!(begin.elapsed() < Duration::from_secs(20), "the function was not taken"),
                 Err(e) => break e,
             }
         };
@@ -279,7 +286,8 @@ fn a_function_that_vfio_takes_back_is_let_go() {
     assert_eq!(node.sync(echo::with(8u64)).expect("it runs"), 8);
 }
 
-/// The function itself goes, as when a card is pulled or its slot is switched off. Run by name, last.
+/// The function itself is removed, as when a card is pulled or its slot is switched off. Run by
+/// name, last.
 #[test]
 #[ignore = "takes the function away"]
 fn a_function_that_is_removed_ends_its_calls() {
@@ -289,7 +297,8 @@ fn a_function_that_is_removed_ends_its_calls() {
     let spec = spec();
     let address = spec.strip_prefix("pci:").expect("a device on the bus");
     std::fs::write(format!("/sys/bus/pci/devices/{address}/remove"), "1").expect("this is root");
-    // Until the bus gives its addresses to somebody else it answers as before, so nothing but the bus tells.
+    // Until the bus gives its addresses to another function, the memory behaves as before, so only
+    // the bus shows the removal.
     let begin = Instant::now();
     conformance::until("the end is noticed", || !node.is_alive());
     let error = stream.sync(empty::with()).expect_err("no device");

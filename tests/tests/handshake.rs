@@ -1,5 +1,5 @@
-//! The handshake, step by step over private windows (abi §3.4): what a device believes, what it refuses and why, and what
-//! a host makes of the reply.
+//! The handshake, step by step over private windows (abi §3.4): what a device accepts, what it
+//! refuses and why, and how a host reads the reply.
 
 #[path = "handshake/refusals.rs"]
 mod refusals;
@@ -56,7 +56,7 @@ const OFFER: Offer = Offer {
 };
 const SECTION_BYTES: u64 = size_of::<Section>() as u64;
 
-/// Both halves of a window on offer, and the device's state.
+/// Both halves of a window with an offer, and the device's state.
 struct Bench {
     host: Window<Shared>,
     device: DeviceWindow<Shared>,
@@ -102,7 +102,7 @@ impl Bench {
         SECTIONS + u64::from(kind.0 - 1) * SECTION_BYTES
     }
 
-    /// Changes one entry of the section table; a plan lays them down in the order of their kinds.
+    /// Changes one entry of the section table; a plan orders the entries by kind.
     fn section(&self, kind: SectionKind, change: impl FnOnce(&mut Section)) {
         let at = Self::entry(kind);
         let mut section: Section = self.host.read(at).expect("in the window");
@@ -119,7 +119,8 @@ impl Bench {
         self.host.write(at, &descriptor).expect("in the window");
     }
 
-    /// The device looks once, refuses, and the host reads the same reason out of the window.
+    /// The device reads the offer once and refuses it, and the host reads the same reason in the
+    /// window.
     fn refusal(&mut self) -> Refused {
         self.step();
         let DeviceHandshake::Refused(why, _) = self.state else { panic!("not refused: {:?}", self.state) };
@@ -159,12 +160,15 @@ fn both_sides_reach_serving() {
     assert_eq!((record.id, name.as_slice()), (Nothing::ID, Nothing::NAME.as_bytes()));
 
     b.step();
-    assert!(matches!(b.state, DeviceHandshake::Accepted(_)), "the host has not said READY");
+    assert!(matches!(b.state, DeviceHandshake::Accepted(_)), "the host has not published READY");
     b.offered.ready(&b.host);
     b.step();
     let DeviceHandshake::Serving(a) = b.state else { panic!("{:?}", b.state) };
     assert_eq!((a.node, a.epoch, a.features, a.layout), (NodeId(5), FIRST, feature::TICKETS, b.layout));
-    assert!(matches!(b.offered.step(&b.host), OfferState::Accepted(_)), "SERVING is said when the poller is set up");
+    assert!(
+        matches!(b.offered.step(&b.host), OfferState::Accepted(_)),
+        "SERVING is published when the poller is set up"
+    );
     DeviceHandshake::announce(&b.device);
     assert!(matches!(b.offered.step(&b.host), OfferState::Serving));
 }
@@ -199,13 +203,13 @@ fn repeated_steps_change_nothing() {
 }
 
 #[test]
-fn nothing_is_believed_before_the_magic_word_and_the_offer() {
+fn a_device_reads_nothing_before_the_magic_word_and_the_offer() {
     for (off, value) in [(0, 0), (0, 0x1234_5678), (word::HOST_STATE, HostState::RESET.0), (word::HOST_STATE, 77)] {
         let mut b = Bench::new();
         b.say(off, value);
         b.step();
         assert!(matches!(b.state, DeviceHandshake::Waiting));
-        assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ABSENT.0, "a device that waits says nothing");
+        assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ABSENT.0, "a device that waits publishes nothing");
     }
     let (_, device) = Window::private_pair(64);
     let state = DeviceHandshake::Waiting.step(&device, Table::of(vec![&NOTHING]), &PROFILE);
@@ -254,7 +258,7 @@ fn an_accepted_device_leaves_when_the_host_does() {
     }
 }
 
-/// What a serving device does, to its end.
+/// Runs a serving device to its end.
 fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
     let DeviceHandshake::Serving(a) = b.state else { panic!("{:?}", b.state) };
     let scratch = vec![0; MAX_MESSAGE].leak();
@@ -263,11 +267,11 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
     let Ok(mut poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
     DeviceHandshake::announce(poller.window());
     assert_eq!(poller.poll(), Round::Idle);
-    // The poller owns the device's half; the host's is what `leave` needs.
+    // The poller owns the device's half; `leave` needs the host's half only.
     let (_, stand_in) = Window::private_pair(64);
     let mut b = Bench { host, device: stand_in, layout, offered, state, table, profile };
     leave(&b);
-    // It looks at the life-cycle words every 64 rounds.
+    // It reads the state words every 64 rounds.
     assert!((0..64).any(|_| poller.poll() == Round::HostGone), "the device still serves");
     DeviceHandshake::leave(poller.window());
     let (device, _) = poller.into_parts();
@@ -278,7 +282,7 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
 }
 
 #[test]
-fn a_host_restarts_and_the_device_goes_through_it_all_again() {
+fn a_device_serves_each_restarted_host() {
     let mut b = Bench::new();
     for epoch in 1..=3 {
         let (offered, _) = HostHandshake::offer(&b.host, &OFFER, Epoch(epoch)).expect("long enough");
@@ -288,7 +292,7 @@ fn a_host_restarts_and_the_device_goes_through_it_all_again() {
         b.offered.ready(&b.host);
         b.step();
         b = serve_until_left(b, |b| match epoch {
-            // A host in good order, one that only raised the epoch, one that began to lay out.
+            // A correct host, one that only raised the epoch, one that began to write the layout.
             1 => HostHandshake::close(&b.host),
             2 => b.say(word::EPOCH, 77),
             _ => drop(HostHandshake::offer(&b.host, &OFFER, Epoch(99)).expect("long enough")),
@@ -299,9 +303,10 @@ fn a_host_restarts_and_the_device_goes_through_it_all_again() {
     assert!(matches!(b.state, DeviceHandshake::Accepted(a) if a.epoch == Epoch(99)));
 }
 
-/// A device outlives its hosts: the next one ends what the last one left, whatever state that was in.
+/// A device outlives its hosts: the next host ends the epoch of the last one, in whatever state
+/// that is.
 #[test]
-fn a_host_takes_over_from_one_that_said_nothing() {
+fn a_host_takes_over_from_one_that_did_not_close() {
     type Before = fn(&mut Bench);
     let befores: [(&str, Before); 4] = [
         ("offered, not seen", |_| {}),
@@ -321,9 +326,9 @@ fn a_host_takes_over_from_one_that_said_nothing() {
         let takeover = Takeover::begin(&b.host);
         assert_eq!(takeover.last(), FIRST);
         if what == "refused" {
-            assert_eq!(b.word(word::HOST_STATE), HostState::OFFERED.0, "it has said enough");
+            assert_eq!(b.word(word::HOST_STATE), HostState::OFFERED.0, "it publishes no more");
         } else {
-            assert_eq!(takeover.step(&b.host), None, "{what}: nobody has acknowledged");
+            assert_eq!(takeover.step(&b.host), None, "{what}: no device has acknowledged");
             b.step();
         }
         assert_eq!(takeover.step(&b.host), Some(Epoch(2)), "{what}");
@@ -344,7 +349,7 @@ fn a_host_takes_over_from_one_that_said_nothing() {
     assert_eq!(takeover.step(&b.host), Some(Epoch(2)));
 }
 
-/// Its power failed while it served, and it starts again over the same memory.
+/// A device lost power while it served, and starts again over the same memory.
 #[test]
 fn a_device_that_was_reset_acknowledges_the_epoch_it_does_not_know() {
     let mut b = Bench::new();
@@ -361,7 +366,8 @@ fn a_device_that_was_reset_acknowledges_the_epoch_it_does_not_know() {
     assert!(matches!(b.state, DeviceHandshake::Waiting));
 }
 
-/// Where no layout is, no device writes: nothing is waited for, and no epoch comes twice.
+/// A device writes only where it finds a layout. Without one, the host does not wait, and no epoch
+/// is used twice.
 #[test]
 fn memory_without_a_layout_is_taken_at_once() {
     let mut b = Bench::new();
@@ -369,7 +375,7 @@ fn memory_without_a_layout_is_taken_at_once() {
     b.say(word::EPOCH, 0);
     let takeover = Takeover::begin(&b.host);
     assert_eq!(takeover.step(&b.host), Some(FIRST), "new memory");
-    // A host that died between clearing the magic word and publishing it again has left its epoch.
+    // A host that ended between clearing the magic word and publishing it again has left its epoch.
     b.say(word::EPOCH, 41);
     let takeover = Takeover::begin(&b.host);
     assert_eq!(takeover.step(&b.host), Some(Epoch(42)));

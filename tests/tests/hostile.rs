@@ -1,8 +1,10 @@
-//! A device under a hostile host: whatever bytes lie in the window, no panic, no hang, a reply to every request it
-//! finds, nothing written but what is the device's to write, and well-formed calls still served (abi §5).
+//! A device under a hostile host. For any bytes in the window there is no panic, no hang, a reply
+//! to every request that the device finds, no write outside of the device's own words, and
+//! well-formed calls still work (abi §5).
 //!
-//! The device is the real one: `Device` over a board whose window is private memory. The host is a `Requester` for the
-//! published words, so that every bad message is found, and random bytes for the rest.
+//! The device is the real one: `Device` over a board whose window is private memory. The host is a
+//! `Requester` for the published words, so that every bad message is found, and random bytes for
+//! the rest.
 
 #[path = "hostile/handoff.rs"]
 mod handoff;
@@ -82,8 +84,8 @@ handlers! {
 
 // --- the device and its host ---
 
-/// Polls after which every stream was looked at: a device may favour the one served last for 64 calls, and linger at it
-/// for 16 looks (abi §5, rule 9).
+/// Polls after which every stream was polled: a device may stay with the last served stream for 64
+/// calls, and poll it 16 more times (abi §5, rule 9).
 const POLLS_A_ROUND: usize = 64 + 16 + 1;
 const PLAN: Plan =
     Plan { streams: 3, ring: 8, tickets: 4, chunk: 256, table: 1024, log: 256, trace: 256, heap: 16 << 10 };
@@ -152,11 +154,12 @@ impl Bench {
         HostHandshake::offer(&self.window, &offer, self.epoch).expect("long enough").0
     }
 
-    /// A new epoch, in good order from here on, whatever was before.
+    /// Begins a new epoch after any bytes in the window; from here on the host is correct.
     fn attach(&mut self) {
         let offered = self.offer();
         let mut ready = false;
-        // A serving device looks at the epoch every 64 rounds; the rest are the steps of the handshake.
+        // A serving device reads the epoch every 64 rounds; the rest are the steps of the
+        // handshake.
         for _ in 0..(64 + 8) * POLLS_A_ROUND {
             let _ = self.device.poll();
             match offered.step(&self.window) {
@@ -174,7 +177,7 @@ impl Bench {
                     return;
                 }
                 OfferState::Refused(why) => panic!("a good offer was refused: {why}"),
-                OfferState::Corrupt(state) => panic!("the device says {state}"),
+                OfferState::Corrupt(state) => panic!("the device published {state}"),
                 OfferState::Crashed => panic!("no device here crashes"),
                 OfferState::Accepted(_) | OfferState::Waiting => {}
             }
@@ -209,7 +212,7 @@ impl Bench {
         }
     }
 
-    /// Everything that a serving device has no business writing.
+    /// The memory that a serving device must not write.
     fn not_the_devices(&self) -> Vec<(u64, Vec<u8>)> {
         let mut parts = vec![(0, DEVICE_WORDS), (SECTIONS, 0x200)];
         for kind in [SectionKind::QUEUES, SectionKind::TABLE, SectionKind::LOG, SectionKind::TRACE, SectionKind::CRASH]
@@ -235,7 +238,7 @@ fn key(name: &str) -> HandlerKey {
     HandlerKey::of_index(index as u16)
 }
 
-/// Fails, instead of hanging, when `f` takes minutes: seconds on a machine with nothing else to do.
+/// Fails, instead of hanging, when `f` takes minutes; it takes seconds on a quiet machine.
 fn in_time(f: impl FnOnce() + Send + 'static) {
     let (done, wait) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -258,11 +261,11 @@ struct Message {
     hot: bool,
     hdr: u32,
     words: [u64; 6],
-    /// What the ticket slot's header says when the request names a ticket.
+    /// The ticket slot's header, when the request names a ticket.
     ticket_hdr: u32,
 }
 
-/// Submits what the lines have room for, lets the device run, and checks every reply.
+/// Submits the messages that fit into the slots, lets the device run, and checks every reply.
 fn send(bench: &mut Bench, messages: &[Message]) {
     let before = bench.not_the_devices();
     let mut sent = Vec::new();
@@ -283,7 +286,7 @@ fn send(bench: &mut Bench, messages: &[Message]) {
             sent.push((q, Some(x), *m));
         }
     }
-    // An ordered TICKET call holds its stream until it ran, one a round.
+    // An ordered TICKET call keeps its stream until it has run, one per round.
     for _ in 0..(2 * sent.len() + 2) * POLLS_A_ROUND {
         assert!(!matches!(bench.device.poll(), Progress::NoHost | Progress::Refused(_)), "the device left");
     }
@@ -315,7 +318,7 @@ fn send(bench: &mut Bench, messages: &[Message]) {
     assert!(bench.not_the_devices() == before, "the device wrote where it must not");
 }
 
-/// Any request is answered with something that abi §4.3 allows.
+/// The reply to any request is one that abi §4.3 allows.
 fn check_reply(reply: RepHdr, words: &[u64; 6], m: &Message) {
     let what = || format!("{reply:?} to {:?}, {:x?}", ReqHdr(m.hdr), m.words);
     assert!(reply.len() <= INLINE_BYTES && reply.0 >> 27 == 0, "{}", what());
@@ -343,7 +346,7 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A buffer of this node that may reach anywhere, or of another.
+/// A buffer of this node with any range, or one of another node.
 fn buffer() -> impl Strategy<Value = [u64; 2]> {
     (number(), number(), any::<(u32, u16)>(), prop_oneof![4 => Just(NODE.0), 1 => 0..0xFFFu16]).prop_map(
         |(off, len, (index, generation), node)| {
@@ -405,10 +408,10 @@ proptest! {
         let mut bench = Bench::new();
         bench.offer();
         for (off, value) in pokes {
-            // The head and the descriptors behind it, 8 bytes at a time.
+            // The head and the descriptors after it, 8 bytes at a time.
             bench.window.write_bytes(off, &value.to_le_bytes()).expect("inside the window");
         }
-        // The offer itself stands, so that the device looks at the rest.
+        // The offer itself stays valid, so that the device reads the rest.
         bench.say(0, MAGIC);
         bench.say(word::HOST_STATE, HostState::OFFERED.0);
         for _ in 0..70 {

@@ -1,8 +1,8 @@
-//! What `hamr inspect` shows of a prepared window file: every line of the report, compared with the files in `golden/inspect`.
-//! `HAMR_BLESS=1` writes them anew; read the difference.
+//! The report of `hamr inspect` for a prepared window file: every line is compared with the files
+//! in `golden/inspect`. `HAMR_BLESS=1` rewrites them; read the difference.
 //!
-//! The window is made by the real ends of the protocol as far as they go. What only a device in trouble leaves behind, its crash and a
-//! slot of an earlier epoch, is written by hand.
+//! The window is made by the real ends of the protocol as far as possible. The crash and the slot
+//! of an earlier epoch, which only a failed device leaves, are written by hand.
 
 use hamr::inspect::dump;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
@@ -72,10 +72,10 @@ fn crashed() -> Vec<u8> {
     let count = |n| seq(EPOCH.tag(), n, 24);
     let queue = host.queue(&layout.queue(&host, 1).expect("its own")).expect("in the window");
     say(word::OPEN_QUEUES, 2);
-    // Being served when it crashed.
+    // The device served this one when it crashed.
     queue.hot().write_request(&[5, 6, 0, 0, 0, 0]);
     queue.hot().publish_request(ReqHdr::inline(ADD_KEY, 16).0, count(1));
-    // Answered with a value, and with a fault; cancelled while it waits; of an earlier epoch.
+    // One with a value, one with a fault; one cancelled while it waits; one of an earlier epoch.
     queue.ring(0).publish_request(ReqHdr::inline(ADD_KEY, 16).0, count(1));
     queue.ring(0).write_reply(&[11, 0, 0, 0, 0, 0]);
     queue.ring(0).publish_reply(RepHdr::inline(Status::OK, 8).0, count(1));
@@ -107,7 +107,7 @@ fn crashed() -> Vec<u8> {
         stack: 0x8004_0000,
         text: [0; 376],
     };
-    // A peer's words must not move the cursor.
+    // A peer's text must not move the cursor.
     let text = b"load access fault\x1b[2J while serving";
     crash.text_len = text.len() as u32;
     crash.text[..text.len()].copy_from_slice(text);

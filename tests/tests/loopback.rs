@@ -1,5 +1,5 @@
-//! The conformance suite over the loopback device, and what only a device inside the test can show: tables made by hand,
-//! and a link that breaks on purpose.
+//! The conformance suite over the loopback device, and cases that need a device inside the test:
+//! tables made by hand, and a link that fails on purpose.
 
 use hamr::link::{FaultInjector, Faults, Loopback};
 use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError};
@@ -36,7 +36,7 @@ fn layout(options: &Options) -> Layout {
     Layout::plan(&Plan { streams, ring, tickets, chunk, heap, ..Plan::default() }).expect("a plan that can be laid out")
 }
 
-/// A device that holds these handlers only.
+/// A device with these handlers only.
 fn with_table(entries: &[&'static Entry]) -> Node {
     static PING: Entry = Entry::of::<builtin::ping>();
     let table = Table::of(entries.iter().copied().chain([&PING]).collect());
@@ -52,12 +52,12 @@ fn points_to_much(_cx: &mut Context, node: u32) -> BufferPtr<f64> {
     BufferPtr::from_wire(WireBuffer::pack(parts))
 }
 
-/// 512 GiB would be asked for.
+/// Without the check, the read would allocate 512 GiB.
 #[test]
 fn read_checks_a_device_pointer_before_it_allocates() {
     static POINTS: Entry = Entry::of::<points_to_much>();
     let node = with_table(&[&POINTS]);
-    let pointer = node.sync(points_to_much::with(node.info().node.into())).expect("answers");
+    let pointer = node.sync(points_to_much::with(node.info().node.into())).expect("a reply");
     let no_buffer = node.read(pointer).map(drop);
     assert!(matches!(no_buffer, Err(Error::Buffer { why: BufferError::Freed { .. }, .. })), "{no_buffer:?}");
     let buffer = node.buffer(&[1.0]).expect("room");
@@ -70,7 +70,8 @@ static EMPTY: Entry = Entry::of::<empty>();
 
 static PUTS: OnceLock<Node> = OnceLock::new();
 
-/// Has a pointer that came as numbers, so that its call does not hold the buffer; copies to it in the middle of a view.
+/// Receives a pointer as numbers, so that its call does not use the buffer; copies to it while a
+/// view of it exists.
 #[offload]
 fn puts_into_its_view(cx: &mut Context, words: [u64; 2]) -> Result<(u64, bool), Fault> {
     let pointer = BufferPtr::<u64>::from_wire(WireBuffer::from_words(words));
@@ -114,11 +115,11 @@ fn a_panic_whose_payload_panics_when_dropped_ends_its_call_only() {
 }
 
 #[test]
-fn a_body_that_only_images_hold_is_refused_by_name() {
+fn a_body_that_only_images_have_is_refused_by_name() {
     let node = open(options());
     let error = node.sync(hamr_tests::handlers::adc::with(0)).expect_err("no body here");
-    let said = error.to_string();
-    assert!(said.contains("adc") && said.contains("feature `device`"), "{said}");
+    let text = error.to_string();
+    assert!(text.contains("adc") && text.contains("feature `device`"), "{text}");
     assert!(matches!(refusal(error), SubmitError::NoBody { .. }));
 }
 
@@ -151,7 +152,7 @@ fn missing_handlers_are_named_and_the_others_work() {
         assert!(matches!(error, SubmitError::MissingHandler { .. }), "{error:?}");
         node.sync(empty::with()).expect("this one is there");
     }
-    node.put(&[2.0], buffer.ptr()).expect("a call that was not sent holds nothing");
+    node.put(&[2.0], buffer.ptr()).expect("a call that was not sent uses nothing");
     node.ping().expect("always there");
 }
 
@@ -187,7 +188,7 @@ fn bits_that_are_no_value_are_an_error_on_either_side() {
     fn surrogate(_cx: &mut Context, _asked: u32) -> u32 {
         0xD800
     }
-    // What the host believes to be `echo<bool>` answers with a byte that is no bool, and so on.
+    // To the host these are `echo<bool>` and so on; the reply's byte is no bool.
     static NO_BOOL: Entry = Entry { run: Entry::of::<liar>().run, ..Entry::of::<echo<bool>>() };
     static NO_CHAR: Entry = Entry { run: Entry::of::<surrogate>().run, ..Entry::of::<echo<char>>() };
     static STRICT: Entry = Entry { run: Entry::of::<echo<bool>>().run, ..Entry::of::<echo<u8>>() };
@@ -221,9 +222,9 @@ fn breakable(options: Options, table: Table) -> (Node, Arc<FaultInjector<Loopbac
 fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>, handler: &str) {
     match outcome {
         Err(e @ CallError::DeviceLost(..)) => {
-            let said = e.to_string();
+            let text = e.to_string();
             for part in [handler, "device breakable", "waiting for the reply", "killed by a fault"] {
-                assert!(said.contains(part), "`{part}` in: {said}");
+                assert!(text.contains(part), "`{part}` in: {text}");
             }
         }
         other => panic!("expected a lost device, got {other:?}"),
@@ -256,7 +257,7 @@ fn every_call_of_a_killed_device_ends_once() {
         for (n, answered) in (0..).zip(answered) {
             assert_eq!(answered.wait().expect("answered before the end"), n);
         }
-        // Nothing more is sent, nothing is held.
+        // Nothing more is sent, and nothing stays in use.
         assert!(!node.is_alive());
         assert!(matches!(stream.offload(echo::with(1u64)).err(), Some(SubmitError::DeviceLost { .. })));
         assert!(matches!(stream.send(empty::with()).err(), Some(SubmitError::DeviceLost { .. })));
@@ -283,7 +284,7 @@ fn a_slow_device_costs_time_only() {
         assert_eq!(stream.offload(echo::with(n)).expect("sent").wait().expect("late"), n);
         assert_eq!(pollster::block_on(stream.offload(echo::with(n)).expect("sent")).expect("late"), n);
     }
-    // Later than the call will wait.
+    // Longer than the call waits.
     faults.delay(u32::MAX);
     let soon = CallOptions::deadline(Duration::from_millis(5));
     assert!(matches!(stream.sync_with(echo::with(1u64), soon), Err(CallError::Deadline(_))));
@@ -325,13 +326,13 @@ fn flipped_bits_never_hang_or_panic() {
             let soon = CallOptions::deadline(Duration::from_millis(1));
             for _ in 0..20 {
                 let word = lines.off + random.below(lines.len / 4) * 4;
-                // Control words more often than payload: they are the last four of a line.
+                // Control words more often than payload: they are the last four of a slot.
                 let word = if random.below(2) == 0 { word } else { word & !63 | 48 | word & 12 };
                 let one = stream.offload_with(echo::with(random.number()), soon);
                 let two = stream.offload_with(append_named::with(log.ptr(), 1), soon);
                 link.flip(word, 1 << random.below(32));
                 let three = stream.offload_with(background::with(1), soon);
-                // Any outcome will do, as long as there is one.
+                // Any outcome is accepted, as long as there is one.
                 let _ = stream.sync_with(sum_4::with(1, 2, 3, 4), soon);
                 let _ = one.map(|p| p.wait());
                 link.flip(word, 1 << random.below(32));

@@ -1,4 +1,4 @@
-//! Devices and hosts that die, and images that are none, over shared memory.
+//! Lost devices, killed hosts, and files that are no images, over shared memory.
 
 use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError};
 use hamr_comm::Handler;
@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// By when everybody must have noticed (issue: "within a second").
+/// The time within which every side must have noticed.
 const SOON: Duration = Duration::from_secs(1);
 
 fn image() -> PathBuf {
@@ -39,16 +39,16 @@ fn signal(node: &Node, signal: Signal) {
 fn is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>>, handler: &str) {
     match outcome {
         Err(e @ CallError::DeviceLost(..)) => {
-            let said = e.to_string();
+            let message = e.to_string();
             for part in [handler, "device shm", "waiting for the reply", "signal: 9"] {
-                assert!(said.contains(part), "`{part}` in: {said}");
+                assert!(message.contains(part), "`{part}` in: {message}");
             }
         }
         other => panic!("expected a lost device, got {other:?}"),
     }
 }
 
-/// Restarts and looks whether everything works.
+/// Restarts the device and checks that everything works.
 fn comes_back(node: &Node) {
     assert!(!node.is_alive());
     let dead = node.info().pid;
@@ -61,7 +61,7 @@ fn comes_back(node: &Node) {
 }
 
 #[test]
-fn killed_under_a_call_that_is_waited_for() {
+fn a_kill_ends_a_call_that_is_waited_for() {
     within(SOON, || {
         let node = open();
         let gate = Gate::new(&node);
@@ -74,7 +74,7 @@ fn killed_under_a_call_that_is_waited_for() {
             (error, end - begin)
         });
         is_lost(error, wait_at::NAME);
-        // The memory that the call named is its owner's again.
+        // The call does not use its memory any more.
         assert_eq!(node.read(gate.ptr()).expect("no call names it")[16], 1);
         comes_back(&node);
         ended
@@ -82,7 +82,7 @@ fn killed_under_a_call_that_is_waited_for() {
 }
 
 #[test]
-fn killed_with_many_calls_in_flight() {
+fn a_kill_ends_many_calls_in_flight() {
     within(SOON, || {
         let node = open();
         let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -113,7 +113,7 @@ fn killed_with_many_calls_in_flight() {
 }
 
 #[test]
-fn killed_under_threads_that_share_a_stream() {
+fn a_kill_ends_calls_of_threads_that_share_a_stream() {
     within(SOON, || {
         let node = open();
         let shared = node.shared_stream().expect("a stream is free");
@@ -137,7 +137,7 @@ fn killed_under_threads_that_share_a_stream() {
 }
 
 #[test]
-fn killed_while_a_full_ring_is_waited_for() {
+fn a_kill_ends_a_wait_for_a_full_ring() {
     within(SOON, || {
         let node = open_image(image(), Options { ring: 4, ..options() }).expect("a device");
         let (stream, gate) = (node.stream().expect("free"), Gate::new(&node));
@@ -164,7 +164,7 @@ fn killed_while_a_full_ring_is_waited_for() {
 }
 
 #[test]
-fn killed_again_and_again() {
+fn a_device_restarts_after_each_of_many_kills() {
     let node = open();
     let stream = node.stream().expect("a stream is free");
     let data = node.buffer(&[7u64; 1000]).expect("room");
@@ -193,7 +193,7 @@ fn a_stopped_device_is_slow_and_not_lost() {
     let alive = node.is_alive();
     signal(&node, Signal::CONT);
     assert!(matches!(outcome, Err(CallError::Deadline(_))), "{outcome:?}");
-    assert!(alive, "nobody knows that it will not go on");
+    assert!(alive, "a stopped process may continue");
     assert_eq!(stream.sync(echo::with(2u64)).expect("it goes on"), 2);
 }
 
@@ -210,7 +210,7 @@ fn altered(dir: &Path, name: &str, alter: impl FnOnce(&mut Vec<u8>)) -> PathBuf 
 #[test]
 fn an_image_that_ends_at_once_is_reported_with_its_end() {
     let dir = tempfile::tempdir().expect("a folder");
-    // e_entry: the process jumps to nowhere.
+    // e_entry: the process jumps to an address without memory.
     let path = altered(dir.path(), "dies", |bytes| bytes[24..32].fill(0xFF));
     within(SOON, || {
         let begin = Instant::now();
@@ -229,10 +229,10 @@ fn an_image_that_ends_at_once_is_reported_with_its_end() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn an_image_that_says_nothing_is_given_up_and_ended() {
+fn a_silent_image_is_ended_at_the_start_deadline() {
     use object::{Object, ObjectSegment};
     let dir = tempfile::tempdir().expect("a folder");
-    // At the entry point: a jump to itself.
+    // A jump to itself at the entry point.
     let path = altered(dir.path(), "hangs", |bytes| {
         let elf = object::File::parse(&**bytes).expect("an ELF file");
         let entry = elf.entry();
@@ -250,7 +250,7 @@ fn an_image_that_says_nothing_is_given_up_and_ended() {
     assert!(!still_runs, "its process was ended");
 }
 
-/// Starts hosted images, in whose place another file has come since it was checked.
+/// A launcher of hosted images that replaces the image's file after it was checked.
 struct Replaces(PathBuf);
 
 impl hamr::Launcher for Replaces {
@@ -263,7 +263,7 @@ impl hamr::Launcher for Replaces {
     fn launch(&self, request: &hamr::LaunchRequest<'_>) -> Result<Box<dyn hamr::link::Link>, Error> {
         let other = self.0.with_extension("other");
         std::fs::copy("/bin/true", &other).expect("another program");
-        std::fs::rename(&other, &self.0).expect("takes the image's place");
+        std::fs::rename(&other, &self.0).expect("replaces the image");
         hamr::ShmLauncher.launch(request)
     }
 }
@@ -277,7 +277,7 @@ fn the_image_that_was_checked_is_the_one_that_is_started() {
     runtime.register("replaced", Replaces(path.clone()));
     let node = runtime.open_with("replaced", Image::file(&path).expect("an image"), options()).expect("it starts");
     assert_eq!(node.sync(echo::with(1u64)).expect("works"), 1);
-    // A list of processes names the file, and not the descriptor that it was started by.
+    // A list of processes shows the file's name, and not the descriptor that it was started by.
     let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs");
     assert_eq!(name(node.info().pid).trim(), "checked");
     node.restart().expect("the same image again");
@@ -296,12 +296,12 @@ fn an_image_file_is_known_by_its_whole_path() {
 }
 
 #[test]
-fn what_is_no_image_is_refused_before_it_is_started() {
+fn a_file_that_is_no_image_is_refused_before_it_is_started() {
     let dir = tempfile::tempdir().expect("a folder");
     let says = |path: &Path, part: &str| match Image::file(path) {
         Err(e @ Error::BadImage { .. }) => {
-            let said = e.to_string();
-            assert!(said.contains(part) && said.contains(path.to_str().expect("UTF-8")), "{said}");
+            let message = e.to_string();
+            assert!(message.contains(part) && message.contains(path.to_str().expect("UTF-8")), "{message}");
         }
         other => panic!("expected a bad image, got {other:?}"),
     };
@@ -314,7 +314,7 @@ fn what_is_no_image_is_refused_before_it_is_started() {
     std::fs::write(&text, "").expect("writes");
     says(&text, "expected an ELF file, got 0 bytes");
     says(&altered(dir.path(), "short", |bytes| bytes.truncate(1000)), "expected");
-    // Not executable: found out when it is started.
+    // Not executable, which only the start shows.
     let plain = altered(dir.path(), "plain", |_| {});
     std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o644)).expect("sets the mode");
     let error = open_image(plain, options()).expect_err("may not be executed");
@@ -341,7 +341,7 @@ fn host_to_be_killed() {
     let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
     gate.wait_for(1);
     println!("\ndevice {}", node.info().pid);
-    // Until it is killed; should nobody do it, the test runner would wait for this one.
+    // Until it is killed; if that does not happen, the test runner must not wait for ever.
     std::thread::sleep(Duration::from_secs(60));
 }
 
@@ -351,11 +351,11 @@ fn a_killed_host_leaves_nothing() {
     within(SOON, || {
         let (mut host, device) = host_in_a_call("host_to_be_killed", HELPER);
         assert!(!has_ended(device));
-        let window = std::fs::metadata(window_of(device)).expect("the device holds it");
+        let window = std::fs::metadata(window_of(device)).expect("the device has it open");
         host.kill().expect("our child");
         let begin = Instant::now();
         host.wait().expect("our child");
-        // The device is inside a handler that would wait for ever.
+        // The device runs a handler that would wait for ever.
         until("the device has ended", || has_ended(device));
         let took = begin.elapsed();
         let same =
@@ -367,7 +367,7 @@ fn a_killed_host_leaves_nothing() {
     });
 }
 
-/// What lies in /dev/shm under our name.
+/// The entries of /dev/shm with this project's name.
 fn shared_memory() -> Vec<std::ffi::OsString> {
     let all = std::fs::read_dir("/dev/shm").into_iter().flatten().filter_map(Result::ok).map(|e| e.file_name());
     all.filter(|name| name.to_string_lossy().contains("hamr")).collect()
@@ -385,8 +385,8 @@ fn a_closed_device_is_gone_when_close_returns() {
     drop(gate);
     drop(node);
     assert!(has_ended(pid) && !window.exists());
-    match call.wait() {
-        // The gate's end let it through.
+    match call.get() {
+        // The gate let it through when it was dropped.
         Ok(1) => {}
         Err(CallError::DeviceLost(_, why)) => assert!(why.contains("closed by this program"), "{why}"),
         other => panic!("expected a closed device, got {other:?}"),
@@ -398,7 +398,7 @@ fn no_process_can_resize_the_window() {
     let node = open();
     let len = node.info().window;
     for pid in [node.info().pid, std::process::id()] {
-        let path = windows_of(Path::new(&format!("/proc/{pid}"))).pop().expect("both sides hold it");
+        let path = windows_of(Path::new(&format!("/proc/{pid}"))).pop().expect("both sides have it open");
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("opens for writing");
         assert_eq!(file.metadata().expect("its size").len(), len);
         for wanted in [0, len - 1, len + 1, len * 2] {
@@ -415,14 +415,14 @@ fn no_process_can_resize_the_window() {
 fn a_second_host_is_refused() {
     let node = open();
     for pid in [node.info().pid, std::process::id()] {
-        let window = windows_of(Path::new(&format!("/proc/{pid}"))).pop().expect("both sides hold it");
+        let window = windows_of(Path::new(&format!("/proc/{pid}"))).pop().expect("both sides have it open");
         let spec = format!("shm:{}", window.display());
         let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
         match Runtime::new().expect("a runtime").open(&spec, image) {
             Err(e @ Error::Owned { .. }) => {
-                let said = e.to_string();
-                assert!(said.contains(&format!("process {}", std::process::id())), "{said}");
-                assert!(said.contains(&*window.to_string_lossy()), "{said}");
+                let message = e.to_string();
+                assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+                assert!(message.contains(&*window.to_string_lossy()), "{message}");
             }
             other => panic!("expected a window with an owner, got {other:?}"),
         }
@@ -434,7 +434,7 @@ fn a_second_host_is_refused() {
     assert!(matches!(nowhere, Err(Error::Os { .. })), "{nowhere:?}");
 }
 
-/// A mapping of such a file has pages that no memory is behind.
+/// A mapping of such a file would have pages without memory.
 #[test]
 fn a_short_locked_file_is_no_window() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -444,12 +444,12 @@ fn a_short_locked_file_is_no_window() {
     for len in [0, 40] {
         file.set_len(len).expect("sizes it");
         let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
-        let said = match Runtime::new().expect("a runtime").open(&format!("shm:{}", path.display()), image) {
+        let message = match Runtime::new().expect("a runtime").open(&format!("shm:{}", path.display()), image) {
             Err(e @ Error::Launch { .. }) => e.to_string(),
             other => panic!("expected a refusal, got {other:?}"),
         };
-        assert!(said.contains(&format!("{len} bytes")) && said.contains("expected a window"), "{said}");
-        assert!(!said.contains('\n'), "{said}");
+        assert!(message.contains(&format!("{len} bytes")) && message.contains("expected a window"), "{message}");
+        assert!(!message.contains('\n'), "{message}");
     }
 }
 
@@ -457,8 +457,8 @@ fn a_short_locked_file_is_no_window() {
 fn an_unknown_device_is_named_with_the_known_ones() {
     let error =
         Runtime::new().expect("a runtime").open("shmem", Image::find(hamr_tests::devices::IMAGE).expect("a name"));
-    let said = error.expect_err("no such kind").to_string();
-    assert!(said.contains("`shmem`") && said.contains("loopback") && said.contains("shm"), "{said}");
+    let message = error.expect_err("no such kind").to_string();
+    assert!(message.contains("`shmem`") && message.contains("loopback") && message.contains("shm"), "{message}");
 }
 
 #[test]
@@ -473,8 +473,8 @@ fn calls_outlive_the_buffers_they_name_only_until_the_end() {
     drop(data);
     assert_eq!(node.live_buffers(), 2);
     signal(&node, Signal::KILL);
-    is_lost(call.wait(), "increment_after");
-    assert_eq!(node.live_buffers(), 1, "the dead device writes nothing any more");
+    is_lost(call.get(), "increment_after");
+    assert_eq!(node.live_buffers(), 1, "the lost device writes nothing any more");
     match node.read(old) {
         Err(Error::Buffer { why: BufferError::Freed { .. }, .. }) => {}
         other => panic!("expected a freed buffer, got {other:?}"),

@@ -1,4 +1,4 @@
-//! Buffers between threads, devices and calls that nobody waits for.
+//! Buffers between threads, devices and calls whose results are dropped.
 
 use hamr::{BufferError, Error, Image, Node, Options, Runtime};
 use hamr_comm::BufferPtr;
@@ -19,21 +19,21 @@ fn shm(options: Options) -> Node {
     hamr_tests::devices::open("shm", options)
 }
 
-/// An eighth of the heap is named by each call, and one buffer at a time is alive.
+/// Each call uses an eighth of the heap, and one buffer at a time exists.
 #[test]
-fn one_way_calls_give_their_buffers_back_when_answered() {
+fn one_way_calls_release_their_buffers_at_the_reply() {
     let node = shm(Options { heap: 1 << 20, ..options() });
     let stream = node.stream().expect("free");
     for _ in 0..16 {
         let buffer = node.buffer(&[0u64; 16 << 10]).expect("all calls but the last have given theirs back");
         stream.send(count::with(buffer.ptr())).expect("sent");
-        // Answered behind it.
-        stream.offload(empty::with()).expect("sent").wait().expect("runs");
+        // Its reply comes after those of the calls before.
+        stream.offload(empty::with()).expect("sent").get().expect("runs");
     }
 }
 
 #[test]
-fn detached_calls_give_their_buffers_back_when_answered() {
+fn detached_calls_release_their_buffers_at_the_reply() {
     let node = shm(Options { heap: 1 << 20, ..options() });
     let buffer = node.buffer(&[0u64; 8]).expect("room");
     drop(node.offload(count::with(buffer.ptr())).expect("sent"));
@@ -41,7 +41,7 @@ fn detached_calls_give_their_buffers_back_when_answered() {
         Err(Error::Buffer { why: BufferError::Busy, .. }) => false,
         other => other.map(|()| true).expect("no other error"),
     });
-    // All of the heap, given back by a failing allocation.
+    // All of the heap; a failing allocation collects what is free.
     drop(buffer);
     let all = node.allocate::<u64>((1 << 20) / 8).expect("room");
     drop(node.offload(count::with(all.ptr())).expect("sent"));
@@ -50,7 +50,7 @@ fn detached_calls_give_their_buffers_back_when_answered() {
 }
 
 #[test]
-fn a_dropped_started_call_gives_its_buffer_back_when_answered() {
+fn a_dropped_started_call_releases_its_buffer_at_the_reply() {
     let node = shm(options());
     let stream = node.stream().expect("free");
     let buffer = node.buffer(&[0u64; 8]).expect("room");
@@ -77,7 +77,7 @@ fn transfers_of_threads_do_not_tear() {
                     node.put(&[byte; PAGE], one.ptr()).expect("writes");
                     node.get(one.ptr(), &mut back).expect("reads");
                     assert!(back.iter().all(|b| *b == back[0]), "torn in the buffer that is put into");
-                    // Each way, so that two threads want both buffers in the two orders.
+                    // In both directions, so that two threads take both buffers in both orders.
                     let (from, to) = if byte == 1 { (one, other) } else { (other, one) };
                     node.copy(from.ptr(), to.ptr()).expect("copies");
                     node.get(other.ptr(), &mut back).expect("reads");
@@ -109,7 +109,7 @@ fn threads_fill_parts_of_one_buffer() {
     });
 }
 
-/// A pointer names the device whose memory it is, as long as that memory is there.
+/// A pointer names the device whose memory it is, as long as that memory exists.
 #[test]
 fn node_ids_are_unique_among_live_devices() {
     let tiny = || Options { heap: 4096, streams: 1, ring: 2, tickets: 1, chunk: 64, max_buffers: 4, ..options() };
@@ -122,7 +122,7 @@ fn node_ids_are_unique_among_live_devices() {
     for _ in 0..4096 {
         let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
         let other = runtime.open_with("loopback", image, tiny()).expect("opens");
-        assert!(!taken.contains(&other.info().node), "{} is alive", other.info().node);
+        assert!(!taken.contains(&other.info().node), "{} is in use", other.info().node);
     }
     let other = loopback(tiny());
     let theirs = other.buffer(&[2u64]).expect("room");
@@ -133,13 +133,13 @@ fn node_ids_are_unique_among_live_devices() {
     assert_eq!(other.read(theirs.ptr()).expect("there"), [2]);
 }
 
-/// Each call is refused, whether it sees the buffer or its end: nothing of it is left. One record, so that the next buffer comes to it
-/// at once.
+/// Each call is refused, whether it finds the buffer or its end, and leaves no use of it. There is
+/// one record, so that the next buffer gets it at once.
 #[test]
 fn a_buffer_dropped_beside_a_submission_leaves_no_use() {
     let node = loopback(Options { max_buffers: 1, heap: 4096, ..options() });
     let words = [AtomicU64::new(0), AtomicU64::new(0)];
-    // No such buffer: the call is refused behind its first pointer, and nothing is sent.
+    // A pointer to no buffer: the call is refused after its first pointer, and is not sent.
     let node_id = NodeId(node.info().node);
     let none = BufferParts { off: 0, index: 7, len: 1, generation: 0, node: node_id };
     let none = BufferPtr::<f64>::from_wire(WireBuffer::pack(none));
@@ -166,6 +166,6 @@ fn a_buffer_dropped_beside_a_submission_leaves_no_use() {
             stop.store(true, Ordering::Relaxed);
         });
         let (live, again) = (node.live_buffers(), node.allocate::<f64>(1).map(drop));
-        assert!(live == 0 && again.is_ok(), "no `Buffer` is alive and no call in flight: {live} alive, {again:?}");
+        assert!(live == 0 && again.is_ok(), "no `Buffer` exists and no call is in flight: {live} live, {again:?}");
     }
 }

@@ -87,7 +87,7 @@ fn survives<T: Migratable + PartialEq + Debug>(value: &T) {
     }
 }
 
-/// Whatever decodes is a value like any other: it encodes to bytes that decode to it.
+/// Any decoded value is an ordinary one: it encodes to bytes that decode to it.
 fn takes_any<T: Migratable>(bytes: &[u8]) {
     let mut from = Decoder::new(bytes);
     if let Ok(value) = T::decode(&mut from) {
@@ -117,7 +117,7 @@ proptest! {
         v: (u8, i16, u32, i64, u128, bool, char, f32),
         list in proptest::collection::vec(any::<u32>(), 0..8),
     ) {
-        // NaN is no equal of itself; its bits are looked at in `floats_keep_their_bits`.
+        // NaN does not equal itself; `floats_keep_their_bits` compares its bits.
         prop_assume!(!v.7.is_nan());
         survives(&v);
         survives(&[[v.0; 3], [7; 3]]);
@@ -210,11 +210,11 @@ fn buffers_are_found_inside_values() {
 }
 
 #[test]
-fn shapes_tell_types_apart() {
+fn shapes_distinguish_types() {
     macro_rules! shape {
         ($($definition:tt)*) => {{
             #[derive(Migratable)]
-            #[allow(dead_code, reason = "only the shape is looked at")]
+            #[allow(dead_code, reason = "only the shape is compared")]
             $($definition)*
             S::SHAPE
         }};
@@ -243,7 +243,7 @@ fn shapes_tell_types_apart() {
     assert_eq!(shape! { #[doc = "Documented."] struct S { x: f64, #[doc = "Metres."] y: f64 } }, shapes[0]);
 }
 
-/// What a program might send: an expression.
+/// A value of a recursive type: an expression.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Migratable)]
 #[migratable(postcard)]
 enum Tree {
@@ -258,7 +258,7 @@ struct Marks {
     marks: Vec<()>,
 }
 
-/// `bytes` as the content of a postcard type, and what the decoder says of it.
+/// Decodes `bytes` as the content of a postcard type.
 fn decode_postcard<T: Migratable>(bytes: &[u8]) -> (Result<T, Malformed>, Option<&'static str>) {
     let message = [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
     let mut from = Decoder::new(&message);
@@ -266,7 +266,7 @@ fn decode_postcard<T: Migratable>(bytes: &[u8]) -> (Result<T, Malformed>, Option
     (value, from.refused())
 }
 
-/// Each byte is an `Add`: without a bound the decoder goes one level deeper for each, beyond any stack.
+/// Each byte is an `Add`: without a bound the decoder recurses once for each, beyond any stack.
 #[test]
 fn a_value_that_nests_too_deep_is_refused_with_the_bound() {
     let (value, why) = decode_postcard::<Tree>(&[1; MAX_MESSAGE]);
@@ -274,7 +274,7 @@ fn a_value_that_nests_too_deep_is_refused_with_the_bound() {
     assert!(why.is_some_and(|why| why.contains(&MAX_DEPTH.to_string())), "{why:?}");
 }
 
-/// A length of 2^64 - 1 of elements that have no bytes: without a bound the decoder never ends.
+/// A length of 2^64 - 1 of elements without bytes: without a bound the decoder never ends.
 #[test]
 fn a_sequence_without_bytes_is_refused_with_the_bound() {
     let (value, why) = decode_postcard::<Marks>(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01]);

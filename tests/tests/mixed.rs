@@ -16,16 +16,16 @@ const SPECS: [(&str, Isa); 4] = [
 ];
 
 fn all() -> Vec<Node> {
-    // Two processors: emulators that spin while another boots would only slow it down.
+    // Two processors: an emulator that spins while another one boots would slow it down.
     SPECS.map(|(spec, _)| devices::open(spec, Options { heap: 8 << 20, ..Options::default() })).into()
 }
 
 #[test]
-fn each_names_its_own_instruction_set() {
+fn each_device_reports_its_own_instruction_set() {
     let nodes = all();
     let asked: Vec<_> = nodes.iter().map(|node| node.offload(isa::with()).expect("sent")).collect();
     for (answer, (spec, isa)) in asked.into_iter().zip(SPECS) {
-        assert_eq!(answer.wait().expect("answers"), isa.0, "{spec}");
+        assert_eq!(answer.get().expect("a reply"), isa.0, "{spec}");
     }
     let mut ids: Vec<u16> = nodes.iter().map(|node| node.info().node).collect();
     ids.sort_unstable();
@@ -34,7 +34,7 @@ fn each_names_its_own_instruction_set() {
 }
 
 #[test]
-fn they_work_beside_each_other_and_fail_alone() {
+fn devices_work_beside_each_other_and_fail_alone() {
     let nodes = all();
     let mut random = Random(3);
     let x: Vec<f64> = (0..4096).map(|_| random.number() as i64 as f64).collect();
@@ -59,7 +59,7 @@ fn they_work_beside_each_other_and_fail_alone() {
 }
 
 #[test]
-fn a_pointer_of_one_is_refused_by_another() {
+fn a_pointer_of_one_device_is_refused_by_another() {
     let nodes = all();
     let [first, second, ..] = &nodes[..] else { panic!("four") };
     let there = first.buffer(&[1.0f64]).expect("room");
@@ -74,8 +74,8 @@ fn a_lost_device_takes_no_other_with_it() {
     dead.stop();
     assert!(dead.sync(divide::with(84, 2)).is_err());
     for node in rest {
-        assert_eq!(node.sync(divide::with(84, 2)).expect("lives"), 42);
+        assert_eq!(node.sync(divide::with(84, 2)).expect("it still works"), 42);
     }
     dead.restart().expect("starts again");
-    assert_eq!(dead.sync(divide::with(84, 2)).expect("lives again"), 42);
+    assert_eq!(dead.sync(divide::with(84, 2)).expect("it works again"), 42);
 }

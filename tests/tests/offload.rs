@@ -1,4 +1,5 @@
-//! What `#[offload]` and `register!` make of functions: calls, table entries, names, hashes (docs/offload.md).
+//! The expansion of `#[offload]` and `register!`: calls, table entries, names, hashes
+//! (docs/offload.md).
 #![forbid(unsafe_code)]
 
 use hamr_comm::abi::table::{hash, record_flag};
@@ -9,7 +10,7 @@ use hamr_comm::testing::Heap;
 use hamr_comm::{BufferPtr, Call, Context, Entry, Handler, HandlerResult, Migratable, offload, register};
 use hamr_tests::handlers::{self, Point, Refusal};
 
-// Somebody else's generic handlers, put into the table from here.
+// Generic handlers of another crate, registered here.
 register!(handlers::fill::<u8>, handlers::echo::<[Point; 2]>);
 register!(handlers::first::<Local, BufferPtr<f32>>);
 
@@ -112,7 +113,7 @@ fn the_body_is_on_the_side_the_option_names() {
     assert_eq!(entry("hamr_tests::handlers::adc").has_body(), device);
     assert_eq!(entry("hamr_tests::handlers::clock").has_body(), !device);
     assert!(entry("hamr_tests::handlers::axpy").has_body());
-    // Both sides know how to call what only one of them runs.
+    // Both sides can call a handler that only one of them runs.
     assert_eq!(across(&handlers::adc::with(3)), (3,));
     let absent = if device { handlers::clock::BODY } else { handlers::adc::BODY };
     assert_ne!(absent, 0);
@@ -126,7 +127,7 @@ fn policies_are_flags_of_the_entry() {
     assert_eq!(both, record_flag::HAS_BODY | record_flag::QUEUED | record_flag::UNORDERED);
 }
 
-/// Two functions of one path: bodies of functions are not part of it.
+/// Two functions with one path: the body of a function that contains them is not part of it.
 fn same_path() -> [Entry; 3] {
     #[offload]
     fn twin(_cx: &mut Context, x: u8) -> u8 {
@@ -201,7 +202,7 @@ fn the_body_hash_follows_tokens_and_the_signature_hash_types() {
     assert_ne!(original::step::SIGNATURE, retyped::step::SIGNATURE);
     assert_ne!(handlers::fill::<f32>::SIGNATURE, handlers::fill::<u32>::SIGNATURE);
     assert_ne!(original::step::ID, changed::step::ID);
-    // The macro computes the same function as the wire crate: each token, then a zero byte.
+    // The macro computes the same hash as the wire crate: each token, then a zero byte.
     #[offload]
     fn bare(_cx: &mut Context) {}
     assert_eq!(bare::BODY, hash(b"fn\0bare\0(\0_cx\0:\0&\0mut\0Context\0)\0{\0}\0"));
@@ -230,7 +231,7 @@ fn fingerprints_do_not_depend_on_the_order_of_entries() {
     assert_ne!(of(&ONE), of(&ONE[..1]));
 }
 
-/// A crate that renames its dependency names it.
+/// A crate that renames its dependency passes the new name.
 mod renamed {
     use hamr_comm as other_name;
     use other_name::{Context, Migratable, offload, register};
@@ -257,7 +258,7 @@ fn a_renamed_dependency_is_found() {
     let _ = entry("offload::renamed::generic<offload::renamed::Pair<u16>>");
 }
 
-/// Handlers out of a `macro_rules!`, whose types arrive in invisible groups.
+/// Handlers from a `macro_rules!`, whose types arrive in invisible groups.
 macro_rules! family {
     ($($name:ident: $cx:ty, $t:ty;)*) => {$(
         #[offload]

@@ -1,5 +1,5 @@
-//! The promise to users: the project in `templates/user-project`, three crates outside of this workspace, tests, builds
-//! and runs as its README says.
+//! The promise to users: the project in `templates/user-project`, three crates outside of this
+//! workspace, tests, builds and runs as its README describes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     tests.parent().expect("tests lies in the checkout").to_path_buf()
 }
 
-/// One folder for all runs, so that only the three crates themselves are built again.
+/// One target folder for all runs, so that only the three crates themselves are built again.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().expect("this test");
     // target/debug/deps/promise-…
@@ -23,7 +23,7 @@ fn copy(from: &Path, to: &Path) {
         let entry = entry.expect("an entry");
         let (path, to) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
-            // What somebody built in place stays behind.
+            // A target folder in the template is not copied.
             if entry.file_name() != "target" {
                 copy(&path, &to);
             }
@@ -33,7 +33,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A copy of the template whose dependencies are this checkout, with the versions that this checkout was tested with.
+/// A copy of the template whose dependencies are this checkout, with the versions that this
+/// checkout was tested with.
 fn project() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
     copy(&root().join("templates/user-project"), dir.path());
@@ -51,7 +52,7 @@ fn cargo(project: &Path, args: &[&str]) -> Output {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(project).args(args).env("CARGO_TARGET_DIR", target()).stdin(Stdio::null());
-    // What belongs to this test's own run, not to a user's.
+    // Variables of this test's run, which a user does not have.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || ["CARGO_MANIFEST_DIR", "HAMR_IMAGE", "RUSTFLAGS"].contains(&&*name) {
@@ -93,7 +94,7 @@ fn the_user_project_works() {
     assert!(rest[0].starts_with("channel 4: `my_kernels::adc` on device shm"), "{rest:?}");
     assert!(rest[0].ends_with("the converter has four channels"), "{rest:?}");
     assert_eq!(rest[1..], ["summary of nothing: the handler returned an error: Empty"]);
-    assert!(err.contains("hamr: building image my-image for "), "one line says what is built: {err}");
+    assert!(err.contains("hamr: building image my-image for "), "one line names what is built: {err}");
 
     // The same image file on bare metal, on every instruction set, with the same results.
     for device in ["qemu:x86_64", "qemu:aarch64", "qemu:riscv64"] {
@@ -110,7 +111,7 @@ fn the_user_project_works() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.starts_with("my-host: no device is named `toaster`"), "{err}");
 
-    // A handler that changed: the image is built again without being asked to.
+    // After a change of a handler, the image is built again without a request.
     let changed = handlers.replace("1000 + 10", "2000 + 10");
     assert_ne!(handlers, changed);
     std::fs::write(dir.join("my-kernels/src/lib.rs"), changed).expect("writes");

@@ -1,5 +1,5 @@
-//! Starting QEMU, and how that fails: the program, the image, the host. What a device does once it serves is in the
-//! conformance suite (`qemu_riscv64.rs` and so on).
+//! Starts of QEMU, and how they fail: the program, the image, the host. The conformance suite
+//! (`qemu_riscv64.rs` and so on) tests a device that serves.
 
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{CallError, Error, Image, Node, Options, Runtime};
@@ -21,7 +21,7 @@ fn image_for(spec: &str) -> PathBuf {
     image(spec).resolve(&target).expect("the image").path
 }
 
-/// The QEMU processes of this one.
+/// The QEMU processes that this process started.
 fn machines() -> Vec<u32> {
     let is_qemu =
         |pid: &u32| std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with(b"qemu-system"));
@@ -41,7 +41,7 @@ fn kill(pid: u32) {
 
 const ATTEMPT: &str = "HAMR_TEST_IMAGE_TO_TRY";
 
-/// Opens a device in a process of its own, because tests may not change their own PATH.
+/// Opens a device in a process of its own, because a test must not change its own PATH.
 #[test]
 #[ignore = "a helper process of other tests"]
 fn attempt() {
@@ -49,29 +49,30 @@ fn attempt() {
     let options = Options { start_deadline: start_deadline(), ..options() };
     let runtime = Runtime::new().expect("a runtime");
     match runtime.open_with(DEVICE, Image::file(image).expect("an image"), options) {
-        Ok(node) => println!("\nsaid: {:?}", node.info()),
-        Err(e) => println!("\nsaid: {e}"),
+        Ok(node) => println!("\nresult: {:?}", node.info()),
+        Err(e) => println!("\nresult: {e}"),
     }
-    // A zombie would be one here.
+    // A zombie would be listed here.
     println!("left: {:?}", children(std::process::id()));
 }
 
 const START_DEADLINE: &str = "HAMR_TEST_START_DEADLINE_MS";
 
-/// Of an attempt: what its test says, or long enough for anything but silence.
+/// The start deadline of an attempt: from a variable, else long enough for any healthy machine.
 fn start_deadline() -> Duration {
-    let said = std::env::var(START_DEADLINE).ok().map(|ms| Duration::from_millis(ms.parse().expect("a number")));
-    said.unwrap_or(Duration::from_secs(20))
+    let given = std::env::var(START_DEADLINE).ok().map(|ms| Duration::from_millis(ms.parse().expect("a number")));
+    given.unwrap_or(Duration::from_secs(20))
 }
 
-/// What opening the device says when PATH is `path`, and nothing is unpacked.
-fn said_with(path: &Path) -> String {
-    said_within(path, path, start_deadline())
+/// The message of opening the device when PATH is `path`, and nothing is unpacked.
+fn result_with(path: &Path) -> String {
+    result_within(path, path, start_deadline())
 }
 
-/// The same with something unpacked in the cache folder `cache`, and another start deadline.
-fn said_within(path: &Path, cache: &Path, limit: Duration) -> String {
-    // A copy, because beside the test itself, in the target folder, QEMU may be unpacked.
+/// The same with the cache folder `cache`, and another start deadline.
+fn result_within(path: &Path, cache: &Path, limit: Duration) -> String {
+    // A copy of the test program, because QEMU may be unpacked beside the test itself, in the
+    // target folder.
     let elsewhere = tempfile::tempdir().expect("a folder");
     let copy = elsewhere.path().join("test");
     std::fs::copy(std::env::current_exe().expect("this test"), &copy).expect("copies it");
@@ -87,10 +88,10 @@ fn said_within(path: &Path, cache: &Path, limit: Duration) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = |start: &str| text.lines().find_map(|l| l.strip_prefix(start)).map(str::to_owned);
     assert_eq!(line("left: ").as_deref(), Some("[]"), "{text}");
-    line("said: ").unwrap_or_else(|| panic!("the helper failed: {text}"))
+    line("result: ").unwrap_or_else(|| panic!("the helper failed: {text}"))
 }
 
-/// A folder with a program that takes QEMU's place.
+/// A folder with a program in place of QEMU.
 fn with_fake(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
     fake(dir.path(), script);
@@ -112,14 +113,14 @@ fn contains_all(text: &str, parts: &[&str]) {
 #[test]
 fn an_absent_program_is_named_with_its_places_and_a_command() {
     let dir = tempfile::tempdir().expect("a folder");
-    let said = said_with(dir.path());
+    let result = result_with(dir.path());
     let place = dir.path().join("hamr/qemu/usr/bin/qemu-system-riscv64");
     let place = place.to_str().expect("UTF-8");
-    contains_all(&said, &[DEVICE, "`qemu-system-riscv64` in PATH or unpacked", place, "found none", "`hamr setup`"]);
+    contains_all(&result, &[DEVICE, "`qemu-system-riscv64` in PATH or unpacked", place, "found none", "`hamr setup`"]);
 }
 
 #[test]
-fn an_unpacked_program_serves_where_path_has_none_or_an_old_one() {
+fn an_unpacked_program_runs_where_path_has_none_or_an_old_one() {
     let old = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
     let (none, cache) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let files = cache.path().join("hamr/qemu");
@@ -129,43 +130,43 @@ fn an_unpacked_program_serves_where_path_has_none_or_an_old_one() {
     fake(&files.join("usr/bin"), script);
     let libraries = format!("libraries {}:", files.join("usr/lib/x86_64-linux-gnu").display());
     for path in [old.path(), none.path()] {
-        let said = said_within(path, cache.path(), start_deadline());
-        contains_all(&said, &[DEVICE, "while starting", "exit status: 3", &libraries]);
+        let result = result_within(path, cache.path(), start_deadline());
+        contains_all(&result, &[DEVICE, "while starting", "exit status: 3", &libraries]);
     }
-    // The one in PATH comes first, and has the system's libraries.
+    // The program in PATH comes first, and uses the system's libraries.
     let installed = with_fake(script);
-    let said = said_within(installed.path(), cache.path(), start_deadline());
-    contains_all(&said, &[DEVICE, "while starting", "exit status: 3"]);
-    assert!(!said.contains("hamr/qemu"), "{said}");
+    let result = result_within(installed.path(), cache.path(), start_deadline());
+    contains_all(&result, &[DEVICE, "while starting", "exit status: 3"]);
+    assert!(!result.contains("hamr/qemu"), "{result}");
 }
 
 #[test]
 fn an_old_program_is_refused_with_both_versions() {
     let dir = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
     contains_all(
-        &said_with(dir.path()),
+        &result_with(dir.path()),
         &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2", "`hamr setup`"],
     );
     let dir = with_fake("echo 'a toaster'");
-    contains_all(&said_with(dir.path()), &["QEMU emulator version", "`a toaster`"]);
+    contains_all(&result_with(dir.path()), &["QEMU emulator version", "`a toaster`"]);
 }
 
-/// Also when it is not the program itself that keeps its output open.
+/// Also when a child of the program keeps its output open.
 #[test]
-fn a_program_that_does_not_say_its_version_is_given_up_and_ended() {
-    // Built before the clock runs.
+fn a_program_that_prints_no_version_is_ended() {
+    // Built before the time is measured.
     image_for(DEVICE);
     let give_up = |script: &str| {
         let dir = with_fake(script);
         let begin = Instant::now();
-        let said = said_with(dir.path());
+        let result = result_with(dir.path());
         assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
         match script.contains("1>&-") {
-            true => contains_all(&said, &["`qemu-system-riscv64 --version`", "got ``"]),
-            false => contains_all(&said, &["`qemu-system-riscv64 --version`", "within 10s", "ended"]),
+            true => contains_all(&result, &["`qemu-system-riscv64 --version`", "got ``"]),
+            false => contains_all(&result, &["`qemu-system-riscv64 --version`", "within 10s", "ended"]),
         }
     };
-    // Each is waited for as long as a real program is: side by side.
+    // In parallel, because each has the full time of a real program.
     std::thread::scope(|scope| {
         for script in ["exec /bin/sleep 60", "/bin/sleep 60", "exec 1>&-\nexec /bin/sleep 60"] {
             scope.spawn(move || give_up(script));
@@ -179,19 +180,19 @@ fn a_machine_that_ends_at_once_is_reported_with_its_end() {
         "[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\n\
          echo hello from the image\necho first >&2\necho 'no such machine' >&2\nexit 3",
     );
-    let said = said_with(dir.path());
-    contains_all(&said, &[DEVICE, "while starting", "exit status: 3", "`no such machine`", "`hello from the image`"]);
+    let result = result_with(dir.path());
+    contains_all(&result, &[DEVICE, "while starting", "exit status: 3", "`no such machine`", "`hello from the image`"]);
 }
 
 #[test]
-fn a_machine_that_says_nothing_is_given_up_and_ended() {
+fn a_silent_machine_is_ended_at_the_start_deadline() {
     let dir = with_fake("[ \"$1\" = --version ] && { echo QEMU emulator version 7.2.0; exit; }\nexec /bin/sleep 60");
-    let said = said_within(dir.path(), dir.path(), Duration::from_secs(1));
-    contains_all(&said, &[DEVICE, "did not answer within 1s while starting"]);
+    let result = result_within(dir.path(), dir.path(), Duration::from_secs(1));
+    contains_all(&result, &[DEVICE, "did not answer within 1s while starting"]);
 }
 
 #[test]
-fn qemu_finds_the_row_wrong() {
+fn a_row_that_qemu_refuses_is_reported_with_its_message() {
     let mut runtime = Runtime::new().expect("a runtime");
     let none = Machine { name: "none", machine: "no-such-machine", ..Machine::RISCV64 };
     runtime.register("none", QemuLauncher::machine(none));
@@ -250,7 +251,7 @@ fn damaged_images_are_refused() {
     refused(DEVICE, &path, &["cut short"]);
     // EI_DATA.
     refused(DEVICE, &damaged(&|bytes| bytes[5] = 2), &["little-endian", "big-endian"]);
-    // p_filesz of a segment that is loaded: its tables are whole, its contents are not.
+    // p_filesz of a loaded segment: its tables are complete, its contents are not.
     let path = damaged(&|bytes| {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let headers = (0..word(56) as u16).map(|n| word(32) as usize + 56 * usize::from(n));
@@ -277,7 +278,7 @@ fn damaged_images_are_refused() {
     });
     let whole = hamr::ImageFile::open(&image_for(DEVICE)).and_then(|file| file.handlers()).expect("a table");
     refused(DEVICE, &path, &[&format!("two named `{}`", whole[0].name), "#[offload(name = "]);
-    // Entries that point nowhere: the file opens, its handlers cannot be listed.
+    // Entries with bad addresses: the file opens, but its handlers cannot be listed.
     let path = damaged(&|bytes| {
         let at = table(bytes).start;
         bytes[at..at + 16].fill(0xA5);
@@ -287,7 +288,7 @@ fn damaged_images_are_refused() {
 }
 
 #[test]
-fn a_wrong_machine_is_answered_with_those_there_are() {
+fn an_unknown_machine_is_named_with_the_known_ones() {
     for spec in ["qemu", "qemu:", "qemu:sparc"] {
         let error = runtime().open(spec, Image::find("hamr-demo").expect("a name")).expect_err("no such machine");
         contains_all(&error.to_string(), &["`qemu", "qemu:x86_64, qemu:aarch64, qemu:riscv64"]);
@@ -335,7 +336,8 @@ fn a_killed_machine_is_named_and_restarted() {
 #[test]
 fn the_thread_that_opened_a_device_may_end() {
     let node = std::thread::spawn(|| open(DEVICE, options())).join().expect("opens");
-    // The kernel kills a machine with the thread that forked it; that one must be another.
+    // The kernel kills a machine when the thread that forked it ends, so that must be another
+    // thread than this one.
     works(&node);
     node.restart().expect("starts again");
     works(&node);
@@ -349,7 +351,7 @@ fn the_thread_that_opened_a_device_may_end() {
 }
 
 #[test]
-fn several_at_once() {
+fn several_machines_run_at_once() {
     let nodes: Vec<Node> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| open(DEVICE, options()))).collect();
         threads.into_iter().map(|t| t.join().expect("opens")).collect()
@@ -361,7 +363,7 @@ fn several_at_once() {
 }
 
 #[test]
-fn its_processor_can_be_pinned() {
+fn a_machines_processor_can_be_pinned() {
     let cpus = rustix::thread::sched_getaffinity(None).expect("this thread's processors");
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| cpus.is_set(cpu)).expect("one at least");
     let node = open(DEVICE, Options { cpu: Some(last), ..options() });
@@ -391,7 +393,7 @@ fn host_to_be_killed() {
     let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
     gate.wait_for(1);
     println!("\ndevice {}", the_machine());
-    // Until it is killed; should nobody do it, the test runner would wait for this one.
+    // Until it is killed; if that does not happen, the test runner must not wait for ever.
     std::thread::sleep(Duration::from_secs(60));
 }
 
@@ -400,11 +402,11 @@ fn a_killed_host_leaves_no_machine() {
     within(SOON, || {
         let (mut host, machine) = host_in_a_call("host_to_be_killed", HELPER);
         assert!(!has_ended(machine));
-        let window = windows_of(Path::new(&format!("/proc/{machine}"))).pop().expect("the machine holds it");
+        let window = windows_of(Path::new(&format!("/proc/{machine}"))).pop().expect("the machine has it open");
         host.kill().expect("our child");
         let begin = Instant::now();
         host.wait().expect("our child");
-        // The device is inside a handler that would wait for ever.
+        // The device runs a handler that would wait for ever.
         until("the machine has ended", || has_ended(machine));
         let took = begin.elapsed();
         assert!(!window.exists());

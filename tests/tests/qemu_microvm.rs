@@ -1,5 +1,6 @@
-//! The conformance suite on a board that neither runtime nor host library knows: the image of `tests/microvm`, in a machine that
-//! is a row of this file. `docs/porting.md` tells how such a board is made.
+//! The conformance suite on a board that is part of neither the runtime nor the host library: the
+//! image of `tests/microvm`, in a machine that is a row of this file. `docs/porting.md` describes
+//! how to make such a board.
 
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{Image, Node, Options, Runtime};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 const IMAGE: &str = "hamr-microvm";
 
-/// Half of the usual memory: the image's own `memory.x` asks for no more.
+/// Half of the usual memory, as in the image's own `memory.x`.
 const MICROVM: Machine = Machine { name: "microvm", machine: "microvm,pcie=on", memory: 32, ..Machine::X86_64 };
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -17,7 +18,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     runtime
 });
 
-/// Found once: each search asks cargo whether it is fresh.
+/// Searched once, because each search asks cargo whether the image is fresh.
 static FILE: LazyLock<Image> = LazyLock::new(|| {
     let target = RUNTIME.target(MICROVM.name).expect("a known device").expect("it takes an image");
     let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
@@ -32,7 +33,7 @@ fn open(options: Options) -> Node {
 hamr_tests::conformance!(open);
 
 #[test]
-fn it_says_which_board_it_is() {
+fn device_record_names_the_board() {
     let node = open(hamr_tests::conformance::options());
     let info = node.info();
     assert_eq!((info.board.as_str(), info.isa, info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));

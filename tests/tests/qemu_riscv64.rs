@@ -13,7 +13,8 @@ hamr_tests::broken!("qemu:riscv64");
 hamr_tests::logs!("qemu:riscv64");
 hamr_tests::machine!(hamr::qemu::Machine::RISCV64);
 
-/// Nothing but the guard's width keeps a frame from leaping it (`linker/scripts/riscv64.x`): no frame of the images is as large.
+/// Only the guard's width prevents that a frame steps over it (`linker/scripts/riscv64.x`), so
+/// every frame of the images must be smaller.
 #[test]
 fn no_frame_is_as_large_as_the_guard() {
     use object::{Object, ObjectSection, ObjectSymbol};
@@ -30,7 +31,8 @@ fn no_frame_is_as_large_as_the_guard() {
         let largest = steps.iter().max_by_key(|step| step.bytes.unwrap_or(u64::MAX)).expect("some");
         println!("{name}: {} frames, the largest {largest:x?}", steps.len());
         let bytes = largest.bytes.expect("frames of known size");
-        // `leaps` is found, so larger ones would be. A prologue is two steps, the first of at most 2 KiB.
+        // `leaps` has large frames and is found, so larger ones would be. A prologue is two steps,
+        // the first of at most 2 KiB.
         assert!(bytes >= least && bytes + 2048 <= guard, "{name}: {largest:x?}, guard {guard:#x}");
     }
 }

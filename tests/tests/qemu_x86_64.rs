@@ -13,7 +13,8 @@ hamr_tests::broken!("qemu:x86_64");
 hamr_tests::logs!("qemu:x86_64");
 hamr_tests::machine!(hamr::qemu::Machine::X86_64);
 
-/// Emulators run string instructions byte by byte: no copy in the image may use them. Boot code fills `.bss` with one, once.
+/// Emulators run string instructions byte by byte, so no copy in the image may use them. Boot code
+/// fills `.bss` with one, once.
 #[test]
 fn no_copy_is_a_string_instruction() {
     let target = hamr_tests::devices::runtime().target("qemu:x86_64").expect("known").expect("takes an image");

@@ -10,7 +10,7 @@ hamr_tests::conformance!(open);
 hamr_tests::crashes!("shm");
 hamr_tests::logs!("shm");
 
-/// Stands in this test only: no image holds it.
+/// A handler of this test that no image has.
 #[hamr_comm::offload]
 fn only_here(_cx: &mut hamr_comm::Context, value: u64) -> u64 {
     value
@@ -28,7 +28,7 @@ fn handlers_that_the_image_lacks_are_named_and_the_others_work() {
     assert_eq!(node.sync(hamr_tests_kernels::echo::with(7u64)).expect("the others work"), 7);
 }
 
-/// A fault outside of every call: no reply says so, and the device is restarted all the same.
+/// A fault outside of every call: no reply reports it, and the device is restarted all the same.
 #[test]
 fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
     let node = open(hamr_tests::conformance::options());
@@ -44,14 +44,14 @@ fn a_fault_of_the_runtime_itself_begins_a_new_epoch() {
     }
 }
 
-/// Other streams' answers outlive the epoch that gave them.
+/// Replies of other streams outlive the epoch in which they were published.
 #[test]
 fn unread_replies_outlive_their_epoch() {
-    hamr_tests::unread::unread_answers("shm");
+    hamr_tests::unread::unread_replies("shm");
 }
 
 #[test]
-fn values_beside_ends_of_epochs() {
+fn readers_have_a_value_or_the_end_of_an_epoch() {
     hamr_tests::unread::values_beside_ends("shm");
 }
 
@@ -60,17 +60,17 @@ fn unread_started_calls_outlive_several() {
     hamr_tests::unread::unread_started_calls("shm");
 }
 
-/// The lines of an epoch that a fault ended are read in the next one, each of them once: by whoever looks then, and by whoever looks all
-/// the time.
+/// Log lines of an epoch that a fault ended are read in the next one, each of them once: by a
+/// reader that reads then, and by one that reads all the time.
 #[test]
-fn lines_outlive_the_epoch_that_a_fault_ended() {
+fn log_lines_outlive_the_epoch_that_a_fault_ended() {
     use hamr::logs::LogEvent;
     use hamr_tests::crashes::still_works;
     use std::sync::atomic::{AtomicBool, Ordering};
     const EPOCHS: usize = 12;
     let node = open(Options::default());
     let live = || {
-        node.sync(hamr_tests_kernels::flood::with(2)).expect("answers");
+        node.sync(hamr_tests_kernels::flood::with(2)).expect("a reply");
         assert!(node.sync(hamr_tests_kernels::crashes::null::with()).is_err());
         still_works(&node);
     };

@@ -1,5 +1,6 @@
-//! Ends of epochs that nobody is there to notice, over shared memory: whoever sleeps for good is woken for them, whoever stops a device
-//! beside the beginning of its next epoch has stopped it.
+//! Ends of epochs that no thread is polling for, over shared memory. A waiter that sleeps without a
+//! limit is woken for the end. A device that is stopped while its next epoch begins is stopped when
+//! the call returns.
 
 use hamr::link::{Decorator, FaultInjector, Link};
 use hamr::{CallError, Image, LaunchRequest, Launcher, Node, Options, ShmLauncher, SubmitError, WaitMode};
@@ -13,10 +14,10 @@ use hamr_tests_kernels::echo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// No machine is so slow: whoever waits so long is woken by the deadline only.
+/// No machine is so slow: after this time, only the deadline can have woken the waiter.
 const LOST: Duration = Duration::from_secs(10);
 
-/// Ends the threads beside a test, also one that fails.
+/// Stops the threads of a test, also when the test fails.
 struct Stop<'o>(&'o AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -25,7 +26,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Nothing wakes its callers but a ring, or their deadline.
+/// Only a notification or the deadline wakes its callers.
 fn deep() -> Options {
     let deadline = Some(LOST * 3);
     Options {
@@ -44,11 +45,12 @@ fn open_reset() -> Node {
     devices::runtime().open_with("shm", Image::file(&file.path).expect("an image"), deep()).expect("a device")
 }
 
-/// An epoch ends by a message for whose reply nobody waits. Returns when it is over, and nobody has noticed.
+/// Ends an epoch by a message whose reply is not read. Returns when it is over and no thread has
+/// noticed.
 fn end_unnoticed(node: &Node) {
     let path = hamr_tests::logs::window(node).path;
     let stream = node.stream().expect("free");
-    // The last of sixteen is certain to wake the device.
+    // The device sleeps at first; the last of sixteen messages wakes it for certain.
     (0..15_u64).for_each(|n| stream.send(echo::with(n)).expect("sent"));
     stream.send(panics::with(1)).expect("sent");
     until("the epoch is over", || {
@@ -59,7 +61,8 @@ fn end_unnoticed(node: &Node) {
     });
 }
 
-/// Runs a call that is to end with its epoch; all other ends, and ends that come by the deadline only, are failures.
+/// Runs a call that must end with its epoch. Another outcome is a failure, and so is an end that
+/// comes with the deadline.
 fn ends<T: std::fmt::Debug>(what: impl FnOnce() -> Result<T, CallError>) {
     let begin = Instant::now();
     let outcome = what();
@@ -92,9 +95,10 @@ fn a_waiting_task_is_woken_by_an_unnoticed_end() {
     }
 }
 
-/// Threads and tasks sleep while lives end and begin beside them. Each of them has its value, or the end of an epoch, and has it soon.
+/// Threads and tasks sleep while epochs end and begin. Each of them soon has its value, or the end
+/// of an epoch.
 #[test]
-fn waiters_beside_ends_of_epochs() {
+fn waiters_have_a_value_or_the_end_of_an_epoch() {
     const EPOCHS: u32 = 300;
     let node = open_reset();
     let over = AtomicBool::new(false);
@@ -130,7 +134,7 @@ fn waiters_beside_ends_of_epochs() {
             if epoch % 2 == 0 {
                 assert!(breaks.sync(panics::with(epoch)).is_err());
             } else {
-                // Whoever notices first begins the next epoch.
+                // The first thread that notices begins the next epoch.
                 let _ = (breaks.send(panics::with(epoch)), breaks.flush());
             }
             while !node.is_alive() {
@@ -140,7 +144,7 @@ fn waiters_beside_ends_of_epochs() {
     });
 }
 
-/// A stop and the beginning of a next epoch at once: there is no device when the stop returns.
+/// A stop while the next epoch begins: there is no device when the stop returns.
 #[test]
 fn a_device_stopped_beside_its_next_epoch_is_stopped() {
     for round in 0..10 {
@@ -168,7 +172,7 @@ fn a_device_stopped_beside_its_next_epoch_is_stopped() {
     }
 }
 
-/// Says that its device is gone when it is told to, and rings nobody for it.
+/// A link whose device can be declared lost without a notification.
 struct WithoutDoorbell(Box<dyn Link>);
 
 impl Decorator for WithoutDoorbell {
@@ -178,7 +182,7 @@ impl Decorator for WithoutDoorbell {
     fn wake(&self) {}
 }
 
-/// Nothing rings for such an end: the thread that wakes tasks looks for it.
+/// Such an end sends no notification: the thread that wakes tasks polls for it.
 #[test]
 fn a_waiting_task_is_woken_by_a_silent_end() {
     let options = deep();
@@ -202,7 +206,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
     gate.wait_for(1);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Long after the task has gone to sleep; sooner proves nothing.
+            // So late that the task sleeps; an earlier end would prove nothing.
             std::thread::sleep(Duration::from_millis(300));
             faults.kill();
         });

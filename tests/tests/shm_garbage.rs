@@ -1,6 +1,6 @@
-//! Garbage in a live log ring: what an image does that has lost its mind, or a handler that writes where it should not. Bytes, lengths and
-//! indices of the ring are scribbled over while the image logs, the host reads, and others look on. Calls go on, every look ends,
-//! and what is lost is said.
+//! Garbage in a live log ring, as a broken image or handler would write it. The test overwrites
+//! bytes, lengths and indices of the ring while the image logs, the host reads, and others observe.
+//! Calls continue, every poll ends, and lost lines are counted.
 
 use hamr::inspect::{dump, dump_with_lines};
 use hamr::logs::{LogEvent, LogLevel, LogTail, Logs};
@@ -15,18 +15,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SEEDS: u64 = 48;
-/// Fewer seeds will do on a machine where they take longer.
+/// After this time, fewer seeds are enough.
 const LONG: Duration = Duration::from_secs(120);
-/// More seeds will not help after so long.
+/// After this time, more seeds do not help.
 const TOO_LONG: Duration = Duration::from_secs(300);
-/// Rounds of a seed: some garbage, then a look.
+/// Rounds of a seed: some garbage, then a poll.
 const ROUNDS: u32 = 6;
-/// One look at a ring full of whatever ends: milliseconds on a machine with nothing else to do.
+/// The time limit of one poll of a ring with any bytes: milliseconds on a quiet machine.
 const POLL_LIMIT: Duration = Duration::from_secs(30);
-/// What the process may grow by: 64 KiB of frames as short as they come, each with the longest text it can stand for.
+/// The most memory that the process may gain: 64 KiB of frames of the least length, each with the
+/// longest possible text.
 const GROWTH: u64 = 256 << 20;
 
-/// A ring, written through the window's file.
+/// A ring, which the test writes through the window's file.
 struct Ring {
     file: std::fs::File,
     off: u64,
@@ -56,7 +57,7 @@ impl Ring {
         from[self.random.below(from.len() as u64) as usize]
     }
 
-    /// An index that is near to something, or anything.
+    /// An index near a meaningful one, or any.
     fn index(&mut self) -> u32 {
         let ring = RingHeader::ring_len(self.len);
         let near = self.random.below(2100) as u32;
@@ -76,7 +77,7 @@ impl Ring {
     fn bytes(&mut self) {
         let at = RingHeader::BYTES + self.random.below(self.len - RingHeader::BYTES);
         let mut bytes = vec![0; (1 + self.random.below(3000)).min(self.len - at) as usize];
-        // What lies there, a little changed, is more likely to be decoded than noise.
+        // The present bytes, slightly changed, are more likely to be decoded than random ones.
         self.file.read_exact_at(&mut bytes, self.off + at).expect("in the window");
         match self.random.below(4) {
             0 => bytes.fill(self.pick(&[0x00, 0x01, 0x7F, 0xFF])),
@@ -113,7 +114,7 @@ impl Ring {
     }
 }
 
-/// What looks have found, none of them too long and none of them too much.
+/// What polls found; each checks that it is neither too long nor too much.
 #[derive(Default)]
 struct Found {
     lines: u64,
@@ -122,7 +123,8 @@ struct Found {
 }
 
 impl Found {
-    /// Is there something of everything? That depends on what the image happened to be doing when its ring was scribbled over.
+    /// Has every kind of event occurred? That depends on what the image was doing when its ring was
+    /// overwritten.
     fn is_enough(&self) -> bool {
         self.lines > 1000 && self.lost > 0 && self.garbled > 100
     }
@@ -131,11 +133,11 @@ impl Found {
         let begin = Instant::now();
         let events = look();
         assert!(begin.elapsed() < POLL_LIMIT, "{:?}", begin.elapsed());
-        assert!(events.len() <= (1 << 16) + 2, "{} events of one look", events.len());
+        assert!(events.len() <= (1 << 16) + 2, "{} events of one poll", events.len());
         for event in events {
             match event {
                 LogEvent::Line(line) => {
-                    // Numbers and names beyond the limit of a text.
+                    // Numbers and names in addition to the limit of a text.
                     assert!(line.message.len() < 20_000, "{}", line.message.len());
                     self.lines += 1;
                 }
@@ -181,13 +183,14 @@ fn garbage_in_a_live_ring_loses_lines_and_nothing_else() {
     let (mut found, mut seen) = (Found::default(), Found::default());
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Somebody inspects all the time.
+        // Another thread inspects all the time.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 let begin = Instant::now();
                 assert!(dump_with_lines(&path, &image, 50).expect("a window").lines.len() <= 50);
                 assert!(begin.elapsed() < POLL_LIMIT, "{:?}", begin.elapsed());
-                // It reads the image's texts anew each time, and others want to run, too.
+                // Each inspection reads the image's string table, and the other threads need
+                // processor time, too.
                 std::thread::sleep(Duration::from_millis(100));
             }
         });
@@ -211,9 +214,9 @@ fn garbage_in_a_live_ring_loses_lines_and_nothing_else() {
                 let value = seed << 32 | u64::from(round);
                 assert_eq!(node.sync(echo::with(value)).expect("calls go on"), value);
             }
-            // Nobody scribbles any more: the log heals.
+            // The log recovers when the garbage ends.
             node.set_log_level(LogLevel::TRACE);
-            let flooded = || node.sync(flood::with(1)).expect("answers");
+            let flooded = || node.sync(flood::with(1)).expect("a reply");
             assert!(lines_come_again(&mut logs, flooded), "seed {seed}");
         }
         drop(finished);
@@ -225,7 +228,7 @@ fn garbage_in_a_live_ring_loses_lines_and_nothing_else() {
     assert!(grown < GROWTH, "grown by {} MiB", grown >> 20);
 }
 
-/// The other thread ends also when this one fails.
+/// Ends the other thread, also when this one fails.
 struct Finished<'a>(&'a AtomicBool);
 
 impl Drop for Finished<'_> {

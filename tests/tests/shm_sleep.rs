@@ -1,5 +1,5 @@
-//! Shared memory with doorbells: what sleeping must keep, and the conformance suite over sides that sleep at once, for good,
-//! and so find nothing that nobody rang for.
+//! Shared memory with doorbells: the tests of sleeping, and the conformance suite over sides that
+//! sleep at once and without a limit, and so find nothing without a notification.
 
 use hamr::{Node, Options, WaitMode};
 
@@ -10,14 +10,15 @@ fn open(options: Options) -> Node {
 hamr_tests::conformance!(open);
 hamr_tests::sleeping!("shm", || Box::new(hamr::ShmLauncher), 1_000_000);
 
-/// What was answered before a queued handler begins is told of before it, also to a host that sleeps: both are found in one round.
+/// The device notifies of its replies before it begins a queued handler, also when it found both in
+/// one round and the host sleeps.
 #[test]
-fn a_queued_handler_does_not_hold_back_the_ring_for_others() {
+fn a_queued_handler_does_not_delay_notifications_for_others() {
     use hamr_tests::conformance::{Gate, options, until};
     use hamr_tests_kernels::{echo, wait_at, wait_queued_at};
     let node = open(options());
     let (first, second) = (Gate::new(&node), Gate::new(&node));
-    // All open, so that the round in which the first handler ends finds the other two calls.
+    // All are open, so that the round in which the first handler ends finds the other two calls.
     let (holds, long) = (node.stream().expect("free"), node.stream().expect("free"));
     let short = node.shared_stream().expect("free");
     let waits = holds.offload(wait_at::with(first.ptr(), 1)).expect("sent");

@@ -1,10 +1,10 @@
-//! Streams beside other threads, other hosts and peers that break the rules: over a device in a thread of this program
-//! (`hamr_tests::threaded`).
+//! Streams beside other threads, other hosts, and peers that break the rules: over a device in a
+//! thread of this program (`hamr_tests::threaded`).
 
-#[path = "streams/answers.rs"]
-mod answers;
 #[path = "streams/released.rs"]
 mod released;
+#[path = "streams/replies.rs"]
+mod replies;
 #[path = "streams/waits.rs"]
 mod waits;
 #[path = "streams/wakers.rs"]

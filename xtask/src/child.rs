@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a child may take to follow a polite signal. Test runners need it to end their tests, which have process
-/// groups of their own.
+/// How long a child may take to follow a polite signal. Test runners need it to end their tests,
+/// which have process groups of their own.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long an ended child's output may stay open. Only a process that the child left behind keeps
 /// it open longer.
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_late_child_is_ended_with_all_it_started() {
-        // The grandchild ignores the polite signal and has left the group: only the list of ids finds it. What it starts
-        // is younger than any one list.
+        // The grandchild ignores the polite signal and has left the group: only the list of ids
+        // finds it. What it starts is younger than any one list.
         let script = "setsid sh -c 'trap \"\" TERM; while :; do sleep 61.5 & sleep 0.02; done' & sleep 60";
         let started = Instant::now();
         let error = run(&mut shell(script), Duration::from_millis(500)).expect_err("it sleeps too long");

@@ -1,7 +1,8 @@
-//! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing else, so that what
-//! fails there fails here.
+//! `cargo xtask TASK`: everything this repository automates, one file per task. CI calls nothing
+//! else, so that what fails there fails here.
 //!
-//! May use: `hamr-linker`, `hamr-qemu`, the libraries that its manifest names, and programs of the toolchain as children.
+//! May use: `hamr-linker`, `hamr-qemu`, the libraries that its manifest names, and programs of the
+//! toolchain as children.
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 

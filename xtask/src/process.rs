@@ -74,8 +74,9 @@ impl Process {
         self.program().is_some_and(|program| program.starts_with(folder))
     }
 
-    /// Whether it is a QEMU that was given a file inside `folder`, such as an image to boot. QEMU itself runs from
-    /// elsewhere, and a test that cleared its child's environment took the mark off what the child starts.
+    /// Whether it is a QEMU that was given a file inside `folder`, such as an image to boot. QEMU
+    /// itself runs from elsewhere, and a test that cleared its child's environment took the mark
+    /// off what the child starts.
     pub(crate) fn emulates_from(self, folder: &Path) -> bool {
         let bytes = fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
         let mut words = bytes.split(|&b| b == 0).map(|word| Path::new(OsStr::from_bytes(word)));

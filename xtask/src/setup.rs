@@ -57,7 +57,8 @@ pub(crate) fn run() -> Result<String, Error> {
     }
 }
 
-/// Names the targets that rustup did not bring: their builds take longer, and clippy does not see them.
+/// Names the targets that rustup did not bring: their builds take longer, and clippy does not see
+/// them.
 fn built_here() -> String {
     let targets: Vec<&str> =
         TARGETS.iter().copied().filter(|&target| compiler_of(target) == Some(Compiler::Distribution)).collect();

@@ -4,7 +4,8 @@
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, ReturnType, Type};
 
-/// Appends an error for each part of `ty` that cannot cross. `what` names its role: "argument", "result", "field".
+/// Appends an error for each part of `ty` that cannot cross. `what` names its role: "argument",
+/// "result", "field".
 pub(crate) fn check(ty: &Type, what: &str, errors: &mut Vec<Error>) {
     let mut refuse = |why: &str| errors.push(Error::new_spanned(ty, why));
     match ty {

@@ -158,7 +158,8 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
     });
     let decode = if is_enum {
         let tags = (0..variants.len()).map(|tag| tag as u8);
-        // A tag no variant has is a peer's mistake, never a panic. The arm is unreachable for 256 variants.
+        // A tag no variant has is a peer's mistake, never a panic. The arm is unreachable for 256
+        // variants.
         quote! {
             let [tag] = from.array()?;
             #[allow(unreachable_patterns)]
@@ -216,8 +217,8 @@ fn shape(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenSt
     quote!(#krate::migrate::join_shapes(#name, &[#(#parts)*]))
 }
 
-/// The associated items of types that travel through serde. The shape is the source of the definition: serde sees more than
-/// field types, for instance renamed and skipped fields.
+/// The associated items of types that travel through serde. The shape is the source of the
+/// definition: serde sees more than field types, for instance renamed and skipped fields.
 fn postcard(input: &DeriveInput, krate: &Path) -> TokenStream {
     let name = input.ident.unraw().to_string();
     let source = tokens::hash(without_docs(input).to_token_stream());
@@ -259,8 +260,8 @@ fn type_name(input: &DeriveInput, krate: &Path) -> TokenStream {
     name::of_instance(&path, krate, &params)
 }
 
-/// Fields whose types mention a type parameter must be able to travel: `T: Migratable` alone does not make a
-/// `BufferPtr<T>` so.
+/// Fields whose types mention a type parameter must be able to travel: `T: Migratable` alone does
+/// not make a `BufferPtr<T>` so.
 fn field_bounds(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> Vec<TokenStream> {
     let params = input.generics.type_params().map(|param| &param.ident).collect::<Vec<_>>();
     let types = variants.iter().flat_map(Variant::types);

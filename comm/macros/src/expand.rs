@@ -8,7 +8,8 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Attribute, Error, Generics, Ident, ItemFn, Type};
 
-/// Expands. A refused function is kept beside the errors, so that its other uses are not reported as well.
+/// Expands. A refused function is kept beside the errors, so that its other uses are not reported
+/// as well.
 pub(crate) fn offload(options: TokenStream, item: TokenStream) -> TokenStream {
     let function = match syn::parse2::<ItemFn>(item.clone()) {
         Ok(function) => function,
@@ -72,8 +73,8 @@ impl Handler<'_> {
         }
     }
 
-    /// The type of the function's name. It stands in the type namespace only, the function in that of values: an empty
-    /// enum and a struct with braces have no constructor that would clash.
+    /// The type of the function's name. It stands in the type namespace only, the function in that
+    /// of values: an empty enum and a struct with braces have no constructor that would clash.
     fn functor(&self) -> TokenStream {
         let (cfgs, vis, name) = (self.cfgs(), &self.function.vis, &self.function.sig.ident);
         let shown = signature::plain_name(self.function);
@@ -129,7 +130,8 @@ impl Handler<'_> {
         };
         let (cx, args) = (Ident::new("cx", Span::mixed_site()), Ident::new("args", Span::mixed_site()));
         let run = self.run(&cx, &args);
-        // The compiler reports an argument that cannot travel at this tuple: it lies where the parameters were written.
+        // The compiler reports an argument that cannot travel at this tuple: it lies where the
+        // parameters were written.
         let mut args_type = Group::new(Delimiter::Parenthesis, quote!(#(#types,)*));
         args_type.set_span(self.function.sig.paren_token.span.join());
         quote! {

@@ -43,17 +43,19 @@ pub fn offload(options: TokenStream, function: TokenStream) -> TokenStream {
 }
 
 /// Puts instances of generic handlers into the table, also of handlers from other crates:
-/// `register!(kernels::fill::<u8>, kernels::fill::<i64>);`. Ends with `crate = path` where `hamr_comm` is renamed.
+/// `register!(kernels::fill::<u8>, kernels::fill::<i64>);`. Ends with `crate = path` where
+/// `hamr_comm` is renamed.
 #[proc_macro]
 pub fn register(input: TokenStream) -> TokenStream {
     register::expand(&parse_macro_input!(input as register::Register)).into()
 }
 
-/// Lets a struct or an enum travel: its fields in order, without padding; an enum as one tag byte and the variant's fields.
+/// Lets a struct or an enum travel: its fields in order, without padding; an enum as one tag byte
+/// and the variant's fields.
 ///
-/// The names of type, fields and variants are part of the shape that both sides compare. `#[migratable(postcard)]` on the
-/// type encodes it through serde instead, for types that own memory; `#[migratable(crate = path)]` serves renamed
-/// dependencies.
+/// The names of type, fields and variants are part of the shape that both sides compare.
+/// `#[migratable(postcard)]` on the type encodes it through serde instead, for types that own
+/// memory; `#[migratable(crate = path)]` serves renamed dependencies.
 #[proc_macro_derive(Migratable, attributes(migratable))]
 pub fn migratable(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as syn::DeriveInput);

@@ -11,8 +11,8 @@ use syn::{Error, Ident, LitStr, Path, Token, Type, parenthesized};
 pub(crate) enum Side {
     /// In images and hosts.
     Both,
-    /// Where the crate's feature `device` is on. The span is the option's, so that the compiler's remark about an
-    /// undeclared feature points at it.
+    /// Where the crate's feature `device` is on. The span is the option's, so that the compiler's
+    /// remark about an undeclared feature points at it.
     Device(Span),
     /// Where it is off.
     Host(Span),
@@ -108,7 +108,8 @@ fn instances(option: &Ident, input: ParseStream<'_>) -> syn::Result<Vec<Vec<Type
     if types.is_empty() {
         return Err(Error::new(option.span(), "name at least one type: `instances(f32, f64)`"));
     }
-    // A tuple stands for several type arguments; a tuple that is itself one argument needs a second pair of parentheses.
+    // A tuple stands for several type arguments; a tuple that is itself one argument needs a second
+    // pair of parentheses.
     Ok(types
         .into_iter()
         .map(|ty| match ty {

@@ -177,7 +177,8 @@ fn context(function: &ItemFn, first: Option<&FnArg>, errors: &mut Vec<Error>) ->
     Some((*argument.ty).clone())
 }
 
-/// Without the parentheses, and without the invisible ones that a `macro_rules!` puts around `$t:ty`.
+/// Without the parentheses, and without the invisible ones that a `macro_rules!` puts around
+/// `$t:ty`.
 fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(g) => bare(&g.elem),

@@ -4,14 +4,14 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 const START: u64 = 0xCBF2_9CE4_8422_2325;
 
-/// FNV-1a like `hamr_shared_abi::table::hash` (the tests of the workspace compare the two; depending on that crate from
-/// here would build it a second time for every cross build).
+/// FNV-1a like `hamr_shared_abi::table::hash` (the tests of the workspace compare the two;
+/// depending on that crate from here would build it a second time for every cross build).
 fn more(state: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(state, |state, byte| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
-/// Hash of tokens, each followed by a zero byte. Token by token and not of the printed stream, whose spaces depend on the
-/// compiler's version and on how the source is laid out.
+/// Hash of tokens, each followed by a zero byte. Token by token and not of the printed stream,
+/// whose spaces depend on the compiler's version and on how the source is laid out.
 pub(crate) fn hash(tokens: TokenStream) -> u64 {
     walk(START, tokens)
 }

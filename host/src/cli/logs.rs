@@ -15,7 +15,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// The device of another program: a process that has its window open, or the window's path (/proc/PID/fd/N, or a copied file)
+    /// The device of another program: a process that has its window open, or the window's path
+    /// (/proc/PID/fd/N, or a copied file)
     #[arg(value_name = "PID|PATH")]
     window: Option<PathBuf>,
     /// Go on until the device ends or this program is interrupted
@@ -130,7 +131,8 @@ fn print(events: &[LogEvent], who: &Who, cli: &Cli) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a device's lines on standard error until its node is dropped, from a thread that the tool waits for at its end.
+/// Prints a device's lines on standard error until its node is dropped, from a thread that the tool
+/// waits for at its end.
 pub(super) fn beside(node: &Node) -> Result<std::thread::JoinHandle<()>, Failure> {
     let (logs, who) = (node.logs()?, Who::of(node));
     Ok(std::thread::Builder::new().name("hamr-logs".into()).spawn(move || forward(logs, &who))?)

@@ -1,5 +1,5 @@
-//! The command line tool as a library function, so that your own program offers the same commands over your own devices
-//! and handlers (`docs/cli.md`).
+//! The command line tool as a library function, so that your own program offers the same commands
+//! over your own devices and handlers (`docs/cli.md`).
 //!
 //! ```no_run
 //! use hamr::cli::{Cli, Commands, Failure, Tool};
@@ -29,8 +29,8 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping` and
-//! the other variants of `Mine` are added to them. A program without commands of its own passes
+//! `devices`, `load`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping`
+//! and the other variants of `Mine` are added to them. A program without commands of its own passes
 //! [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
@@ -141,7 +141,8 @@ pub struct Global {
     #[cfg(feature = "device-logs")]
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub logs: Option<Level>,
-    /// How host and device wait for each other: always polling, asleep at once, or one after the other
+    /// How host and device wait for each other: always polling, asleep at once, or one after the
+    /// other
     #[arg(long, global = true, value_name = "HOW", default_value = "adaptive")]
     pub wait: Waiting,
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
@@ -185,13 +186,15 @@ struct Line<C: Subcommand> {
 enum Command<C: Subcommand> {
     #[command(flatten)]
     Own(C),
-    /// Show the kinds of devices, the chosen device, and every live window of this machine; or start all devices named
+    /// Show the kinds of devices, the chosen device, and every live window of this machine; or
+    /// start all devices named
     Devices(devices::Args),
     /// Load an image into a device, call it once, and describe the device
     Load(load::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
-    /// Print a device's log, decoded: the chosen one's, which is started, or that of another program's
+    /// Print a device's log, decoded: the chosen one's, which is started, or that of another
+    /// program's
     #[cfg(feature = "device-logs")]
     Logs(logs::Args),
     /// Show the contents of a live window, without changing it

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// Shorter transfers show no bar.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
 
-/// A bar on standard error that appears when a transfer has lasted over a second, and only on a terminal.
+/// A bar on standard error that appears when a transfer has lasted over a second, and only on a
+/// terminal.
 pub struct Progress {
     what: &'static str,
     total: u64,

@@ -23,7 +23,8 @@ impl FromStr for Address {
         let (rest, function) = text.rsplit_once('.').ok_or(NotAnAddress)?;
         let (rest, device) = rest.rsplit_once(':').ok_or(NotAnAddress)?;
         let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
-        // Domains beyond 16 bits exist: functions behind some storage controllers are numbered from 0x10000.
+        // Domains beyond 16 bits exist: functions behind some storage controllers are numbered from
+        // 0x10000.
         let number = |text: &str, digits: usize, limit: u32| {
             let is_hex = !text.is_empty() && text.len() <= digits && text.bytes().all(|b| b.is_ascii_hexdigit());
             let value = u32::from_str_radix(text, 16).ok().filter(|_| is_hex)?;

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Registers in BAR 0: this machine's number among those that share the memory, and the doorbell, which takes a number and a vector.
+/// Registers in BAR 0: this machine's number among those that share the memory, and the doorbell,
+/// which takes a number and a vector.
 const POSITION: u64 = 8;
 const DOORBELL: u64 = 12;
 const PEER_SHIFT: u32 = 16;

@@ -126,7 +126,8 @@ impl Function {
         self.bar(1) != 0
     }
 
-    /// The registers; `None` when they cannot be mapped. A mapping begins with the page that they are in.
+    /// The registers; `None` when they cannot be mapped. A mapping begins with the page that they
+    /// are in.
     pub(super) fn registers(&self) -> Option<(Window<Shared>, Revocable)> {
         let file = File::options().read(true).write(true).open(self.folder.join("resource0")).ok()?;
         let (start, len) = (self.resource(0)?.0 % rustix::param::page_size() as u64, self.bar(0));

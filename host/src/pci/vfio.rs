@@ -2,7 +2,8 @@
 //! (`docs/unsafe.md` "vfio"; Linux, `Documentation/driver-api/vfio.rst`).
 
 #![expect(unsafe_code)]
-// UNSAFETY: each request of this interface has an argument of its own, and `ioctl` cannot check which.
+// UNSAFETY: each request of this interface has an argument of its own, and `ioctl` cannot check
+// which.
 
 use crate::Error;
 use crate::mapping::{Revocable, map_revocable};
@@ -33,7 +34,8 @@ const TYPE1_V2: usize = 3;
 const VIABLE: u32 = 1;
 /// `VFIO_PCI_CONFIG_REGION_INDEX`.
 const CONFIG: u32 = 7;
-/// Offset of the command register, and its bits for memory and for being a master, without which no interrupt is sent.
+/// Offset of the command register, and its bits for memory and for being a master, without which no
+/// interrupt is sent.
 const COMMAND: u64 = 4;
 const MEMORY_AND_MASTER: u16 = 1 << 1 | 1 << 2;
 /// `VFIO_PCI_MSIX_IRQ_INDEX`.
@@ -107,7 +109,8 @@ fn ask(fd: impl AsFd, opcode: Opcode, number: usize) -> Result<IoctlOutput, Errn
 }
 
 /// # Safety
-/// `T` must be the type that the request reads and writes; where that has a size field, it must be set to the size of `T`.
+/// `T` must be the type that the request reads and writes; where that has a size field, it must be
+/// set to the size of `T`.
 unsafe fn ask_with<T>(fd: impl AsFd, opcode: Opcode, memory: &mut T) -> Result<IoctlOutput, Errno> {
     // SAFETY: passed on to the caller.
     unsafe { rustix::ioctl::ioctl(fd, Request { opcode, argument: Argument::Memory(memory) }) }
@@ -162,7 +165,8 @@ impl Vfio {
         for (to, from) in bytes.iter_mut().zip(name.as_bytes_with_nul()) {
             *to = *from;
         }
-        // SAFETY: takes a pointer to a name that ends in zero; addresses are shorter than 31 bytes, so one is there.
+        // SAFETY: takes a pointer to a name that ends in zero; addresses are shorter than 31 bytes,
+        // so one is there.
         let device = unsafe { ask_with(&group, GROUP_GET_DEVICE, bytes) }
             .map_err(Error::os(format!("opening {address} in {group_path}")))?;
         // SAFETY: the kernel returned a new descriptor, which has no other owner.
@@ -232,7 +236,8 @@ impl Vfio {
 impl VfioDevice {
     fn region(&self, index: u32) -> Result<RegionInfo, Error> {
         let mut info = RegionInfo { size: size_of::<RegionInfo>() as u32, index, ..RegionInfo::default() };
-        // SAFETY: `struct vfio_region_info` without capabilities, which the kernel leaves out when there is no room.
+        // SAFETY: `struct vfio_region_info` without capabilities, which the kernel leaves out when
+        // there is no room.
         unsafe { ask_with(&self.device, DEVICE_GET_REGION, &mut info) }
             .map_err(Error::os(format!("asking vfio for region {index}")))?;
         Ok(info)

@@ -1,12 +1,12 @@
-//! Handlers that use somebody else's driver, and the pins of their board. The driver is `shtcx` (Sensirion SHTC3, temperature and
-//! humidity), unchanged; its sensor is simulated, on a bus inside the image.
+//! Handlers that use a public driver and the pins of their board. The driver is `shtcx` (Sensirion
+//! SHTC3, temperature and humidity), unchanged; its sensor is simulated, on a bus inside the image.
 //!
-//! Tests include this file, too, for its signatures.
+//! Tests include this file as well, for its signatures.
 
 use hamr_comm::{Context, Fault, offload};
 
-/// What the driver makes of raw values of the sensor: thousandths of a degree Celsius, and of a percent. A driver that does not wait
-/// for the measurement is told by the sensor.
+/// The driver's result for raw values of the sensor: thousandths of a degree Celsius, and of a
+/// percent. If the driver does not wait for the measurement, the sensor refuses.
 #[offload(device, name = "hamr_checks::driver::climate")]
 pub(crate) fn climate(cx: &mut Context, temperature: u16, humidity: u16, patient: bool) -> Result<(i32, i32), Fault> {
     cx.with(&sensor::BUS, |bus| {
@@ -18,14 +18,14 @@ pub(crate) fn climate(cx: &mut Context, temperature: u16, humidity: u16, patient
             sensor.measure(shtcx::PowerMode::NormalMode, &mut sensor::NoDelay)
         };
         let measured = measured.map_err(|e| match e {
-            shtcx::Error::I2c(_) => Fault::msg("the sensor did not answer"),
+            shtcx::Error::I2c(_) => Fault::msg("the sensor did not acknowledge"),
             shtcx::Error::Crc => Fault::msg("the checksum is wrong"),
         })?;
         Ok((measured.temperature.as_millidegrees_celsius(), measured.humidity.as_millipercent()))
     })?
 }
 
-/// Waits by the board's delay; what passed on its clock, in nanoseconds.
+/// Waits by the board's delay. Returns the time on the board's clock, in nanoseconds.
 #[offload(device, name = "hamr_checks::driver::waits")]
 pub(crate) fn waits(_cx: &mut Context, micros: u32) -> u64 {
     use embedded_hal::delay::DelayNs;
@@ -35,7 +35,7 @@ pub(crate) fn waits(_cx: &mut Context, micros: u32) -> u64 {
     Delay::now_ns() - begin
 }
 
-/// Raises the bell twice in a row, and lowers it.
+/// Sets the output pin high twice in a row, and then low.
 #[offload(device, name = "hamr_checks::driver::rings")]
 pub(crate) fn rings(_cx: &mut Context) {
     use embedded_hal::digital::OutputPin;
@@ -45,7 +45,7 @@ pub(crate) fn rings(_cx: &mut Context) {
     let Ok(()) = doorbell.set_low();
 }
 
-/// Did the host ring within so many milliseconds?
+/// Did the host notify within `millis` milliseconds?
 #[offload(device, name = "hamr_checks::driver::hears")]
 pub(crate) fn hears(_cx: &mut Context, millis: u32) -> bool {
     use embedded_hal::delay::DelayNs;
@@ -60,7 +60,7 @@ pub(crate) fn hears(_cx: &mut Context, millis: u32) -> bool {
     false
 }
 
-/// The sensor, and the bus that it is alone on.
+/// The sensor, and the bus that only it uses.
 #[cfg(feature = "device")]
 mod sensor {
     use embedded_hal::delay::DelayNs;
@@ -73,14 +73,14 @@ mod sensor {
     const ADDRESS: u8 = 0x70;
     /// Measure in normal mode, temperature first (SHTC3 data sheet, table 9).
     const MEASURE: [u8; 2] = [0x78, 0x66];
-    /// What that takes: a tenth of a millisecond less than a driver has to wait.
+    /// The time of a measurement: a tenth of a millisecond less than a driver has to wait.
     const TAKES_NS: u64 = 12_000_000;
-    /// What an address without a device looks like, or one that is busy.
+    /// The error of an address without a device, or with a busy one.
     const NOBODY: ErrorKind = ErrorKind::NoAcknowledge(NoAcknowledgeSource::Address);
 
     pub(super) struct Bus {
         raw: [u16; 2],
-        /// When the measurement is done.
+        /// The time at which the measurement is done.
         ready_ns: Option<u64>,
     }
 
@@ -130,7 +130,7 @@ mod sensor {
         })
     }
 
-    /// Does not wait.
+    /// A delay that returns at once.
     pub(super) struct NoDelay;
 
     impl DelayNs for NoDelay {

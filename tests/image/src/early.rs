@@ -4,8 +4,8 @@
 
 use hamr_kernels as _;
 
-/// The usual board, broken.
-#[cfg(hamr_bare)]
+/// The usual board with a fault.
+#[cfg(any(target_os = "none", hamr_bare))]
 mod board {
     use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
     use hamr_device_fw::board::Default as Usual;

@@ -1,11 +1,11 @@
-//! An image whose board fails after it has found the window, and before anybody is served.
+//! An image whose board fails after it has found the window, and before a host is served.
 #![no_std]
 #![no_main]
 
 use hamr_kernels as _;
 
-/// The usual board, broken.
-#[cfg(hamr_bare)]
+/// The usual board with a fault.
+#[cfg(any(target_os = "none", hamr_bare))]
 mod board {
     use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
     use hamr_device_fw::board::Default as Usual;
@@ -17,7 +17,7 @@ mod board {
 
         fn start() -> Result<Hardware, StartError> {
             let hardware = Usual::start()?;
-            // What this board's own devices would need.
+            // The fault is where this board would set up its own devices.
             hamr_tests_kernels::crashes::read_null();
             Ok(hardware)
         }

@@ -1,5 +1,5 @@
-//! The image that the conformance suite runs on: the handlers of `hamr-kernels` and of `tests/kernels`, and some that use the
-//! board.
+//! The image of the conformance suite: the handlers of `hamr-kernels` and of `tests/kernels`, and
+//! some that use the board.
 #![no_std]
 #![no_main]
 

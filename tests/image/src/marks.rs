@@ -1,11 +1,11 @@
-//! Handlers that hold the no-abort section, as pieces of the runtime do, and what may happen to them meanwhile. Only bare-metal images
-//! have the mark.
+//! Handlers that enter a no-abort section, as parts of the runtime do, and fail inside of it. Only
+//! bare-metal images have the section.
 //!
-//! Tests include this file, too, for its signatures.
+//! Tests include this file as well, for its signatures.
 
 use hamr_comm::{Context, offload};
 
-/// Panics with two marks held, one inside of the other.
+/// Panics in a no-abort section inside of another one.
 #[offload(device, name = "hamr_checks::marks::breaks")]
 pub(crate) fn breaks(_cx: &mut Context) -> u32 {
     let _outer = mark();
@@ -13,7 +13,7 @@ pub(crate) fn breaks(_cx: &mut Context) -> u32 {
     panic!("broken in its middle");
 }
 
-/// Holds the mark for so long, and loops for ever afterwards.
+/// Stays in the section for this long, and loops for ever afterwards.
 #[offload(device, name = "hamr_checks::marks::puts_off")]
 pub(crate) fn puts_off(_cx: &mut Context, micros: u32) -> u32 {
     use embedded_hal::delay::DelayNs;
@@ -27,14 +27,14 @@ pub(crate) fn puts_off(_cx: &mut Context, micros: u32) -> u32 {
     }
 }
 
-/// Makes a mark and loses it.
+/// Enters a section and forgets its guard.
 #[offload(device, name = "hamr_checks::marks::forgets")]
 pub(crate) fn forgets(_cx: &mut Context) -> u32 {
     core::mem::forget(mark());
     0
 }
 
-/// Traps between the pieces of a log line.
+/// Traps between the parts of a log line.
 #[offload(device, name = "hamr_checks::marks::breaks_a_line")]
 pub(crate) fn breaks_a_line(_cx: &mut Context) -> u64 {
     #[cfg(hamr_bare)]
@@ -42,8 +42,8 @@ pub(crate) fn breaks_a_line(_cx: &mut Context) -> u64 {
     0
 }
 
-/// Cannot be shown.
-#[cfg(all(feature = "device", hamr_bare))]
+/// A value whose formatting traps.
+#[cfg(all(feature = "device", any(target_os = "none", hamr_bare)))]
 struct Trap;
 
 #[cfg(all(feature = "device", hamr_bare))]
@@ -61,8 +61,8 @@ fn mark() -> hamr_device_fw::bare::NoAbort {
 #[cfg(all(feature = "device", not(hamr_bare)))]
 use hosted::mark;
 
-/// What stands for the mark where there is none.
-#[cfg(all(feature = "device", not(hamr_bare)))]
+/// The replacement of the section where there is none.
+#[cfg(all(feature = "device", not(any(target_os = "none", hamr_bare))))]
 mod hosted {
     pub(super) struct NoMark;
 

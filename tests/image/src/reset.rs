@@ -1,4 +1,5 @@
-//! The same handlers in an image that begins a new epoch after each fault, and in which no call takes longer than 200 ms.
+//! The same handlers in an image that begins a new epoch after each fault, and in which no call
+//! takes longer than 200 ms.
 #![no_std]
 #![no_main]
 

@@ -1,7 +1,9 @@
-//! Handlers that do what no handler may: each ends its own call with a fault, and the device serves the next one.
+//! Handlers that break the rules: each ends its own call with a fault, and the device serves the
+//! next one.
 
 #![expect(unsafe_code)]
-// UNSAFETY: undefined behaviour on purpose: what a broken handler does, in the ways that a processor notices.
+// UNSAFETY: undefined behaviour on purpose: the ways in which a broken handler fails that a
+// processor notices.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +15,7 @@ pub fn null(_cx: &mut Context) -> u64 {
     read_null()
 }
 
-/// The same for whoever is no handler.
+/// The same for code outside of handlers.
 #[inline(always)]
 pub fn read_null() -> u64 {
     let nothing: *const u64 = black_box(core::ptr::null());
@@ -21,7 +23,7 @@ pub fn read_null() -> u64 {
     unsafe { nothing.read_volatile() }
 }
 
-/// The same elsewhere: an address that no other test has looked up.
+/// The same in another function, at an address that no other test has looked up.
 #[offload]
 pub fn null_twice(_cx: &mut Context) -> u64 {
     let nothing: *const u64 = black_box(core::ptr::null());
@@ -31,7 +33,7 @@ pub fn null_twice(_cx: &mut Context) -> u64 {
     first ^ unsafe { nothing.read_volatile() }
 }
 
-/// Logs a text that is nowhere: it is the logger that reads it.
+/// Logs a text at a bad address, which the logger reads.
 #[offload]
 pub fn logs_nothing(_cx: &mut Context) -> u64 {
     let nowhere: *const u8 = black_box(core::ptr::without_provenance(16));
@@ -43,7 +45,7 @@ pub fn logs_nothing(_cx: &mut Context) -> u64 {
     text.len() as u64
 }
 
-/// Writes where nothing is that may be written.
+/// Writes to an address without writable memory.
 #[offload]
 pub fn bad_address(_cx: &mut Context, address: u64) -> u64 {
     let nowhere = core::ptr::with_exposed_provenance_mut::<u64>(black_box(address as usize));
@@ -74,7 +76,8 @@ fn deeper(depth: u64) -> u64 {
     if depth == 0 { 0 } else { block.iter().sum::<u64>() ^ deeper(depth - 1) }
 }
 
-/// Calls itself until no stack is left, in frames of so many KiB of which it touches both ends and nothing between.
+/// Calls itself until no stack is left. Each frame has this many KiB, and only both ends of it are
+/// written.
 #[offload]
 pub fn leaps(_cx: &mut Context, kib: u32) -> u64 {
     match kib {
@@ -91,15 +94,15 @@ pub fn leaps(_cx: &mut Context, kib: u32) -> u64 {
 fn leap<const BYTES: usize>(depth: u64) -> u64 {
     let mut block = core::mem::MaybeUninit::<[u8; BYTES]>::uninit();
     let far = black_box(&mut block).as_mut_ptr().cast::<u8>();
-    // SAFETY: the first byte of the block. Its frame is what does not fit.
+    // SAFETY: the first byte of the block. Only its frame may be too large.
     unsafe { far.write_volatile(depth as u8) };
     let deeper = if depth == 0 { 0 } else { leap::<BYTES>(depth - 1) };
     // SAFETY: as above; written before.
     deeper ^ u64::from(unsafe { far.read_volatile() })
 }
 
-/// Runs what is no instruction: the first word is UD2 on x86_64 and permanently undefined on aarch64, the second is undefined on
-/// riscv64, where the first is a fence.
+/// Runs an invalid instruction: the first word is UD2 on x86_64 and permanently undefined on
+/// aarch64; on riscv64 it is a fence, and the second word is undefined.
 #[offload]
 pub fn illegal(_cx: &mut Context) -> u64 {
     // SAFETY: none: it is meant to trap.
@@ -123,27 +126,29 @@ pub fn fma(_cx: &mut Context, a: f64, b: f64, c: f64) -> f64 {
     (0..1000).fold(0.0, |_, _| black_box(a) * black_box(b) + black_box(c))
 }
 
-/// Divides as the processor does, without Rust's check: traps, or says what the instruction set says.
+/// Divides as the processor does, without Rust's check: it traps, or returns the result that the
+/// instruction set defines.
 #[offload]
 pub fn divides(_cx: &mut Context, dividend: u64, divisor: u64) -> u64 {
     if divisor == 0 {
-        // SAFETY: none: the check of the division is taken away like this.
+        // SAFETY: none: this removes the check of the division.
         unsafe { core::hint::unreachable_unchecked() };
     }
     black_box(dividend) / divisor
 }
 
-/// Reads eight bytes from an odd address: traps, or gives the bytes.
+/// Reads eight bytes from an odd address: it traps, or returns the bytes.
 #[offload]
 pub fn misaligned(_cx: &mut Context) -> u64 {
     let bytes = black_box([1_u8, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
     let odd = (&raw const bytes).cast::<u8>().wrapping_add(1 + (&raw const bytes).addr() % 2);
-    // SAFETY: the bytes are inside of the array; whether the address is allowed is the question.
+    // SAFETY: the bytes are inside of the array; the test shows whether the address is allowed.
     unsafe { black_box(odd).cast::<u64>().read_volatile() }
 }
 
-/// Overwrites what only the runtime uses: of the words at the addresses `words`, each that points to one of the bytes `bytes` of a
-/// card's memory. `card` is how many bytes the card has, `data` a buffer in it. How many there were.
+/// Overwrites pointers that only the runtime uses. Of the words at the addresses `words`, it
+/// changes each one that points to one of the bytes `bytes` of a card's memory. `card` is the
+/// card's size, `data` a buffer in it. Returns the number of changed words.
 #[offload]
 pub fn misleads(
     cx: &mut Context,
@@ -152,14 +157,15 @@ pub fn misleads(
     bytes: (u64, u64),
     words: (u64, u64),
 ) -> Result<u64, Fault> {
-    /// Memory on no machine; the same on top of any offset that the runtime adds.
+    /// An address without memory on every machine, also after the runtime adds any offset.
     const NOWHERE: u64 = 1 << 45;
-    // As every base address register, it is aligned to its size.
+    // As every base address register, it is aligned to the card's size.
     let base = cx.view(data)?.as_ptr().addr() as u64 & !(card - 1);
     let mut found = 0;
     for address in (words.0..words.1).step_by(8) {
         let word = core::ptr::with_exposed_provenance_mut::<u64>(black_box(address as usize));
-        // SAFETY: none. Whoever calls this says that it is memory of the runtime's, and it is meant to break.
+        // SAFETY: none. The caller passes addresses of the runtime's memory, which is meant to
+        // break.
         let value = unsafe { word.read_volatile() };
         if (base + bytes.0..base + bytes.1).contains(&value) {
             // SAFETY: none, as above.

@@ -1,6 +1,6 @@
-//! What the conformance suite calls (`tests/src/conformance.rs`): every kind of value there and back, calls that record
-//! the order in which they ran, calls that last as long as the host likes. In a package of its own, so that the demo image is
-//! not made larger by what only tests call.
+//! Handlers for the conformance suite (`tests/src/conformance.rs`): every kind of value there and
+//! back, calls that record the order in which they ran, calls that last as long as the host wants.
+//! They are in a package of their own, so that the demo image does not contain them.
 //!
 //! Who may depend on it: tests and their images.
 #![no_std]
@@ -33,7 +33,7 @@ pub enum Shape {
     },
 }
 
-/// Every scalar, a tuple and an array inside a struct: 102 bytes, too long for a line.
+/// Every scalar, a tuple and an array inside a struct: 102 bytes, too long for a slot.
 #[derive(Clone, Copy, PartialEq, Debug, Migratable)]
 pub struct Everything {
     /// Unsigned ones.
@@ -46,7 +46,7 @@ pub struct Everything {
     pub checked: (bool, char),
     /// Nested.
     pub pairs: [(u8, i16); 3],
-    /// Fills up.
+    /// Fills the struct up.
     pub rest: [u8; 14],
 }
 
@@ -71,13 +71,14 @@ pub fn letters(_cx: &mut Context, len: u32) -> String<4096> {
     text
 }
 
-/// Fails with an error of its own that is longer than a line.
+/// Fails with an error of its own that is longer than a slot.
 #[offload]
 pub fn refuse_at_length(_cx: &mut Context, why: String<64>) -> Result<u8, String<64>> {
     Err(why)
 }
 
-/// Says more than a fault has room for: `len` letters of two bytes, as an error or as a panic.
+/// Fails with a text that is longer than a fault may be: `len` letters of two bytes, as an error or
+/// as a panic.
 #[offload]
 pub fn fails_at_length(_cx: &mut Context, len: u32, panics: bool) -> Result<(), Fault> {
     let mut text = String::<4096>::new();
@@ -90,22 +91,22 @@ pub fn fails_at_length(_cx: &mut Context, len: u32, panics: bool) -> Result<(), 
     Err(Fault::msg(&text))
 }
 
-/// Appends to a log: element 0 counts, the entries follow. Returns the entry's place.
+/// Appends to a log: element 0 counts, the entries follow. Returns the entry's index.
 ///
-/// The log comes as the two words of its pointer, so that the call does not name the buffer and stays a short one; who
-/// calls this leaves the buffer alone meanwhile.
+/// The log comes as the two words of its pointer, so that the call does not use the buffer and
+/// stays a short one. The caller must not change the buffer meanwhile.
 #[offload]
 pub fn append(cx: &mut Context, log: [u64; 2], value: u64) -> Result<u64, Fault> {
     push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
 }
 
-/// The same with a buffer that the call names.
+/// The same with the buffer as an argument, which the call uses.
 #[offload]
 pub fn append_named(cx: &mut Context, log: BufferPtr<u64>, value: u64) -> Result<u64, Fault> {
     push(cx, log, value)
 }
 
-/// The same with so many arguments that they do not fit into the line.
+/// The same with so many arguments that they do not fit into the slot.
 #[offload]
 pub fn append_long(cx: &mut Context, log: [u64; 2], value: u64, _more: [u64; 20]) -> Result<u64, Fault> {
     push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
@@ -132,8 +133,9 @@ fn push(cx: &mut Context, log: BufferPtr<u64>, value: u64) -> Result<u64, Fault>
     Ok(place)
 }
 
-/// Runs until the host opens the gate or cancels the call. Word 0 is the host's: not zero opens. Word 16 is the device's:
-/// calls that have begun to wait. Returns `value`.
+/// Runs until the host opens the gate or cancels the call. Word 0 belongs to the host: a value
+/// other than zero opens. Word 16 belongs to the device: it counts the calls that reached the gate.
+/// Returns `value`.
 #[offload]
 pub fn wait_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
     stand_at(cx, gate, value)
@@ -163,13 +165,14 @@ pub fn budget(cx: &mut Context) -> u32 {
     cx.deadline_us()
 }
 
-/// Writes to one buffer twice at once: refused, because the views would overlap.
+/// Takes two overlapping mutable views of one buffer, which is refused.
 #[offload]
 pub fn alias(cx: &mut Context, one: BufferPtr<u8>, other: BufferPtr<u8>) -> Result<(), Fault> {
     cx.views((one.write(), other.write())).map(|_| ())
 }
 
-/// Adds one to every element after waiting at the gate: shows whether somebody changed the buffer meanwhile.
+/// Adds one to every element after waiting at the gate: the result shows whether the buffer was
+/// changed meanwhile.
 #[offload]
 pub fn increment_after(cx: &mut Context, gate: BufferPtr<u32>, data: BufferPtr<u64>) -> Result<u64, Fault> {
     stand_at(cx, gate, 0)?;
@@ -178,16 +181,17 @@ pub fn increment_after(cx: &mut Context, gate: BufferPtr<u32>, data: BufferPtr<u
     Ok(data.iter().fold(0, |sum, v| sum.wrapping_add(*v)))
 }
 
-/// Cells of [`compete`], each on a line of its own.
+/// Words for [`compete`], each in a cache line of its own.
 pub const CELLS: usize = 64;
 const LINE: usize = 16;
 const TURN: usize = 2 * LINE;
 const COUNTER: usize = 3 * LINE;
 
-/// Adds 1 to a counter `rounds` times, each under Peterson's lock (Peterson, "Myths about the mutual exclusion problem", 1981),
-/// against a competitor who does the same as the other of 0 and 1. The lock is loads, stores and two full fences: with one
-/// fence dropped or one store delayed, both are inside at once and counts are lost. Gives the rounds that had to wait; `None` when
-/// the cells are too few.
+/// Adds 1 to a counter `rounds` times, each time under Peterson's lock (Peterson, "Myths about the
+/// mutual exclusion problem", 1981), against a competitor with the other number of 0 and 1. The
+/// lock consists of loads, stores and two full fences: with one fence missing or one store delayed,
+/// both sides are inside at once and counts are lost. Returns the number of rounds that had to
+/// wait; `None` when there are too few words.
 pub fn compete(cells: Words<'_>, me: u32, rounds: u32) -> Option<u32> {
     let other = 1 - me.min(1);
     let (mine, theirs) = (cells.get(me.min(1) as usize * LINE)?, cells.get(other as usize * LINE)?);
@@ -215,10 +219,10 @@ pub fn competed(cells: Words<'_>) -> Option<u32> {
 /// [`compete`] from the device's side, as competitor 1.
 #[offload]
 pub fn peterson(cx: &mut Context, cells: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
-    compete(cx.words(cells)?, 1, rounds).map(|_| ()).ok_or(Fault::msg("expected 64 cells"))
+    compete(cx.words(cells)?, 1, rounds).map(|_| ()).ok_or(Fault::msg("expected 64 words"))
 }
 
-/// Logs a line of each level; that of info has a value of many kinds.
+/// Logs a line of each level; the line of level info has a value of many kinds.
 #[offload]
 pub fn say(_cx: &mut Context, n: u32, x: f32, text: String<64>) {
     trace!("trace {}", n);

@@ -1,10 +1,10 @@
-//! Handlers that hold a [`Resource`] when they are ended.
+//! Handlers that use a [`Resource`] when they are ended.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::abi::status::Status;
 use hamr_comm::{Context, Fault, Resource, offload};
 
-/// How many resources there are for [`polls_resource()`].
+/// The number of resources for [`polls_resource()`].
 pub const RESOURCES: u32 = 128;
 
 static POLLED: [Resource<u64>; RESOURCES as usize] = [const { Resource::new(0) }; RESOURCES as usize];
@@ -13,7 +13,8 @@ fn polled(which: u32) -> Result<&'static Resource<u64>, Fault> {
     POLLED.get(which as usize).ok_or_else(|| Fault::msg("no such resource"))
 }
 
-/// Takes a resource again and again until it is ended, as a driver does that polls a register for a bit which never comes.
+/// Takes a resource again and again until it is ended, as a driver that polls a register for a bit
+/// which is never set.
 #[offload]
 pub fn polls_resource(cx: &mut Context, which: u32) -> Result<u64, Fault> {
     let resource = polled(which)?;
@@ -28,7 +29,8 @@ pub fn polls_resource(cx: &mut Context, which: u32) -> Result<u64, Fault> {
     }
 }
 
-/// Of one of those: the status of taking it, whether it says that it is poisoned, and the status of taking it once it was cleared.
+/// For one of those: the status of taking it, whether it is poisoned, and the status of taking it
+/// after it was cleared.
 #[offload]
 pub fn clears_resource(cx: &mut Context, which: u32) -> Result<(u16, bool, u16), Fault> {
     let resource = polled(which)?;
@@ -38,12 +40,12 @@ pub fn clears_resource(cx: &mut Context, which: u32) -> Result<(u16, bool, u16),
     Ok((before, is_poisoned, take(cx)))
 }
 
-/// What a board's state may own: something that is given back once.
+/// A value in a board's state that must be returned once.
 pub struct Owned(u32);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 static GIVEN_BACK_TWICE: AtomicU32 = AtomicU32::new(0);
-/// The number of the value that was given back last, of those that share a place here.
+/// The number of the last returned value, of those that share an element.
 static GIVEN_BACK: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 
 impl Owned {
@@ -63,7 +65,7 @@ impl Drop for Owned {
         if place.swap(self.0, Ordering::Relaxed) == self.0 {
             GIVEN_BACK_TWICE.fetch_add(1, Ordering::Relaxed);
         }
-        // Long enough that a call is likely to end in here.
+        // So long that a call is likely to be ended here.
         for _ in 0..64 {
             core::hint::spin_loop();
         }
@@ -82,7 +84,7 @@ pub fn replaces_owned(cx: &mut Context) -> Result<u64, Fault> {
     })
 }
 
-/// Clears that resource; how many values were given back twice so far.
+/// Clears that resource. Returns how many values were returned twice so far.
 #[offload]
 pub fn clears_owned(cx: &mut Context) -> Result<u32, Fault> {
     cx.clear_poison(&OWNER, Owned::NONE);

@@ -1,5 +1,5 @@
-//! Addresses and ports of QEMU's `microvm` with `pcie=on` (QEMU 7.2, `include/hw/i386/microvm.h`, `hw/i386/microvm.c`). What every
-//! PC has is in `hamr_device_fw::board::pc`.
+//! Addresses and ports of QEMU's `microvm` with `pcie=on` (QEMU 7.2, `include/hw/i386/microvm.h`,
+//! `hw/i386/microvm.c`). Those of every PC are in `hamr_device_fw::board::pc`.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -9,10 +9,10 @@ pub(crate) const ECAM: NonNull<u32> = match NonNull::new(0xE000_0000 as *mut u32
     Some(base) => base,
     None => panic!("not zero"),
 };
-/// What base address registers may take. The machine has a second window, of 64 bits, that begins at 768 GiB: page tables
-/// end at 512.
+/// The range for base address registers. The machine has a second range, of 64 bits, that begins at
+/// 768 GiB: page tables end at 512.
 pub(crate) const WINDOW: Range<u64> = 0xC000_0000..0xE000_0000;
-/// Page tables map what is below.
+/// Page tables map the addresses below.
 pub(crate) const REACH: u64 = 1 << 39;
 /// The interval timer (8254): its channel 0, and its commands.
 pub(crate) const CHANNEL: u16 = 0x40;

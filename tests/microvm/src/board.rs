@@ -1,7 +1,8 @@
-//! QEMU's `microvm`: a PC with little in it, entered by PVH, on whose bus nobody has placed base address registers.
+//! QEMU's `microvm`: a PC with few devices, entered by PVH. No firmware has assigned base address
+//! registers on its bus.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+// UNSAFETY: this file guarantees the addresses of `address` (`docs/unsafe.md` "boards").
 
 use crate::{address, clock};
 use hamr_device_fw::arch::{DOORBELL, TimedSleep};
@@ -9,7 +10,7 @@ use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
 use hamr_device_fw::board::pc;
 use hamr_device_fw::pci::{Bus, Ecam, Ivshmem, Space};
 
-/// See the module's head.
+/// The board of QEMU's `microvm`.
 pub(crate) struct Microvm;
 
 impl BareBoard for Microvm {
@@ -17,13 +18,15 @@ impl BareBoard for Microvm {
 
     fn start() -> Result<Hardware, StartError> {
         pc::mask_interrupts();
-        // SAFETY: where this machine has its configuration space: 256 buses of 1 MiB, accessed by nothing else. Page tables map
-        // it; an emulator has no caches, so it needs no attribute of device memory.
+        // SAFETY: the configuration space of this machine: 256 buses of 1 MiB, which no other code
+        // accesses. Page tables map it; an emulator has no caches, so it needs no attribute of
+        // device memory.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         let bus = Bus { ecam, low: Space::new(address::WINDOW), high: Space::new(0..0), reach: address::REACH };
-        // SAFETY: nothing but the bus answers in the machine's window, and no other function was given an address there. Page tables
-        // map the first 512 GiB, and the emulator's caching is that of the memory behind it, which is ordinary memory of the
-        // host. Called here only, and `start` runs once.
+        // SAFETY: only the bus is in the machine's window, and no other function was given an
+        // address there. Page tables map the first 512 GiB, and the emulator's caching is that of
+        // the memory behind it, which is ordinary memory of the host. Called here only, and `start`
+        // runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;
         let timer =
             clock::timer().ok_or(StartError::Board("expected the interval timer (8254) to count, it does not"))?;

@@ -1,14 +1,14 @@
-//! The clock that the processor's timers are measured by: channel 0 of the interval timer (Intel 8254). This machine has no
-//! event timer (HPET).
+//! The clock that measures the processor's timers: channel 0 of the interval timer (Intel 8254).
+//! This machine has no event timer (HPET).
 
 #![expect(unsafe_code)]
-// UNSAFETY: the ports of `address` are vouched for here (`docs/unsafe.md` "boards").
+// UNSAFETY: this file guarantees the ports of `address` (`docs/unsafe.md` "boards").
 
 use crate::address;
 use hamr_device_fw::arch::Timer;
 use hamr_device_fw::board::pc::Port;
 
-// SAFETY: channel 0; a counter reaches no memory, and nobody listens to its interrupt.
+// SAFETY: channel 0; a counter reaches no memory, and its interrupt is not in use.
 const CHANNEL: Port = unsafe { Port::new(address::CHANNEL) };
 // SAFETY: the same timer's commands.
 const COMMAND: Port = unsafe { Port::new(address::COMMAND) };
@@ -17,11 +17,12 @@ const COMMAND: Port = unsafe { Port::new(address::COMMAND) };
 const HZ: u64 = 1_193_182;
 /// COMMAND: channel 0 counts down once, its count is written and read low byte first.
 const COUNT_ONCE: u8 = 0b0011_0000;
-/// COMMAND: hold status and count of channel 0 until they are read, in this order.
+/// COMMAND: latch status and count of channel 0 until they are read, in this order.
 const HOLD: u8 = 0b1100_0010;
-/// Status: the count went through zero.
+/// Status: the count reached zero.
 const IS_OVER: u8 = 1 << 7;
-/// Measurements before the clock is said to be unusable: one fails when an emulator is stopped for 50 ms in its midst.
+/// Measurements before the clock is reported as unusable: one fails when an emulator is stopped for
+/// 50 ms during it.
 const ATTEMPTS: u32 = 8;
 
 /// The processor's timers, measured.
@@ -29,7 +30,7 @@ pub(crate) fn timer() -> Option<Timer> {
     for _ in 0..ATTEMPTS {
         start();
         let timer = Timer::new(|| read().0, HZ)?;
-        // A count of 16 bits lasts 55 ms, and then means nothing.
+        // A count of 16 bits lasts 55 ms, and is invalid after that.
         let (_, is_over) = read();
         if !is_over {
             return Some(timer);

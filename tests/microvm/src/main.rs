@@ -1,5 +1,6 @@
-//! A board that the runtime does not know, as somebody else would add it: QEMU's `microvm`, with the handlers that the
-//! conformance suite calls (`docs/porting.md`; `tests/tests/qemu_microvm.rs` runs it). Hosted, it is an image like any other.
+//! A board that is not part of the runtime, as a user would add one: QEMU's `microvm`, with the
+//! handlers of the conformance suite (`docs/porting.md`; `tests/tests/qemu_microvm.rs` runs it).
+//! Hosted, it is an image like any other.
 #![no_std]
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Deadlines, cancellation, dropped results, futures: each call has exactly one outcome, and what nobody waits for leaves
-//! nothing behind.
+//! Deadlines, cancellation, dropped results, futures. Each call has exactly one outcome, and a call
+//! whose result is dropped leaves nothing behind.
 
 use super::{Gate, Log, Open, driven, is_loopback, options, until};
 use hamr::{CallError, CallOptions, Options, SubmitError};
@@ -18,7 +18,8 @@ fn is_deadline<E>(error: &CallError<E>) -> bool {
     matches!(error, CallError::Deadline(_))
 }
 
-/// Short, long, queued, with buffers: dropped unread they run, and after a flush no cell and no memory is left.
+/// Short, long, queued, with buffers: results dropped unread. The calls run, and after a flush no
+/// completion entry and no memory is in use.
 pub fn dropped_results_are_discarded(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -29,7 +30,7 @@ pub fn dropped_results_are_discarded(open: Open) {
         drop(stream.offload(make_many::with(n)).expect("sent"));
         drop(stream.offload(append_whenever::with(log.words(), n)).expect("sent"));
     }
-    // Some were answered already when they were dropped, some had their turn only now.
+    // Some calls had their reply before the drop, some run only now.
     let answered = stream.offload(echo::with(1u64)).expect("sent");
     until("it is answered", || {
         let _ = node.ping();
@@ -44,7 +45,8 @@ pub fn dropped_results_are_discarded(open: Open) {
     assert_eq!((node.live_buffers(), node.free_bytes()), (0, node.info().heap));
 }
 
-/// The call is given up, its late reply is discarded, and the memory it names is free when that reply has come.
+/// The host gives up the call and discards its late reply; the memory that the call uses is free
+/// after that reply.
 pub fn deadline_of_a_pending(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -56,9 +58,9 @@ pub fn deadline_of_a_pending(open: Open) {
         let error = call.wait().expect_err("the gate is shut");
         assert!(is_deadline(&error), "{error:?}");
         assert!(begin.elapsed() < Duration::from_secs(10));
-        let said = error.to_string();
-        assert!(said.contains("wait_at") && said.contains("deadline") && said.contains(&node.info().name), "{said}");
-        assert_eq!(stream.outstanding(), 1, "its cell waits for the reply");
+        let text = error.to_string();
+        assert!(text.contains("wait_at") && text.contains("deadline") && text.contains(&node.info().name), "{text}");
+        assert_eq!(stream.outstanding(), 1, "its entry waits for the reply");
         let later = stream.offload(echo::with(7u64)).expect("sent");
         assert!(!later.is_done(), "the device is still at the gate");
         gate.open();
@@ -70,7 +72,8 @@ pub fn deadline_of_a_pending(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// The same for a call that was waited for: the hot slot is busy until the late reply, the stream works all the same.
+/// The same for a call that was waited for: the hot slot is busy until the late reply, and the
+/// stream works all the same.
 pub fn deadline_of_a_sync_call(open: Open) {
     let node = open(options());
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -98,7 +101,7 @@ pub fn deadline_of_a_sync_call(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// A full ring is waited for until the deadline; nothing is sent then.
+/// A call waits for a full ring until its deadline, and is not sent then.
 pub fn deadline_while_submitting(open: Open) {
     let node = open(Options { ring: 4, tickets: 1, ..options() });
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -110,7 +113,7 @@ pub fn deadline_while_submitting(open: Open) {
         let pending: Vec<_> = (0..4).map(|n| stream.offload(append::with(log.words(), n)).expect("sent")).collect();
         let error = stream.offload_with(append_named::with(log.ptr(), 9), CallOptions::deadline(SOON)).err();
         assert!(matches!(error, Some(SubmitError::Deadline { .. })), "{error:?}");
-        assert!(node.put(&[0u64; 0], log.ptr()).is_ok(), "a call that was not sent holds nothing");
+        assert!(node.put(&[0u64; 0], log.ptr()).is_ok(), "a call that was not sent uses nothing");
         gate.open();
         for (n, pending) in (0..).zip(pending) {
             assert_eq!(pending.wait().expect("runs"), n);
@@ -123,8 +126,8 @@ pub fn deadline_while_submitting(open: Open) {
     assert_eq!(log.entries(&node), [0, 1, 2, 3]);
 }
 
-/// A limit given when reading, not when calling.
-pub fn wait_timeout(open: Open) {
+/// A time limit of the read and not of the call.
+pub fn get_within(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let gate = Gate::new(&node);
@@ -142,7 +145,7 @@ pub fn wait_timeout(open: Open) {
     });
 }
 
-/// The budget travels with the call, on every path.
+/// The time budget reaches the device on every path.
 pub fn the_device_knows_the_deadline(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -155,7 +158,7 @@ pub fn the_device_knows_the_deadline(open: Open) {
     assert_eq!(stream.sync_with(budget::with(), ages).expect("runs"), u32::MAX >> 1, "cut, not wrapped");
 }
 
-/// Cancelled while it waits its turn: it never runs.
+/// Cancelled before its turn in the queue: it never runs.
 pub fn cancel_before_it_runs(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -181,7 +184,7 @@ pub fn cancel_before_it_runs(open: Open) {
     assert_eq!(log.entries(&node), [3]);
 }
 
-/// Cancelled while it runs: a handler that asks returns early.
+/// Cancelled while it runs: a handler that checks for it returns early.
 pub fn cancel_while_it_runs(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -221,7 +224,7 @@ pub fn cancel_a_queued_call(open: Open) {
     assert_eq!(log.entries(&node), [0u64; 0]);
 }
 
-/// Too late: the value stands.
+/// Cancelled too late: the value is kept.
 pub fn cancel_after_it_ran(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -238,14 +241,14 @@ pub fn cancel_after_it_ran(open: Open) {
     }
 }
 
-/// Cancelling a short call says nothing about a queued one that was submitted around it.
+/// A cancelled short call does not affect a queued call that was submitted around it.
 pub fn cancel_hits_one_call_only(open: Open) {
     let node = open(Options { tickets: 2, ..options() });
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
     for _ in 0..20 {
         let gate = Gate::new(&node);
         driven(&node, || {
-            // Cells that were used before carry what their last call left in them.
+            // Entries that were used before still have the state of their last call.
             drop((0..4u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect::<Vec<_>>());
             stream.flush().expect("all ran");
             let block = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
@@ -258,7 +261,7 @@ pub fn cancel_hits_one_call_only(open: Open) {
                 assert!(matches!(plain.wait(), Err(CallError::Cancelled(_))));
             }
             for (n, queued) in (0..).zip(queued) {
-                assert_eq!(queued.wait().expect("nobody cancelled it"), 3 * n);
+                assert_eq!(queued.get().expect("it was not cancelled"), 3 * n);
             }
             block.wait().expect("runs");
         });
@@ -277,21 +280,22 @@ pub fn futures(open: Open) {
     assert_eq!(pollster::block_on(node.offload(background::with(5)).expect("sent")).expect("runs"), 15);
     let long = pollster::block_on(stream.offload(make_many::with(5)).expect("sent")).expect("runs");
     assert_eq!(long[1023], 5 + 1023);
-    // Polled once too often: a reply, not a panic and not somebody else's result.
+    // A future that is polled after its end returns an error, not a panic and not the result of
+    // another call.
     let mut done = stream.offload(echo::with(1u64)).expect("sent");
     assert_eq!(pollster::block_on(&mut done).expect("runs"), 1);
     assert!(matches!(pollster::block_on(&mut done), Err(CallError::Corrupt(..))));
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Many at once in one task, finished in any order.
+/// Many futures in one task, finished in any order.
 pub fn futures_join(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let mut futures: Vec<_> = (0..200u64).map(|n| Some(stream.offload(echo::with(n)).expect("sent"))).collect();
     let mut results = vec![None; futures.len()];
     let joined = std::future::poll_fn(|task| {
-        // From the back, so that the order of polling is not the order of finishing.
+        // From the back, so that the polling order differs from the finishing order.
         for (future, result) in futures.iter_mut().zip(&mut results).rev() {
             if let Some(running) = future
                 && let Poll::Ready(value) = Pin::new(running).poll(task)
@@ -307,12 +311,13 @@ pub fn futures_join(open: Open) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Awaiting honours the call's deadline, and the device's default one.
+/// A future respects the deadline of its call, and the device's default one.
 pub fn futures_have_deadlines(open: Open) {
     let node = open(Options { deadline: Some(Duration::from_millis(100)), ..options() });
     let stream = node.stream().expect("a stream is free");
     let gate = Gate::new(&node);
-    // Here the test itself keeps a loopback device away from the gate: it would stay in there.
+    // On a loopback device the test itself would run the handler, and would wait at the gate for
+    // ever.
     if is_loopback(&node) {
         let call = stream.offload_with(empty::with(), CallOptions::deadline(Duration::ZERO)).expect("sent");
         assert!(is_deadline(&pollster::block_on(call).expect_err("no time at all")));
@@ -329,7 +334,8 @@ pub fn futures_have_deadlines(open: Open) {
     assert_eq!(pollster::block_on(stream.offload_with(echo::with(2u64), ample).expect("sent")).expect("runs"), 2);
 }
 
-/// A future polled to its end has given its result away: reading it again is an error, and touches no other call.
+/// A future that was polled to its end has returned its result. Reading it again is an error, and
+/// affects no other call.
 pub fn a_result_is_taken_once(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -347,36 +353,7 @@ pub fn a_result_is_taken_once(open: Open) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// A call in the hot slot is asked for and waited for as any other; after its time it is abandoned, and what it names is free when the
-/// late reply has come.
-pub fn wait_timeout_of_a_started_call(open: Open) {
-    let node = open(options());
-    let stream = node.stream().expect("a stream is free");
-    let gate = Gate::new(&node);
-    driven(&node, || {
-        let call = stream.start(wait_at::with(gate.ptr(), 1)).expect("sent");
-        gate.wait_for(1);
-        assert!(!call.is_done(), "the gate is shut");
-        let error = call.wait_timeout(SOON).expect_err("the gate is shut");
-        assert!(is_deadline(&error), "{error:?}");
-        // The hot slot is taken: this one comes through the ring.
-        let behind = stream.start(echo::with(2u64)).expect("sent");
-        assert!(!behind.is_done(), "it is behind the gate");
-        gate.open();
-        assert_eq!(behind.wait_timeout(Duration::from_secs(20)).expect("runs"), 2);
-        stream.flush().expect("all ran");
-    });
-    let call = stream.start(echo::with(3u64)).expect("sent");
-    until("it is answered", || call.is_done());
-    assert!(call.is_done(), "until it is read");
-    assert_eq!(call.wait_timeout(Duration::ZERO).expect("the reply is there"), 3);
-    let call = stream.start(echo::with(4u64)).expect("sent");
-    assert_eq!(call.wait_timeout(Duration::from_secs(20)).expect("runs"), 4);
-    drop(gate);
-    assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
-}
-
-/// A started call is run by a flush, answered or not, read or not.
+/// A flush runs a started call, whether or not its reply is there or read.
 pub fn flush_runs_a_started_call(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -385,7 +362,7 @@ pub fn flush_runs_a_started_call(open: Open) {
     stream.flush().expect("it ran");
     started.wait().expect("runs");
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [2]);
-    // Dropped instead of read: its reply is discarded, and the line goes on.
+    // Dropped instead of read: its reply is discarded, and the slot can be used again.
     drop(stream.start(count::with(buffer.ptr())).expect("sent"));
     stream.flush().expect("it ran");
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [3]);

@@ -18,7 +18,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
 }
 
-/// Every size from nothing to a megabyte, byte for byte.
+/// Every size up to a megabyte, byte for byte.
 pub fn there_and_back(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -31,7 +31,7 @@ pub fn there_and_back(open: Open) {
         let mut back = vec![0; len];
         stream.get(buffer.ptr(), &mut back).expect("reads");
         assert_eq!(back, second, "{len} bytes");
-        // Fewer than there are: the front.
+        // Fewer elements than the buffer has: the front is written.
         node.put(&first[..len / 2], buffer.ptr()).expect("writes");
         node.get(buffer.ptr(), &mut back).expect("reads");
         assert_eq!((&back[..len / 2], &back[len / 2..]), (&first[..len / 2], &second[len / 2..]));
@@ -54,7 +54,7 @@ pub fn slices(open: Open) {
     assert!(buffer.ptr().slice(999..1001).is_none() && buffer.ptr().slice(1001..1001).is_none());
     node.put(&[7, 8], part(998..1000)).expect("writes");
     node.sync(fill::with(5u32, part(1..3))).expect("runs");
-    // A slice of a slice counts from the slice.
+    // A slice of a slice counts from the start of the slice.
     let inner = part(500..600).slice(50..60).expect("inside");
     node.sync(fill::with(9u32, inner)).expect("runs");
     let mut expected = numbers;
@@ -83,7 +83,7 @@ pub fn copies(open: Open) {
     assert!(matches!(refused, BufferError::Overrun { wanted: 24, has: 16 }), "{refused:?}");
 }
 
-/// More than the buffer holds is refused, and nothing is written.
+/// A transfer beyond the buffer's end is refused, and nothing is written.
 pub fn overruns(open: Open) {
     let node = open(options());
     let (buffer, neighbour) = (node.buffer(&[1u32; 16]).expect("room"), node.buffer(&[2u32; 16]).expect("room"));
@@ -92,7 +92,7 @@ pub fn overruns(open: Open) {
     assert_eq!(why(node.get(buffer.ptr(), &mut [0; 17])), refused);
     let slice = buffer.ptr().slice(8..12).expect("inside");
     assert_eq!(why(node.put(&[9; 5], slice)), BufferError::Overrun { wanted: 20, has: 16 }, "the slice's end counts");
-    // A pointer that claims more than its allocation.
+    // A pointer with a length beyond its allocation.
     let mut parts = buffer.ptr().parts();
     parts.len = 32;
     let forged = BufferPtr::<u32>::from_wire(hamr_comm::abi::buffer::WireBuffer::pack(parts));
@@ -103,7 +103,7 @@ pub fn overruns(open: Open) {
     assert_eq!(node.read(neighbour.ptr()).expect("reads"), [2; 16]);
 }
 
-/// A pointer outlives its buffer as a value that everybody refuses, also when the memory has a new owner.
+/// The pointer of a freed buffer is refused everywhere, also when the memory has a new owner.
 pub fn freed_pointers(open: Open) {
     let node = open(Options { max_buffers: 1, ..options() });
     let old = node.buffer(&[1u32, 2, 3]).expect("room").ptr();
@@ -117,7 +117,7 @@ pub fn freed_pointers(open: Open) {
         for error in [sync, offload] {
             assert!(matches!(error, SubmitError::Buffer { why: BufferError::Freed { .. }, .. }), "{error:?}");
         }
-        // The only record there is, with the same memory: another generation.
+        // The heap's only record again, with the same memory: another generation.
         let new = node.buffer(&[4u32, 5, 6]).expect("room");
         assert!(matches!(why(node.put(&[9], old)), BufferError::Freed { .. }));
         assert_eq!(node.read(new.ptr()).expect("reads"), [4, 5, 6]);
@@ -140,7 +140,8 @@ pub fn foreign_pointers(open: Open) {
     assert_eq!(other.read(theirs.ptr()).expect("reads"), [1; 4]);
 }
 
-/// A buffer that a call in flight names is left alone by transfers that are not ordered with the call.
+/// A transfer is refused while a call in flight uses the buffer, unless it is ordered with the
+/// call.
 pub fn busy_buffers(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -155,7 +156,7 @@ pub fn busy_buffers(open: Open) {
         assert_eq!(why(node.read(data.ptr())), BufferError::Busy);
         assert_eq!(why(node.copy(free.ptr(), data.ptr())), BufferError::Busy);
         assert_eq!(why(node.copy(data.ptr(), free.ptr())), BufferError::Busy);
-        node.put(&[6; 8], free.ptr()).expect("nobody names this one");
+        node.put(&[6; 8], free.ptr()).expect("no call uses this one");
         gate.open();
         assert_eq!(call.wait().expect("runs"), 16);
     });
@@ -179,7 +180,7 @@ pub fn ordered_transfers(open: Open) {
         drop(call);
         stream.send(increment_after::with(gate.ptr(), data.ptr())).expect("sent");
     }
-    // Calls of another stream are not this one's to wait for.
+    // This stream does not wait for the calls of another one.
     let (other, shut) = (node.stream().expect("a stream is free"), Gate::new(&node));
     stream.flush().expect("all ran");
     driven(&node, || {
@@ -191,7 +192,7 @@ pub fn ordered_transfers(open: Open) {
     });
 }
 
-/// A buffer dropped while a call names it stays where it is until the reply.
+/// A buffer that is dropped while a call uses it keeps its memory until the reply.
 pub fn dropped_while_named(open: Open) {
     const ALL: usize = 1 << 20;
     let node = open(Options { heap: ALL as u64, ..options() });
@@ -209,7 +210,7 @@ pub fn dropped_while_named(open: Open) {
             Err(Error::OutOfMemory { free: 0, deferred, .. }) => assert_eq!(deferred, rest as u64 * 8),
             other => panic!("the memory is not free before the reply: {other:?}"),
         }
-        assert!(node.read(old).is_err(), "its owner has let go");
+        assert!(node.read(old).is_err(), "its owner has dropped it");
         assert!(stream.offload(append_named::with(old, 1)).is_err(), "no new call may name it");
         gate.open();
         assert_eq!(call.wait().expect("runs undisturbed"), 2 * rest as u64);
@@ -218,7 +219,7 @@ pub fn dropped_while_named(open: Open) {
     });
 }
 
-/// The error says what is free and which option gives more.
+/// The error contains the free size and the option that provides more.
 pub fn out_of_memory(open: Open) {
     let node = open(Options { heap: 1 << 20, ..options() });
     let whole = node.allocate::<u8>(1 << 20).expect("the whole heap");
@@ -231,7 +232,7 @@ pub fn out_of_memory(open: Open) {
     }
     let pieces: Vec<_> = (0..16).map(|_| node.allocate::<u8>(1 << 16).expect("sixteen pieces fit")).collect();
     assert_eq!(node.free_bytes(), 0);
-    // A call that needs memory for its reply says so too, and holds nothing.
+    // The same for a call that needs memory for its reply; it uses nothing afterwards.
     let error = refusal(node.sync(hamr_kernels::faults::make_many::with(1)).expect_err("no room for the reply"));
     assert!(matches!(error, SubmitError::NoRoom { .. }), "{error:?}");
     drop(pieces);
@@ -239,7 +240,7 @@ pub fn out_of_memory(open: Open) {
     node.allocate::<u8>(1 << 20).expect("in one piece again");
 }
 
-/// Records run out before memory does.
+/// The records run out before the memory does.
 pub fn too_many_buffers(open: Open) {
     let node = open(Options { max_buffers: 4, ..options() });
     let buffers: Vec<_> = (0..4).map(|n| node.buffer(&[n]).expect("four records")).collect();
@@ -253,7 +254,7 @@ pub fn too_many_buffers(open: Open) {
     node.buffer(&[5]).expect("records come back");
 }
 
-/// Transfers that borrow, and the errors of those that nobody waited for.
+/// Transfers that borrow, and their errors when no caller waits for them.
 pub fn scopes(open: Open) {
     let node = open(options());
     let (x, y) = (node.buffer(&[0u32; 4]).expect("room"), node.buffer(&[7u32; 4]).expect("room"));
@@ -268,12 +269,12 @@ pub fn scopes(open: Open) {
     assert_eq!(answer.expect("both were complete"), 42);
     assert_eq!((to, node.read(x.ptr()).expect("reads")), ([7; 4], from.to_vec()));
     let long = [0; 5];
-    let error = node.scope(|s| drop(s.put(&long, x.ptr()))).expect_err("nobody waited for its error");
+    let error = node.scope(|s| drop(s.put(&long, x.ptr()))).expect_err("no caller waited for its error");
     assert!(matches!(error, Error::Buffer { why: BufferError::Overrun { .. }, .. }), "{error:?}");
     node.scope(|s| assert!(s.put(&long, x.ptr()).wait().is_err())).expect("this error was waited for");
 }
 
-/// Many short-lived buffers: records, generations and memory come round.
+/// Many short-lived buffers: records, generations and memory are reused.
 pub fn records_are_reused(open: Open) {
     let node = open(Options { max_buffers: 3, heap: 64 << 10, ..options() });
     let log = Log::new(&node, 2000);

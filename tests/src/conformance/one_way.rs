@@ -27,14 +27,14 @@ pub fn sent_calls_run(open: Open) {
     stream.flush().expect("all ran");
     assert_eq!(log.entries(&node), (0..3500).collect::<Vec<_>>());
     assert_eq!((stream.outstanding(), stream.one_way_failures()), (0, 0));
-    // A call that is waited for runs after those that are not.
+    // A call that is waited for runs after the one-way calls before it.
     for n in 0..10 {
         stream.send(append::with(log.words(), n)).expect("sent");
         assert_eq!(stream.sync(append::with(log.words(), n)).expect("appends"), 3501 + 2 * n);
     }
 }
 
-/// What goes wrong without anybody looking is at least counted.
+/// Failures of one-way calls are counted.
 pub fn failures_are_counted(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -47,7 +47,8 @@ pub fn failures_are_counted(open: Open) {
     }
     stream.flush().expect("all ran");
     assert_eq!(stream.one_way_failures(), 60);
-    // Those that name buffers, and queued ones, count like the others: of each three one finds room in the log.
+    // Calls with buffers and queued ones are counted as well: of each three, one finds room in the
+    // log.
     for n in 0..3 {
         stream.send(append_named::with(log.ptr(), n)).expect("sent");
     }
@@ -58,14 +59,14 @@ pub fn failures_are_counted(open: Open) {
     }
     stream.flush().expect("all ran");
     assert_eq!(stream.one_way_failures(), 65);
-    // A result that nobody reads is no one-way call.
+    // A call with a dropped result is no one-way call.
     drop(stream.offload(panics::with(1)).expect("sent"));
     stream.flush().expect("all ran");
     assert_eq!((stream.one_way_failures(), stream.outstanding()), (65, 0));
     assert_eq!(log.entries(&node), [0]);
 }
 
-/// Buffers are held until the call has run, although nobody waits for it.
+/// Buffers stay in use until the one-way call has run.
 pub fn sent_calls_with_buffers(open: Open) {
     let node = open(Options { ring: 8, ..options() });
     let stream = node.stream().expect("a stream is free");

@@ -1,4 +1,4 @@
-//! In which order calls run, and what happens when there are more of them than there is room for.
+//! The order in which calls run, and what happens when there is no room for more.
 
 use super::{Gate, Log, Open, Random, driven, options, refusal, until};
 use hamr::{Node, Options, Pending, Stream, SubmitError};
@@ -44,8 +44,8 @@ impl InFlight<'_, '_> {
     }
 }
 
-/// Hot slot, ring, chunks, held buffers, one-way and queued calls in random orders: the device runs them in the order in
-/// which they were submitted, and each result is its own call's.
+/// Hot slot, ring, chunks, buffers in use, one-way and queued calls in random orders: the device
+/// runs them in the order in which they were submitted, and each result belongs to its own call.
 pub fn every_path_in_submission_order(open: Open) {
     let node = open(Options { ring: 16, tickets: 4, ..options() });
     for seed in 1..=8 {
@@ -69,7 +69,7 @@ pub fn every_path_in_submission_order(open: Open) {
                 9 => in_flight.push((n, InFlight::Queued(stream.offload(append_queued::with(words, n)).expect(sent)))),
                 _ => assert_eq!(stream.sync(append_queued::with(words, n)).expect("appends"), n),
             }
-            // Now and then one is read, or dropped unread.
+            // From time to time a result is read, or dropped unread.
             if !in_flight.is_empty() && random.below(3) == 0 {
                 let (n, pending) = in_flight.swap_remove(random.below(in_flight.len() as u64) as usize);
                 if random.below(4) != 0 {
@@ -86,7 +86,7 @@ pub fn every_path_in_submission_order(open: Open) {
     }
 }
 
-/// Queued calls answer when they are done, but their stream waits for them.
+/// Queued calls have their reply when they are done, and their stream waits for them.
 pub fn queued_calls_keep_order(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -100,7 +100,7 @@ pub fn queued_calls_keep_order(open: Open) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Calls that may overtake each run once, whatever their order.
+/// Calls that may overtake run once each, in any order.
 pub fn unordered_calls_all_run(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -125,8 +125,8 @@ pub fn unordered_calls_all_run(open: Open) {
     assert_eq!(entries, (0..200).collect::<Vec<_>>());
 }
 
-/// A stream whose queued call has not run yet does not hold up another one.
-pub fn other_streams_go_on(open: Open) {
+/// A stream that waits for its queued call does not delay another stream.
+pub fn a_waiting_stream_does_not_delay_others(open: Open) {
     let node = open(options());
     let (long, other) = (node.stream().expect("free"), node.stream().expect("free"));
     let gate = Gate::new(&node);
@@ -167,15 +167,15 @@ pub fn fewer_tickets_than_calls(open: Open) {
     assert_eq!(log.entries(&node), (0..100).collect::<Vec<_>>());
 }
 
-/// Six streams with eight queued calls each: more than an image queues at once. Those that find no room say so without
-/// having run, and have their turn later.
+/// Six streams with eight queued calls each: more than an image queues at once. A call without room
+/// gets that reply without having run, and runs later.
 pub fn more_queued_calls_than_the_device_queues(open: Open) {
     let node = open(options());
     let streams: Vec<_> = (0..6).map(|_| node.stream().expect("a stream is free")).collect();
     let log = Log::new(&node, 100);
     let mut waiting: Vec<u64> = (0..48).collect();
     let mut ran = Vec::new();
-    until("all have had their turn", || {
+    until("all have run", || {
         let send = |n| streams[n as usize % 6].offload(append_whenever::with(log.words(), n)).expect("sent");
         let pending: Vec<_> = waiting.drain(..).map(|n| (n, send(n))).collect();
         for (n, pending) in pending {
@@ -192,7 +192,7 @@ pub fn more_queued_calls_than_the_device_queues(open: Open) {
     assert_eq!(entries, (0..48).collect::<Vec<_>>(), "each ran once");
 }
 
-/// Short calls that come and go beside queued ones do not give tickets back that are in use.
+/// Short calls beside queued ones do not release tickets that are in use.
 pub fn plain_calls_leave_tickets_alone(open: Open) {
     let node = open(Options { tickets: 2, ..options() });
     let stream = node.stream().expect("a stream is free");
@@ -200,8 +200,9 @@ pub fn plain_calls_leave_tickets_alone(open: Open) {
         let queued: Vec<_> = (0..2).map(|n| stream.offload(background::with(round + n)).expect("sent")).collect();
         let plain: Vec<_> = (0..4u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
         let more = stream.offload(background::with(round + 2)).expect("waits for a ticket");
-        // Read out of order, so that results pass through cells, and cells through the hands of many calls.
-        assert_eq!(more.wait().expect("runs"), 3 * (round + 2));
+        // Read out of order, so that results are stored in completion entries, and many calls reuse
+        // the entries.
+        assert_eq!(more.get().expect("runs"), 3 * (round + 2));
         for (n, plain) in plain.into_iter().enumerate().rev() {
             assert_eq!(plain.wait().expect("runs"), n as u64);
         }
@@ -211,8 +212,8 @@ pub fn plain_calls_leave_tickets_alone(open: Open) {
     }
 }
 
-/// The submitter moves finished results aside when the ring is full.
-pub fn more_offloads_than_lines(open: Open) {
+/// When the ring is full, the submitter stores finished results in completion entries.
+pub fn more_offloads_than_slots(open: Open) {
     let node = open(Options { ring: 2, ..options() });
     let stream = node.stream().expect("a stream is free");
     let pending: Vec<_> = (0..1000u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
@@ -223,7 +224,8 @@ pub fn more_offloads_than_lines(open: Open) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Any number of results may wait unread: the submitter is their reader and must not wait for itself.
+/// Any number of results may stay unread: the submitter itself reads them, and must not wait for
+/// itself.
 pub fn unread_in_reverse(open: Open) {
     const CALLS: u64 = 100_000;
     let node = open(options());
@@ -252,23 +254,24 @@ pub fn too_many_outstanding(open: Open) {
         let error = full(stream.offload(echo::with(0u64)));
         assert!(matches!(error, SubmitError::Full { limit: 64, .. }), "{error:?}");
     }
-    // What needs no cell goes on.
-    stream.send(empty::with()).expect("no result, no cell");
+    // Calls without a completion entry still work.
+    stream.send(empty::with()).expect("no result, no entry");
     stream.flush().expect("all ran");
     assert_eq!(stream.outstanding(), 64, "flushed, not read");
-    assert_eq!(stream.sync(echo::with(5u64)).expect("the hot slot needs no cell"), 5);
-    assert_eq!(pending.pop().expect("64 there").wait().expect("runs"), 63);
+    assert_eq!(stream.sync(echo::with(5u64)).expect("the hot slot needs no entry"), 5);
+    assert_eq!(pending.pop().expect("64 there").get().expect("runs"), 63);
     pending.push(stream.offload(echo::with(63u64)).expect("room for one"));
     full(stream.offload(echo::with(0u64)));
     drop(pending.pop());
     stream.flush().expect("all ran");
-    pending.push(stream.offload(echo::with(63u64)).expect("the dropped one's cell is free"));
+    pending.push(stream.offload(echo::with(63u64)).expect("the dropped one's entry is free"));
     for (n, pending) in pending.into_iter().enumerate() {
         assert_eq!(pending.wait().expect("runs"), n as u64);
     }
 }
 
-/// A queued call refused for want of a cell gives its ticket and its buffers back.
+/// A queued call that is refused because no completion entry is free releases its ticket and its
+/// buffers.
 pub fn a_refused_call_keeps_no_ticket(open: Open) {
     let node = open(Options { max_outstanding: 4, tickets: 2, ..options() });
     let stream = node.stream().expect("a stream is free");

@@ -1,4 +1,4 @@
-//! Calls that end otherwise than with their value; the next call always works.
+//! Calls that end without their value; the next call always works.
 
 use super::{Log, Open, is_loopback, options, refusal};
 use hamr::{CallError, FaultReport, Node, SubmitError};
@@ -22,7 +22,7 @@ fn still_works(node: &Node) {
     assert_eq!(node.sync(sum_4::with(1, 2, 3, 4)).expect("the next call works"), 10);
 }
 
-/// A handler's own error arrives as the value it is, short or long.
+/// A handler's own error arrives unchanged, short or long.
 pub fn own_errors(open: Open) {
     let node = open(options());
     assert_eq!(node.sync(divide::with(7, 2)).expect("divides"), 3);
@@ -31,13 +31,13 @@ pub fn own_errors(open: Open) {
     let error = node.offload(divide::with(i64::MIN, -1)).expect("sent").wait().expect_err("overflows");
     assert!(matches!(error, CallError::Handler(DivideError::Overflow)), "{error:?}");
     let why =
-        heapless::String::try_from("sixty-four letters are longer than the line of a message holds..").expect("64");
+        heapless::String::try_from("sixty-four letters are longer than the slot of a message can be.").expect("64");
     let error = node.sync(refuse_at_length::with(why.clone())).expect_err("refuses");
-    assert!(matches!(&error, CallError::Handler(said) if *said == why), "{error:?}");
+    assert!(matches!(&error, CallError::Handler(got) if *got == why), "{error:?}");
     still_works(&node);
 }
 
-/// Buffers that the device cannot use: the fault says which, nothing is touched.
+/// Buffers that the device cannot use: the fault names the buffer, and nothing is written.
 pub fn bad_buffers(open: Open) {
     let node = open(options());
     let log = Log::new(&node, 1);
@@ -64,14 +64,14 @@ pub fn bad_buffers(open: Open) {
     let report = fault(node.sync(alias::with(bytes.ptr(), half)).expect_err("they overlap"));
     assert!(report.to_string().contains("overlap"), "{report}");
     node.sync(alias::with(bytes.ptr().slice(0..50).expect("inside"), half)).expect("they do not");
-    // A handler's own complaint.
+    // A handler's own error text.
     node.sync(append_named::with(log.ptr(), 1)).expect("there is room for one");
     let report = fault(node.sync(append_named::with(log.ptr(), 2)).expect_err("the log is full"));
     assert_eq!((report.status, &*report.text), (Status::FAILED, "a full log"));
     still_works(&node);
 }
 
-/// A panic ends its own call, with its message; where the device knows, with file and line.
+/// A panic ends its own call, with its message, and with file and line where the device knows them.
 pub fn a_panic(open: Open) {
     let node = open(options());
     let say = |report: FaultReport, n: u32| {
@@ -88,19 +88,19 @@ pub fn a_panic(open: Open) {
     still_works(&node);
 }
 
-/// A message that is too long arrives as far as it goes, says that something is missing, and keeps the place behind it.
+/// A message that is too long is cut, is marked as cut, and keeps the location at its end.
 pub fn a_long_message(open: Open) {
     let node = open(options());
-    let said = |len, panics| fault(node.sync(fails_at_length::with(len, panics)).expect_err("fails")).text;
+    let text_of = |len, panics| fault(node.sync(fails_at_length::with(len, panics)).expect_err("fails")).text;
     let of = |len: usize| "ö".repeat(len);
-    assert_eq!(said(40, false), of(40));
-    assert_eq!(said(41, false), of(38) + "…");
-    let short = said(100, true);
+    assert_eq!(text_of(40, false), of(40));
+    assert_eq!(text_of(41, false), of(38) + "…");
+    let short = text_of(100, true);
     assert!(short.starts_with(&of(100)) && !short.contains('…'), "{short}");
-    let long = said(2000, true);
-    let (text, place) = long.split_once('…').expect("it says that it was cut");
+    let long = text_of(2000, true);
+    let (text, place) = long.split_once('…').expect("it is marked as cut");
     assert!(text.len() > 300 && text.chars().all(|c| c == 'ö'), "{long}");
-    // A device that knows the place of a short message knows that of a long one.
+    // A device that reports the location with a short message does so with a long one.
     assert_eq!(
         short.contains(" at tests/kernels/src/lib.rs:"),
         place.starts_with(" at tests/kernels/src/lib.rs:"),
@@ -109,7 +109,8 @@ pub fn a_long_message(open: Open) {
     assert!(long.len() <= hamr_comm::fault::TRACED_TEXT, "{}", long.len());
 }
 
-/// Each panic costs one call, not a piece of the device: two hundred in a row, waited for one by one and all at once.
+/// A panic costs one call, not a part of the device: two hundred in a row, waited for one by one
+/// and all at once.
 pub fn many_panics(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -123,7 +124,7 @@ pub fn many_panics(open: Open) {
         let report = fault(pending.wait().expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
     }
-    // From the queue as well: three times as many as there are ticket slots.
+    // Also queued: three times as many as there are ticket slots.
     for n in 0..24 {
         let report = fault(stream.sync(panics_queued::with(n)).expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
@@ -133,7 +134,8 @@ pub fn many_panics(open: Open) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// Panics between other calls of several streams, some queued: everybody else's calls have their own outcomes.
+/// Panics between other calls of several streams, some queued: all other calls have their own
+/// outcomes.
 pub fn panics_everywhere(open: Open) {
     let node = open(options());
     let log = Log::new(&node, 400);
@@ -146,15 +148,15 @@ pub fn panics_everywhere(open: Open) {
             good.push(stream.offload(append_queued::with(log.words(), u64::from(n))).expect("sent"));
         }
     }
-    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.wait().expect("appends")).collect();
-    assert_eq!(places.len(), 300, "every call had a place of its own");
+    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.get().expect("appends")).collect();
+    assert_eq!(places.len(), 300, "every call had an index of its own");
     for pending in bad {
         assert_eq!(fault(pending.wait().expect_err("panics")).status, Status::PANIC);
     }
     assert_eq!(log.entries(&node).len(), 300);
 }
 
-/// A resource that a call held when it panicked is reported, not used half-changed.
+/// The resource of a call that panicked is reported as poisoned, not used half-changed.
 pub fn poisoned_resource(open: Open) {
     let node = open(options());
     // A loopback device shares its statics with the other tests of this process.
@@ -169,34 +171,36 @@ pub fn poisoned_resource(open: Open) {
         assert_eq!(report.status, Status::POISONED);
         assert!(report.to_string().contains("poisoned"), "{report}");
     }
-    assert!(node.sync(mend::with(100)).expect("runs"), "it says that it is poisoned");
+    assert!(node.sync(mend::with(100)).expect("runs"), "it reports that it is poisoned");
     assert!(!node.sync(mend::with(200)).expect("runs"), "it is not any more");
     assert_eq!(node.sync(bump::with(1, false)).expect("mended"), 101);
     still_works(&node);
 }
 
-/// `#[offload(device)]`: an image runs it; a loopback device is built as a host and says that it holds no body.
+/// `#[offload(device)]`: an image runs it; a loopback device is built as a host and reports that it
+/// has no body.
 pub fn body_on_one_side(open: Open) {
     let node = open(options());
     let outcome = node.sync(node_of_device::with());
-    // A loopback device has what this program has, and cargo may have built this program with the images' features.
+    // A loopback device has the handlers of this program, which cargo may have built with the
+    // images' features.
     let name = <node_of_device as hamr_comm::Handler>::NAME;
     if !node.handlers().iter().any(|h| h.name == name && h.has_body()) {
         let error = outcome.expect_err("no body here");
-        let said = error.to_string();
-        assert!(said.contains("node_of_device") && said.contains("feature `device`"), "{said}");
+        let output = error.to_string();
+        assert!(output.contains("node_of_device") && output.contains("feature `device`"), "{output}");
         assert!(matches!(refusal(error), SubmitError::NoBody { .. }));
     } else {
-        assert_eq!(outcome.expect("images hold the body"), node.info().node);
+        assert_eq!(outcome.expect("images have the body"), node.info().node);
     }
     still_works(&node);
 }
 
-/// What the device says of itself agrees with what it does.
+/// The device record agrees with the device's behaviour.
 pub fn ping_and_info(open: Open) {
     let node = open(options());
     let info = node.info();
-    // A device that outlives its hosts has had other epochs before.
+    // A device that outlives its hosts has had epochs before.
     assert!(info.epoch >= 1);
     assert_eq!(info.heap, 8 << 20);
     assert_eq!(info.handlers as usize, node.handlers().len());
@@ -207,7 +211,7 @@ pub fn ping_and_info(open: Open) {
         assert!(node.ping().expect("serves") < std::time::Duration::from_secs(10));
     }
     assert!(node.is_alive());
-    // A pointer that names nothing is refused before anything is sent.
+    // A pointer to nothing is refused before the call is sent.
     let nothing = BufferPtr::from_wire(WireBuffer::pack(BufferParts {
         off: 0,
         index: 12,

@@ -1,5 +1,5 @@
-//! Pings beside queued handlers, which have the device's one processor. A loopback device has no tick: nothing runs beside a handler
-//! but who waits for it, so these cases are not for it.
+//! Pings while queued handlers run on the device's one processor. A loopback device has no tick:
+//! only the waiting thread runs beside a handler, so these cases skip it.
 
 use super::{Gate, Open, Random, Stop, is_loopback, options, until};
 use hamr::{CallError, CallOptions};
@@ -7,8 +7,8 @@ use hamr_tests_kernels::{echo, wait_queued_at};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A device answers pings while a queued handler has its processor, also to a host that sleeps; and the control stream is whole
-/// afterwards. What was sent on other streams has its turn later.
+/// A device replies to pings while a queued handler has its processor, also to a host that sleeps,
+/// and the control stream is intact afterwards. Calls on other streams run later.
 pub fn beside_a_queued_call(open: Open) {
     let node = open(options());
     if is_loopback(&node) {
@@ -32,8 +32,9 @@ pub fn beside_a_queued_call(open: Open) {
     }
 }
 
-/// Somebody pings all the time while queued handlers come and go, some for less than a tick, some for several: the control stream
-/// changes hands at any moment, and no ping is lost, answered twice or answered with another's token.
+/// A thread pings all the time while queued handlers run, some for less than a tick, some for
+/// several. So the control stream is handed off at any moment, and no ping is lost, has two
+/// replies, or has the token of another.
 pub fn while_queued_calls_come_and_go(open: Open) {
     let node = open(options());
     if is_loopback(&node) {
@@ -60,7 +61,8 @@ pub fn while_queued_calls_come_and_go(open: Open) {
             gate.wait_for(1);
             let before = pings.load(Ordering::Relaxed);
             match random.below(8) {
-                // As long as it takes until a ping was answered beside it; two, because one may have been answered before.
+                // Until a ping had its reply beside the handler; two pings, because the first one
+                // may have had it before.
                 0 => until("pings beside the handler", || pings.load(Ordering::Relaxed) >= before.wrapping_add(2)),
                 1 => std::thread::sleep(Duration::from_millis(random.below(30))),
                 _ => std::thread::sleep(Duration::from_micros(random.below(500))),
@@ -74,7 +76,7 @@ pub fn while_queued_calls_come_and_go(open: Open) {
     node.ping().expect("answered by the dispatcher");
 }
 
-/// The same when the handler beside which they were answered is ended.
+/// The same when the handler beside them is ended.
 pub fn beside_a_runaway(open: Open) {
     let node = open(options());
     if is_loopback(&node) {
@@ -91,7 +93,7 @@ pub fn beside_a_runaway(open: Open) {
         node.ping().expect("answered beside the handler");
         if call.is_done() {
             assert!(begin.elapsed() >= limit, "the gate is shut, and it was ended early");
-            // Other programs had the processor for so long: the next handler may run longer.
+            // Other programs used the processor for that long, so the next handler may run longer.
             limit *= 2;
             assert!(limit < Duration::from_secs(20), "no ping was answered beside a handler");
         } else {

@@ -1,4 +1,4 @@
-//! A device that is started again under its host.
+//! Restarts of a device while a host uses it.
 
 use super::{Gate, Log, Open, is_loopback, options, refusal};
 use hamr::{CallError, Error, Node, SubmitError};
@@ -15,7 +15,8 @@ fn ended<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, CallError<E>
     }
 }
 
-/// Keeps the device busy until it is stopped. A loopback device does nothing anyway unless somebody waits.
+/// Keeps the device busy until it is stopped. A loopback device is idle anyway unless a thread
+/// waits.
 fn block<'n>(node: &'n Node, stream: &hamr::Stream<'n>) -> Gate<'n> {
     let gate = Gate::new(node);
     if !is_loopback(node) {
@@ -25,7 +26,8 @@ fn block<'n>(node: &'n Node, stream: &hamr::Stream<'n>) -> Gate<'n> {
     gate
 }
 
-/// Every call in flight has one outcome, at every kind of stream, read before or after the new epoch began.
+/// Every call in flight has one outcome, on every kind of stream, read before or after the new
+/// epoch began.
 pub fn outstanding_calls_end_once(open: Open) {
     let node = open(options());
     let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
@@ -49,7 +51,7 @@ pub fn outstanding_calls_end_once(open: Open) {
         let (_, pending) = pending.expect("sent");
         std::thread::spawn(move || ended(pending.wait())).join().expect("an end");
     }
-    // These are dropped unread; the memory they name comes back all the same.
+    // These are dropped unread, and their memory becomes free all the same.
     drop(named);
     for stream in [&stream, &other] {
         stream.flush().expect("nothing is left");
@@ -60,7 +62,7 @@ pub fn outstanding_calls_end_once(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// Open streams and buffers are there afterwards.
+/// Open streams and buffers still work after a restart.
 pub fn streams_and_buffers_go_on(open: Open) {
     let node = open(options());
     let (stream, shared) = (node.stream().expect("free"), node.shared_stream().expect("free"));
@@ -83,7 +85,7 @@ pub fn streams_and_buffers_go_on(open: Open) {
     assert_eq!(node.stream().expect("a new one").sync(echo::with(5u64)).expect("runs"), 5);
 }
 
-/// While there is no device, everything that would need one says so at once, as often as it is asked.
+/// While there is no device, everything that needs one fails at once, each time.
 pub fn a_stopped_device_refuses(open: Open) {
     let node = open(options());
     let (stream, shared) = (node.stream().expect("free"), node.shared_stream().expect("free"));
@@ -137,8 +139,8 @@ pub fn again_and_again(open: Open) {
     assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
 }
 
-/// A call started in the hot slot belongs to its device's epoch: after a restart it ends once, and neither reading nor
-/// dropping it touches the call that has the line then.
+/// A call that was started in the hot slot belongs to its epoch. After a restart it ends once, and
+/// neither reading nor dropping it affects the call that uses the slot then.
 pub fn a_started_call_ends_with_its_epoch(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -151,8 +153,8 @@ pub fn a_started_call_ends_with_its_epoch(open: Open) {
     let new = dropped.start(echo::with(4u64)).expect("sent");
     assert!(other.is_done() && old.is_done(), "their epoch is over");
     drop(other);
-    assert_eq!(new.wait().expect("its own answer"), 4);
-    ended(old.wait_timeout(Duration::from_secs(20)));
-    assert_eq!(read.start(echo::with(5u64)).expect("sent").wait().expect("runs"), 5);
+    assert_eq!(new.get().expect("its own reply"), 4);
+    ended(old.get());
+    assert_eq!(read.start(echo::with(5u64)).expect("sent").get().expect("runs"), 5);
     drop(gate);
 }

@@ -45,7 +45,7 @@ pub fn receivers_are_alike(open: Open) {
     assert_eq!(log.entries(&node), [0, 1, 2, 3, 4, 6].repeat(4));
 }
 
-/// Four threads, one stream: every result goes to the thread that asked.
+/// Four threads, one stream: every result reaches the thread that called.
 pub fn shared_by_threads(open: Open) {
     let node = open(Options { ring: 16, ..options() });
     let shared = node.shared_stream().expect("a stream is free");
@@ -74,15 +74,16 @@ pub fn shared_by_threads(open: Open) {
     shared.flush().expect("all ran");
 }
 
-/// A pending result of a shared stream may be read elsewhere, and outlives every other handle of the stream.
+/// A pending result of a shared stream may be read in another thread, and outlives every other
+/// handle of the stream.
 pub fn shared_results_move(open: Open) {
     let node = open(options());
     let shared: SharedStream = node.shared_stream().expect("a stream is free");
     let pending: Vec<_> = (0..50u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
     drop(shared);
     let reader =
-        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.wait().expect("runs")).collect::<Vec<u64>>());
-    // A loopback device of another thread's reader is polled by that reader.
+        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.get().expect("runs")).collect::<Vec<u64>>());
+    // On a loopback device, the reading thread polls the device.
     assert_eq!(reader.join().expect("reads"), (0..50).rev().collect::<Vec<_>>());
     let shared = node.shared_stream().expect("a stream is free");
     let pending = shared.offload(background::with(4)).expect("sent");
@@ -90,7 +91,7 @@ pub fn shared_results_move(open: Open) {
     assert_eq!(value, 12);
 }
 
-/// Eight threads with a stream each, at once: data never crosses over.
+/// Eight threads with one stream each, at once: no data is mixed up.
 pub fn one_for_each_thread(open: Open) {
     let node = open(options());
     std::thread::scope(|scope| {
@@ -118,7 +119,7 @@ pub fn one_for_each_thread(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// The error says the limit and the option; a dropped stream makes room.
+/// The error contains the limit and the option; a dropped stream makes room.
 pub fn too_many(open: Open) {
     let node = open(Options { streams: 2, ..options() });
     let one = node.stream().expect("the first");
@@ -135,7 +136,8 @@ pub fn too_many(open: Open) {
     assert_eq!(two.sync(echo::with(2u64)).expect("runs"), 2);
 }
 
-/// The counts of a queue pair go on from stream to stream: no reply of an earlier one is taken for a later one's.
+/// The counts of a queue pair continue from stream to stream, so no reply of an earlier stream is
+/// taken for one of a later.
 pub fn opened_a_thousand_times(open: Open) {
     let node = open(Options { streams: 1, ring: 8, tickets: 2, ..options() });
     for n in 0..1000u64 {
@@ -157,7 +159,7 @@ pub fn opened_a_thousand_times(open: Open) {
     assert_eq!(stream.outstanding(), 0);
 }
 
-/// `node.sync` and `node.offload` from threads that come and go.
+/// `node.sync` and `node.offload` from short-lived threads.
 pub fn threads_without_streams_of_their_own(open: Open) {
     let node = open(Options { streams: 4, ..options() });
     for round in 0..10u64 {
@@ -174,7 +176,8 @@ pub fn threads_without_streams_of_their_own(open: Open) {
                 });
             }
         });
-        // A scope ends when the closures have returned; the threads give their streams back a moment later.
+        // A scope ends when the closures have returned; the threads release their streams a moment
+        // later.
         until("the threads have ended", || {
             let free: Vec<_> = (0..4).map(|_| node.stream()).collect();
             free.iter().all(Result::is_ok)
@@ -182,7 +185,8 @@ pub fn threads_without_streams_of_their_own(open: Open) {
     }
 }
 
-/// A stream dropped with calls in flight: they run, and the memory they name comes back when the pair is used again.
+/// A stream that is dropped with calls in flight: they run, and their memory becomes free when the
+/// queue pair is used again.
 pub fn dropped_with_calls_in_flight(open: Open) {
     let node = open(Options { streams: 3, ..options() });
     let log = Log::new(&node, 100);
@@ -200,7 +204,7 @@ pub fn dropped_with_calls_in_flight(open: Open) {
         gate.open();
         block.wait().expect("runs");
     });
-    // Whichever pair it was.
+    // Any of the pairs may be the last.
     until("all three streams are free", || {
         let all: Vec<_> = (0..3).map(|_| node.stream()).collect();
         let all: Result<Vec<_>, _> = all.into_iter().collect();

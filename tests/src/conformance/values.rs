@@ -8,7 +8,8 @@ use hamr_kernels::faults::{echo_many, make_many};
 use hamr_tests_kernels::{Everything, Shape, echo, letters};
 use std::fmt::Debug;
 
-/// Calls `echo` on each kind of stream and both ways of waiting; twice, so that reused slots are covered.
+/// Calls `echo` on each kind of stream with both ways of waiting; twice, so that reused slots are
+/// covered.
 fn there_and_back<T>(node: &Node, values: &[T])
 where
     T: Migratable + Clone + PartialEq + Debug + 'static,
@@ -23,7 +24,7 @@ where
         assert_eq!(stream.offload_with(call(), roomy).expect("sent").wait().expect("echoes"), *value);
         assert_eq!(shared.offload_with(call(), roomy).expect("sent").wait().expect("echoes"), *value);
         if T::SIZE.is_some() {
-            // Room for these is reserved without being asked for.
+            // For these, the host reserves room by itself.
             assert_eq!(stream.sync(call()).expect("echoes"), *value);
             assert_eq!(stream.offload(call()).expect("sent").wait().expect("echoes"), *value);
             assert_eq!(shared.sync(call()).expect("echoes"), *value);
@@ -35,7 +36,7 @@ where
     assert_eq!(node.live_buffers(), 0, "long messages give their memory back");
 }
 
-/// 0, 1, 4, 8, 16, 32 and 48 bytes, in the message's own line.
+/// 0, 1, 4, 8, 16, 32 and 48 bytes, in the message's own slot.
 pub fn inline(open: Open) {
     let node = open(options());
     for _ in 0..3 {
@@ -77,7 +78,7 @@ pub fn chunks_and_buffers(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// Text and vectors, empty, in the line, in the chunk, in a buffer.
+/// Text and vectors, empty, in the slot, in the chunk, in a buffer.
 pub fn owning(open: Open) {
     let node = open(options());
     let text = |len: usize| (0..len).map(|i| char::from(b'a' + (i % 26) as u8)).collect::<String>();
@@ -92,7 +93,7 @@ pub fn owning(open: Open) {
     assert_eq!(node.sync(letters::with(28)).expect("fits a chunk"), text(28).as_str());
 }
 
-/// Values with bit patterns that mean nothing, and values made of others.
+/// Values with invalid bit patterns, and composite values.
 pub fn validated_and_composite(open: Open) {
     let node = open(options());
     there_and_back(&node, &[true, false]);
@@ -112,7 +113,8 @@ pub fn validated_and_composite(open: Open) {
     there_and_back(&node, &[everything]);
 }
 
-/// Without room reserved, a long result of variable size says how long it is; with room it arrives.
+/// Without reserved room, the error of a long result of variable size contains its length; with
+/// room the result arrives.
 pub fn result_too_long(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -129,10 +131,11 @@ pub fn result_too_long(open: Open) {
     assert_eq!(node.live_buffers(), 0);
 }
 
-/// Longer than any message: an error of the host, by the value's own length; nothing is sent.
+/// Longer than any message: the host's error contains the value's length, and nothing is sent.
 pub fn too_long_to_send(open: Open) {
     let node = open(options());
-    // The longest value of this type is shorter than a message, so what is too long here is the reply asked for.
+    // The longest value of this type is shorter than a message, so only the requested reply room is
+    // too long.
     let huge = CallOptions::reply_capacity(1 << 40);
     let refused = node.stream().expect("a stream is free").offload_with(letters::with(1), huge).err();
     assert!(matches!(refused, Some(SubmitError::NoRoom { .. })), "{refused:?}");

@@ -1,4 +1,4 @@
-//! A machine seen through nothing but its window.
+//! A machine that is used through its window alone.
 
 use super::spec;
 use crate::conformance::poll_interval;
@@ -17,11 +17,11 @@ use hamr_comm::am::{Requester, SlotAccess, Slots};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use std::time::{Duration, Instant};
 
-/// A machine with its image and without the host library: what a host of somebody else's would see.
+/// A machine with its image and without the host library, as a foreign host would use it.
 pub(super) struct Rig {
     pub(super) link: Box<dyn Link>,
     pub(super) offer: Offer,
-    /// The image's own table: a test program holds other handlers as well.
+    /// The image's own table: a test program has other handlers as well.
     pub(super) handlers: Vec<HandlerInfo>,
 }
 
@@ -66,7 +66,7 @@ impl Rig {
         self.window().word(off).expect("in the preamble").publish(value);
     }
 
-    /// Waits until the machine has done something, a minute at most.
+    /// Waits until the machine has done something, at most a minute.
     pub(super) fn wait<T>(&self, mut what: impl FnMut() -> Option<T>) -> Option<T> {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(60) {
@@ -79,7 +79,7 @@ impl Rig {
         None
     }
 
-    /// A handshake in good order.
+    /// A complete handshake.
     pub(super) fn serve(&self, epoch: Epoch) -> (Layout, Requester<Queue<Shared>>) {
         let (hand, layout) = HostHandshake::offer(self.window(), &self.offer, epoch).expect("long enough");
         let serving = self.wait(|| match hand.step(self.window()) {
@@ -100,7 +100,7 @@ impl Rig {
     pub(super) fn expect_ping(&self, mut stream: Requester<Queue<Shared>>) {
         let ping = self.handlers.iter().find(|h| h.name == hamr_comm::builtin::ping::NAME).expect("built in").key;
         stream.submit_hot(ReqHdr::inline(HandlerKey::of_index(ping), 8), &[0x1234_5678_9ABC_DEF0]);
-        let answer: RepHdr = self.wait(|| stream.hot_reply()).expect("answers a good request");
+        let answer: RepHdr = self.wait(|| stream.hot_reply()).expect("a reply to a good request");
         assert_eq!((answer.status(), answer.len()), (Status::OK, 8));
         let mut words = [0];
         stream.slots().hot().read_reply(&mut words);

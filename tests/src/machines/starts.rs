@@ -1,4 +1,4 @@
-//! Images that do not come up: what the host says of them.
+//! Images that fail while starting, and the host's errors for them.
 
 use super::rig::Rig;
 use super::spec;
@@ -11,39 +11,40 @@ use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::handshake::HostHandshake;
 use std::time::{Duration, Instant};
 
-/// What opening a machine with an image says that does not come up, and how long that took.
+/// The error of opening a machine with an image that fails, and the time until it.
 fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile, Duration) {
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
     let file = Image::find(image).expect("a name").resolve(&target).expect("the image builds");
     let options = Options { start_deadline: devices::START_TIMEOUT, ..Options::default() };
     let image = Image::file(&file.path).expect("an image");
     let begin = Instant::now();
-    let said = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
+    let message = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
     let took = begin.elapsed();
-    println!("{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    (said, file, took)
+    println!("{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    (message, file, took)
 }
 
-/// There is no window to write to: the console's line is in the host's error.
+/// There is no window to write to, so the host's error has the console's line.
 pub fn a_fault_before_the_window_is_found(machine: &Machine) {
-    let (said, _, took) = refusal_of(machine, "hamr-checks-early");
+    let (message, _, took) = refusal_of(machine, "hamr-checks-early");
     for part in ["starting", "code 101", "no bus to be found at tests/image/src/early.rs:"] {
-        assert!(said.contains(part), "no `{part}` in: {said}");
+        assert!(message.contains(part), "no `{part}` in: {message}");
     }
     assert!(took < devices::START_TIMEOUT / 2, "it is not waited for without result: {took:?}");
 }
 
-/// The host reads in the crash record what the image's start came to, and so does `hamr inspect` in a copy of the window.
+/// The host reads the end of the image's start in the crash record, and so does `hamr inspect` in a
+/// copy of the window.
 pub fn a_fault_before_serving(machine: &Machine) {
-    let (said, file, _) = refusal_of(machine, "hamr-checks-late");
+    let (message, file, _) = refusal_of(machine, "hamr-checks-late");
     for part in ["epoch 1 ended by a fault: load", "crashes.rs:"] {
-        assert!(said.contains(part), "no `{part}` in: {said}");
+        assert!(message.contains(part), "no `{part}` in: {message}");
     }
     let rig = Rig::start_with(machine, &file);
     let window = rig.window();
     let state = || DeviceState(window.word(word::DEVICE_STATE).expect("in the preamble").observe());
-    // The image waits for an offer, to have a place to write to.
+    // The image waits for an offer before it writes to the window.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!((state(), rig.link.peer()), (DeviceState::ABSENT, Peer::Alive));
     HostHandshake::offer(window, &rig.offer, Epoch(9)).expect("long enough");

@@ -76,7 +76,7 @@ fn table() -> Table {
     Table::of(vec![&ADD, &REVERSE, &REFUSE])
 }
 
-/// A window with the offer in it, before the device has looked.
+/// A window with an offer, before the device reads it.
 fn offered() -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
     let bytes = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
     let (host, device) = Window::private_pair(bytes);
@@ -120,7 +120,8 @@ impl Pair {
         self.layout.queue(&self.window, STREAM).expect("own descriptor")
     }
 
-    /// A slot with `payload` bytes in it. What stands behind them means nothing and is shown as zeros.
+    /// A slot with `payload` bytes in it. The bytes after them have no meaning and are shown as
+    /// zeros.
     fn line(&self, slot: u32, payload: usize) -> Vec<u8> {
         let d = self.descriptor();
         let line = |first: u32, i: u32| u64::from(first) + u64::from(i) * SLOT_BYTES as u64;

@@ -1,4 +1,4 @@
-//! Words and structs as they lie in memory.
+//! Words and structs as they are in memory.
 
 use super::*;
 

@@ -1,8 +1,10 @@
-//! Doorbells between this host and the image in the other machine, with nothing under them: neither side has a limit on its sleeps,
-//! and the looks that a host on a bus takes now and then at a silent device are off. A ring that is lost is noticed by the time it costs:
-//! a host sleeps until the call's deadline, and finds the reply then.
+//! Doorbells between this host and the image in the other machine, without any timeout that would
+//! hide a lost notification. Neither side has a limit on its sleeps, and a host's occasional checks
+//! of a silent device are off. A lost notification costs time: the host sleeps until the call's
+//! deadline, and then finds the reply.
 //!
-//! Over vfio both sides sleep. Over sysfs nobody can interrupt the host, which polls; the device sleeps all the same.
+//! Over vfio both sides sleep. Over sysfs the device cannot interrupt the host, which polls; the
+//! device sleeps all the same.
 
 use super::spec;
 use hamr::link::{Decorator, Link, Peer};
@@ -19,18 +21,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const ROUNDS: u32 = 1000;
-/// Of each call.
+/// The deadline of each call.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// No machine is so slow.
+/// A call of this length means a lost notification; no machine is so slow.
 const LOST: Duration = Duration::from_secs(10);
 
-/// The link, which the node and the test share.
+/// A link that the node and the test share.
+struct Seen(Arc<Watched>);
+
 struct Watched {
     link: Box<dyn Link>,
     rings: AtomicU64,
-    /// Rings get lost.
+    /// Notifications are dropped.
     is_deaf: AtomicBool,
-    /// As on any bus, the device is looked at, rung when it is silent, and no sleep is long.
+    /// As on any bus: the host checks the device, notifies it when it is silent, and limits its
+    /// sleeps.
     has_net: AtomicBool,
 }
 
@@ -57,14 +62,14 @@ struct Rig {
     seen: Arc<Watched>,
 }
 
-/// What was counted.
+/// The counters of a test.
 #[derive(Clone, Copy)]
 struct Counts {
-    /// By this host.
+    /// Notifications by this host.
     rings: u64,
-    /// By its kernel, for the function's vector.
+    /// Interrupts that this host's kernel counted for the function's vector.
     interrupts: u64,
-    /// By the device: it lay down so often.
+    /// How often the device prepared to sleep.
     sleeps: u32,
 }
 
@@ -104,7 +109,7 @@ impl Rig {
         self.seen.link.kind() == "pci-vfio"
     }
 
-    /// Waits until the device says that it wants to be notified, and a little longer than it goes on looking around.
+    /// Waits until the device's wait word is odd, and a little longer than the device still polls.
     fn device_prepares_to_wait(&self) {
         let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
         until("the device prepares to sleep", || wait.load() % 2 == 1);
@@ -124,14 +129,14 @@ impl Rig {
     }
 }
 
-/// How often a function given to a program has interrupted this machine.
+/// How often a function that a program owns has interrupted this machine.
 fn interrupts() -> u64 {
     let table = std::fs::read_to_string("/proc/interrupts").expect("Linux");
     let lines = table.lines().filter(|line| line.contains("vfio-msix"));
     lines.flat_map(|line| line.split_whitespace().skip(1).map_while(|n| n.parse::<u64>().ok())).sum()
 }
 
-/// Call after call, each of which finds a device that sleeps, and is waited for asleep.
+/// In each round, the call finds a device that sleeps, and the caller sleeps until the reply.
 #[test]
 fn no_notification_is_lost() {
     let rig = Rig::start();
@@ -165,14 +170,14 @@ fn no_notification_is_lost() {
         at(100)
     );
     assert!(sleeps >= ROUNDS, "the device did not sleep: {sleeps} times");
-    assert!(rings >= u64::from(ROUNDS) / 10 * 9, "the device was not rung: {rings} times");
+    assert!(rings >= u64::from(ROUNDS) / 10 * 9, "the device was not notified: {rings} times");
     match rig.is_notified() {
-        true => assert!(interrupts >= u64::from(ROUNDS) / 2, "this host was not rung: {interrupts} times"),
-        false => assert_eq!(interrupts, 0, "nobody listens"),
+        true => assert!(interrupts >= u64::from(ROUNDS) / 2, "this host was not notified: {interrupts} times"),
+        false => assert_eq!(interrupts, 0, "interrupts are off"),
     }
 }
 
-/// A device that sleeps finds nothing by itself: it is the ring that wakes it, and nothing else.
+/// A device that sleeps finds no message by itself: only a notification wakes it.
 #[test]
 fn only_a_notification_wakes_the_device() {
     let rig = Rig::start();
@@ -181,7 +186,7 @@ fn only_a_notification_wakes_the_device() {
     for n in 0..12u64 {
         rig.seen.is_deaf.store(true, Ordering::Relaxed);
         rig.device_prepares_to_wait();
-        // A machine that did not run just then has its last look around still before it.
+        // A machine that did not run just now may still do its last poll.
         std::thread::sleep(Duration::from_millis(50));
         let pending = stream.offload(echo::with(n)).expect("sent");
         let begin = Instant::now();
@@ -196,21 +201,22 @@ fn only_a_notification_wakes_the_device() {
             return;
         }
     }
-    panic!("a device that nobody rang answered, and waited for the ring in {woken} of 12 calls");
+    panic!("a device replied without a notification; it waited for one in only {woken} of 12 calls");
 }
 
-/// The host's sleeps are as long as they are told to be, unless the device notifies.
+/// The host sleeps as long as it wants to, unless the device notifies.
 #[test]
 fn no_side_notifies_without_a_reason() {
     let rig = Rig::start();
     if !rig.is_notified() {
-        // Over sysfs nothing can ring this host.
+        // Over sysfs this host gets no interrupts.
         return;
     }
     let stream = rig.node.stream().expect("a stream");
     assert_eq!(stream.sync(echo::with(1u64)).expect("woken"), 1);
     rig.device_prepares_to_wait();
-    // Of the call above: the reply may have been found before its ring came.
+    // A notification of the call above may still arrive, because the host may have found the reply
+    // first.
     let mut was_quiet = false;
     for _ in 0..10 {
         let begin = Instant::now();
@@ -220,9 +226,9 @@ fn no_side_notifies_without_a_reason() {
             break;
         }
     }
-    assert!(was_quiet, "rung again and again");
+    assert!(was_quiet, "notified again and again");
     let (before, begin) = (rig.counts(), Instant::now());
     rig.seen.link.wait(100_000);
-    assert!(begin.elapsed() >= Duration::from_millis(100), "rung after {:?}", begin.elapsed());
+    assert!(begin.elapsed() >= Duration::from_millis(100), "notified after {:?}", begin.elapsed());
     assert_eq!(rig.counts().interrupts, before.interrupts);
 }

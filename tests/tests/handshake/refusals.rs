@@ -1,4 +1,4 @@
-//! What each side refuses, and how it says so.
+//! What each side refuses, and how it reports it.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn epoch_zero_is_refused() {
 }
 
 #[test]
-fn a_window_shorter_than_it_says_is_refused() {
+fn a_window_shorter_than_its_length_word_is_refused() {
     let mut b = Bench::new();
     let len = b.host.len() as u32;
     b.preamble(|p| p.window_len += 64);
@@ -55,7 +55,7 @@ fn a_window_shorter_than_it_says_is_refused() {
 fn a_missing_section_is_refused_by_kind() {
     for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::CHUNKS, SectionKind::TABLE, SectionKind::HEAP] {
         let mut b = Bench::new();
-        // A kind that nobody knows: it is skipped, so the one it replaced is missing.
+        // An unknown kind is skipped, so the section that it replaced is missing.
         b.section(kind, |s| s.kind = SectionKind(1000 + kind.0));
         b.refuses(Refusal::SECTION, kind.0, 0);
     }
@@ -89,7 +89,8 @@ fn a_misplaced_section_is_refused_by_kind() {
             let mut b = Bench::new();
             b.section(kind, change);
             let why = b.refusal();
-            // The later of two that overlap is named, so a section that grew is refused by its neighbour's kind.
+            // Of two that overlap, the later one is named, so a section that grew is refused by its
+            // neighbour's kind.
             assert_eq!(why.reason, Refusal::SECTION, "{} {what}", kind.name());
             assert!(why.expected >= kind.0 || what == "over the preamble", "{} {what}: {why:?}", kind.name());
         }
@@ -118,7 +119,8 @@ fn the_heap_must_be_last() {
     b.section(SectionKind::CRASH, |s| s.off = heap.off);
     b.refuses(Refusal::SECTION, SectionKind::HEAP.0, 0);
 
-    // An empty heap overlaps nothing, yet views begin where it begins: not in the middle of the lines.
+    // An empty heap overlaps nothing, but views begin at its start, which must not be among the
+    // slots.
     let mut b = Bench::new();
     let lines = b.layout.section(SectionKind::LINES).expect("planned");
     for kind in [SectionKind::CHUNKS, SectionKind::TABLE, SectionKind::LOG, SectionKind::TRACE, SectionKind::CRASH] {

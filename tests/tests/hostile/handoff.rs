@@ -1,5 +1,6 @@
-//! The control stream while a queued handler runs. What would interrupt the handler is called by the handler itself: so each test
-//! knows at which moment the stream changes hands. Random messages meet it too, because the handler is in the table.
+//! The control stream while a queued handler runs. The handler itself calls what would interrupt
+//! it, so each test controls the moment of the hand-off. Random messages reach it too, because the
+//! handler is in the table.
 
 use super::*;
 use hamr_comm::am::{LoanStatus, Responder, SlotAccess, Slots};
@@ -8,27 +9,27 @@ use std::cell::{Cell, RefCell};
 
 thread_local! {
     static CONTROL_HANDOFF: Cell<Option<&'static ControlHandoff<Shared>>> = const { Cell::new(None) };
-    /// The control stream's lines, for tests that look at them in the middle of a handler.
+    /// The control stream's slots, for tests that read them during a handler.
     static CONTROL: RefCell<Option<Queue<Shared>>> = const { RefCell::new(None) };
-    /// How often the device rang.
+    /// How often the device notified.
     static RINGS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What [`tick`] says: the stream lay there.
+/// A bit of [`tick`]'s result: the stream was on loan.
 const LENT: u64 = 1;
-/// And it answered what is in the hot slot.
+/// Another bit: the tick replied to the message in the hot slot.
 const ANSWERED: u64 = 2;
-/// How often the device had rung when the handler began, from this bit on.
+/// From this bit on: how often the device had notified when the handler began.
 const RINGS_SHIFT: u32 = 8;
 
-/// This thread's bench has one.
+/// The hand-off of this thread's bench.
 pub(super) fn of_this_thread() -> &'static ControlHandoff<Shared> {
     let handoff = CONTROL_HANDOFF.get().unwrap_or_else(|| Box::leak(Box::default()));
     CONTROL_HANDOFF.set(Some(handoff));
     handoff
 }
 
-/// What a tick does in the middle of a handler.
+/// The work of a tick during a handler.
 pub(super) fn tick() -> u64 {
     let hot = || CONTROL.with_borrow(|control| control.as_ref().map(|control| control.hot().rep_seq()));
     let before = hot();
@@ -37,7 +38,7 @@ pub(super) fn tick() -> u64 {
     LENT * lent + ANSWERED * answered + (RINGS.get() << RINGS_SHIFT)
 }
 
-/// The device notifies.
+/// Counts a notification by the device.
 pub(super) fn count_ring() {
     RINGS.set(RINGS.get() + 1);
 }
@@ -78,7 +79,7 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
         let token = 1000 * round as u64;
         let control = &mut bench.streams[0];
         control.submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[token]);
-        // Behind something else a ping waits, since its stream has an order.
+        // A ping waits for the other message before it, since its stream has an order.
         let other = other_first.then(|| control.submit_ring(ReqHdr::inline(key(Ping::NAME), 8), &[token + 1]));
         let last = control.submit_ring(ReqHdr::inline(key(ping::NAME), 8), &[token + 2]);
         queue(&mut bench, 1, Struck::NAME, round as u64);
@@ -91,13 +92,14 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
         );
         let control = &bench.streams[0];
         assert_eq!(value(control.hot_reply(), control.slots().hot()), token);
-        // Now and then the device looks at the control stream before all others.
+        // In some rounds the device polls the control stream before all others.
         if found & ANSWERED != 0 {
             shown += 1;
             assert_eq!(control.ring_reply(last).is_some(), !other_first);
         }
         if !other_first {
-            // Of what was answered beside the handler nothing is answered again: its lines hold the next messages at once.
+            // A message with a reply from the tick gets no second one: its slots have the next
+            // messages at once.
             assert_eq!(value(control.ring_reply(last), control.slots().ring(last as u32)), token + 2);
             bench.streams[0].release_hot();
             bench.streams[0].release_oldest();
@@ -123,17 +125,20 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
     assert_eq!(tick() & LENT, 0, "no queued handler runs");
 }
 
-/// A host that sleeps is notified of what was answered before a queued handler, which may take for ever, in whatever round that was.
+/// A sleeping host is notified of replies from before a queued handler, which may run for ever, in
+/// any round.
 #[test]
 fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
     let mut bench = bench();
     let mut answered_before = 0;
-    // The device looks at the control stream before all others in one round of 64, which falls on each step here in turn.
+    // The device polls the control stream before all others in one round of 64, which falls on each
+    // step here once.
     for round in 0..1000 {
         if round % 2 == 0 {
             let _ = bench.device.poll();
         }
-        // Two queued calls, and so many others that the device has fenced after the first of the two: nothing is owed then.
+        // Two queued calls, and so many others that the device has fenced after the first of the
+        // two: then no notification is due.
         for ticket in [0, 1] {
             let hdr = ReqHdr::inline(key(Struck::NAME), 16).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED);
             bench.streams[1].submit_ring(hdr, &[u64::from(1 + round) << 32, ticket]);
@@ -147,7 +152,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
             let _ = bench.device.poll();
             ticket_reply(&bench, 1, 0).0 == 1 + round
         });
-        assert!(first && ticket_reply(&bench, 1, 1).0 == round, "one of them had its turn in round {round}");
+        assert!(first && ticket_reply(&bench, 1, 1).0 == round, "one of them ran in round {round}");
         // The host pings, and sleeps.
         bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
         bench.say(word::HOST_WAIT, 2 * round + 1);
@@ -156,15 +161,15 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
             let _ = bench.device.poll();
             ticket_reply(&bench, 1, 1).0 == 1 + round
         });
-        assert!(second, "the other had its turn in round {round}");
+        assert!(second, "the other ran in round {round}");
         let (_, status, found) = ticket_reply(&bench, 1, 1);
         assert_eq!(status, Status::OK);
-        // Answered by the tick, it is the tick's to ring.
+        // If the tick replied, the tick must notify.
         if found & ANSWERED == 0 {
             answered_before += 1;
             assert!(
                 found >> RINGS_SHIFT > rings,
-                "round {round}: it sleeps, its ping is answered, and nobody has rung"
+                "round {round}: it sleeps, its ping has a reply, and no notification was sent"
             );
         }
         bench.say(word::HOST_WAIT, 2 * round + 2);
@@ -176,9 +181,9 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
     assert!(answered_before > 5, "{answered_before} of 1000 pings were answered before the handler");
 }
 
-/// Callers that sleep again and again, each to be notified for its last reply, do not keep a queued call from its turn.
+/// Callers that sleep again and again, and are notified of each reply, do not delay a queued call.
 #[test]
-fn a_queued_call_has_its_turn_among_callers_that_sleep() {
+fn a_queued_call_runs_among_callers_that_sleep() {
     let mut bench = bench();
     queue(&mut bench, 1, Struck::NAME, 0);
     let polls = (1..1000).find(|poll| {
@@ -190,10 +195,10 @@ fn a_queued_call_has_its_turn_among_callers_that_sleep() {
         }
         ticket_reply(&bench, 1, 0).0 == 1
     });
-    assert!(polls.is_some_and(|polls| polls <= 64 + 2), "it had its turn after {polls:?} polls");
+    assert!(polls.is_some_and(|polls| polls <= 64 + 2), "it ran after {polls:?} polls");
 }
 
-/// Between a reply and its being counted the host reads it and sends the next message in the same line.
+/// Before a reply is counted, the host reads it and sends the next message in the same slot.
 #[test]
 fn the_next_message_may_come_before_a_reply_is_counted() {
     let mut bench = bench();
@@ -215,9 +220,9 @@ fn the_next_message_may_come_before_a_reply_is_counted() {
 }
 
 #[test]
-fn a_handler_that_panics_leaves_the_stream_whole() {
+fn a_handler_that_panics_leaves_the_stream_intact() {
     let table = Table::of(table().iter().chain([&STRIKES]).collect());
-    // It sorts behind those that other code here calls by the index they have without it.
+    // Its name sorts after those of the other handlers, which other code here calls by index.
     let strikes = table.iter().position(|entry| entry.name == Strikes::NAME).expect("in the table");
     let (ping, strikes) = (key(ping::NAME), HandlerKey::of_index(strikes as u16));
     let mut bench = Bench::with(table);
@@ -236,7 +241,8 @@ fn a_handler_that_panics_leaves_the_stream_whole() {
         assert_eq!(value(bench.streams[0].hot_reply(), bench.streams[0].slots().hot()), u64::from(round));
         bench.streams[0].release_hot();
         bench.streams[1].release_oldest();
-        // A ping that was answered beside the handler must not be found again: its line already holds the next one.
+        // A ping with a reply from beside the handler must not be found again: its slot already has
+        // the next one.
         bench.still_serves();
     }
     bench.attach();

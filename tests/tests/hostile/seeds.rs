@@ -1,9 +1,10 @@
-//! Long runs from fixed seeds: cheaper per message than proptest, so many more of them; and what single messages do.
+//! Long runs from fixed seeds, which cost less per message than proptest, so there are many more;
+//! and the replies to single messages.
 
 use super::*;
 use hamr_comm::am::{SlotAccess, Slots};
 
-/// xorshift64*: enough to fill a window, and the same on every machine.
+/// xorshift64*: good enough to fill a window, and the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -18,7 +19,7 @@ impl Random {
         self.next() % n
     }
 
-    /// Small, huge, or anything.
+    /// A small number, a huge one, or any.
     fn number(&mut self) -> u64 {
         match self.below(4) {
             0 => self.below(300),
@@ -30,7 +31,7 @@ impl Random {
 }
 
 #[test]
-fn a_hundred_thousand_random_messages() {
+fn a_hundred_thousand_random_messages_have_replies() {
     in_time(|| {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let mut bench = Bench::new();
@@ -63,7 +64,7 @@ fn a_hundred_thousand_random_messages() {
 }
 
 #[test]
-fn random_bytes_anywhere_in_a_serving_window() {
+fn random_bytes_in_a_serving_window_do_no_harm() {
     in_time(|| {
         let mut random = Random(0xD1B5_4A32_D192_ED03);
         let mut bench = Bench::new();
@@ -91,7 +92,8 @@ fn a_stream_that_is_garbage_does_not_disturb_the_others() {
             let mut bench = Bench::new();
             let d = bench.layout.queue(&bench.window, 1).expect("own descriptor");
             let tag = bench.epoch.tag();
-            // Hot and ring slots of stream 1: random, with words that the device may well be waiting for.
+            // Hot and ring slots of stream 1: random, with published words for which the device may
+            // be waiting.
             for _ in 0..64 {
                 for line in 0..=RING {
                     let slots = bench.streams[1].slots();
@@ -105,7 +107,7 @@ fn a_stream_that_is_garbage_does_not_disturb_the_others() {
             }
             let chunk = vec![0xFF; d.req_chunk as usize];
             bench.streams[1].slots().write_request_chunk(0, &chunk).expect("as long as the chunk");
-            // What is left of it may still run, a message a line at most.
+            // Remaining messages may still run, at most one per slot.
             for _ in 0..200 * POLLS_A_ROUND {
                 let _ = bench.device.poll();
             }
@@ -131,7 +133,7 @@ fn tickets_beyond_the_last_and_a_full_queue_have_their_replies() {
         assert_eq!(RepHdr(line.rep_hdr()).status(), Status::BAD_REQUEST);
         bench.attach();
     }
-    // Three streams of eight at once: more than one image queues, and it runs one a round.
+    // Three streams with eight at once: more than an image queues, and it runs one per round.
     let burst: Vec<Message> = (0..24).map(|n| ticket(1 + n % 3, u64::from(n / 3 % 4), n.into())).collect();
     send(&mut bench, &burst);
     let statuses: Vec<Status> = (1..4)
@@ -149,11 +151,11 @@ fn malformed_requests_get_their_status() {
     let huge = 1 << 40;
     let many = MAX_MESSAGE as u64 + 1;
     let cases: [(&str, ReqHdr, [u64; 4]); 16] = [
-        ("longer than the line", ping(49), [0; 4]),
+        ("longer than the slot", ping(49), [0; 4]),
         ("the longest length", ping(63), [0; 4]),
         ("a reserved bit", ping(8).with(1 << 29), [0; 4]),
         ("the other reserved bit", ping(8).with(1 << 30), [0; 4]),
-        ("the invalid place", ping(8).in_chunk().in_buffer(), [0; 4]),
+        ("the invalid location", ping(8).in_chunk().in_buffer(), [0; 4]),
         ("EXT without room for it", ping(15).with(ReqHdr::EXT), [0; 4]),
         ("TICKET without EXT", ping(8).with(ReqHdr::TICKET), [0; 4]),
         ("a chunk without a descriptor", ping(8).in_chunk(), [0; 4]),
@@ -207,8 +209,8 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
 }
 
 #[test]
-fn a_result_without_room_says_how_long_it_is() {
-    // No chunks at all: the only places are the line and a buffer.
+fn a_result_without_room_reports_its_length() {
+    // No chunks at all, so a result fits the slot or a buffer only.
     let (window, layout, mut device, mut stream) = attached(Plan { chunk: 0, ..PLAN }, table());
     stream.submit_ring(ReqHdr::inline(key(Wide::NAME), 0), &[]);
     let in_buffer = ReqHdr::inline(key(Wide::NAME), 16).with(ReqHdr::REPLY_BUF);
@@ -248,7 +250,7 @@ impl Handler for Panics {
         panic!("on purpose");
     }
 }
-// Not in `table`: whoever catches the panic ends the call, and random messages have nobody.
+// Not in `table`: the caller must catch the panic, and random messages have no such caller.
 static PANICS: Entry = Entry::of::<Panics>();
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is left of a host that was dropped does not reach the next host of the device.
+//! The remains of a dropped host do not affect the next host of the device.
 
 use crate::small;
 use hamr::{CallOptions, Node};
@@ -9,7 +9,8 @@ use hamr_tests_kernels::wait_at;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Through the ring: the hot slot of the stream that was served last is polled also while no queue pair is said to be open.
+/// Through the ring, because the device also polls the hot slot of the last served stream while no
+/// queue pair is open.
 fn calls_are_served(node: &Node, behind: impl FnOnce()) {
     let stream = node.stream().expect("free");
     stream.sync(empty::with()).expect("works");
@@ -40,14 +41,14 @@ fn a_thread_that_ends_closes_no_stream_of_the_next_host() {
         std::thread::spawn(move || {
             node.sync(empty::with()).expect("works");
             drop(node);
-            called.send(()).expect("heard");
-            told.recv().expect("told");
+            called.send(()).expect("the test waits");
+            told.recv().expect("the test continues");
         })
     };
     has_called.recv().expect("it called");
     drop(std::sync::Arc::into_inner(first).expect("the last one"));
     calls_are_served(&card.attach("second", small()), || {
-        end.send(()).expect("heard");
+        end.send(()).expect("the thread waits");
         worker.join().expect("ends");
     });
 }
@@ -61,7 +62,7 @@ fn a_call_of_a_released_host_cancels_no_call_of_the_next() {
         let gate = Gate::new(&first);
         let old = left.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
-        // It stays closed: the host's end is what ends the call.
+        // The gate stays closed, so that only the host's end can end the call.
         std::mem::forget(gate);
         old
     };
@@ -72,7 +73,7 @@ fn a_call_of_a_released_host_cancels_no_call_of_the_next() {
     let new = stream.offload(wait_at::with(gate.ptr(), 2)).expect("sent");
     gate.wait_for(1);
     old.cancel();
-    // Time for the handler to see it.
+    // Time for the handler to read the bit.
     std::thread::sleep(Duration::from_millis(200));
     gate.open();
     let outcome = new.wait();

@@ -1,4 +1,4 @@
-//! Waits end when they should, whatever other threads do with the same stream.
+//! Waits end when they should, while other threads use the same stream.
 
 use crate::small;
 use hamr::{CallError, Options, SubmitError};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Abi §2: epochs run from 1 to 2^32 - 1.
 #[test]
-fn the_last_epoch_of_all_ends() {
+fn the_last_possible_epoch_ends() {
     let card = Card::in_epoch(&small(), false, Epoch(u32::MAX - 1));
     let node = card.attach("card", small());
     assert_eq!(node.info().epoch, u32::MAX);
@@ -33,7 +33,8 @@ fn the_last_epoch_of_all_ends() {
     );
 }
 
-/// While `blocks` waits in another thread, which the gate ends, nothing else of the stream does.
+/// While `blocks` waits in another thread, which the gate ends, no other operation of the stream
+/// waits.
 fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
     let card = Card::new(&small(), false);
     let node = card.attach("card", small());
@@ -76,12 +77,12 @@ fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
 }
 
 #[test]
-fn a_flush_leaves_the_others_of_its_stream_alone() {
+fn a_flush_does_not_block_others_of_its_stream() {
     others_do_not_wait(|stream| stream.flush().expect("every call runs"));
 }
 
 #[test]
-fn a_full_ring_leaves_the_others_of_its_stream_alone() {
+fn a_full_ring_does_not_block_others_of_its_stream() {
     others_do_not_wait(|stream| {
         let more: Vec<_> = (0..small().ring).map(|_| stream.offload(empty::with()).expect("sent")).collect();
         more.into_iter().for_each(|call| call.wait().expect("runs"));
@@ -89,12 +90,12 @@ fn a_full_ring_leaves_the_others_of_its_stream_alone() {
 }
 
 #[test]
-fn a_send_into_a_full_ring_leaves_the_others_of_its_stream_alone() {
+fn a_send_into_a_full_ring_does_not_block_others_of_its_stream() {
     others_do_not_wait(|stream| (0..small().ring).for_each(|_| stream.send(empty::with()).expect("sent")));
 }
 
 #[test]
-fn a_wait_for_a_ticket_leaves_the_others_of_its_stream_alone() {
+fn a_wait_for_a_ticket_does_not_block_others_of_its_stream() {
     others_do_not_wait(|stream| {
         let more: Vec<_> =
             (0..small().tickets + 1).map(|n| stream.offload(background::with(n.into())).expect("sent")).collect();

@@ -1,4 +1,4 @@
-//! A waker that panics is its task's own affair.
+//! A waker that panics affects its own task only.
 
 use crate::small;
 use hamr::{Node, Options, Pending, SharedStream, WaitMode};
@@ -36,7 +36,7 @@ fn options() -> Options {
     Options { wait: WaitMode::Sleep, longest_sleep: None, ..small() }
 }
 
-/// A task waits, and its reply comes.
+/// A task waits, and then its reply is published.
 fn answered(node: &Node, waker: Waker) -> Pending<wait_at, SharedStream> {
     let stream = node.shared_stream().expect("free");
     let gate = Gate::new(node);
@@ -61,8 +61,8 @@ fn a_waker_that_panics_leaves_other_tasks_awake() {
     };
     drop(woken(&other));
     let panics = answered(&one, Waker::from(Arc::new(Panics)));
-    until("the device has answered", || panics.is_done());
-    // Its waker is called soon after the ring; then the reactor must still be there.
+    until("the device has answered", || panics.test());
+    // Its waker is called soon after the notification; the reactor must survive that.
     std::thread::sleep(Duration::from_millis(100));
     drop(woken(&other));
     drop(woken(&one));
@@ -74,7 +74,7 @@ fn a_waker_that_panics_does_not_unwind_the_call_that_woke_it() {
     let node = card.attach("card", options());
     let (gate, shared) = (Gate::new(&node), node.shared_stream().expect("free"));
     let (waits, task) = std::thread::scope(|scope| {
-        // Sleeps on the doorbell itself, and wakes the task when it has been notified.
+        // Sleeps on the doorbell itself, and wakes the task when it is notified.
         let waits = scope.spawn(|| {
             let stream = node.stream().expect("free");
             stream.sync(wait_at::with(gate.ptr(), 1))
@@ -88,7 +88,7 @@ fn a_waker_that_panics_does_not_unwind_the_call_that_woke_it() {
         gate.open();
         (waits.join().is_ok(), pending.wait_timeout(Duration::from_secs(2)).is_ok())
     });
-    // Its call is answered, so that nothing names the buffer.
+    // Its call has a reply, so no call uses the buffer.
     let put = node.put(&[0u32], gate.ptr());
     assert!(
         waits && put.is_ok(),

@@ -262,7 +262,8 @@ impl Heard {
     }
 }
 
-/// Two vectors in NumPy's format, of numbers whose sums are not exact: the order of additions shows.
+/// Two vectors in NumPy's format, of numbers whose sums are not exact: the order of additions
+/// shows.
 fn vectors() -> [Vec<u8>; 2] {
     [1, 2].map(|first: u32| {
         let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({LENGTH},), }}");

@@ -174,7 +174,7 @@ impl Script {
 
     /// The function is taken from vfio while a host uses it, and then removed from the bus.
     pub(super) fn removal(&mut self) {
-        self.ignored("a_function_that_vfio_takes_back_is_let_go");
+        self.ignored("a_function_that_vfio_takes_back_is_released");
         self.ignored("a_function_that_is_removed_ends_its_calls");
     }
 

@@ -62,8 +62,9 @@ pub(crate) fn no_std(run: &Run) -> Outcome {
     missing.unwrap_or_else(|| Outcome::Passed(done.join(", ")))
 }
 
-/// Step `features`: each feature of each package alone, and each package with none. Cargo builds a workspace with the
-/// union of the features that its members ask for, which hides a feature that only works beside another.
+/// Step `features`: each feature of each package alone, and each package with none. Cargo builds a
+/// workspace with the union of the features that its members ask for, which hides a feature that
+/// only works beside another.
 pub(crate) fn features(run: &Run) -> Outcome {
     let mut count = 0;
     for package in run.metadata.ours().filter(|package| run.scope.builds(&package.name)) {
@@ -88,7 +89,8 @@ pub(crate) fn doctests(_: &Run) -> Outcome {
     plain(&["test", "--quiet", "--doc", "--workspace"], SUITE)
 }
 
-/// Step `loom`: the model checker's tests, in a target folder of their own because every dependency is compiled with its `cfg`.
+/// Step `loom`: the model checker's tests, in a target folder of their own because every dependency
+/// is compiled with its `cfg`.
 pub(crate) fn loom(run: &Run) -> Outcome {
     let mut command = child::cargo();
     command

@@ -11,7 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const TABLE: &str = "docs/unsafe.md";
-/// A statement that runs over more lines than this above its unsafe block hides the proof from the reader.
+/// A statement that runs over more lines than this above its unsafe block hides the proof from the
+/// reader.
 const REACH: usize = 8;
 
 /// Checks every source file of the workspace.

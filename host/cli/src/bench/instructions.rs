@@ -328,7 +328,8 @@ fn run(calls: u64) -> Result<String, BoxError> {
     }
 }
 
-/// Instructions inside of `function`, all calls together; of a poll, those that a function of [`COUNTED`] makes.
+/// Instructions inside of `function`, all calls together; of a poll, those that a function of
+/// [`COUNTED`] makes.
 fn inclusive(profile: &str, function: &str) -> Option<u64> {
     match function {
         "device_poll" => between(profile, "counted_run", function),

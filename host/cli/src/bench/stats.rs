@@ -112,7 +112,8 @@ fn tidy(v: f64) -> Value {
 }
 
 impl Row {
-    /// `{"name","device","size","gap_ns","p50_ns" or "rate" or "gb_s","p99_ns","floor_ns","ratio"}`.
+    /// `name`, `device`, `size`, `gap_ns`, one of `p50_ns`, `rate` and `gb_s`, `p99_ns`, `floor_ns`,
+    /// `ratio`.
     pub(crate) fn json(&self) -> Value {
         let unit = match self.key.unit {
             Unit::Ns => "p50_ns",

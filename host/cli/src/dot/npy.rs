@@ -83,7 +83,7 @@ pub(crate) enum NpyError {
     FortranOrder,
     #[error("expected a vector (one dimension), got shape {0}; save array.ravel()")]
     Shape(String),
-    #[error("expected a shape whose elements fit a file, got {0} elements")]
+    #[error("expected a shape that fits a file, got {0} elements, more than any file has")]
     Overflow(u64),
     #[error("expected {expected} bytes of elements for its shape, got {got}: the file is {}",
         if got < expected { "truncated" } else { "longer than its shape" })]

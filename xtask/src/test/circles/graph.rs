@@ -167,7 +167,8 @@ impl Names<'_> {
         self.path(module, &path, depth - 1)
     }
 
-    /// The modules in which a path begins, and what follows them; `None` for paths into other crates.
+    /// The modules in which a path begins, and what follows them; `None` for paths into other
+    /// crates.
     fn start<'p>(&self, at: usize, path: &'p [String], depth: u32) -> Option<(Vec<usize>, &'p [String])> {
         let parent = |module: usize| self.0[module].parent;
         let mut here = match path.first()?.as_str() {

@@ -37,7 +37,8 @@ pub(super) struct Import {
     pub(super) is_public: bool,
 }
 
-/// Reads the crate whose first file is `root`, all of its modules but those of tests. The first module is the root.
+/// Reads the crate whose first file is `root`, all of its modules but those of tests. The first
+/// module is the root.
 pub(super) fn modules(root: &Path) -> Result<Vec<Module>, Error> {
     let mut modules = Vec::new();
     let folder = root.parent().unwrap_or(root).to_path_buf();

@@ -1,4 +1,4 @@
-//! Answers that break abi §4.3 are no values. The test answers in the device's place.
+//! Replies that break abi §4.3 are no values. The test replies in the device's place.
 
 use crate::small;
 use hamr::{CallError, Node, Options};
@@ -20,7 +20,7 @@ fn replaced(options: Options) -> (Card, Node, Queue<Shared>) {
     (card, node, queue)
 }
 
-/// The word of the `round`th message in a line, counted from 1.
+/// The published word of the `round`th message in a slot, counted from 1.
 fn word(round: u32) -> u32 {
     seq(Epoch::FIRST.tag(), round, COUNT_BITS)
 }
@@ -49,14 +49,14 @@ fn replies_that_break_the_rules_are_corrupt() {
     };
     let none = [0; INLINE_WORDS];
     let (chunk, buffer, descriptor) = (1 << 22, 2 << 22, 16 << 16);
-    give("place 3", ok | 3 << 22, none);
+    give("location 3", ok | 3 << 22, none);
     give("a chunk with len 0", ok | chunk, none);
     give("a chunk of no bytes", ok | chunk | descriptor, none);
     give("a chunk with another offset", ok | chunk | descriptor, [64, 8, 0, 0, 0, 0]);
     give("a chunk longer than it is", ok | chunk | descriptor, [0, 1 << 40, 0, 0, 0, 0]);
     give("a buffer that was not offered", ok | buffer, none);
     give("a buffer that was not offered, described", ok | buffer | descriptor, [0, 8, 0, 0, 0, 0]);
-    give("more than the line holds", ok | 49 << 16, none);
+    give("longer than the slot", ok | 49 << 16, none);
     give("AM_REPLY", ok | RepHdr::AM_REPLY, none);
     for bit in 27..32 {
         give(&format!("reserved bit {bit}"), ok | 1 << bit, none);
@@ -68,7 +68,7 @@ fn replies_that_break_the_rules_are_corrupt() {
 
 /// In the hot slot, and with a value of the expected length.
 #[test]
-fn replies_that_break_the_rules_are_corrupt_in_the_hot_line() {
+fn replies_that_break_the_rules_are_corrupt_in_the_hot_slot() {
     let (_card, node, queue) = replaced(small());
     let stream = node.stream().expect("free");
     for (round, bits) in (1..).zip([RepHdr::TAKEN, RepHdr::AM_REPLY, 1 << 31, 3 << 22]) {
@@ -93,8 +93,9 @@ fn a_taken_call_with_other_bits_is_corrupt() {
     }
 }
 
-/// Abi §4.1: the word of a ticket slot counts the uses of its ticket. A call that is refused in its ring slot is none: nothing is written
-/// into the ticket slot, and 2^24 of them would come round to the reply that lies there.
+/// Abi §4.1: the word of a ticket slot counts the uses of its ticket. A call that is refused in its
+/// ring slot is no use of it: nothing is written into the ticket slot, and otherwise, after 2^24
+/// such calls, an old reply there would look like a new one.
 #[test]
 fn a_refused_call_is_no_use_of_its_ticket() {
     let (_card, node, queue) = replaced(Options { tickets: 1, ring: 2, ..small() });
@@ -126,7 +127,7 @@ fn a_refused_call_is_no_use_of_its_ticket() {
     assert_eq!(last.wait().expect("answered"), 222);
 }
 
-/// A host knows where its queue pairs are, whatever the window says of them later.
+/// A host uses its own layout of queue pairs, whatever the window contains later.
 #[test]
 fn queue_pairs_are_where_the_host_planned_them() {
     let options = small();
