@@ -20,24 +20,6 @@ use zerocopy::FromBytes;
 /// The file that this variable names is used without a search.
 const IMAGE_VARIABLE: &str = "HAMR_IMAGE";
 
-/// The requirements of a device for its image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Rust's target triple.
-    pub triple: String,
-    /// Hosted or bare.
-    pub kind: ImageKind,
-    /// Instruction set.
-    pub isa: Isa,
-}
-
-impl Target {
-    /// A process on this machine.
-    pub fn hosted() -> Self {
-        Self { triple: env!("HAMR_HOST_TARGET").into(), kind: ImageKind::HOSTED, isa: Isa::of_this_build() }
-    }
-}
-
 /// An image, by name or by file; it becomes a file when a device is opened with it, because only
 /// then its target is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -115,9 +115,9 @@ fn mislead(node: &Node, buffer: BufferPtr<u64>, memory: Range<u64>) {
     let breaks = stream.offload(breaks).expect("sent");
     let behind: Vec<_> = (0..BEHIND).map(|n| stream.offload(sum_4::with(n, 1, 2, 3)).expect("sent")).collect();
     gate.open();
-    waits.get().expect("runs");
+    waits.wait().expect("runs");
     // The runtime may have sent the reply before it trapped, or not.
-    match breaks.get() {
+    match breaks.wait() {
         Ok(found) => assert!(found > 0, "nothing to overwrite was found"),
         other => is_lost(other),
     }

@@ -105,7 +105,7 @@ pub fn runaway(spec: &str) {
     for _ in 0..3 {
         let begin = Instant::now();
         let call = node.offload_with(loops::with(), limit(100)).expect("sent");
-        let outcome = call.get();
+        let outcome = call.wait();
         // Measured before the names are looked up, which is not part of the call.
         let took = begin.elapsed();
         expect(&fault(outcome), Status::RUNAWAY, "loops", "crashes.rs");

@@ -63,5 +63,5 @@ pub fn pins(kind: Kind) {
     let heard = rig.node.offload(driver::hears::with(5_000)).expect("sent");
     std::thread::sleep(Duration::from_millis(20));
     rig.seen.link.notify();
-    assert!(heard.get().expect("listens"), "the pin stayed low");
+    assert!(heard.wait().expect("listens"), "the pin stayed low");
 }

@@ -253,10 +253,10 @@ pub fn an_overtaken_observer_counts_lost_lines(spec: &str) {
     for round in 0..ROUNDS {
         let flooding = node.offload(flood::with(LINES)).expect("sent");
         // Also while the device writes; but not at first, because a fast observer misses nothing.
-        while round != 0 && !flooding.test() {
+        while round != 0 && !flooding.is_done() {
             count(watch.poll().expect("its build"), &mut came, &mut lost);
         }
-        flooding.get().expect("a reply");
+        flooding.wait().expect("a reply");
     }
     while let Some(events) = Some(watch.poll().expect("its build")).filter(|events| !events.is_empty()) {
         count(events, &mut came, &mut lost);

@@ -105,7 +105,7 @@ pub fn a_lock_without_atomics(machine: &Machine) {
     while done < ROUNDS && (begin.elapsed() < Duration::from_secs(60) || !is_contended(waited, done)) {
         let there = node.offload(peterson::with(cells.ptr(), AT_ONCE)).expect("sent");
         waited += compete(words, 0, AT_ONCE).expect("enough words");
-        there.get().expect("the device counted too");
+        there.wait().expect("the device counted too");
         done += AT_ONCE;
         assert_eq!(competed(words), Some(2 * done), "both were inside at once");
     }

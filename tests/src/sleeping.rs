@@ -80,9 +80,7 @@ macro_rules! __sleeping {
     )*};
 }
 
-/// A link with two owners, the node and the test.
-struct Seen(Arc<Watched>);
-
+/// A link that counts its notifications. The node has one share of it, the test the other.
 pub(crate) struct Watched {
     pub(crate) link: Box<dyn Link>,
     rings: AtomicU64,

@@ -37,7 +37,17 @@ pub fn unread_replies(spec: &str) {
         let panicked = stream.offload(panics::with(77)).expect("sent");
         let started = other.start(sum_4::with(100, 20, 3, 4)).expect("sent");
         let side = node.stream().expect("free");
-        let queued: Vec<_> = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+        // All are sent before the first one runs, because a submission takes replies in, which frees
+        // their ticket slots.
+        let queued: Vec<_> = {
+            let gate = Gate::new(&node);
+            let blocks = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+            gate.wait_for(1);
+            let queued = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+            gate.open();
+            blocks.wait().expect("the gate is open");
+            queued
+        };
         // Queued calls have their reply in their ticket slots; their ring slots have TAKEN.
         until("all is answered", || {
             let lines = lines(&node);

@@ -385,7 +385,7 @@ fn a_closed_device_is_gone_when_close_returns() {
     drop(gate);
     drop(node);
     assert!(has_ended(pid) && !window.exists());
-    match call.get() {
+    match call.wait() {
         // The gate let it through when it was dropped.
         Ok(1) => {}
         Err(CallError::DeviceLost(_, why)) => assert!(why.contains("closed by this program"), "{why}"),
@@ -473,7 +473,7 @@ fn calls_outlive_the_buffers_they_name_only_until_the_end() {
     drop(data);
     assert_eq!(node.live_buffers(), 2);
     signal(&node, Signal::KILL);
-    is_lost(call.get(), "increment_after");
+    is_lost(call.wait(), "increment_after");
     assert_eq!(node.live_buffers(), 1, "the lost device writes nothing any more");
     match node.read(old) {
         Err(Error::Buffer { why: BufferError::Freed { .. }, .. }) => {}

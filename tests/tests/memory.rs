@@ -28,7 +28,7 @@ fn one_way_calls_release_their_buffers_at_the_reply() {
         let buffer = node.buffer(&[0u64; 16 << 10]).expect("all calls but the last have given theirs back");
         stream.send(count::with(buffer.ptr())).expect("sent");
         // Its reply comes after those of the calls before.
-        stream.offload(empty::with()).expect("sent").get().expect("runs");
+        stream.offload(empty::with()).expect("sent").wait().expect("runs");
     }
 }
 

@@ -25,7 +25,7 @@ fn each_device_reports_its_own_instruction_set() {
     let nodes = all();
     let asked: Vec<_> = nodes.iter().map(|node| node.offload(isa::with()).expect("sent")).collect();
     for (answer, (spec, isa)) in asked.into_iter().zip(SPECS) {
-        assert_eq!(answer.get().expect("a reply"), isa.0, "{spec}");
+        assert_eq!(answer.wait().expect("a reply"), isa.0, "{spec}");
     }
     let mut ids: Vec<u16> = nodes.iter().map(|node| node.info().node).collect();
     ids.sort_unstable();

@@ -1,5 +1,4 @@
-//! Cancelling a call that may be running (rule 17): the call has one outcome, and no other call is
-//! affected.
+//! Cancelling a call while it may be running (rule 17): one outcome, and no other call touched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +20,7 @@ enum When {
     AtOnce,
     /// With another call behind it.
     BehindNext,
-    /// After its reply was taken and its slot was used again: wrong.
+    /// After its reply was taken and its line used again: wrong.
     AfterReuse,
 }
 
@@ -31,7 +30,7 @@ struct Case {
     first: Want,
     rest: Vec<Want>,
     when: When,
-    /// The handler reads the bit once more while it runs, and stops.
+    /// The handler looks for the bit once more while it runs, and stops.
     asks: bool,
     /// The outcomes of message 0 over all executions: bit 0 cancelled, bit 1 run.
     seen: Arc<AtomicU32>,
@@ -40,8 +39,7 @@ struct Case {
 impl Case {
     fn run(self) {
         let pair = Pair::<2>::new(Shapes::SOUND);
-        // Which messages ran, for the assertions: the standard library's atomic, which the checker
-        // does not interleave.
+        // What ran, as the model's own note: the standard library's atomic, which the checker does not interleave.
         let ran = Arc::new(AtomicU32::new(0));
         let mut server = Server::new(pair.clone(), Epoch::FIRST, pick);
         let note = ran.clone();
@@ -65,7 +63,7 @@ impl Case {
                 caller.drain();
             }
             caller.send(k, *want);
-            // The slot is message 0's until its reply is taken.
+            // The line is message 0's as long as its reply was not taken.
             if self.when == When::AfterReuse || self.when == When::BehindNext && caller.ended.is_empty() {
                 self.cancel(&caller);
             }
@@ -75,8 +73,8 @@ impl Case {
         self.seen.fetch_or(1 << (ran & 1), Ordering::Relaxed);
         for k in 0..calls {
             let mut ends = caller.ended.iter().filter(|(of, _)| *of == k);
-            let (Some((_, was_run)), None) = (ends.next(), ends.next()) else { panic!("message {k} ended not once") };
-            assert!(*was_run == (ran >> k & 1 == 1), "message {k} was run and has the reply Cancelled, or the reverse");
+            let (Some((_, said)), None) = (ends.next(), ends.next()) else { panic!("message {k} ended not once") };
+            assert!(*said == (ran >> k & 1 == 1), "message {k} was run and answered Cancelled, or the reverse");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The two ends in the models: a caller that checks each reply, a server that checks each request.
+//! The two ends as the models drive them: a caller that checks each reply, a server that checks each request.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use loom::thread::yield_now;
 
 use crate::slots::Pair;
 
-/// The slot that a caller prefers.
+/// The line that a caller would like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
     /// The hot slot when rule 7 allows it, the ring otherwise.
@@ -26,15 +26,14 @@ pub(crate) fn all_orders(n: usize) -> Vec<Vec<Want>> {
         .collect()
 }
 
-/// Messages are numbered over a whole model: from 0 in its first epoch, from here in its second.
+/// Messages are numbered over a whole model: from here in its second epoch, from 0 in its first.
 pub(crate) const NEW: u32 = 16;
 
 fn same_epoch(j: u32, k: u32) -> bool {
     (j < NEW) == (k < NEW)
 }
 
-// Message `k` in each of its four words: no two messages share a value, so a word of the wrong
-// message shows.
+// Message `k` in each of its four words: no two messages share a value, so a word of the wrong message shows.
 pub(crate) fn request_hdr(k: u32) -> ReqHdr {
     ReqHdr::inline(HandlerKey(k as u16 + 1), 8)
 }
@@ -47,15 +46,15 @@ fn reply_hdr(k: u32) -> RepHdr {
 fn reply_word(k: u32) -> u64 {
     0xB000 + u64::from(k)
 }
-/// The reply of a call that was not run; it leaves the payload unchanged.
+/// The reply of a call that was not run; it leaves the payload as it is.
 pub(crate) const CANCELLED: RepHdr = RepHdr::inline(Status::CANCELLED, 0);
 
-/// The requesting end, with its messages that are sent and not yet taken.
+/// The requesting end, with what it has sent and not yet taken.
 pub(crate) struct Caller<const BITS: u32> {
     pub(crate) end: Requester<Pair<BITS>>,
     hot: Option<u32>,
     ring: VecDeque<u32>,
-    /// The message that may have the reply Cancelled.
+    /// The message that may be answered Cancelled.
     pub(crate) cancelled: Option<u32>,
     /// How each message ended, in the order of taking: true when it was run.
     pub(crate) ended: Vec<(u32, bool)>,
@@ -67,14 +66,14 @@ impl<const BITS: u32> Caller<BITS> {
         Self { end, hot: None, ring: VecDeque::new(), cancelled: None, ended: Vec::new() }
     }
 
-    /// Continues in another epoch; messages without a reply end here (rule 30).
+    /// Goes on in another epoch; what is unanswered ends here (rule 30).
     pub(crate) fn enter(&mut self, epoch: Epoch) {
         self.hot = None;
         self.ring.clear();
         self.end.enter(epoch);
     }
 
-    /// Sends message `k`. Waits for the oldest reply only if the ring is full.
+    /// Sends message `k`, waiting for the oldest answer only if the ring is full.
     pub(crate) fn send(&mut self, k: u32, want: Want) {
         if want == Want::Hot {
             self.take_hot();
@@ -91,7 +90,7 @@ impl<const BITS: u32> Caller<BITS> {
         self.ring.push_back(k);
     }
 
-    /// Sends in the hot slot without checking whether rule 7 allows it.
+    /// Sends in the hot slot without asking whether rule 7 allows it.
     pub(crate) fn send_hot(&mut self, k: u32) {
         self.end.submit_hot(request_hdr(k), &[request_word(k)]);
         self.hot = Some(k);
@@ -112,7 +111,7 @@ impl<const BITS: u32> Caller<BITS> {
     pub(crate) fn take_oldest(&mut self) -> bool {
         let Some(x) = self.end.oldest() else { return false };
         let Some(hdr) = self.end.ring_reply(x) else { return false };
-        let k = self.ring.pop_front().expect("a slot is in use while its message is known");
+        let k = self.ring.pop_front().expect("a line is taken as long as its message is known");
         let ran = check_reply(k, hdr, self.end.slots().ring(x as u32), self.cancelled);
         self.ended.push((k, ran));
         self.end.release_oldest();
@@ -141,7 +140,7 @@ fn check_reply(k: u32, hdr: RepHdr, line: impl SlotAccess, cancelled: Option<u32
     let mut words = [0];
     line.read_reply(&mut words);
     let word = words[0];
-    // By the header first: with a stale header, the payload may already be the new request's.
+    // By the header first: the payload under a stale one is already the new request's.
     let of = (0..2 * NEW).find(|&j| hdr == reply_hdr(j));
     assert!(of.is_none_or(|of| same_epoch(of, k)), "stale reply: {:#x} with {word:#x} to message {k}", hdr.0);
     assert!(of.is_some_and(|of| word == reply_word(of)), "torn reply: {:#x} with {word:#x} to message {k}", hdr.0);
@@ -152,12 +151,12 @@ fn check_reply(k: u32, hdr: RepHdr, line: impl SlotAccess, cancelled: Option<u32
 /// How a server picks its next message.
 pub(crate) type Pick<const BITS: u32> = fn(&mut Responder<Pair<BITS>>, bool) -> Option<Found>;
 
-/// The production code.
+/// As production does.
 pub(crate) fn pick<const BITS: u32>(end: &mut Responder<Pair<BITS>>, hot_first: bool) -> Option<Found> {
     end.next(hot_first)
 }
 
-/// Rule 8 dropped: the hot slot is polled once, and not again after a ring message.
+/// Rule 8 dropped: the hot slot is looked at once, and not again behind a ring message.
 pub(crate) fn pick_without_second_check<const BITS: u32>(
     end: &mut Responder<Pair<BITS>>,
     hot_first: bool,
@@ -168,21 +167,20 @@ pub(crate) fn pick_without_second_check<const BITS: u32>(
     end.ring_is_next().then(|| end.next_ring())
 }
 
-/// The production code beside a queued handler: a message that is found here is counted when it has
-/// its reply, by one of the next two functions.
+/// As production does beside a queued handler: what is found here is counted when it has been answered, by one of the next two.
 pub(crate) fn pick_uncounted<const BITS: u32>(end: &mut Responder<Pair<BITS>>, _: bool) -> Option<Found> {
     end.upcoming()
 }
 
-/// How a server counts a message after its reply.
+/// What a server does behind a reply.
 pub(crate) type Count<const BITS: u32> = fn(&mut Responder<Pair<BITS>>, Found);
 
-/// The production code.
+/// As production does.
 pub(crate) fn count_late<const BITS: u32>(end: &mut Responder<Pair<BITS>>, found: Found) {
     end.advance(found);
 }
 
-/// Reads the slot again, which may have the next message by now.
+/// The line is looked at again, in which the next message may be by now.
 pub(crate) fn count_late_by_the_line<const BITS: u32>(end: &mut Responder<Pair<BITS>>, found: Found) {
     match found.slot {
         0 => drop(end.next_hot()),
@@ -190,7 +188,7 @@ pub(crate) fn count_late_by_the_line<const BITS: u32>(end: &mut Responder<Pair<B
     }
 }
 
-/// The replying end.
+/// The answering end.
 pub(crate) struct Server<const BITS: u32> {
     end: Responder<Pair<BITS>>,
     pick: Pick<BITS>,
@@ -214,13 +212,12 @@ impl<const BITS: u32> Server<BITS> {
     /// The next message in the order of the poller's rounds.
     pub(crate) fn find(&mut self) -> Option<Found> {
         let found = (self.pick)(&mut self.end, self.hot_first);
-        // After a hot message the ring is polled first; a poll that finds nothing ends the round.
+        // After a hot message the ring goes first; a look that finds nothing ends the round.
         self.hot_first = found.is_none_or(|f| f.slot != 0);
         found
     }
 
-    /// The next message if one is there, which must be `k`; `flags` may be set in its header or
-    /// not.
+    /// The next message if one is there, which must be `k`; `flags` may be set in its header or not.
     pub(crate) fn receive(&mut self, k: u32, flags: u32) -> Option<(Found, ReqHdr)> {
         let found = self.find()?;
         let line = self.end.slot(found.slot);
@@ -235,7 +232,7 @@ impl<const BITS: u32> Server<BITS> {
         Some((found, hdr))
     }
 
-    /// Replies to message `k` with its result.
+    /// Answers message `k` with its result.
     pub(crate) fn reply(&self, k: u32, found: Found) {
         let line = self.end.slot(found.slot);
         line.write_reply(&[reply_word(k)]);
@@ -259,7 +256,7 @@ impl<const BITS: u32> Server<BITS> {
         }
     }
 
-    /// Asserts that no slot has another message.
+    /// Asserts that no line offers anything more.
     pub(crate) fn expect_nothing(&mut self) {
         self.hot_first = true;
         let found = self.find();

@@ -1,4 +1,4 @@
-//! The change from one epoch to the next over the same slots (rules 4, 26, 27, 28, 30).
+//! From one epoch to the next over the same lines (rules 4, 26, 27, 28, 30).
 //!
 //! ```text
 //! host    READY ... CLOSING --------> zero own words, OFFERED -----------------> enter, calls
@@ -21,7 +21,7 @@ use Want::{Hot, Ring};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Zero {
     Never,
-    /// Before the device published STOPPED.
+    /// Before the device said that it stopped.
     Early,
     AfterStop,
 }
@@ -36,7 +36,7 @@ struct Change {
     clear: bool,
     /// The host waits for STOPPED and for SERVING.
     acknowledged: bool,
-    /// Messages of the old epoch, whose replies are not taken.
+    /// Messages of the old epoch; nobody takes their replies.
     old: Vec<Want>,
     new: Vec<Want>,
 }
@@ -44,7 +44,7 @@ struct Change {
 const FROM: Epoch = Epoch::FIRST;
 /// The next epoch: other tag.
 const NEXT: Epoch = Epoch(2);
-/// The first later epoch with the tag of the first: only zeroed words distinguish the two.
+/// The first later epoch with the tag of the first: only zeroed words tell the two apart.
 const SAME_TAG: Epoch = Epoch(256);
 
 impl Change {
@@ -53,7 +53,7 @@ impl Change {
         Self { shapes: Shapes::SOUND, to, zero: Zero::AfterStop, clear: true, acknowledged: true, old, new }
     }
 
-    /// With the production code's control words on both sides.
+    /// With the control words of production on both sides.
     fn by_words(self) {
         let pair = self.pair();
         let host = Arc::new(AtomicU32::new(HostState::READY.0));
@@ -83,9 +83,8 @@ impl Change {
         self.call_new(&pair, caller);
     }
 
-    /// With a thread's end in place of STOPPED and SERVING, and a thread's start in place of
-    /// OFFERED. They order memory as those words do, and waiting for them adds no executions. Only
-    /// the stop is a word here, so all executions can be explored.
+    /// With a thread's end for STOPPED and SERVING and a thread's start for OFFERED: they order memory as those words
+    /// do, and waiting for them adds no executions. Only the stop is a word here, so all executions can be explored.
     fn by_threads(self) {
         let pair = self.pair();
         let host = Arc::new(AtomicU32::new(HostState::READY.0));
@@ -114,7 +113,7 @@ impl Change {
     fn serve_old(&self, pair: &Pair<2>, host: &AtomicU32) {
         let mut server = Server::new(pair.clone(), FROM, pick);
         let (mut k, end) = (0, self.old.len() as u32);
-        // As the poller: it reads the host's word before the round, so a reply may come late.
+        // As the poller: the look at the host's word comes before the round, so a reply may come late.
         while host.load(Ordering::Relaxed) == HostState::READY.0 {
             if k < end && server.serve(k) { k += 1 } else { yield_now() }
         }
@@ -185,18 +184,18 @@ fn longer_changes(to: Epoch) -> Vec<Change> {
     cases
 }
 
-/// The tag alone against the epoch before: no side zeroes anything.
+/// The tag alone against the epoch before: nobody zeroes anything.
 fn unzeroed(shapes: Shapes) -> Vec<Change> {
     changes(NEXT).into_iter().map(|c| Change { shapes, zero: Zero::Never, clear: false, ..c }).collect()
 }
 
-/// No message of the old epoch is taken in the new one, however late its reply was published.
+/// Nothing of the old epoch is taken in the new one, whatever was unanswered, however late the last reply was.
 #[test]
 fn an_epoch_begins_clean() {
     Model::new("epoch", changes(NEXT), Change::by_threads).holds();
 }
 
-/// The same when the new epoch has the old one's tag.
+/// The same when the tag is the old one's again.
 #[test]
 fn a_tag_that_comes_again_begins_clean() {
     Model::new("epoch, same tag", changes(SAME_TAG), Change::by_threads).holds();
@@ -214,7 +213,7 @@ fn the_tag_alone_keeps_epochs_apart() {
     Model::new("epoch, nothing zeroed", unzeroed(Shapes::SOUND), Change::by_threads).holds();
 }
 
-/// Each is `the_tag_alone_keeps_epochs_apart` with another shape of one side.
+/// Each is `the_tag_alone_keeps_epochs_apart` but for the shape of one side.
 fn shape_breaks(name: &'static str, wrong: Shape) {
     let req = Shapes { req: wrong, ..Shapes::SOUND };
     Model::new(name, unzeroed(req), Change::by_threads).breaks("stale request");
@@ -241,7 +240,7 @@ fn a_tag_that_comes_again_needs_zeroed_requests() {
 #[test]
 fn a_tag_that_comes_again_needs_cleared_replies() {
     let cases = changes(SAME_TAG).into_iter().map(|c| Change { clear: false, ..c }).collect();
-    Model::new("same tag, replies kept", cases, Change::by_threads).breaks("stale reply");
+    Model::new("same tag, answers kept", cases, Change::by_threads).breaks("stale reply");
 }
 
 #[test]

@@ -1,13 +1,11 @@
-//! Every interleaving of small slot-protocol scenarios, with every value that the memory order lets
-//! a load return.
+//! Every interleaving of small slot-protocol scenarios, with every value that the memory order lets a load return.
 //!
-//! The code under test is the production `Requester` and `Responder`; only the slots are the
-//! checker's (`lines`). `docs/model.md` lists what is covered, what is not, and the counts. Each
-//! rule that a model needs has a twin that breaks the rule. The twin must fail with the message of
-//! an assertion, so that no model passes because it checks too little.
+//! The code under test is the production `Requester` and `Responder`; only the slots are the checker's (`slots`).
+//! `docs/model.md` says what is covered, what is not, and with what counts. Each rule that a model relies on has a twin
+//! that breaks it and must be caught, with the message of our own assertion, so that no model passes for want of teeth.
 //!
-//! May use: `comm`, `shared-abi`, `loom`. Used by: nothing. A package of its own, because each
-//! dependency is compiled with the checker's `cfg`, and without that `cfg` it is empty.
+//! May use: `comm`, `shared-abi`, `loom`. Used by: nothing. A package of its own, because each dependency is compiled with the
+//! checker's `cfg`, and without that `cfg` it is empty.
 #![cfg(all(loom, test))]
 
 mod cancel;
@@ -28,8 +26,8 @@ struct Model<T: 'static> {
     /// The scenarios.
     cases: Vec<T>,
     run: fn(T),
-    /// Forced switches per execution, `None` for no limit. The environment's `LOOM_MAX_PREEMPTIONS`
-    /// is ignored, because it would weaken every model unnoticed.
+    /// Forced switches per execution, `None` for no limit. The environment's `LOOM_MAX_PREEMPTIONS` does not count: it
+    /// would weaken every model silently.
     preemptions: Option<usize>,
 }
 
@@ -38,8 +36,7 @@ impl<T: Clone + Send + Sync + 'static> Model<T> {
         Self { name, cases, run, preemptions: None }
     }
 
-    /// Only executions with at most `n` forced switches: for models that would otherwise take more
-    /// than a minute.
+    /// Only executions with at most `n` forced switches: for models that would not end in a minute without.
     fn preempted_at_most(self, n: usize) -> Self {
         Self { preemptions: Some(n), ..self }
     }
@@ -57,7 +54,7 @@ impl<T: Clone + Send + Sync + 'static> Model<T> {
             (builder.max_permutations, builder.max_duration) = (None, None);
             let executions = executions.clone();
             builder.check(move || {
-                // The standard library's atomic: the checker would interleave one of its own.
+                // The standard library's atomic: a checker's would be one more thing to interleave.
                 executions.fetch_add(1, Ordering::Relaxed);
                 run(case.clone());
             });
@@ -66,8 +63,7 @@ impl<T: Clone + Send + Sync + 'static> Model<T> {
         println!("{name}: {count} cases, {executions} executions, {:.1} s", began.elapsed().as_secs_f64());
     }
 
-    /// Explores a weakened protocol, in which an assertion with `expected` in its message must
-    /// fail.
+    /// Explores a weakened protocol, which must reach an assertion of ours with `expected` in its message.
     fn breaks(self, expected: &str) {
         let name = self.name;
         let caught = catch_unwind(AssertUnwindSafe(|| self.holds()));

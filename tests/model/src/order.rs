@@ -27,7 +27,7 @@ struct Stream<const BITS: u32> {
 /// How the requester sends one message.
 type Send<const BITS: u32> = fn(&mut Caller<BITS>, u32, Want);
 
-/// As soon as a slot is free.
+/// As soon as a line is free.
 fn pipelined<const BITS: u32>(caller: &mut Caller<BITS>, k: u32, want: Want) {
     caller.send(k, want);
 }
@@ -96,8 +96,7 @@ fn five_messages_run_in_their_order() {
     Model::new("order, 5 messages", orders(5), Stream::run).preempted_at_most(3).holds();
 }
 
-/// Messages one at a time and in flight together, with replies that are published before they are
-/// counted.
+/// Messages one at a time and in flight together, answered before they are counted.
 #[test]
 fn a_reply_may_be_counted_late() {
     let late = |sent: &Vec<Want>| Stream::<2> { pick: pick_uncounted, count: count_late, ..Stream::sound(sent) };
@@ -110,25 +109,23 @@ fn counted_late_by_the_line_messages_are_lost() {
     Model::new("counted by the line", vec![case], Stream::run).breaks("exceeded maximum number of branches");
 }
 
-/// Four ring messages over two slots: the requester stops at each full ring.
+/// Four ring messages over two lines: the requester stops at each full ring.
 #[test]
 fn a_full_ring_loses_nothing() {
     Model::new("full", vec![Stream::<2>::sound(&[Ring; 4])], Stream::run).holds();
 }
 
-/// Both counts go from 3 over 0 to 1 while both sides run freely; before that, messages go one at a
-/// time.
+/// Both counts go from 3 over 0 to 1 while the sides run freely; before that, messages go one at a time.
 #[test]
 fn counts_wrap() {
-    // Ring positions 5..8 carry counts 3, 0, 0; positions 7..10 carry 0, 1, 1. The hot slot goes 3,
-    // 0, 1.
+    // Ring positions 5..8 carry counts 3, 0, 0; positions 7..10 carry 0, 1, 1. The hot slot goes 3, 0, 1.
     let starts = [[Ring; 5].as_slice(), &[Ring; 7]];
     let starts = starts.map(|ring| [ring, &[Hot; 2]].concat());
     let cases = starts.iter().flat_map(|start| orders(3).into_iter().map(|s| s.after(start))).collect();
     Model::new("wrap, 3 in flight", cases, Stream::run).holds();
 }
 
-/// Every count from the first until it comes again, with both sides free from the start.
+/// Every count from the first to the one that comes again, with both sides free from the start.
 #[test]
 fn counts_wrap_from_the_start() {
     let cases = [[Hot; 5].as_slice(), &[Ring; 9]];
@@ -140,9 +137,9 @@ const MIXED: [Want; 3] = [Hot, Ring, Ring];
 
 #[test]
 fn without_the_second_check_order_is_lost() {
-    Model::new("no second check, off", vec![Stream::<2>::sound(&MIXED)], Stream::run).holds();
+    Model::new("no second look, off", vec![Stream::<2>::sound(&MIXED)], Stream::run).holds();
     let case = Stream::<2> { pick: pick_without_second_check, ..Stream::sound(&MIXED) };
-    Model::new("no second check", vec![case], Stream::run).breaks("out of order: message 1 ran where 0 was due");
+    Model::new("no second look", vec![case], Stream::run).breaks("out of order: message 1 ran where 0 was due");
 }
 
 #[test]
@@ -153,9 +150,8 @@ fn without_rule_7_order_is_lost() {
     Model::new("hot when free", vec![case], Stream::run).breaks("out of order: message 1 ran where 0 was due");
 }
 
-/// The same three messages over slots of which one side is wrong: requests then tear at the
-/// responder, replies at the requester. `three_messages_run_in_their_order` is the twin with both
-/// sides right.
+/// The same three messages over lines of which one side is wrong: requests then tear at the responder, answers at the
+/// requester. `three_messages_run_in_their_order` has the twin with both sides right.
 fn shape_breaks(name: &'static str, wrong: Shape) {
     let case = |shapes| vec![Stream::<2> { shapes, ..Stream::sound(&MIXED) }];
     Model::new(name, case(Shapes::SOUND), Stream::run).holds();

@@ -1,10 +1,8 @@
-//! Sleeping and waking (rules 20 to 24). No wake-up is lost although no side wakes by itself, and
-//! each of the fences is needed.
+//! Sleeping and waking (rules 20 to 24): no wake is lost although nobody wakes by himself, and each of the fences is needed.
 //!
-//! Both ends are the production code: `Requester` and `Responder` publish and observe, `Waiter` and
-//! `Notifier` do the rest. A doorbell is the checker's `Notify`: a notification before a sleep ends
-//! it at once, as with an eventfd or an interrupt that stays pending. An end that sleeps for ever
-//! is a deadlock, which the checker reports.
+//! Both ends are production's: `Requester` and `Responder` publish and observe, `Idle` decides when an end sleeps, `Waiter` and
+//! `Notifier` do the rest. A doorbell is the checker's `Notify`: a ring before a sleep ends it at once, as with an eventfd or an
+//! interrupt that stays pending. An end that sleeps for good is a deadlock, which the checker reports.
 
 use std::sync::Arc;
 
@@ -18,19 +16,19 @@ use crate::Model;
 use crate::ends::{Caller, Server, Want, pick};
 use crate::slots::{Pair, Shapes};
 
-/// A side's wait word and doorbell.
-struct Side {
+/// A wait word and the doorbell of the end that it belongs to.
+struct Bed {
     word: AtomicU32,
     doorbell: Notify,
 }
 
-impl Side {
+impl Bed {
     fn new() -> Self {
         Self { word: AtomicU32::new(0), doorbell: Notify::new() }
     }
 }
 
-impl WaitWord for &Side {
+impl WaitWord for &Bed {
     fn load(self) -> u32 {
         self.word.load(Ordering::Relaxed)
     }
@@ -39,7 +37,7 @@ impl WaitWord for &Side {
     }
 }
 
-/// The fence of rule 24 left out.
+/// Rule 24 dropped.
 #[derive(Clone, Copy)]
 struct Unfenced;
 
@@ -53,18 +51,31 @@ impl Order for Unfenced {
     fn full() {}
 }
 
-/// One end that polls, sleeps and notifies. `W` is its fence as a notifier, `S` as a waiter.
+/// What an end does with the steps of [`Idle`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// As a device: its wait word is even as soon as the sleep is over.
+    Device,
+    /// As a thread of the host: other threads may sleep on, so that the word stays odd until a poll finds something.
+    Host,
+    /// As [`Self::Host`], without the poll between the odd value and the sleep. Wrong.
+    NoLastPoll,
+    /// As [`Self::Host`], with the value of the sleep before. Wrong.
+    OldValue,
+}
+
+/// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a waiter.
 struct End {
-    own: Arc<Side>,
-    peer: Arc<Side>,
+    own: Arc<Bed>,
+    peer: Arc<Bed>,
     waiter: Waiter,
     notifier: Notifier,
 }
 
 impl End {
     fn pair() -> (Self, Self) {
-        let (a, b) = (Arc::new(Side::new()), Arc::new(Side::new()));
-        let end = |own: &Arc<Side>, peer: &Arc<Side>| Self {
+        let (a, b) = (Arc::new(Bed::new()), Arc::new(Bed::new()));
+        let end = |own: &Arc<Bed>, peer: &Arc<Bed>| Self {
             own: own.clone(),
             peer: peer.clone(),
             waiter: Waiter::new(),
@@ -74,21 +85,22 @@ impl End {
     }
 
     /// Rule 21.
-    fn notify_relaxed(&self) {
+    fn needs_notify_relaxed(&self) {
         if self.notifier.needs_notify_relaxed(&*self.peer) {
             self.peer.doorbell.notify();
         }
     }
 
     /// Rule 22.
-    fn notify<W: Order>(&self) {
+    fn needs_notify<W: Order>(&self) {
         if self.notifier.needs_notify::<W>(&*self.peer) {
             self.peer.doorbell.notify();
         }
     }
 
-    /// Sleeps until `found` is true (rule 23), without a time limit.
-    fn wait<S: Order>(&mut self, mut found: impl FnMut() -> bool) {
+    /// Sleeps until `found` is true (rule 23), without a net. The clock runs fast: no step is only for more polls.
+    fn wait<S: Order>(&mut self, steps: Steps, mut found: impl FnMut() -> bool) {
+        let (mut idle, mut now) = (Idle::new(), 0_u64);
         while !found() {
             now += 1000;
             match idle.step(now, Some(0)) {
@@ -117,25 +129,27 @@ impl End {
 }
 
 /// `calls` calls, one at a time: each side sleeps whenever it finds nothing.
-fn run<HostNotifies: Order, HostSleeps: Order, DeviceNotifies: Order, DeviceSleeps: Order>(calls: u32) {
+fn run<HostWakes: Order, HostSleeps: Order, DeviceWakes: Order, DeviceSleeps: Order>(
+    (calls, host_steps): (u32, Steps),
+) {
     let pair = Pair::<2>::new(Shapes::SOUND);
     let mut server = Server::new(pair.clone(), Epoch::FIRST, pick);
     let mut caller = Caller::new(pair, Epoch::FIRST);
     let (mut host, mut device) = End::pair();
     thread::spawn(move || {
         for k in 0..calls {
-            device.wait::<DeviceSleeps>(|| server.serve(k));
-            device.notify_relaxed();
-            // As a device without further work.
-            device.notify::<DeviceNotifies>();
+            device.wait::<DeviceSleeps>(Steps::Device, || server.serve(k));
+            device.needs_notify_relaxed();
+            // No more work.
+            device.needs_notify::<DeviceWakes>();
         }
     });
     for k in 0..calls {
         caller.send(k, Want::Hot);
-        host.notify_relaxed();
-        // As a wait that has spun for a while.
-        host.notify::<HostNotifies>();
-        host.wait::<HostSleeps>(|| caller.take_hot());
+        host.needs_notify_relaxed();
+        // A wait that has spun for a while.
+        host.needs_notify::<HostWakes>();
+        host.wait::<HostSleeps>(host_steps, || caller.take_hot());
     }
 }
 
@@ -151,12 +165,14 @@ const FOR_EVER: &str = "deadlock";
 
 #[test]
 fn without_the_notifiers_fence_a_side_sleeps_for_ever() {
-    Model::new("no fence in the host as notifier", vec![1], run::<Unfenced, Coherent, Coherent, Coherent>)
-        .breaks(FOR_EVER);
-    Model::new("no fence in the device as notifier", vec![1], run::<Coherent, Coherent, Unfenced, Coherent>)
-        .breaks(FOR_EVER);
     Model::new(
-        "no fence in the device as waker",
+        "no fence in the host as notifier",
+        vec![(1, Steps::Host)],
+        run::<Unfenced, Coherent, Coherent, Coherent>,
+    )
+    .breaks(FOR_EVER);
+    Model::new(
+        "no fence in the device as notifier",
         vec![(1, Steps::Host)],
         run::<Coherent, Coherent, Unfenced, Coherent>,
     )
@@ -165,8 +181,29 @@ fn without_the_notifiers_fence_a_side_sleeps_for_ever() {
 
 #[test]
 fn without_the_waiters_fence_a_side_sleeps_for_ever() {
-    Model::new("no fence in the device as waiter", vec![1], run::<Coherent, Coherent, Coherent, Unfenced>)
+    Model::new(
+        "no fence in the device as waiter",
+        vec![(1, Steps::Host)],
+        run::<Coherent, Coherent, Coherent, Unfenced>,
+    )
+    .breaks(FOR_EVER);
+    Model::new("no fence in the host as waiter", vec![(1, Steps::Host)], run::<Coherent, Unfenced, Coherent, Coherent>)
         .breaks(FOR_EVER);
-    Model::new("no fence in the host as waiter", vec![1], run::<Coherent, Unfenced, Coherent, Coherent>)
+}
+
+#[test]
+fn without_the_last_poll_a_side_sleeps_for_ever() {
+    Model::new(
+        "no poll after the odd value",
+        vec![(1, Steps::NoLastPoll)],
+        run::<Coherent, Coherent, Coherent, Coherent>,
+    )
+    .breaks(FOR_EVER);
+}
+
+#[test]
+fn with_the_value_of_the_last_sleep_a_side_sleeps_for_ever() {
+    Model::new("odd value used again", vec![(2, Steps::OldValue)], run::<Coherent, Coherent, Coherent, Coherent>)
+        .preempted_at_most(2)
         .breaks(FOR_EVER);
 }

@@ -1,12 +1,11 @@
-//! Typed slots: the slots of a queue pair as the checker's atomics, with the memory orders of the
-//! window's slots.
+//! Slots as the checker's atomics, with the orderings of the window's `Slot`.
 
 use std::sync::Arc;
 
 use hamr_comm::am::{SlotAccess, Slots};
 use hamr_shared_abi::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Slots of the ring: the fewest that the protocol allows.
+/// Lines of the ring: the fewest that the protocol allows.
 pub(crate) const RING: usize = 2;
 
 /// How one side publishes. All but the first are wrong on purpose.
@@ -22,7 +21,7 @@ pub(crate) enum Shape {
     HeaderLast,
     /// The tag travels with the header; the published word is the count alone.
     TagInHeader,
-    /// One word per side has the epoch of all its slots; the published words are counts alone.
+    /// One word per side says the epoch of all its lines; the published words are counts alone.
     EpochWord,
 }
 
@@ -41,7 +40,7 @@ impl Shapes {
     }
 }
 
-/// One half of a slot: the words that one side writes.
+/// One half of a line: the words that one side writes.
 struct Half {
     hdr: AtomicU32,
     seq: AtomicU32,
@@ -56,8 +55,7 @@ impl Half {
 }
 
 struct Cells {
-    /// One word in place of all six: they are written before, and read after, the same published
-    /// word.
+    /// One word stands for all six: they are written before, and read after, the same published word.
     payload: AtomicU64,
     req: Half,
     rep: Half,
@@ -65,17 +63,16 @@ struct Cells {
 
 struct Lines {
     shapes: Shapes,
-    /// The hot slot first, then the ring.
+    /// Hot first, then the ring.
     cells: [Cells; 1 + RING],
     /// Only of [`Shape::EpochWord`].
     req_epoch: AtomicU32,
     rep_epoch: AtomicU32,
 }
 
-/// The slots of a queue pair, as each end has them. `BITS` is the width of the count.
+/// The lines of a queue pair, as each end holds them. `BITS` is the width of the count.
 ///
-/// The `Arc` is the standard one: which end drops it last is no part of the protocol and would only
-/// add executions.
+/// The `Arc` is the standard one: who drops it last is no part of the protocol and would only add executions.
 #[derive(Clone)]
 pub(crate) struct Pair<const BITS: u32 = 2>(Arc<Lines>);
 
@@ -97,14 +94,14 @@ impl<const BITS: u32> Pair<BITS> {
         }
     }
 
-    /// Stores the requester's epoch beside the slots, for the shape that has it there.
+    /// Says the requester's epoch beside the lines, for the shape that keeps it there.
     pub(crate) fn stamp_requests(&self, tag: u8) {
         if self.0.shapes.req == Shape::EpochWord {
             self.0.req_epoch.store(tag.into(), Ordering::Release);
         }
     }
 
-    /// The same for the responder.
+    /// The same of the responder's.
     pub(crate) fn stamp_replies(&self, tag: u8) {
         if self.0.shapes.rep == Shape::EpochWord {
             self.0.rep_epoch.store(tag.into(), Ordering::Release);
@@ -134,7 +131,7 @@ impl<const BITS: u32> Slots for Pair<BITS> {
     }
 }
 
-/// One slot.
+/// One line.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     lines: &'a Lines,

@@ -127,7 +127,7 @@ pub fn deadline_while_submitting(open: Open) {
 }
 
 /// A time limit of the read and not of the call.
-pub fn get_within(open: Open) {
+pub fn wait_timeout(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let gate = Gate::new(&node);
@@ -261,7 +261,7 @@ pub fn cancel_hits_one_call_only(open: Open) {
                 assert!(matches!(plain.wait(), Err(CallError::Cancelled(_))));
             }
             for (n, queued) in (0..).zip(queued) {
-                assert_eq!(queued.get().expect("it was not cancelled"), 3 * n);
+                assert_eq!(queued.wait().expect("it was not cancelled"), 3 * n);
             }
             block.wait().expect("runs");
         });
@@ -351,6 +351,35 @@ pub fn a_result_is_taken_once(open: Open) {
         assert_eq!(pending.wait().expect("each its own"), n);
     }
     assert_eq!(stream.outstanding(), 0);
+}
+
+/// A call in the hot slot is asked for and waited for as any other; after its time it is abandoned, and what it names is free when the
+/// late reply has come.
+pub fn wait_timeout_of_a_started_call(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let call = stream.start(wait_at::with(gate.ptr(), 1)).expect("sent");
+        gate.wait_for(1);
+        assert!(!call.is_done(), "the gate is shut");
+        let error = call.wait_timeout(SOON).expect_err("the gate is shut");
+        assert!(is_deadline(&error), "{error:?}");
+        // The hot slot is taken: this one comes through the ring.
+        let behind = stream.start(echo::with(2u64)).expect("sent");
+        assert!(!behind.is_done(), "it is behind the gate");
+        gate.open();
+        assert_eq!(behind.wait_timeout(Duration::from_secs(20)).expect("runs"), 2);
+        stream.flush().expect("all ran");
+    });
+    let call = stream.start(echo::with(3u64)).expect("sent");
+    until("it is answered", || call.is_done());
+    assert!(call.is_done(), "until it is read");
+    assert_eq!(call.wait_timeout(Duration::ZERO).expect("the reply is there"), 3);
+    let call = stream.start(echo::with(4u64)).expect("sent");
+    assert_eq!(call.wait_timeout(Duration::from_secs(20)).expect("runs"), 4);
+    drop(gate);
+    assert_eq!((stream.outstanding(), node.live_buffers()), (0, 0));
 }
 
 /// A flush runs a started call, whether or not its reply is there or read.

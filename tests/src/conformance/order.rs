@@ -202,7 +202,7 @@ pub fn plain_calls_leave_tickets_alone(open: Open) {
         let more = stream.offload(background::with(round + 2)).expect("waits for a ticket");
         // Read out of order, so that results are stored in completion entries, and many calls reuse
         // the entries.
-        assert_eq!(more.get().expect("runs"), 3 * (round + 2));
+        assert_eq!(more.wait().expect("runs"), 3 * (round + 2));
         for (n, plain) in plain.into_iter().enumerate().rev() {
             assert_eq!(plain.wait().expect("runs"), n as u64);
         }
@@ -259,7 +259,7 @@ pub fn too_many_outstanding(open: Open) {
     stream.flush().expect("all ran");
     assert_eq!(stream.outstanding(), 64, "flushed, not read");
     assert_eq!(stream.sync(echo::with(5u64)).expect("the hot slot needs no entry"), 5);
-    assert_eq!(pending.pop().expect("64 there").get().expect("runs"), 63);
+    assert_eq!(pending.pop().expect("64 there").wait().expect("runs"), 63);
     pending.push(stream.offload(echo::with(63u64)).expect("room for one"));
     full(stream.offload(echo::with(0u64)));
     drop(pending.pop());

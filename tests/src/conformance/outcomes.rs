@@ -148,7 +148,7 @@ pub fn panics_everywhere(open: Open) {
             good.push(stream.offload(append_queued::with(log.words(), u64::from(n))).expect("sent"));
         }
     }
-    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.get().expect("appends")).collect();
+    let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.wait().expect("appends")).collect();
     assert_eq!(places.len(), 300, "every call had an index of its own");
     for pending in bad {
         assert_eq!(fault(pending.wait().expect_err("panics")).status, Status::PANIC);

@@ -82,7 +82,7 @@ pub fn shared_results_move(open: Open) {
     let pending: Vec<_> = (0..50u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
     drop(shared);
     let reader =
-        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.get().expect("runs")).collect::<Vec<u64>>());
+        std::thread::spawn(move || pending.into_iter().rev().map(|p| p.wait().expect("runs")).collect::<Vec<u64>>());
     // On a loopback device, the reading thread polls the device.
     assert_eq!(reader.join().expect("reads"), (0..50).rev().collect::<Vec<_>>());
     let shared = node.shared_stream().expect("a stream is free");
