@@ -98,7 +98,7 @@ impl Device {
                     .map_err(|e| SubmitError::NoRoom { site: self.site::<H>("submitting"), why: e.to_string() })?,
             )),
         };
-        submitter.sync(self, call)
+        crate::stream::sync(submitter, self, call)
     }
 }
 

@@ -1,23 +1,32 @@
 //! Streams: ordered sequences of calls, and the ways to hold one.
 //!
-//! | kind | who may use it | cost of a pipeslotd call |
+//! | kind | who may use it | cost of a pipelined call |
 //! |---|---|---|
 //! | [`Stream`] | one thread at a time (`Send`, not `Sync`) | the message itself |
 //! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
+mod completion;
+mod encode;
 mod epoch;
-mod message;
+mod epoch_end;
+mod hot;
 mod pending;
-mod results;
+mod queue_end;
+mod reply;
+mod ring;
 mod submit;
 mod submitter;
+mod sync;
 mod table;
+mod tickets;
+mod uses;
 mod wait;
 
 pub use pending::{Pending, Started};
 
 pub(crate) use self::submitter::Submitter;
+pub(crate) use self::sync::sync;
 
 use crate::node::{Device, give_queue_back};
 use crate::{BufferError, CallError, Error, Node, SubmitError};
@@ -44,7 +53,7 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// Only a deadslot.
+    /// Only a deadline.
     pub fn deadline(deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..Self::default() }
     }
@@ -132,7 +141,7 @@ impl<'n> Stream<'n> {
     /// See [`CallError`].
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync(&self.owned.device, call)
+        sync(&mut self.owned.submitter(), &self.owned.device, call)
     }
 
     /// Starts one call in the stream's fastest slot: the first half of [`Self::sync`], for a caller that has something else
@@ -144,7 +153,7 @@ impl<'n> Stream<'n> {
     #[inline]
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
         let mut submitter = self.owned.submitter();
-        let seq = submitter.req.hot_seq();
+        let seq = submitter.hot_seq();
         let started = submitter.start(&self.owned.device, &call);
         drop(submitter);
         if !started {
@@ -173,7 +182,7 @@ impl<'n> Stream<'n> {
         call: Call<H>,
         options: CallOptions,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync_slow(&self.owned.device, call, &options)
+        sync::sync_slow(&mut self.owned.submitter(), &self.owned.device, call, &options)
     }
 
     /// Starts a call. Dropping the [`Pending`] detaches: the call runs, its result is discarded.
@@ -220,7 +229,7 @@ impl<'n> Stream<'n> {
     /// Waits until every call of the stream has run.
     ///
     /// # Errors
-    /// The device is gone, or the device's default deadslot passed.
+    /// The device is gone, or the device's default deadline passed.
     pub fn flush(&self) -> Result<(), Error> {
         flush(&self)
     }
@@ -345,7 +354,7 @@ impl<'n> LocalStream<'n> {
     /// See [`CallError`].
     #[inline]
     pub fn sync<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.owned.submitter().sync(&self.owned.device, call)
+        sync(&mut self.owned.submitter(), &self.owned.device, call)
     }
 
     /// As [`Stream::offload`]; the [`Pending`] keeps the stream.

@@ -48,10 +48,10 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// Waits for the outcome, at most until the call's deadslot (or the device's default one).
+    /// Waits for the outcome, at most until the call's deadline (or the device's default one).
     ///
     /// # Errors
-    /// See [`CallError`]. After a deadslot the call is abandoned: it may still run, its result is discarded.
+    /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is discarded.
     #[inline]
     pub fn get(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if std::mem::replace(&mut self.taken, true) {
@@ -81,7 +81,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// The deadslot is over. Whoever is woken late finds the reply beside it; otherwise the call is abandoned.
+    /// The deadline is over. Whoever is woken late finds the reply beside it; otherwise the call is abandoned.
     #[cold]
     fn try_complete_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         self.try_complete().unwrap_or_else(|| {

@@ -35,13 +35,6 @@ const KNOWN: &[&[&str]] = &[
         "host/src/wait_queue.rs",
     ],
     &[
-        "host/src/stream/message.rs",
-        "host/src/stream/results.rs",
-        "host/src/stream/submit.rs",
-        "host/src/stream/submitter.rs",
-        "host/src/stream/wait.rs",
-    ],
-    &[
         "qemu/src/child.rs",
         "qemu/src/error.rs",
         "qemu/src/machine.rs",
