@@ -95,7 +95,7 @@ pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result
     if S::IS_SHARED {
         return offload(stream, call)?.wait();
     }
-    stream.with(|submitter, device| submitter.sync(device, call))
+    stream.with(|submitter, device| super::sync(submitter, device, call))
 }
 
 pub(crate) fn sync_with<H: Handler, S: StreamRef>(
@@ -106,7 +106,7 @@ pub(crate) fn sync_with<H: Handler, S: StreamRef>(
     if S::IS_SHARED {
         return offload_with(stream, call, options)?.wait();
     }
-    stream.with(|submitter, device| submitter.sync_slow(device, call, &options))
+    stream.with(|submitter, device| super::sync::sync_slow(submitter, device, call, &options))
 }
 
 #[inline(always)]

@@ -7,15 +7,23 @@
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
 pub(crate) mod calls;
+mod completion;
+mod encode;
 mod epoch;
-mod message;
+mod epoch_end;
+mod hot;
 mod pending;
+mod queue_end;
 mod queues;
-mod results;
+mod reply;
+mod ring;
 mod started;
 mod submit;
 mod submitter;
+mod sync;
 mod table;
+mod tickets;
+mod uses;
 mod wait;
 
 pub use pending::Pending;
@@ -25,6 +33,7 @@ pub(crate) use calls::call_methods;
 
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
+pub(crate) use self::sync::sync;
 
 use crate::device::Device;
 use crate::{BufferError, Error, SubmitError};
@@ -160,7 +169,7 @@ impl<'n> Stream<'n> {
     #[inline]
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
         let mut submitter = self.owned.submitter();
-        let seq = submitter.req.hot_seq();
+        let seq = submitter.hot_seq();
         let started = submitter.start(&self.owned.device, &call);
         drop(submitter);
         if !started {

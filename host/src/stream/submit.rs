@@ -3,10 +3,11 @@
 //! The submitter is borrowed for each look and for nothing in between, so that the lock of a [`super::SharedStream`] is free while one of
 //! its threads waits: what others of its threads do is bounded by their own deadlines.
 
+use super::CallOptions;
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
+use super::submitter::Submitter;
 use super::wait::{SPINS, Stop, Wait};
-use super::{CallOptions, Submitter};
 use crate::SubmitError;
 use crate::device::Device;
 use hamr_comm::{Call, Handler};
@@ -120,7 +121,7 @@ pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, 
 
 /// Waits until every call that the stream has now has run.
 pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
-    let (epoch, before) = stream.with(|submitter, _| (submitter.epoch(), submitter.req.next_position()));
+    let (epoch, before) = stream.with(|submitter, _| (submitter.epoch(), submitter.next_position()));
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
         let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {

@@ -1,188 +1,187 @@
-//! The submitter of one stream: which slot a call takes, where its reply is, when things are let go.
+//! The submitter of one stream: the hot path, and where the other calls of the stream go.
 //!
-//! Nothing here locks or allocates on the path of a short call. A core outlives its [`super::Stream`]: it stays with the
-//! queue pair, because the pair's counts go on, and the next stream on it takes both over.
+//! Nothing here locks or allocates on the path of a short call. A submitter outlives its
+//! [`super::Stream`]: it stays with the queue pair, because the pair's counts go on, and the next
+//! stream on it takes both over.
 
 use super::CallOptions;
+use super::completion::{Calls, Progress};
+use super::encode::{is_short, plain_len, plain_words, prepare};
 use super::epoch::{EpochEnd, SubmitterEpoch};
-use super::message::{
-    InlineUses, Message, ReplyCopy, decode, is_plain, is_queued, is_short, plain_len, plain_words, prepare,
-};
-use super::results::ended_error;
-use super::submit::{self, Exclusive};
-use super::table::{EntryState, PendingTable, Uses};
-use super::wait::{SPINS, Stop, Wait, in_time};
+use super::epoch_end;
+use super::hot::HotCall;
+use super::queue_end::QueueEnd;
+use super::reply::{decode, ended_error};
+use super::ring::{self, Sent};
+use super::table::{EntryState, PendingTable};
+use super::tickets::Tickets;
+use super::uses::InlineUses;
+use super::wait::{SPINS, Stop, Wait};
 use crate::device::Device;
 use crate::{CallError, SubmitError};
-use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared};
-use hamr_comm::am::{Requester, SlotAccess, Slots};
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// A ring slot whose call is done with.
-pub(super) const CONSUMED: u32 = u32::MAX;
-/// A ring slot whose call has no entry: one-way.
-pub(super) const ONE_WAY: u32 = u32::MAX - 1;
-
 pub struct Submitter {
-    /// Number of its queue pair.
-    pub(super) number: u32,
-    pub(super) req: Requester<Queue<Shared>>,
-    pub(super) epoch: SubmitterEpoch,
-    /// Cell of each ring slot, or CONSUMED or ONE_WAY.
-    pub(super) ring_entries: Box<[u32]>,
-    pub(super) table: PendingTable,
-    pub(super) tickets: Box<[Ticket]>,
-    /// The hot slot holds a call whose caller stopped waiting; its holds.
-    pub(super) hot_abandoned: Option<Uses>,
-    /// The answers of started calls whose lives are over, each with the word of its request.
-    pub(super) hot_kept: Vec<(u32, ReplyCopy)>,
-    /// The buffers of the call in the hot slot whose caller waits.
-    pub(super) hot_uses: InlineUses,
-    /// What is looked at is what an epoch left behind, which nobody wipes before the look is over.
-    pub(super) at_the_end: bool,
-    /// One-way calls that ended otherwise than executed.
-    pub(super) one_way_failures: u64,
-    pub(super) scratch: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Default)]
-pub(super) struct Ticket {
-    pub(super) uses: u32,
-    /// The ring's position at which that call was submitted.
-    pub(super) at: u64,
-    /// The entry of the call that has it.
-    pub(super) entry: u32,
-    pub(super) taken: bool,
-}
-
-/// What a call that is not sent yet has of its stream, beside the next ring slot.
-#[derive(Clone, Copy)]
-struct Reserved {
-    ticket: Option<u32>,
+    calls: Calls,
+    hot: HotCall,
+    /// Long arguments, on their way to a chunk or to the heap.
+    scratch: Vec<u8>,
 }
 
 impl Submitter {
     pub(crate) fn new(number: u32, queue: Queue<Shared>, device: &Device) -> Self {
         let epoch = device.epoch.load(Ordering::Acquire);
         device.set_submitter_epoch(number, epoch);
-        let ring_entries = vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice();
-        let tickets = vec![Ticket::default(); queue.ticket_slots() as usize].into_boxed_slice();
-        Self {
-            number,
-            // In no epoch nothing is submitted before it enters one.
-            req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
-            epoch: SubmitterEpoch::of(epoch),
-            ring_entries,
+        let calls = Calls {
+            tickets: Tickets::new(queue.ticket_slots()),
+            end: QueueEnd::new(number, queue, epoch),
             table: PendingTable::new(device.options.max_outstanding),
-            tickets,
-            hot_abandoned: None,
-            hot_kept: Vec::new(),
-            hot_uses: InlineUses::NONE,
-            at_the_end: false,
             one_way_failures: 0,
-            scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE),
-        }
+        };
+        Self { calls, hot: HotCall::new(), scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE) }
     }
 
     /// The epoch it submits in.
     pub(super) fn epoch(&self) -> SubmitterEpoch {
-        self.epoch
+        self.calls.end.epoch()
     }
 
-    /// Is anything in flight that the device must still look at?
+    /// Is anything in flight that the device must still poll for?
     pub(crate) fn has_work(&self) -> bool {
-        self.table.in_use() != 0 || self.req.hot_is_busy() || self.req.oldest().is_some()
+        self.calls.table.in_use() != 0 || self.calls.end.req.hot_is_busy() || self.calls.end.req.oldest().is_some()
     }
 
     /// One-way calls that ended in a fault or were refused.
     pub(crate) fn one_way_failures(&self) -> u64 {
-        self.one_way_failures
+        self.calls.one_way_failures
     }
 
     /// Calls in flight or unread.
     pub(crate) fn outstanding(&self) -> usize {
-        self.table.in_use()
+        self.calls.table.in_use()
     }
 
-    // --- calls that wait ---
+    /// Takes in every reply that is there, without waiting.
+    pub(crate) fn poll(&mut self, device: &Device) {
+        self.follow_epoch(device);
+        self.poll_hot(device);
+        self.calls.empty_ring(device);
+        self.calls.poll_ticket_slots(device);
+    }
 
-    /// Calls and waits.
+    /// The ring's position that the next call takes.
+    pub(super) fn next_position(&self) -> u64 {
+        self.calls.end.req.next_position()
+    }
+
+    /// Has every call that was submitted before the ring's position `before` run?
+    pub(super) fn has_run(&mut self, device: &Device, before: u64) -> bool {
+        self.poll_hot(device);
+        self.calls.empty_ring(device);
+        self.calls.poll_ticket_slots(device);
+        // A started call counts as run when it is answered, read or not.
+        let hot_runs = self.calls.end.req.hot_is_busy() && self.calls.end.req.hot_reply().is_none();
+        !hot_runs && !self.hot.is_abandoned && self.calls.have_run(before)
+    }
+
+    /// See [`epoch_end::follow`].
+    #[inline]
+    pub(super) fn follow_epoch(&mut self, device: &Device) {
+        epoch_end::follow(&mut self.calls, &mut self.hot, device);
+    }
+
+    // --- the hot slot ---
+
+    /// The word that the hot slot's current (or next) request carries.
     #[inline(always)]
-    pub(crate) fn sync<H: Handler>(
-        &mut self,
-        device: &Device,
-        call: Call<H>,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if self.start(device, &call) {
-            self.finish::<H>(device)
-        } else {
-            self.sync_slow(device, call, &CallOptions::default())
-        }
+    pub(super) fn hot_seq(&self) -> u32 {
+        self.calls.end.req.hot_seq()
     }
 
-    /// Publishes a short call in the hot slot, when that is open to it; what it holds until [`Self::finish`].
+    /// May the hot slot be used now?
+    pub(super) fn hot_is_open(&mut self) -> bool {
+        self.calls.end.req.hot_is_open()
+    }
+
+    /// Publishes a short call in the hot slot, when that is open to it; [`Self::finish`] ends its uses.
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if const { is_short::<H>() }
-            && self.epoch.is(device.epoch.load(Ordering::Acquire))
-            && self.req.hot_is_open()
+            && self.calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
+            && self.calls.end.req.hot_is_open()
             && let Some(key) = device.keys.key::<H>()
-            && self.use_hot(device, call)
+            && self.use_inline(device, call)
         {
             let len = const { plain_len::<H>() };
             let words = plain_words(call);
-            self.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+            self.calls.end.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
             return true;
         }
         false
     }
 
-    /// Holds the buffers that a call for the hot slot names; false when one is not usable.
+    /// Publishes any call in the hot slot, which is open.
+    pub(super) fn start_slow<H: Handler>(
+        &mut self,
+        device: &Device,
+        call: &Call<H>,
+        options: &CallOptions,
+    ) -> Result<(), SubmitError> {
+        let message = prepare(&mut self.scratch, ring::limits(&self.calls), device, call, options)?;
+        self.calls.end.fill_chunk(0, self.scratch.get(..message.chunk));
+        self.calls.end.req.submit_hot(message.hdr, message.used());
+        self.hot.uses = message.uses;
+        Ok(())
+    }
+
+    /// Begins the use of the buffers that a call for the hot slot names; false when one is not usable.
     #[inline(always)]
-    fn use_hot<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
+    fn use_inline<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if !H::Args::HAS_BUFFERS {
             return true;
         }
-        match InlineUses::of::<H>(device, self.number, call) {
-            Some(uses) => self.hot_uses = uses,
+        match InlineUses::of::<H>(&device.memory, self.calls.end.number(), call) {
+            Some(uses) => self.hot.inline = uses,
             None => return false,
         }
         true
     }
 
     #[inline(always)]
-    fn release_hot_uses<H: Handler>(&mut self, device: &Device) {
+    fn release_inline<H: Handler>(&mut self, device: &Device) {
         if H::Args::HAS_BUFFERS {
-            std::mem::replace(&mut self.hot_uses, InlineUses::NONE).release::<H>(device, self.number);
+            let uses = std::mem::replace(&mut self.hot.inline, InlineUses::NONE);
+            uses.release::<H>(&device.memory, self.calls.end.number());
         }
     }
 
     /// Waits for the call in the hot slot.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for look in 0..SPINS {
-            if let Some(hdr) = self.req.hot_reply() {
+        for poll in 0..SPINS {
+            if let Some(hdr) = self.calls.end.req.hot_reply() {
                 let outcome = self.take_hot::<H>(device, hdr);
-                self.release_hot_uses::<H>(device);
+                self.release_inline::<H>(device);
                 return outcome;
             }
-            // Rule 21: the first step of waiting rings. Not before the first look, because a call whose reply is there should
-            // not pay for it.
-            if look == 0 && device.wait_queue.device_is_waiting() {
+            // Rule 21: the first step of waiting notifies. Not before the first poll, because a call whose reply is there
+            // should not pay for it.
+            if poll == 0 && device.wait_queue.device_is_waiting() {
                 break;
             }
-            // Not a tight loop: its looks run ahead of each other and fetch the slot back before the device has written its reply,
-            // which doubles a round trip between neighbouring cores of some processors (docs/performance.md).
+            // Not a tight loop: its polls run ahead of each other and fetch the slot back before the device has written its
+            // reply, which doubles a round trip between neighbouring cores of some processors (docs/performance.md).
             std::hint::spin_loop();
         }
-        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
-        self.sync_wait::<H>(device, None, uses)
+        self.hot.leave_fast_path(self.calls.end.number());
+        self.wait_hot::<H>(device, None)
     }
 
     /// Waits for a call that was started earlier, and whose device may have begun another epoch since.
@@ -192,8 +191,8 @@ impl Submitter {
         device: &Device,
         seq: u32,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            return self.kept_hot_reply::<H>(device, seq);
+        if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
+            return self.hot_after_end::<H>(device, seq);
         }
         self.finish::<H>(device)
     }
@@ -206,48 +205,32 @@ impl Submitter {
         seq: u32,
         until: Instant,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            return self.kept_hot_reply::<H>(device, seq);
+        if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
+            return self.hot_after_end::<H>(device, seq);
         }
-        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE).into_uses(self.number);
-        self.sync_wait::<H>(device, Some(until), uses)
+        self.hot.leave_fast_path(self.calls.end.number());
+        self.wait_hot::<H>(device, Some(until))
     }
 
-    /// Has the call with this word in the hot slot an outcome? One that is not in the slot any more ended with its epoch.
+    /// Has the call with the word `seq` in the hot slot an outcome? One that left the slot ended with
+    /// its epoch.
     pub(super) fn hot_is_done(&self, seq: u32) -> bool {
-        self.req.hot_seq() != seq || !self.req.hot_is_busy() || self.req.hot_reply().is_some()
+        let req = &self.calls.end.req;
+        req.hot_seq() != seq || !req.hot_is_busy() || req.hot_reply().is_some()
     }
 
+    /// The outcome of the call with the word `seq` in the hot slot, whose epoch is over.
     #[cold]
-    fn kept_hot_reply<H: Handler>(&mut self, device: &Device, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if let Some(kept) = self.hot_kept.iter().position(|(of, _)| *of == seq) {
-            let (_, reply) = self.hot_kept.swap_remove(kept);
-            return decode::<H>(device, &reply);
-        }
-        Err(ended_error(device, device.site::<H>("waiting for the reply"), EpochEnd::of(device)))
-    }
-
-    /// The stream is dropped: a call in the hot slot that is not abandoned by now was forgotten by its owner.
-    pub(super) fn detach_hot(&mut self) {
-        if self.req.hot_is_busy() {
-            let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE);
-            self.hot_abandoned.get_or_insert_with(|| uses.into_uses(self.number));
+    #[inline(never)]
+    fn hot_after_end<H: Handler>(&mut self, device: &Device, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.follow_epoch(device);
+        match self.hot.take_unread(seq) {
+            Some(reply) => decode::<H>(device, &reply),
+            None => Err(ended_error(device, device.site::<H>("waiting for the reply"), EpochEnd::of(device))),
         }
     }
 
-    /// Nobody will read the reply of the call in the hot slot.
-    pub(super) fn abandon_hot(&mut self, device: &Device, seq: u32) {
-        if self.req.hot_seq() != seq || !self.req.hot_is_busy() {
-            // Its device began another epoch, and the slot is free or another call's.
-            self.hot_kept.retain(|(of, _)| *of != seq);
-            return;
-        }
-        let uses = std::mem::replace(&mut self.hot_uses, InlineUses::NONE);
-        self.hot_abandoned = Some(uses.into_uses(self.number));
-        self.poll_hot(device);
-    }
-
-    /// Reads the hot slot's answer and frees the slot.
+    /// Reads the hot slot's reply and releases the slot.
     #[inline(always)]
     fn take_hot<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(len) = <ValueOf<H> as Migratable>::SIZE
@@ -255,11 +238,11 @@ impl Submitter {
             && hdr == RepHdr::inline(Status::OK, len)
         {
             let mut words = [0u64; INLINE_WORDS];
-            self.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
-            if self.is_wiped(device) {
-                return self.take_hot_from_snapshot::<H>(device);
+            self.calls.end.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
+            if self.calls.end.is_wiped(device) {
+                return self.hot_after_end::<H>(device, self.hot_seq());
             }
-            self.req.release_hot();
+            self.calls.end.req.release_hot();
             let bytes: &[u8] = bytemuck::cast_slice(&words);
             if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
                 return Ok(value);
@@ -269,285 +252,100 @@ impl Submitter {
                 "a result that does not decode".into(),
             ));
         }
-        self.take_hot_long::<H>(device, hdr)
+        self.take_hot_slow::<H>(device, hdr)
     }
 
     #[cold]
-    fn take_hot_long<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let reply = self.read(device, self.req.slots().hot(), 0, hdr, &Uses::default());
-        if self.is_wiped(device) {
-            return self.take_hot_from_snapshot::<H>(device);
+    fn take_hot_slow<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let reply = self.calls.end.read_hot(device, hdr, &self.hot.uses);
+        if self.calls.end.is_wiped(device) {
+            return self.hot_after_end::<H>(device, self.hot_seq());
         }
-        self.req.release_hot();
+        self.hot.release(&mut self.calls.end, &device.memory);
         decode::<H>(device, &reply)
     }
 
-    /// The reply was there, and its epoch ended while it was read.
+    /// Waits for the hot slot beyond the first spin. After the deadline the call is abandoned.
     #[cold]
-    #[inline(never)]
-    fn take_hot_from_snapshot<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let seq = self.req.hot_seq();
-        self.follow_epoch(device);
-        self.kept_hot_reply::<H>(device, seq)
-    }
-
-    /// Waits for the hot slot beyond the first spin.
-    #[cold]
-    fn sync_wait<H: Handler>(
+    pub(super) fn wait_hot<H: Handler>(
         &mut self,
         device: &Device,
         until: Option<Instant>,
-        mut uses: Uses,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut wait = Wait::new(device, self.epoch, until);
-        let stop = loop {
-            if let Some(hdr) = self.req.hot_reply() {
-                let reply = self.read(device, self.req.slots().hot(), 0, hdr, &uses);
-                if self.is_wiped(device) {
-                    break Stop::EpochEnded(EpochEnd::of(device));
+        let mut wait = Wait::new(device, self.epoch(), until);
+        loop {
+            if let Some(hdr) = self.calls.end.req.hot_reply() {
+                return self.take_hot_slow::<H>(device, hdr);
+            }
+            match wait.step() {
+                Ok(()) => {}
+                // A thread that is woken late finds the reply after the deadline.
+                Err(Stop::Deadline) if self.calls.end.req.hot_reply().is_some() => {}
+                Err(Stop::Deadline) => {
+                    self.hot.is_abandoned = true;
+                    return Err(CallError::Deadline(device.site::<H>("waiting for the reply")));
                 }
-                self.req.release_hot();
-                uses.release(&device.memory);
-                return decode::<H>(device, &reply);
-            }
-            if let Err(stop) = wait.step() {
-                // A reply published just before the end still counts.
-                if self.req.hot_reply().is_none() {
-                    break stop;
-                }
-            }
-        };
-        let site = device.site::<H>("waiting for the reply");
-        match stop {
-            Stop::Deadline => {
-                self.hot_abandoned = Some(uses);
-                Err(CallError::Deadline(site))
-            }
-            Stop::EpochEnded(ended) => {
-                // Another stream may have begun the next epoch before this one looked again.
-                let reply = self.last_hot_reply(device, &uses);
-                uses.release(&device.memory);
-                self.req.release_hot();
-                self.follow_epoch(device);
-                reply.map_or_else(|| Err(ended_error(device, site, ended)), |reply| decode::<H>(device, &reply))
+                // Another stream may have begun the next epoch before this one polled again.
+                Err(Stop::EpochEnded(_)) => return self.hot_after_end::<H>(device, self.hot_seq()),
             }
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn sync_slow<H: Handler>(
-        &mut self,
-        device: &Device,
-        call: Call<H>,
-        options: &CallOptions,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let until = options.deadline.map(in_time);
-        submit::enter::<H>(&Exclusive::new(self, device))?;
-        if is_queued::<H>() || !self.req.hot_is_open() {
-            let entry = submit::offload_slow(&Exclusive::new(self, device), &call, options, until)?;
-            return self.wait_for::<H>(device, entry, until);
+    /// The caller gives up the call with the word `seq` in the hot slot.
+    pub(super) fn abandon_hot(&mut self, device: &Device, seq: u32) {
+        if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
+            // Its device began another epoch, and the slot is free or another call's.
+            self.hot.take_unread(seq);
+            return;
         }
-        let limits = self.limits();
-        let message = prepare(&mut self.scratch, limits, device, &call, options)?;
-        self.fill_chunk(0, message.chunk);
-        self.req.submit_hot(message.hdr, message.used());
-        self.sync_wait::<H>(device, until, message.uses)
+        self.hot.is_abandoned = true;
+        self.poll_hot(device);
     }
 
-    /// A call that nobody waited for may have been answered meanwhile.
+    /// The stream is dropped: a call in the hot slot that is not abandoned by now was forgotten by
+    /// its owner.
+    pub(crate) fn detach_hot(&mut self) {
+        self.hot.is_abandoned = self.calls.end.req.hot_is_busy();
+    }
+
+    /// An abandoned call may have been answered meanwhile.
     pub(super) fn poll_hot(&mut self, device: &Device) {
-        if let Some(uses) = &mut self.hot_abandoned
-            && self.req.hot_reply().is_some()
-        {
-            uses.release(&device.memory);
-            self.hot_abandoned = None;
-            self.req.release_hot();
+        if self.hot.is_abandoned && self.calls.end.req.hot_reply().is_some() {
+            self.hot.release(&mut self.calls.end, &device.memory);
         }
     }
 
-    // --- calls that do not wait ---
+    // --- the ring ---
 
-    /// Puts a plain call into the ring, when that has room; its result comes to the entry returned.
+    /// See [`ring::offload`].
     #[inline(always)]
     pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
-        if const { is_plain::<H>() }
-            && self.epoch.is(device.epoch.load(Ordering::Acquire))
-            && self.req.ring_has_room()
-            && let Some(key) = device.keys.key::<H>()
-            && let Some(entry) = self.table.take(EntryState::Ring(self.req.next_position()))
-        {
-            let len = const { plain_len::<H>() };
-            let words = plain_words(call);
-            self.push(device, entry, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            return Some(entry);
-        }
-        None
+        ring::offload(&mut self.calls, device, call)
     }
 
-    /// Sends a plain call that returns nothing, not even a word that it ran, when there is room. True when it is sent.
+    /// See [`ring::send`].
     #[inline(always)]
     pub(super) fn send<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
-        if const { is_plain::<H>() }
-            && self.epoch.is(device.epoch.load(Ordering::Acquire))
-            && (self.req.ring_has_room() || self.make_room(device))
-            && let Some(key) = device.keys.key::<H>()
-        {
-            let len = const { plain_len::<H>() };
-            let words = plain_words(call);
-            let hdr = ReqHdr::inline(key, len).with(ReqHdr::ONE_WAY);
-            self.push(device, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
-            return true;
-        }
-        false
+        ring::send(&mut self.calls, device, call)
     }
 
-    /// Puts any call into the ring. `None`: there is no free slot or ticket now.
+    /// See [`ring::try_offload`].
     pub(super) fn try_offload<H: Handler>(
         &mut self,
         device: &Device,
         call: &Call<H>,
         options: &CallOptions,
     ) -> Result<Option<u32>, SubmitError> {
-        let Some(reserved) = self.reserve::<H>(device)? else { return Ok(None) };
-        let message = self.prepare(device, call, options, reserved)?;
-        self.publish::<H>(device, message, reserved).map(Some)
+        ring::try_offload(&mut self.calls, &mut self.scratch, device, call, options)
     }
 
-    /// Sends any call. `None`: there is no free slot or ticket now.
+    /// See [`ring::try_send`].
     pub(super) fn try_send<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Result<Option<()>, SubmitError> {
-        let Some(reserved) = self.reserve::<H>(device)? else { return Ok(None) };
-        let mut message = self.prepare(device, call, &CallOptions::default(), reserved)?;
-        if is_queued::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
-            // Something must be let go when it is answered: it needs an entry, which nobody reads.
-            let entry = self.publish::<H>(device, message, reserved)?;
-            if let Some(cold) = self.table.cold_or_new(entry) {
-                cold.one_way = true;
-            }
+        let Some(sent) = ring::try_send(&mut self.calls, &mut self.scratch, device, call)? else { return Ok(None) };
+        if let Sent::WithEntry(entry) = sent {
             self.abandon(device, entry);
-            return Ok(Some(()));
         }
-        message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
-        self.fill_chunk(1 + self.next_line(), message.chunk);
-        self.push(device, ONE_WAY, message.hdr, message.used());
         Ok(Some(()))
-    }
-
-    /// Publishes in the next ring slot, which is free.
-    #[inline(always)]
-    fn push(&mut self, device: &Device, entry: u32, hdr: ReqHdr, words: &[u64]) {
-        let x = self.req.submit_ring(hdr, words);
-        let mask = self.ring_entries.len() - 1;
-        if let Some(line) = self.ring_entries.get_mut(x as usize & mask) {
-            *line = entry;
-        }
-        device.notify_at(x);
-    }
-
-    /// Index in the ring of the next message.
-    fn next_line(&self) -> u32 {
-        self.req.next_position() as u32 & (self.ring_entries.len() as u32 - 1)
-    }
-
-    fn fill_chunk(&self, slot: u32, len: usize) {
-        if len != 0 {
-            // Its length was checked against the chunk when the message was prepared.
-            let _ = self.scratch.get(..len).and_then(|bytes| self.req.slots().write_request_chunk(slot, bytes));
-        }
-    }
-
-    /// The next ring slot is free, and a ticket where the call needs one. `None`: not now.
-    fn reserve<H: Handler>(&mut self, device: &Device) -> Result<Option<Reserved>, SubmitError> {
-        if is_queued::<H>() && self.tickets.is_empty() {
-            return Err(SubmitError::NoTickets { site: device.site::<H>("submitting") });
-        }
-        if !self.req.ring_has_room() && !self.make_room(device) {
-            return Ok(None);
-        }
-        if !is_queued::<H>() {
-            return Ok(Some(Reserved { ticket: None }));
-        }
-        Ok(self.take_ticket(device).map(|ticket| Reserved { ticket: Some(ticket) }))
-    }
-
-    fn take_ticket(&mut self, device: &Device) -> Option<u32> {
-        let free = |tickets: &[Ticket]| tickets.iter().position(|ticket| !ticket.taken);
-        let t = free(&self.tickets).or_else(|| {
-            let epoch = self.epoch;
-            // Ring slots of calls that were taken first: their replies come in ticket slots.
-            self.make_room(device);
-            self.poll_ticket_slots(device);
-            // Where the epoch ended under that look, the tickets are another's, and perhaps no device's.
-            free(&self.tickets).filter(|_| self.epoch == epoch)
-        })?;
-        let ticket = self.tickets.get_mut(t)?;
-        ticket.taken = true;
-        ticket.uses = ticket.uses.wrapping_add(1);
-        ticket.at = self.req.next_position();
-        Some(t as u32)
-    }
-
-    /// Nothing is sent.
-    fn give_back(&mut self, reserved: Reserved) {
-        reserved.ticket.into_iter().for_each(|ticket| self.free_unused_ticket(ticket));
-    }
-
-    fn prepare<H: Handler>(
-        &mut self,
-        device: &Device,
-        call: &Call<H>,
-        options: &CallOptions,
-        reserved: Reserved,
-    ) -> Result<Message, SubmitError> {
-        let limits = self.limits();
-        let message = prepare(&mut self.scratch, limits, device, call, options);
-        message.inspect_err(|_| self.give_back(reserved))
-    }
-
-    /// Publishes in the slot that was reserved.
-    fn publish<H: Handler>(
-        &mut self,
-        device: &Device,
-        mut message: Message,
-        reserved: Reserved,
-    ) -> Result<u32, SubmitError> {
-        let Reserved { ticket } = reserved;
-        let Some(entry) = self.table.take(EntryState::Ring(self.req.next_position())) else {
-            self.give_back(reserved);
-            message.uses.release(&device.memory);
-            let limit = device.options.max_outstanding;
-            return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
-        };
-        let ring_slot = 1 + self.next_line();
-        match ticket {
-            None => self.fill_chunk(ring_slot, message.chunk),
-            Some(t) => {
-                self.fill_chunk(1 + self.ring_entries.len() as u32 + t, message.chunk);
-                let seq = self.ticket_seq(t);
-                // EXT: deadline and ticket_seq, ticket, chain, trace.
-                message.words[0] |= u64::from(seq) << 32;
-                message.words[1] = u64::from(t);
-                if let Some(ticket_slot) = self.req.slots().ticket_slot(t) {
-                    ticket_slot.set_req_hdr(message.hdr.0);
-                }
-            }
-        }
-        self.push(device, entry, message.hdr, message.used());
-        if (ticket.is_some() || !message.uses.is_empty())
-            && let Some(cold) = self.table.cold_or_new(entry)
-        {
-            cold.uses = std::mem::take(&mut message.uses);
-            cold.ticket = ticket;
-        }
-        if let Some(taken) = ticket.and_then(|t| self.tickets.get_mut(t as usize)) {
-            taken.entry = entry;
-        }
-        Ok(entry)
-    }
-
-    pub(super) fn ticket_seq(&self, ticket: u32) -> u32 {
-        let uses = self.tickets.get(ticket as usize).map_or(0, |t| t.uses);
-        slot::seq(self.req.tag(), uses, slot::COUNT_BITS)
     }
 
     #[cold]
@@ -561,5 +359,55 @@ impl Submitter {
                 SubmitError::DeviceLost { site, why: "the device was restarted meanwhile; submit again".into() }
             }
         }
+    }
+
+    // --- results ---
+
+    /// Brings the entry's reply in, when it is there. True when the entry has its outcome, also when
+    /// that is the end of its epoch.
+    pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> bool {
+        match self.calls.try_complete(device, entry) {
+            Progress::NotYet => false,
+            Progress::Completed => true,
+            Progress::EpochEnded => {
+                self.follow_epoch(device);
+                true
+            }
+        }
+    }
+
+    /// Does the entry have an outcome that is not read in place? Never waits.
+    pub(super) fn has_outcome(&mut self, device: &Device, entry: u32) -> bool {
+        match self.calls.table.state(entry) {
+            Some(EntryState::Ring(_)) => false,
+            _ => self.try_complete(device, entry),
+        }
+    }
+
+    /// See [`Calls::take_in_place`].
+    #[inline(always)]
+    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<ValueOf<H>> {
+        self.calls.take_in_place::<H>(device, entry)
+    }
+
+    /// See [`Calls::take`].
+    pub(super) fn take<H: Handler>(
+        &mut self,
+        device: &Device,
+        entry: u32,
+    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.calls.take::<H>(device, entry)
+    }
+
+    /// See [`Calls::abandon`].
+    pub(super) fn abandon(&mut self, device: &Device, entry: u32) {
+        if self.calls.abandon(device, entry) == Progress::EpochEnded {
+            self.follow_epoch(device);
+        }
+    }
+
+    /// See [`Calls::cancel`].
+    pub(super) fn cancel(&mut self, device: &Device, entry: u32) {
+        self.calls.cancel(device, entry);
     }
 }

@@ -1,71 +1,12 @@
-//! Entries: where results that nobody has read yet are kept, so that the ring's slots can go on (rule 12).
+//! The pending table: calls whose result is not read, so that the ring's slots can go on (rule 12).
+//!
+//! Each call has an entry from its submission until its result is read, or until its reply comes
+//! when it was abandoned. The table knows neither a device nor a window: its user reads the slots
+//! and ends the uses that the table hands out.
 
 use super::epoch::EpochEnd;
-use crate::memory::{Block, DeviceMemory};
+use super::uses::Uses;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
-
-/// Buffers that a call names, held until it is answered. Four fit without allocating.
-#[derive(Default)]
-pub(super) struct Uses {
-    /// The stream whose calls name them.
-    stream: u32,
-    few: [u32; 4],
-    count: u8,
-    more: Vec<u32>,
-    /// Heap memory that belongs to the call itself: long arguments, long reply.
-    pub(super) blocks: [Option<Block>; 2],
-}
-
-impl Uses {
-    /// Nothing yet, for calls of stream `stream`.
-    pub(super) fn of(stream: u32) -> Self {
-        Self { stream, ..Self::default() }
-    }
-
-    /// The stream whose calls name them.
-    pub(super) fn stream(&self) -> u32 {
-        self.stream
-    }
-
-    pub(super) fn push(&mut self, begin_use: u32) {
-        match self.few.get_mut(usize::from(self.count)) {
-            Some(state) => {
-                *state = begin_use;
-                self.count += 1;
-            }
-            None => self.more.push(begin_use),
-        }
-    }
-
-    /// Nothing?
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0 && self.blocks.iter().all(Option::is_none)
-    }
-
-    /// Where a long reply was to go.
-    pub(super) fn reply_block(&self) -> Option<Block> {
-        self.blocks[1]
-    }
-
-    /// The call was answered, or never sent: lets go of everything.
-    #[inline(always)]
-    pub(super) fn release(&mut self, memory: &DeviceMemory) {
-        if self.count != 0 || self.blocks[0].is_some() || self.blocks[1].is_some() {
-            self.release_some(memory);
-        }
-    }
-
-    #[cold]
-    fn release_some(&mut self, memory: &DeviceMemory) {
-        for begin_use in self.few.iter().take(self.count.into()).chain(&self.more) {
-            memory.end_use(*begin_use, self.stream);
-        }
-        for block in self.blocks.iter().flatten() {
-            memory.release(block.index);
-        }
-        *self = Self::default();
-    }
-}
 
 /// Where an entry's call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,9 +43,9 @@ pub(super) struct ColdPart {
     pub(super) long: Vec<u8>,
     /// The ticket slot of a queued call.
     pub(super) ticket: Option<u32>,
-    /// Nobody will read the result: the entry is freed when its reply comes.
-    pub(super) abandoned: bool,
-    /// It was sent one-way, and has an entry only for what it holds: its failure is counted.
+    /// The caller gave up the result: the entry is freed when its reply comes.
+    abandoned: bool,
+    /// It was sent one-way, and has an entry only for its uses: its failure is counted.
     pub(super) one_way: bool,
 }
 
@@ -141,7 +82,7 @@ impl Entry {
 
 /// All entries of one stream. Grows up to a limit, never shrinks.
 pub(super) struct PendingTable {
-    table: Vec<Entry>,
+    entries: Vec<Entry>,
     free: u32,
     in_use: usize,
     limit: usize,
@@ -153,7 +94,7 @@ impl PendingTable {
     pub(super) fn new(limit: usize) -> Self {
         // A ring's worth without allocating later; unread results beyond that grow it.
         Self {
-            table: Vec::with_capacity(limit.min(1024)),
+            entries: Vec::with_capacity(limit.min(1024)),
             free: NONE,
             in_use: 0,
             limit,
@@ -162,6 +103,7 @@ impl PendingTable {
         }
     }
 
+    /// Calls in flight or unread.
     pub(super) fn in_use(&self) -> usize {
         self.in_use
     }
@@ -169,7 +111,7 @@ impl PendingTable {
     /// An entry in state `state`, or `None` at the limit.
     #[inline(always)]
     pub(super) fn take(&mut self, state: EntryState) -> Option<u32> {
-        if let Some(entry) = self.table.get_mut(self.free as usize) {
+        if let Some(entry) = self.entries.get_mut(self.free as usize) {
             let index = self.free;
             if let EntryState::Free(next) = entry.state() {
                 self.free = next;
@@ -183,36 +125,36 @@ impl PendingTable {
 
     #[cold]
     fn grow(&mut self, state: EntryState) -> Option<u32> {
-        if self.table.len() >= self.limit {
+        if self.entries.len() >= self.limit {
             return None;
         }
         let mut entry = Entry { state: 0, hdr: RepHdr(0), cold: NONE, words: [0; INLINE_WORDS] };
         entry.set_state(state);
-        self.table.push(entry);
+        self.entries.push(entry);
         self.in_use += 1;
-        Some(self.table.len() as u32 - 1)
+        Some(self.entries.len() as u32 - 1)
     }
 
     #[inline(always)]
     pub(super) fn get(&mut self, index: u32) -> Option<&mut Entry> {
-        self.table.get_mut(index as usize)
+        self.entries.get_mut(index as usize)
     }
 
     #[inline(always)]
     pub(super) fn state(&self, index: u32) -> Option<EntryState> {
-        self.table.get(index as usize).map(Entry::state)
+        self.entries.get(index as usize).map(Entry::state)
     }
 
-    /// The entry's extra part, when it has one.
+    /// The entry's cold part, when it has one.
     #[inline(always)]
     pub(super) fn cold(&mut self, index: u32) -> Option<&mut ColdPart> {
-        let cold = self.table.get(index as usize)?.cold;
+        let cold = self.entries.get(index as usize)?.cold;
         self.cold_parts.get_mut(cold as usize)
     }
 
-    /// The entry's extra part, made when it has none.
+    /// The entry's cold part, made when it has none.
     pub(super) fn cold_or_new(&mut self, index: u32) -> Option<&mut ColdPart> {
-        let entry = self.table.get_mut(index as usize)?;
+        let entry = self.entries.get_mut(index as usize)?;
         if entry.cold == NONE {
             entry.cold = self.free_cold.pop().unwrap_or_else(|| {
                 self.cold_parts.push(ColdPart::default());
@@ -222,16 +164,52 @@ impl PendingTable {
         self.cold_parts.get_mut(entry.cold as usize)
     }
 
-    /// What the entry's call holds; the entry holds nothing afterwards.
+    /// The uses of the entry's call; the entry has none afterwards.
     pub(super) fn take_uses(&mut self, index: u32) -> Uses {
         self.cold(index).map(|cold| std::mem::take(&mut cold.uses)).unwrap_or_default()
     }
 
     /// Undoes [`Self::take_uses`].
     pub(super) fn restore_uses(&mut self, index: u32, uses: Uses) {
-        // An entry without an extra part had nothing to take.
+        // An entry without a cold part had nothing to take.
         if let Some(cold) = self.cold(index) {
             cold.uses = uses;
+        }
+    }
+
+    /// The device has taken the call: its reply comes in this ticket slot.
+    pub(super) fn go_on_in_ticket_slot(&mut self, index: u32, ticket: u32) {
+        if let Some(entry) = self.get(index) {
+            entry.set_state(EntryState::Ticket(ticket));
+        }
+    }
+
+    /// Gives a call in flight its outcome. `None`: an abandoned entry is free now, and the reply is
+    /// discarded.
+    pub(super) fn complete(&mut self, index: u32, outcome: EntryState) -> Option<&mut Entry> {
+        if self.is_abandoned(index) {
+            self.put_back(index);
+            return None;
+        }
+        let entry = self.get(index)?;
+        entry.set_state(outcome);
+        Some(entry)
+    }
+
+    /// The caller gives up the result. True while the call is in flight: its reply frees the entry.
+    pub(super) fn abandon(&mut self, index: u32) -> bool {
+        match self.state(index) {
+            Some(EntryState::Completed | EntryState::EpochEnded(_)) => {
+                self.put_back(index);
+                false
+            }
+            Some(EntryState::Ring(_) | EntryState::Ticket(_)) => {
+                if let Some(cold) = self.cold_or_new(index) {
+                    cold.abandoned = true;
+                }
+                true
+            }
+            Some(EntryState::Free(_)) | None => false,
         }
     }
 
@@ -239,12 +217,22 @@ impl PendingTable {
         self.cold(index).is_some_and(|cold| cold.abandoned)
     }
 
-    /// Back to the free list. Its holds were released.
+    /// The epoch is over: each call in flight has this outcome, and `release` ends its uses.
+    pub(super) fn end_epoch(&mut self, ended: EpochEnd, mut release: impl FnMut(Uses)) {
+        for index in 0..self.entries.len() as u32 {
+            if let Some(EntryState::Ring(_) | EntryState::Ticket(_)) = self.state(index) {
+                release(self.take_uses(index));
+                self.complete(index, EntryState::EpochEnded(ended));
+            }
+        }
+    }
+
+    /// Back to the free list. Its uses were taken.
     #[inline(always)]
     pub(super) fn put_back(&mut self, index: u32) {
         let free = self.free;
-        if let Some(entry) = self.table.get_mut(index as usize) {
-            debug_assert!(!matches!(entry.state(), EntryState::Free(_)), "a cell is given back once");
+        if let Some(entry) = self.entries.get_mut(index as usize) {
+            debug_assert!(!matches!(entry.state(), EntryState::Free(_)), "an entry is put back once");
             entry.set_state(EntryState::Free(free));
             self.free = index;
             self.in_use -= 1;
@@ -262,9 +250,7 @@ impl PendingTable {
             self.free_cold.push(cold);
         }
     }
-
-    /// Every entry's index and place.
-    pub(super) fn states(&self) -> impl Iterator<Item = (u32, EntryState)> {
-        self.table.iter().enumerate().map(|(i, c)| (i as u32, c.state()))
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! From a bound call to the words of its slot.
+
+use super::CallOptions;
+use super::uses::Uses;
+use crate::device::Device;
+use crate::keys::why_not;
+use crate::memory::DeviceMemory;
+use crate::{BufferError, SubmitError};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, ReqHdr};
+use hamr_comm::abi::table::record_flag;
+use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
+use hamr_comm::{Call, Handler, ValueOf};
+
+/// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
+pub(super) const fn is_plain<H: Handler>() -> bool {
+    is_short::<H>() && !H::Args::HAS_BUFFERS
+}
+
+/// Is a call of `H` queued on the device, and so in need of a ticket?
+pub(super) const fn is_queued<H: Handler>() -> bool {
+    H::FLAGS & record_flag::QUEUED != 0
+}
+
+/// Is every call of `H` short and run in its stream, with or without buffers?
+pub(super) const fn is_short<H: Handler>() -> bool {
+    let short = match H::Args::SIZE {
+        Some(n) => n <= INLINE_BYTES,
+        None => false,
+    };
+    // A result that is always longer than the slot may need a reply buffer; one of variable size has the chunk.
+    let short_result = match <ValueOf<H> as Migratable>::SIZE {
+        Some(n) => n <= INLINE_BYTES,
+        None => true,
+    };
+    short && short_result && H::FLAGS & (record_flag::QUEUED | record_flag::UNORDERED) == 0
+}
+
+/// Bytes of the arguments of a plain handler.
+pub(super) const fn plain_len<H: Handler>() -> usize {
+    match H::Args::SIZE {
+        Some(n) => n,
+        None => 0,
+    }
+}
+
+/// The words of a plain call.
+#[inline(always)]
+pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; INLINE_WORDS] {
+    let mut words = [0u64; INLINE_WORDS];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    call.args.encode(&mut Encoder::new(bytes.split_at_mut(plain_len::<H>()).0));
+    words
+}
+
+/// A message ready for any slot; long arguments are in scratch memory.
+pub(super) struct Message {
+    pub(super) hdr: ReqHdr,
+    pub(super) words: [u64; INLINE_WORDS],
+    pub(super) len: usize,
+    /// Bytes in scratch memory that go to the slot's request chunk.
+    pub(super) chunk: usize,
+    pub(super) uses: Uses,
+}
+
+impl Message {
+    /// The words that carry something.
+    pub(super) fn used(&self) -> &[u64] {
+        self.words.get(..self.len.div_ceil(8)).unwrap_or(&self.words)
+    }
+
+    fn push(&mut self, pair: [u64; 2]) {
+        if let Some(to) = self.words.get_mut(self.len / 8..self.len / 8 + 2) {
+            to.copy_from_slice(&pair);
+        }
+        self.len += 16;
+    }
+}
+
+/// What a message must know of its stream.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Number of its queue pair.
+    pub(super) stream: u32,
+    pub(super) request_chunk: usize,
+    pub(super) reply_chunk: usize,
+}
+
+/// Finds the key, checks the buffers and begins their use, encodes.
+pub(super) fn prepare<H: Handler>(
+    scratch: &mut Vec<u8>,
+    limits: Limits,
+    device: &Device,
+    call: &Call<H>,
+    options: &CallOptions,
+) -> Result<Message, SubmitError> {
+    let site = || device.site::<H>("submitting");
+    let key = device.keys.key::<H>().ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
+    let mut message = Message {
+        hdr: ReqHdr::inline(key, 0),
+        words: [0; INLINE_WORDS],
+        len: 0,
+        chunk: 0,
+        uses: Uses::of(limits.stream),
+    };
+    let filled = fill(&mut message, scratch, limits, device, call, options, key);
+    filled.inspect_err(|_| message.uses.release(&device.memory))?;
+    Ok(message)
+}
+
+fn fill<H: Handler>(
+    message: &mut Message,
+    scratch: &mut Vec<u8>,
+    limits: Limits,
+    device: &Device,
+    call: &Call<H>,
+    options: &CallOptions,
+    key: HandlerKey,
+) -> Result<(), SubmitError> {
+    let site = || device.site::<H>("submitting");
+    if H::Args::HAS_BUFFERS {
+        use_buffers(&call.args, &device.memory, &mut message.uses)
+            .map_err(|why| SubmitError::Buffer { site: site(), why })?;
+    }
+    let mut flags = 0;
+    let limit = options.limit.or(options.deadline);
+    if is_queued::<H>() || limit.is_some() {
+        flags |= ReqHdr::EXT;
+        // The ticket is filled in when one is free.
+        let longest = u128::from(!Ext::ENFORCED);
+        let mut micros = limit.map_or(0, |limit| limit.as_micros().min(longest) as u32);
+        if options.limit.is_some() {
+            // The shortest there is: zero would mean none.
+            micros = micros.max(1) | Ext::ENFORCED;
+        }
+        message.push([u64::from(micros), 0]);
+    }
+    if is_queued::<H>() {
+        flags |= ReqHdr::TICKET;
+    }
+    if options.unordered || H::FLAGS & record_flag::UNORDERED != 0 {
+        flags |= ReqHdr::UNORDERED;
+    }
+    let no_room = |e: crate::Error| SubmitError::NoRoom { site: site(), why: e.to_string() };
+    let wanted = options.reply_capacity.unwrap_or(0).max(ValueOf::<H>::SIZE.unwrap_or(0));
+    let reply = if wanted > limits.reply_chunk.max(INLINE_BYTES) {
+        flags |= ReqHdr::REPLY_BUF;
+        let block = device.memory.allocate(wanted as u64).map_err(no_room)?;
+        message.uses.blocks[1] = Some(block);
+        Some([block.off, block.bytes])
+    } else {
+        None
+    };
+    let room = INLINE_BYTES - message.len - if reply.is_some() { 16 } else { 0 };
+    scratch.resize(MAX_MESSAGE, 0);
+    let mut out = Encoder::new(scratch);
+    call.args.encode(&mut out);
+    let len = out.needed();
+    if !out.fits() {
+        return Err(SubmitError::TooLong { site: site(), len, limit: MAX_MESSAGE });
+    }
+    let bytes = scratch.get(..len).unwrap_or(&[]);
+    let mut hdr = ReqHdr::inline(key, 0);
+    if len <= room {
+        if let Some(reply) = reply {
+            message.push(reply);
+        }
+        let at = message.len;
+        let inline: &mut [u8] = bytemuck::cast_slice_mut(&mut message.words);
+        if let Some(to) = inline.get_mut(at..at + len) {
+            to.copy_from_slice(bytes);
+        }
+        message.len += len;
+    } else {
+        if len <= limits.request_chunk {
+            hdr = hdr.in_chunk();
+            message.chunk = len;
+            message.push([0, len as u64]);
+        } else {
+            hdr = hdr.in_buffer();
+            let block = device.memory.allocate(len as u64).map_err(no_room)?;
+            message.uses.blocks[0] = Some(block);
+            let at = device.memory.heap_off() + block.off;
+            let written = device.link.window().write_bytes(at, bytes);
+            written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
+            message.push([block.off, len as u64]);
+        }
+        if let Some(reply) = reply {
+            message.push(reply);
+        }
+    }
+    message.hdr = ReqHdr(hdr.0 | (message.len as u32) << 16).with(flags);
+    Ok(())
+}
+
+fn use_buffers<A: Migratable>(args: &A, memory: &DeviceMemory, uses: &mut Uses) -> Result<(), BufferError> {
+    let mut outcome = Ok(());
+    args.visit_buffers(&mut |named| {
+        if outcome.is_ok() {
+            outcome = memory.begin_use(named.wire, named.bytes, uses.stream()).map(|index| uses.push(index));
+        }
+    });
+    outcome
+}

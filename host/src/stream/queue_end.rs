@@ -1,0 +1,200 @@
+//! The host's end of one queue pair: which ring slot belongs to which entry, publishing a request,
+//! and reading a reply.
+
+use super::epoch::SubmitterEpoch;
+use super::reply::ReplyCopy;
+use super::uses::Uses;
+use crate::device::Device;
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::{Queue, Shared, Slot};
+use hamr_comm::am::Requester;
+use hamr_comm::am::{SlotAccess, Slots};
+use std::sync::atomic::{Ordering, fence};
+
+/// Owner of a ring slot whose reply was read.
+pub(super) const CONSUMED: u32 = u32::MAX;
+/// Owner of a ring slot whose call has no entry: one-way.
+pub(super) const ONE_WAY: u32 = u32::MAX - 1;
+
+/// See the module's head.
+pub(super) struct QueueEnd {
+    /// Number of the queue pair.
+    number: u32,
+    pub(super) req: Requester<Queue<Shared>>,
+    epoch: SubmitterEpoch,
+    /// Entry of each ring slot, or [`CONSUMED`] or [`ONE_WAY`].
+    owners: Box<[u32]>,
+    /// The slots are those of an epoch that is over, and no thread wipes them.
+    frozen: bool,
+}
+
+impl QueueEnd {
+    pub(super) fn new(number: u32, queue: Queue<Shared>, epoch: u32) -> Self {
+        Self {
+            number,
+            owners: vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice(),
+            // In no epoch nothing is submitted before it enters one.
+            req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
+            epoch: SubmitterEpoch::of(epoch),
+            frozen: false,
+        }
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The epoch that it submits in.
+    #[inline(always)]
+    pub(super) fn epoch(&self) -> SubmitterEpoch {
+        self.epoch
+    }
+
+    /// Goes on in the epoch `epoch`; 0: in none. Every slot is free.
+    pub(super) fn enter(&mut self, epoch: u32) {
+        self.owners.fill(CONSUMED);
+        self.epoch = SubmitterEpoch::of(epoch);
+        if epoch != 0 {
+            self.req.enter(Epoch(epoch));
+        }
+    }
+
+    /// Reads the slots as the epoch left them from now on: `slots`, or the live ones when there is
+    /// no copy. The caller keeps every thread from wiping them until [`Self::thaw`].
+    pub(super) fn freeze(&mut self, slots: Option<Queue<Shared>>) -> Frozen {
+        self.frozen = true;
+        Frozen { live: slots.map(|slots| self.req.replace_slots(slots)) }
+    }
+
+    /// Undoes [`Self::freeze`].
+    pub(super) fn thaw(&mut self, frozen: Frozen) {
+        frozen.live.map(|live| self.req.replace_slots(live));
+        self.frozen = false;
+    }
+
+    /// May what was just read of the slots have been wiped meanwhile, for an epoch that another
+    /// stream began? Then it is not to be used: the end of the epoch gives the call its outcome.
+    #[inline(always)]
+    pub(super) fn is_wiped(&self, device: &Device) -> bool {
+        // Behind it: the thread that wipes has ended the epoch before.
+        fence(Ordering::Acquire);
+        !self.epoch.is(device.epoch.load(Ordering::Relaxed)) && !self.frozen
+    }
+
+    // --- owners of ring slots ---
+
+    /// Index in the ring of position `x`.
+    #[inline(always)]
+    fn index(&self, x: u64) -> usize {
+        x as usize & (self.owners.len() - 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn owner(&self, x: u64) -> u32 {
+        self.owners.get(self.index(x)).copied().unwrap_or(CONSUMED)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_owner(&mut self, x: u64, owner: u32) {
+        let index = self.index(x);
+        if let Some(slot) = self.owners.get_mut(index) {
+            *slot = owner;
+        }
+    }
+
+    /// Releases the slots at the front whose results were read in place.
+    #[inline(always)]
+    pub(super) fn release_consumed(&mut self) {
+        let mask = self.owners.len() - 1;
+        while let Some(x) = self.req.oldest()
+            && self.owners.get(x as usize & mask).is_some_and(|owner| *owner == CONSUMED)
+        {
+            self.req.release_oldest();
+        }
+    }
+
+    // --- requests ---
+
+    /// Publishes in the next ring slot, which is free.
+    #[inline(always)]
+    pub(super) fn push(&mut self, device: &Device, owner: u32, hdr: ReqHdr, words: &[u64]) {
+        let x = self.req.submit_ring(hdr, words);
+        self.set_owner(x, owner);
+        device.notify_at(x);
+    }
+
+    /// Number, for its chunks, of the ring slot of position `x`.
+    pub(super) fn slot_number(&self, x: u64) -> u32 {
+        1 + self.index(x) as u32
+    }
+
+    /// Number, for its chunks, of ticket slot `ticket`.
+    pub(super) fn ticket_slot_number(&self, ticket: u32) -> u32 {
+        1 + self.owners.len() as u32 + ticket
+    }
+
+    /// The word of the reply that comes in a ticket slot.
+    pub(super) fn ticket_seq(&self, count: u32) -> u32 {
+        slot::seq(self.req.tag(), count, slot::COUNT_BITS)
+    }
+
+    /// Copies the arguments that do not fit into slot number `slot`.
+    pub(super) fn fill_chunk(&self, slot: u32, bytes: Option<&[u8]>) {
+        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
+            // The length was checked against the chunk when the message was prepared.
+            let _ = self.req.slots().write_request_chunk(slot, bytes);
+        }
+    }
+
+    // --- replies ---
+
+    /// Copies a reply out of its slot, whatever its header claims.
+    pub(super) fn read(
+        &self,
+        device: &Device,
+        from: Slot<'_, Coherent>,
+        slot: u32,
+        hdr: RepHdr,
+        uses: &Uses,
+    ) -> ReplyCopy {
+        let mut words = [0; INLINE_WORDS];
+        if !hdr.is_empty() {
+            from.read_reply(&mut words);
+        }
+        let at = Descriptor { off: words[0], len: words[1] };
+        let mut long = Vec::new();
+        let fits = |off: u64, limit: u64| hdr.len() == size_of::<Descriptor>() && at.off == off && at.len <= limit;
+        let is_read = match hdr.place() {
+            slot::Place::Chunk if fits(0, self.req.slots().rep_chunk_len() as u64) => {
+                long.resize(at.len as usize, 0);
+                self.req.slots().read_reply_chunk(slot, &mut long).is_some()
+            }
+            slot::Place::Buffer => match uses.reply_block() {
+                Some(block) if fits(block.off, block.bytes) => {
+                    long.resize(at.len as usize, 0);
+                    let copied = device.link.window().read_bytes(device.memory.heap_off() + block.off, &mut long);
+                    copied.is_ok() && !device.heap_is_released()
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if !is_read {
+            long.clear();
+        }
+        ReplyCopy { hdr, words, long }
+    }
+
+    /// [`Self::read`] for the call in the hot slot.
+    pub(super) fn read_hot(&self, device: &Device, hdr: RepHdr, uses: &Uses) -> ReplyCopy {
+        self.read(device, self.req.slots().hot(), 0, hdr, uses)
+    }
+}
+
+/// The slots that a [`QueueEnd`] goes back to.
+#[must_use]
+pub(super) struct Frozen {
+    live: Option<Queue<Shared>>,
+}

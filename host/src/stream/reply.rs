@@ -1,0 +1,96 @@
+//! From a reply back to a value.
+
+use super::epoch::EpochEnd;
+use crate::device::Device;
+use crate::{CallError, FaultReport, SubmitError};
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, Place, RepHdr};
+use hamr_comm::abi::status::Status;
+use hamr_comm::migrate::{Decoder, Migratable};
+use hamr_comm::{ErrorOf, Handler, HandlerResult, ValueOf};
+
+/// A reply, copied out of its slot.
+pub(super) struct ReplyCopy {
+    pub(super) hdr: RepHdr,
+    pub(super) words: [u64; INLINE_WORDS],
+    /// What the slot's descriptor names; nothing where it names nothing that the slot has.
+    pub(super) long: Vec<u8>,
+}
+
+impl ReplyCopy {
+    /// What about it breaks abi §4.3. Not asked of the reply that says that a queued call was taken.
+    pub(super) fn broken(&self) -> Option<&'static str> {
+        let hdr = self.hdr;
+        if hdr.has(RepHdr::RESERVED) {
+            return Some("reserved bits");
+        }
+        if hdr.has(RepHdr::AM_REPLY) {
+            return Some("the number of a reply handler");
+        }
+        if hdr.has(RepHdr::TAKEN) {
+            return Some("a second slot, of a call that has none");
+        }
+        match hdr.place() {
+            Place::Inline => (hdr.len() > INLINE_BYTES).then_some("a length past the slot"),
+            Place::Chunk | Place::Buffer => self.long.is_empty().then_some("a result where none can be"),
+            Place::Invalid => Some("a place that does not exist"),
+        }
+    }
+}
+
+/// Turns a reply into what the caller gets.
+#[cold]
+pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let site = || device.site::<H>("reading the reply");
+    let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", reply.hdr).into());
+    match reply.broken() {
+        None => {}
+        Some(_) if device.heap_is_released() => {
+            return Err(CallError::DeviceLost(site(), device.loss_reason().into()));
+        }
+        Some(what) => return Err(corrupt(what)),
+    }
+    let inline: &[u8] = bytemuck::cast_slice(&reply.words);
+    let bytes = match reply.hdr.place() {
+        Place::Inline => inline.split_at(reply.hdr.len()).0,
+        _ => &*reply.long,
+    };
+    let mut from = Decoder::new(bytes);
+    let status = reply.hdr.status();
+    if reply.hdr.has(RepHdr::FAULT) {
+        if status.has_trace() {
+            device.check_after_fault();
+        }
+        let report = FaultReport::read(*site(), status, bytes, device.symbols());
+        return Err(CallError::Fault(Box::new(report)));
+    }
+    match status {
+        Status::OK => match Migratable::decode(&mut from) {
+            Ok(value) if from.is_done() => Ok(value),
+            _ => Err(corrupt(from.refused().unwrap_or("a result that does not decode"))),
+        },
+        Status::HANDLER_ERROR => match <H::Output as HandlerResult>::decode_error(&mut from) {
+            Ok(error) => Err(CallError::Handler(error)),
+            Err(_) => Err(corrupt(from.refused().unwrap_or("an error that does not decode"))),
+        },
+        // The end of the device's epoch cancelled it: see `Calls::complete`.
+        Status::CANCELLED if device.is_lost() => Err(CallError::DeviceLost(site(), device.loss_reason().into())),
+        Status::CANCELLED => Err(CallError::Cancelled(site())),
+        Status::DEADLINE => Err(CallError::Deadline(site())),
+        Status::RESULT_TOO_LONG => {
+            let needed = Migratable::decode(&mut from).unwrap_or(0);
+            Err(CallError::ResultTooLong { site: site(), needed })
+        }
+        Status::NO_BODY => Err(SubmitError::NoBody { site: site() }.into()),
+        Status::NO_HANDLER => Err(SubmitError::MissingHandler { site: site() }.into()),
+        Status::QUEUE_FULL => Err(SubmitError::QueueFull { site: site() }.into()),
+        other => Err(CallError::Corrupt(site(), format!("status {other}").into())),
+    }
+}
+
+/// The error of a call whose epoch left no reply to it.
+pub(super) fn ended_error<E>(device: &Device, site: Box<crate::Site>, ended: EpochEnd) -> CallError<E> {
+    match ended {
+        EpochEnd::Lost => CallError::DeviceLost(site, device.loss_reason().into()),
+        EpochEnd::Reset => CallError::PeerReset(site),
+    }
+}

@@ -1,0 +1,186 @@
+//! Submission into the ring: a slot, a ticket where the call is queued, an entry where its result
+//! is read, then the message.
+
+use super::CallOptions;
+use super::completion::Calls;
+use super::encode::{Limits, Message, is_plain, is_queued, plain_len, plain_words, prepare};
+use super::queue_end::ONE_WAY;
+use super::table::EntryState;
+use crate::SubmitError;
+use crate::device::Device;
+use hamr_comm::abi::slot::ReqHdr;
+use hamr_comm::am::{SlotAccess, Slots};
+use hamr_comm::migrate::Migratable;
+use hamr_comm::{Call, Handler};
+use std::sync::atomic::Ordering;
+
+/// What a call that is not sent yet has of its stream, beside the next ring slot.
+#[derive(Clone, Copy)]
+struct Reserved {
+    ticket: Option<u32>,
+}
+
+/// Puts a plain call into the ring, when that has room; its result comes to the entry returned.
+#[inline(always)]
+pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> Option<u32> {
+    if const { is_plain::<H>() }
+        && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
+        && calls.end.req.ring_has_room()
+        && let Some(key) = device.keys.key::<H>()
+        && let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position()))
+    {
+        let len = const { plain_len::<H>() };
+        let words = plain_words(call);
+        calls.end.push(device, entry, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+        return Some(entry);
+    }
+    None
+}
+
+/// Sends a plain call that returns nothing, not even a word that it ran, when there is room. True
+/// when it is sent.
+#[inline(always)]
+pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> bool {
+    if const { is_plain::<H>() }
+        && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
+        && (calls.end.req.ring_has_room() || calls.make_room(device))
+        && let Some(key) = device.keys.key::<H>()
+    {
+        let len = const { plain_len::<H>() };
+        let words = plain_words(call);
+        let hdr = ReqHdr::inline(key, len).with(ReqHdr::ONE_WAY);
+        calls.end.push(device, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
+        return true;
+    }
+    false
+}
+
+/// Puts any call into the ring. `None`: there is no free slot or ticket now.
+pub(super) fn try_offload<H: Handler>(
+    calls: &mut Calls,
+    scratch: &mut Vec<u8>,
+    device: &Device,
+    call: &Call<H>,
+    options: &CallOptions,
+) -> Result<Option<u32>, SubmitError> {
+    let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
+    let message = prepare_reserved(calls, scratch, device, call, options, reserved)?;
+    publish::<H>(calls, scratch, device, message, reserved).map(Some)
+}
+
+/// A one-way call that is sent.
+pub(super) enum Sent {
+    /// It has no entry.
+    Plain,
+    /// Its uses end when it is answered: it has this entry, which the caller abandons.
+    WithEntry(u32),
+}
+
+/// Sends any call. `None`: there is no free slot or ticket now.
+pub(super) fn try_send<H: Handler>(
+    calls: &mut Calls,
+    scratch: &mut Vec<u8>,
+    device: &Device,
+    call: &Call<H>,
+) -> Result<Option<Sent>, SubmitError> {
+    let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
+    let mut message = prepare_reserved(calls, scratch, device, call, &CallOptions::default(), reserved)?;
+    if is_queued::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
+        let entry = publish::<H>(calls, scratch, device, message, reserved)?;
+        if let Some(cold) = calls.table.cold_or_new(entry) {
+            cold.one_way = true;
+        }
+        return Ok(Some(Sent::WithEntry(entry)));
+    }
+    message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
+    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), scratch.get(..message.chunk));
+    calls.end.push(device, ONE_WAY, message.hdr, message.used());
+    Ok(Some(Sent::Plain))
+}
+
+/// What a message must know of its stream.
+pub(super) fn limits(calls: &Calls) -> Limits {
+    let slots = calls.end.req.slots();
+    Limits { stream: calls.end.number(), request_chunk: slots.req_chunk_len(), reply_chunk: slots.rep_chunk_len() }
+}
+
+/// The next ring slot is free, and a ticket where the call needs one. `None`: not now.
+fn reserve<H: Handler>(calls: &mut Calls, device: &Device) -> Result<Option<Reserved>, SubmitError> {
+    if is_queued::<H>() && calls.tickets.is_empty() {
+        return Err(SubmitError::NoTickets { site: device.site::<H>("submitting") });
+    }
+    if !calls.end.req.ring_has_room() && !calls.make_room(device) {
+        return Ok(None);
+    }
+    if !is_queued::<H>() {
+        return Ok(Some(Reserved { ticket: None }));
+    }
+    Ok(take_ticket(calls, device).map(|ticket| Reserved { ticket: Some(ticket) }))
+}
+
+fn take_ticket(calls: &mut Calls, device: &Device) -> Option<u32> {
+    let at = calls.end.req.next_position();
+    calls.tickets.take(at).or_else(|| {
+        // Ring slots of calls that were taken first: their replies come in ticket slots.
+        calls.make_room(device);
+        calls.poll_ticket_slots(device);
+        calls.tickets.take(at)
+    })
+}
+
+/// The call is not sent.
+fn give_back(calls: &mut Calls, reserved: Reserved) {
+    reserved.ticket.into_iter().for_each(|ticket| calls.tickets.free_unused(ticket));
+}
+
+fn prepare_reserved<H: Handler>(
+    calls: &mut Calls,
+    scratch: &mut Vec<u8>,
+    device: &Device,
+    call: &Call<H>,
+    options: &CallOptions,
+    reserved: Reserved,
+) -> Result<Message, SubmitError> {
+    let message = prepare(scratch, limits(calls), device, call, options);
+    message.inspect_err(|_| give_back(calls, reserved))
+}
+
+/// Publishes in the slot that was reserved.
+fn publish<H: Handler>(
+    calls: &mut Calls,
+    scratch: &[u8],
+    device: &Device,
+    mut message: Message,
+    reserved: Reserved,
+) -> Result<u32, SubmitError> {
+    let Reserved { ticket } = reserved;
+    let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position())) else {
+        give_back(calls, reserved);
+        message.uses.release(&device.memory);
+        let limit = device.options.max_outstanding;
+        return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
+    };
+    let long = scratch.get(..message.chunk);
+    match ticket {
+        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), long),
+        Some(t) => {
+            calls.end.fill_chunk(calls.end.ticket_slot_number(t), long);
+            let seq = calls.end.ticket_seq(calls.tickets.count(t));
+            // EXT: deadline and ticket_seq, ticket, chain, trace.
+            message.words[0] |= u64::from(seq) << 32;
+            message.words[1] = u64::from(t);
+            if let Some(ticket_slot) = calls.end.req.slots().ticket_slot(t) {
+                ticket_slot.set_req_hdr(message.hdr.0);
+            }
+            calls.tickets.set_entry(t, entry);
+        }
+    }
+    calls.end.push(device, entry, message.hdr, message.used());
+    if (ticket.is_some() || !message.uses.is_empty())
+        && let Some(cold) = calls.table.cold_or_new(entry)
+    {
+        cold.uses = std::mem::take(&mut message.uses);
+        cold.ticket = ticket;
+    }
+    Ok(entry)
+}

@@ -1,0 +1,127 @@
+//! What a call in flight needs until it is answered: buffers that it names, and heap memory of its own.
+
+use crate::memory::{Block, DeviceMemory};
+use hamr_comm::migrate::Migratable;
+use hamr_comm::{Call, Handler};
+
+/// Buffers that a call names, in use until the call is answered. Four fit without allocating.
+#[derive(Default)]
+pub(super) struct Uses {
+    /// The stream whose calls name them.
+    stream: u32,
+    few: [u32; 4],
+    count: u8,
+    more: Vec<u32>,
+    /// Heap memory that belongs to the call itself: long arguments, long reply.
+    pub(super) blocks: [Option<Block>; 2],
+}
+
+impl Uses {
+    /// Nothing yet, for calls of stream `stream`.
+    pub(super) fn of(stream: u32) -> Self {
+        Self { stream, ..Self::default() }
+    }
+
+    /// The stream whose calls name them.
+    pub(super) fn stream(&self) -> u32 {
+        self.stream
+    }
+
+    pub(super) fn push(&mut self, record: u32) {
+        match self.few.get_mut(usize::from(self.count)) {
+            Some(place) => {
+                *place = record;
+                self.count += 1;
+            }
+            None => self.more.push(record),
+        }
+    }
+
+    /// Nothing?
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0 && self.blocks.iter().all(Option::is_none)
+    }
+
+    /// Where a long reply was to go.
+    pub(super) fn reply_block(&self) -> Option<Block> {
+        self.blocks[1]
+    }
+
+    /// The call was answered, or never sent: ends every use.
+    #[inline(always)]
+    pub(super) fn release(&mut self, memory: &DeviceMemory) {
+        if self.count != 0 || self.blocks[0].is_some() || self.blocks[1].is_some() {
+            self.release_some(memory);
+        }
+    }
+
+    #[cold]
+    fn release_some(&mut self, memory: &DeviceMemory) {
+        for record in self.few.iter().take(self.count.into()).chain(&self.more) {
+            memory.end_use(*record, self.stream);
+        }
+        for block in self.blocks.iter().flatten() {
+            memory.release(block.index);
+        }
+        *self = Self::default();
+    }
+}
+
+/// The buffers of a short call: three at most fit into a slot.
+#[derive(Clone, Copy)]
+pub(super) struct InlineUses {
+    records: [u32; 3],
+    count: u32,
+}
+
+impl InlineUses {
+    /// No buffers.
+    pub(super) const NONE: Self = Self { records: [0; 3], count: 0 };
+
+    /// Checks them and begins their use; `None` when one is not usable (the slow path tells why).
+    #[inline(always)]
+    pub(super) fn of<H: Handler>(memory: &DeviceMemory, stream: u32, call: &Call<H>) -> Option<Self> {
+        let mut uses = Self { records: [0; 3], count: 0 };
+        if !H::Args::HAS_BUFFERS {
+            return Some(uses);
+        }
+        let mut all = true;
+        call.args.visit_buffers(&mut |named| match (
+            uses.records.get_mut(uses.count as usize),
+            memory.begin_use(named.wire, named.bytes, stream),
+        ) {
+            (Some(place), Ok(record)) => {
+                *place = record;
+                uses.count += 1;
+            }
+            (None, Ok(record)) => {
+                memory.end_use(record, stream);
+                all = false;
+            }
+            (_, Err(_)) => all = false,
+        });
+        if all {
+            return Some(uses);
+        }
+        uses.release::<H>(memory, stream);
+        None
+    }
+
+    /// The call was answered, or never sent.
+    #[inline(always)]
+    pub(super) fn release<H: Handler>(self, memory: &DeviceMemory, stream: u32) {
+        if !H::Args::HAS_BUFFERS {
+            return;
+        }
+        for record in self.records.iter().take(self.count as usize) {
+            memory.end_use(*record, stream);
+        }
+    }
+
+    /// For a call that outlives the fast path.
+    pub(super) fn into_uses(self, stream: u32) -> Uses {
+        let mut uses = Uses::of(stream);
+        self.records.iter().take(self.count as usize).for_each(|record| uses.push(*record));
+        uses
+    }
+}
