@@ -17,6 +17,23 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task;
 use std::time::{Duration, Instant};
 
+/// What lies between a message and the check whether its device sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Nothing (rule 21): a device that is about to sleep may be missed. The host checks again before it sleeps.
+    Relaxed,
+    /// A fence (rule 22): the device finds what was published before, or is notified.
+    Full,
+}
+
+impl Fence {
+    /// For the message at position `x` of a ring, for which perhaps no thread waits: every sixteenth has the fence.
+    #[inline(always)]
+    pub(crate) fn of_message(x: u64) -> Self {
+        if x & 15 == 15 { Self::Full } else { Self::Relaxed }
+    }
+}
+
 /// See the module's head.
 pub(crate) struct WaitQueue {
     /// The device sleeps until it is notified, in this epoch of it.
@@ -136,15 +153,12 @@ impl WaitQueue {
         self.device.word().is_odd()
     }
 
-    /// Rule 21: calls `ring` if the device is to be notified.
-    pub(crate) fn needs_notify_relaxed(&self, ring: impl FnOnce()) {
-        self.notifier.glance_and_ring(self.device.word(), ring);
-    }
-
-    /// Rule 22, likewise.
-    pub(crate) fn look(&self, ring: impl FnOnce()) {
-        if self.uses_doorbell() {
-            self.notifier.look_and_ring::<Coherent>(self.device.word(), ring);
+    /// Calls `ring` if the device is to be notified.
+    pub(crate) fn notify(&self, fence: Fence, ring: impl FnOnce()) {
+        match fence {
+            Fence::Relaxed => self.notifier.glance_and_ring(self.device.word(), ring),
+            Fence::Full if self.uses_doorbell() => self.notifier.look_and_ring::<Coherent>(self.device.word(), ring),
+            Fence::Full => {}
         }
     }
 

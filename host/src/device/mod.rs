@@ -12,6 +12,7 @@ mod open_queues;
 mod restart;
 mod snapshots;
 
+pub(crate) use crate::wait_queue::Fence;
 pub(crate) use epoch_end::GRACE_STEP;
 pub(crate) use open_queues::IdleQueues;
 
@@ -116,7 +117,7 @@ impl Device {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         HostHandshake::close(self.link.window());
-        self.notify_fenced();
+        self.notify(Fence::Full);
         self.stop_finally("closed by this program");
     }
 

@@ -20,7 +20,7 @@ pub use pending::{Pending, Started};
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 
-use crate::device::Device;
+use crate::device::{Device, Fence};
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 use std::cell::{RefCell, RefMut};
@@ -152,10 +152,8 @@ impl<'n> Stream<'n> {
         if !started {
             return self.start_in_ring(call);
         }
-        // Rule 21: nobody waits for this call yet.
-        if self.owned.device.wait_queue.device_is_waiting() {
-            self.owned.device.notify_device();
-        }
+        // Rule 21: no thread waits for this call yet.
+        self.owned.device.notify(Fence::Relaxed);
         Ok(Started::hot(self, seq))
     }
 

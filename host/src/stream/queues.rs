@@ -2,7 +2,7 @@
 
 use super::Submitter;
 use crate::Error;
-use crate::device::{Device, IdleQueues};
+use crate::device::{Device, Fence, IdleQueues};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Index 0 is the control stream's, which is not given to streams.
@@ -62,7 +62,7 @@ impl QueuePairs {
         show_open(device, &slots);
         drop(slots);
         // No thread waits for what is in flight there.
-        device.notify_fenced();
+        device.notify(Fence::Full);
     }
 }
 

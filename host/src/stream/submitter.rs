@@ -11,7 +11,7 @@ use super::results::ended_error;
 use super::submit::{self, Exclusive};
 use super::table::{EntryState, EpochEnd, PendingTable, Uses};
 use super::wait::{SPINS, Stop, Wait, in_time};
-use crate::device::Device;
+use crate::device::{Device, Fence};
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
@@ -454,7 +454,7 @@ impl Submitter {
         if let Some(line) = self.ring_entries.get_mut(x as usize & mask) {
             *line = entry;
         }
-        device.notify_at(x);
+        device.notify(Fence::of_message(x));
     }
 
     /// Index in the ring of the next message.

@@ -4,7 +4,7 @@
 use super::submitter::EngineEpoch;
 use super::table::EpochEnd;
 use crate::WaitMode;
-use crate::device::{Device, GRACE_STEP};
+use crate::device::{Device, Fence, GRACE_STEP};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ impl<'i> Wait<'i> {
         let now = Instant::now();
         let begin = *self.begin.get_or_insert_with(|| {
             // Rule 22: about a microsecond has been spun away.
-            device.notify_fenced();
+            device.notify(Fence::Full);
             now
         });
         let until = *self.until.get_or_insert_with(|| in_time(device.options.deadline.unwrap_or(NEVER)));
@@ -121,7 +121,7 @@ impl<'i> Wait<'i> {
     fn prepare_wait(&mut self, first: bool, now: Instant) {
         self.phase = Phase::Armed(self.device.wait_queue.prepare_wait(first), now);
         // Rule 22: the fence came with the odd value.
-        self.device.notify_fenced();
+        self.device.notify(Fence::Full);
     }
 
     /// Nobody rings. Longer waits nap longer: an eighth of the time waited is the most that a timed sleep adds.
