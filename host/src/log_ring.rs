@@ -1,4 +1,5 @@
-//! The window's log ring, seen from the host (abi §9). Nothing in it is trusted: at worst lines are missing or garbled.
+//! The window's log ring, seen from the host (abi §9). Nothing in it is trusted: at worst lines are
+//! missing or garbled.
 
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
 use hamr_comm::abi::section::Section;
@@ -7,15 +8,16 @@ use hamr_comm::abi::window::{Shared, Window};
 
 /// Bytes that one look takes out of the ring.
 const MOST: u32 = 1 << 16;
-/// Bytes that a writer may have begun to write beyond what it has published: a frame, and one whose publication is on its way.
+/// Bytes that a writer may have begun to write beyond what it has published: a frame, and one whose
+/// publication is on its way.
 const BEGUN: u32 = 2 * RingHeader::MAX_FRAME;
 
 /// What a ring held since the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) bytes: Vec<u8>,
-    /// Frames that the device made in this epoch, dropped ones included, mod 2^32: at most those that lie before the cursor now. `None`
-    /// when there is more to take.
+    /// Frames that the device made in this epoch, dropped ones included, mod 2^32: at most those
+    /// that lie before the cursor now. `None` when there is more to take.
     pub(crate) made: Option<u32>,
     /// The device came over what was not read yet: these bytes do not follow the last ones.
     pub(crate) overtaken: bool,
@@ -44,7 +46,8 @@ impl Cursor {
         }
         let cursor = Self { section, len, position: 0, is_waited_for: false };
         let written = cursor.word(window, RingHeader::WRITTEN);
-        // A device that nobody reads from goes on over the oldest while we look. Half a ring is out of its reach.
+        // A device without a reader writes over the oldest bytes meanwhile. It does not reach half
+        // a ring.
         let safe = if written <= len / 8 * 7 { written } else { len / 2 };
         Some(Self { position: written.wrapping_sub(safe), ..cursor })
     }
@@ -82,7 +85,7 @@ impl Cursor {
         self.set(window, RingHeader::READER, u32::from(reads));
     }
 
-    /// Does somebody read?
+    /// Is there a reader?
     pub(crate) fn is_claimed(&self, window: &Window<Shared>) -> bool {
         self.word(window, RingHeader::READER) != 0
     }
@@ -142,7 +145,8 @@ impl Cursor {
     }
 }
 
-/// Says which lines are wanted; before the first offer, too, so that the device's first lines are chosen by it.
+/// Says which lines are wanted; before the first offer, too, so that the device's first lines are
+/// chosen by it.
 pub(crate) fn set_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
     if let Some(section) = section
         && let Ok(word) = window.word(section.off + RingHeader::LEVEL)

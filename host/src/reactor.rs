@@ -1,5 +1,6 @@
-//! The one thread of a process that wakes tasks: it sleeps on the doorbells of all devices for which tasks wait and no other
-//! thread sleeps. Started when the first task waits. What a device is to it, [`Notified`] says.
+//! The one thread of a process that wakes tasks: it sleeps on the doorbells of all devices for
+//! which tasks wait and no other thread sleeps. Started when the first task waits. What a device is
+//! to it, [`Notified`] says.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -19,8 +20,8 @@ pub(crate) trait Notified: Send + Sync {
     /// The longest time between two checks, where the program set one.
     fn longest_sleep(&self) -> Option<Duration>;
 
-    /// The reactor is about to sleep: what it has to do here, when it checks again at `next_check`. `None`: nothing any more,
-    /// until [`register`] is called again.
+    /// The reactor is about to sleep: what it has to do here, when it checks again at `next_check`.
+    /// `None`: nothing any more, until [`register`] is called again.
     fn attend(&self, next_check: Instant) -> Option<Registration>;
 
     /// The reactor is awake. Wakes tasks for which this is a reason.
@@ -62,8 +63,8 @@ struct Reactor {
 
 static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
 
-/// Has the reactor look after the tasks of a device. Without a reactor (no descriptor or no thread was to be had) tasks are
-/// woken at once, and poll again and again.
+/// Has the reactor look after the tasks of a device. Without a reactor (no descriptor or no thread
+/// was to be had) tasks are woken at once, and poll again and again.
 pub(crate) fn register(interest: Interest<'_>) {
     let Some(reactor) = REACTOR.get_or_init(start) else {
         if let Some(device) = interest.upgrade() {
@@ -145,7 +146,8 @@ impl Reactor {
         }
     }
 
-    /// The devices to be watched now, and until when; `before` is what was watched in the last round.
+    /// The devices to be watched now, and until when; `before` is what was watched in the last
+    /// round.
     fn look(&self, before: &[Watched], until: &mut Option<Instant>) -> Vec<Watched> {
         let (mut seen, now) = (Vec::new(), Instant::now());
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,11 +157,13 @@ impl Reactor {
             let next_check = known.map_or_else(|| now + check_interval(&*device), |watched| watched.next_check);
             let registration = device.attend(next_check);
             let stays = registration.is_some();
-            // Also without a registration: the end of a device must not come while the lock is held.
+            // Also without a registration: the end of a device must not come while the lock is
+            // held.
             seen.push((interest.clone(), device, next_check, registration));
             stays
         });
-        // From here on without the lock, for which others' tasks wait: a link may take its time, and so may the end of a device.
+        // From here on without the lock, for which others' tasks wait: a link may take its time,
+        // and so may the end of a device.
         drop(devices);
         let mut watch = |(interest, device, next_check, registration): Seen| {
             let Registration { leads, until: next, idle } = registration?;

@@ -1,9 +1,11 @@
-//! Everything of this process that sleeps until one device notifies: threads that wait for a result, and tasks whose `Pending`
-//! was polled (abi §7).
+//! Everything of this process that sleeps until one device notifies: threads that wait for a
+//! result, and tasks whose `Pending` was polled (abi §7).
 //!
-//! They share the device's one doorbell and the host's one wait word. Of the threads, one *leads*: it sleeps on the bell
-//! itself, so that a lone caller is woken by the ring and by nothing in between; when it wakes, whatever for, everybody has a
-//! *turn*: looks, and sleeps again if there was nothing. Where tasks sleep and no thread leads, the reactor does.
+//! They share the device's one doorbell and the host's one wait word. Of the threads, one *leads*:
+//! it sleeps on the doorbell itself, so that a lone caller is woken by it and by nothing in
+//! between. When the leader wakes, for whatever reason, a new *generation* begins: every waiter
+//! checks for its result, and sleeps again if there is none. Where tasks wait and no thread leads,
+//! the reactor does.
 
 use crate::link::Link;
 use crate::reactor::{self, Interest, Registration};
@@ -17,11 +19,31 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task;
 use std::time::{Duration, Instant};
 
+/// What lies between a message and the check whether its device sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Nothing (rule 21): a device that is about to sleep may be missed. The host checks again
+    /// before it sleeps.
+    Relaxed,
+    /// A fence (rule 22): the device finds what was published before, or is notified.
+    Full,
+}
+
+impl Fence {
+    /// For the message at position `x` of a ring, for which perhaps no thread waits: every
+    /// sixteenth has the fence.
+    #[inline(always)]
+    pub(crate) fn of_message(x: u64) -> Self {
+        if x & 15 == 15 { Self::Full } else { Self::Relaxed }
+    }
+}
+
 /// See the module's head.
 pub(crate) struct WaitQueue {
     /// The device sleeps until it is notified, in this epoch of it.
     uses_doorbell: AtomicBool,
-    /// The link has something to be notified by. One that has not polls, and its wait word stays even.
+    /// The link has something to be notified by. One that has not polls, and its wait word stays
+    /// even.
     has_doorbell: bool,
     own: KeptWord<Shared>,
     device: KeptWord<Shared>,
@@ -47,7 +69,8 @@ struct State {
     leader: Leader,
     /// Counts turns.
     generation: u64,
-    /// The reactor knows of the tasks, and looks after their deadlines at this moment at the latest.
+    /// The reactor knows of the tasks, and looks after their deadlines at this moment at the
+    /// latest.
     next_check: Option<Instant>,
     /// The reactor found no task when it looked last.
     idle: bool,
@@ -58,8 +81,9 @@ struct Task {
     until: Option<Instant>,
 }
 
-/// A task's waker, which is its executor's code and may panic: also when it is dropped. The thread that wakes it is the reactor, which
-/// other tasks need, or one in the middle of a call of its own. So the panic ends there; the panic hook has reported it by then.
+/// A task's waker, which is its executor's code and may panic: also when it is dropped. The thread
+/// that wakes it is the reactor, which other tasks need, or one in the middle of a call of its own.
+/// So the panic ends there; the panic hook has reported it by then.
 struct TaskWaker(Option<task::Waker>);
 
 impl TaskWaker {
@@ -136,15 +160,12 @@ impl WaitQueue {
         self.device.word().is_odd()
     }
 
-    /// Rule 21: calls `ring` if the device is to be notified.
-    pub(crate) fn needs_notify_relaxed(&self, ring: impl FnOnce()) {
-        self.notifier.glance_and_ring(self.device.word(), ring);
-    }
-
-    /// Rule 22, likewise.
-    pub(crate) fn look(&self, ring: impl FnOnce()) {
-        if self.uses_doorbell() {
-            self.notifier.look_and_ring::<Coherent>(self.device.word(), ring);
+    /// Calls `ring` if the device is to be notified.
+    pub(crate) fn notify(&self, fence: Fence, ring: impl FnOnce()) {
+        match fence {
+            Fence::Relaxed => self.notifier.glance_and_ring(self.device.word(), ring),
+            Fence::Full if self.uses_doorbell() => self.notifier.look_and_ring::<Coherent>(self.device.word(), ring),
+            Fence::Full => {}
         }
     }
 
@@ -154,8 +175,9 @@ impl WaitQueue {
 
     // --- threads ---
 
-    /// From now on the device notifies for what it publishes; the caller looks once more and then sleeps in this turn. The
-    /// first call of a wait counts the thread in, until [`Self::cancel_wait`].
+    /// From now on the device notifies for what it publishes; the caller looks once more and then
+    /// sleeps in this turn. The first call of a wait counts the thread in, until
+    /// [`Self::cancel_wait`].
     pub(crate) fn prepare_wait(&self, first: bool) -> u64 {
         let mut state = self.state();
         state.threads += usize::from(first);
@@ -193,7 +215,7 @@ impl WaitQueue {
         state.cancel_if_empty(self);
     }
 
-    /// Everybody has a turn.
+    /// Every waiter checks again.
     fn generation(&self, next: Leader) {
         let mut state = self.state();
         state.leader = next;
@@ -274,7 +296,7 @@ impl WaitQueue {
 }
 
 impl State {
-    /// Nobody sleeps: the device need not ring.
+    /// When no thread and no task waits, the device need not notify.
     fn cancel_if_empty(&mut self, of: &WaitQueue) {
         if self.threads == 0 && self.tasks.is_empty() {
             self.waiter.cancel_wait(of.own.word());

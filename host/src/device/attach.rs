@@ -28,7 +28,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_micros(20);
 
 impl Device {
-    /// Shakes hands with the device at the other end of `link`. Of the queue pairs that no stream has, `idle` knows.
+    /// Shakes hands with the device at the other end of `link`. Of the queue pairs that no stream
+    /// has, `idle` knows.
     pub(crate) fn attach(
         name: &str,
         number: NodeNumber,
@@ -181,8 +182,8 @@ pub(super) fn shake_hands(
     }
 }
 
-/// Between two polls of a device that begins an epoch. Takes no doorbell: it may be the only one that tells a waiter of the end of the
-/// last epoch.
+/// Between two polls of a device that begins an epoch. Takes no doorbell: it may be the only one
+/// that tells a waiter of the end of the last epoch.
 pub(super) fn pause(link: &dyn Link) {
     // A device inside this process has its turn.
     link.wait(0);

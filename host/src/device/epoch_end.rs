@@ -1,4 +1,4 @@
-//! How an epoch of a device ends: who notices, what the device says of it, what is kept of it.
+//! How an epoch of a device ends: how the host notices, what the device reports, what is kept.
 
 use super::snapshots::slots;
 use super::{Device, NO_EPOCH};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How long a crashed device may take to end, or to say that it waits.
 const CRASH_GRACE_PERIOD: Duration = Duration::from_secs(2);
-/// The time between two looks counts as no more: this machine may have had no time for the device either. Whoever sleeps beside a
-/// device that settles looks again after so much.
+/// The time between two checks counts as no more: this machine may have had no time for the device
+/// either. A thread that sleeps during a grace period checks again after so much.
 pub(crate) const GRACE_STEP: Duration = Duration::from_millis(50);
 
 /// What is known of the end of the last epoch.
@@ -72,7 +72,7 @@ impl Device {
 
     /// Asks the link whether the device is there, and takes note.
     pub(crate) fn check_peer(&self) {
-        // Loaded first: by the time the link answers, somebody may have restarted the device.
+        // Loaded first: by the time the link answers, another thread may have restarted the device.
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == NO_EPOCH {
             return;
@@ -87,8 +87,8 @@ impl Device {
         }
     }
 
-    /// A reply said that its handler was ended: perhaps the device did not survive that. Then the next call finds out before it
-    /// is sent.
+    /// A reply said that its handler was ended: perhaps the device did not survive that. Then the
+    /// next call finds out before it is sent.
     #[cold]
     pub(crate) fn check_after_fault(&self) {
         let epoch = self.epoch.load(Ordering::Acquire);
@@ -105,9 +105,9 @@ impl Device {
         }
     }
 
-    /// For whoever is about to sleep in the epoch `epoch`: a device that ended it by itself may have told of that before anybody slept,
-    /// and tells once. True when that is so; its end is believed by now, and wakes waiters, or is to be looked at again [`GRACE_STEP`]
-    /// later.
+    /// For a thread that is about to sleep in the epoch `epoch`: a device that ended it by itself
+    /// notifies once, perhaps before any thread slept. True when the device did so. Then the epoch
+    /// is lost by now, which wakes waiters, or is to be checked again [`GRACE_STEP`] later.
     pub(crate) fn is_ending(&self, epoch: u32) -> bool {
         let is_ending = self.end_by_fault(epoch).is_some();
         if is_ending {
@@ -122,7 +122,8 @@ impl Device {
         let observe = |at| window.word(at).map_or(0, |word| word.observe());
         let by_fault = match DeviceState(observe(word::DEVICE_STATE)) {
             DeviceState::CRASHED => ByFault::Crashed,
-            // It left because this host asked it to: a link does so on its own when the system takes the function back.
+            // It left because this host asked it to: a link does so on its own when the system
+            // takes the function back.
             DeviceState::STOPPED if HostState(observe(word::HOST_STATE)) == HostState::CLOSING => return None,
             DeviceState::STOPPED => ByFault::Waits,
             _ => return None,
@@ -130,7 +131,8 @@ impl Device {
         (observe(word::EPOCH_ACK) == epoch).then_some(by_fault)
     }
 
-    /// Reads the crash record of the epoch `epoch`, if there is one, and keeps it: the next epoch wipes the window.
+    /// Reads the crash record of the epoch `epoch`, if there is one, and keeps it: the next epoch
+    /// wipes the window.
     pub(super) fn keep_crash(&self, epoch: u32) -> Option<CrashReport> {
         let section = self.layout.section(SectionKind::CRASH).ok()?;
         let record: CrashRecord = self.link.window().read(section.off).ok()?;
@@ -148,8 +150,8 @@ impl Device {
         self.loss.crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A device says that it crashed before it answers the call that did it. That answer still counts, so its end is believed a
-    /// moment later, when it has not come to an end before.
+    /// A device says that it crashed before it answers the call that did it. That answer still
+    /// counts, so its end is believed a moment later, when it has not come to an end before.
     pub(super) fn grace_period_is_over(&self, epoch: u32) -> bool {
         let mut grace_period = self.loss.grace_period.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -168,7 +170,7 @@ impl Device {
         let ended = self.epoch.compare_exchange(epoch, NO_EPOCH, Ordering::AcqRel, Ordering::Acquire);
         if epoch != NO_EPOCH && ended.is_ok() {
             *kept = LossReason { why: why.into(), by_fault };
-            // Nobody rings for a reply that does not come any more. All who sleep have a turn.
+            // No doorbell comes for a reply that does not come any more: all waiters check again.
             self.link.wake();
         }
     }
@@ -184,13 +186,14 @@ impl Device {
         self.stop(why);
     }
 
-    /// Ends the epoch that there is. Another thread may be about to begin one, unless the caller holds `last_epoch`.
+    /// Ends the epoch that there is. Another thread may be about to begin one, unless the caller
+    /// holds `last_epoch`.
     pub(super) fn stop(&self, why: &str) {
         // If it died by itself, that is the better reason.
         self.check_peer();
         let epoch = self.epoch.load(Ordering::Acquire);
         self.mark_lost(epoch, why, None);
-        // Whoever stops a device wants it stopped.
+        // A device that the program stops is not to be restarted by the next call.
         self.loss.reason().by_fault = None;
         if self.link.outlives_host() {
             // What it answers from here on, it answers because it is told to leave.
@@ -202,8 +205,8 @@ impl Device {
         self.link.stop();
     }
 
-    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. Lines without a call do not
-    /// mind: the next epoch clears them.
+    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. Lines
+    /// without a call do not mind: the next epoch clears them.
     fn cancel_all(&self) {
         let window = self.link.window();
         for index in 0..self.layout.queues() {

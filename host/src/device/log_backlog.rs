@@ -1,4 +1,5 @@
-//! Lines of a device's log that nothing had read when an epoch ended: the next epoch clears the ring.
+//! Lines of a device's log that nothing had read when an epoch ended: the next epoch clears the
+//! ring.
 
 use super::Device;
 use crate::log_ring::{Cursor, Taken};
@@ -30,13 +31,15 @@ impl Device {
         self.log_backlogs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the ring.
+    /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the
+    /// ring.
     pub(super) fn keep_log_backlog(&self) {
         // Before the reader's place is read, which a poll may be about to move.
         self.keep_log_backlog_in(&mut self.log_backlogs());
     }
 
-    /// The link is about to be released: keeps what the reader has not seen, and ends the reader's use of the window.
+    /// The link is about to be released: keeps what the reader has not seen, and ends the reader's
+    /// use of the window.
     pub(super) fn release_logs(&self) {
         let mut ended = self.log_backlogs();
         self.keep_log_backlog_in(&mut ended);

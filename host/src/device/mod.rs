@@ -1,7 +1,8 @@
 //! The attached device: what streams, logs, memory and the reactor work on.
 //!
-//! It knows none of them. What of them has a part in its epochs comes in through a trait: [`IdleQueues`], and
-//! [`Notified`] in the other direction.
+//! It imports nothing of streams, nodes or log readers, which are above it. At the end of an epoch it
+//! reaches the queue pairs that no stream has through a trait, [`IdleQueues`]; the reactor, which is
+//! below, reaches the device through another, [`Notified`].
 
 mod attach;
 mod epoch_end;
@@ -12,6 +13,7 @@ mod open_queues;
 mod restart;
 mod snapshots;
 
+pub(crate) use crate::wait_queue::Fence;
 pub(crate) use epoch_end::GRACE_STEP;
 pub(crate) use open_queues::IdleQueues;
 
@@ -111,17 +113,18 @@ impl Device {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// The program is done with the device, which may be another host's next. Streams of it may still be there: they find that it is
+    /// The program is done with the device. Streams of it may still be there: they find that it is
     /// closed.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         HostHandshake::close(self.link.window());
-        self.notify_fenced();
+        self.notify(Fence::Full);
         self.stop_finally("closed by this program");
     }
 
-    /// Behind [`Self::close`]: the next host may have the window. A thread of this one that writes there has done so by now, or sees that
-    /// it is closed. What cannot check in time (a submission that has begun) is the link's to keep away ([`Link::release`]).
+    /// After [`Self::close`]: the next host may have the window. A thread of this host that writes
+    /// there has done so by now, or sees that the device is closed. A submission that has begun
+    /// cannot check in time: the link keeps it away ([`Link::release`]).
     pub(crate) fn release(&self) {
         self.open_queues.pass();
         #[cfg(feature = "device-logs")]

@@ -1,7 +1,9 @@
-//! Notifying a device that sleeps (abi §7, rules 21 and 22), from the host's side.
+//! Notifying a device that sleeps (abi §7, rules 21 and 22), and being notified by it, from the
+//! host's side.
 
 use super::Device;
 use crate::reactor::{Notified, Registration, Wake};
+use crate::wait_queue::Fence;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,42 +29,29 @@ impl PeerPoll {
 }
 
 impl Device {
-    /// Rule 21, after a message was published: rings a device that sleeps. What it looks at is a line that changes only when
-    /// the device goes to sleep or gets up.
+    /// After a message was published: notifies a device that sleeps. Without a fence this is one
+    /// load, of a line that changes only when the device goes to sleep or wakes up.
     #[inline(always)]
-    pub(crate) fn notify(&self) {
-        if self.wait_queue.device_is_waiting() {
-            self.notify_device();
-        }
-    }
-
-    /// The same after the ring message at `x`, for which perhaps nobody waits: every sixteenth time with a fence (rule 22).
-    #[inline(always)]
-    pub(crate) fn notify_at(&self, x: u64) {
-        if x & 15 == 15 {
-            self.notify_fenced();
-        } else {
-            self.notify();
+    pub(crate) fn notify(&self, fence: Fence) {
+        match fence {
+            Fence::Relaxed if !self.wait_queue.device_is_waiting() => {}
+            Fence::Relaxed => self.notify_waiting(),
+            Fence::Full => self.wait_queue.notify(fence, || self.link.notify()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn notify_device(&self) {
-        self.wait_queue.needs_notify_relaxed(|| self.link.notify());
+    fn notify_waiting(&self) {
+        self.wait_queue.notify(Fence::Relaxed, || self.link.notify());
     }
 
-    /// Rule 22: whatever was published before this is found by the device, if it has to be notified for that.
-    pub(crate) fn notify_fenced(&self) {
-        self.wait_queue.look(|| self.link.notify());
-    }
-
-    /// For those who look again and again without waiting: gives a device inside this process its turn, and asks once a
-    /// millisecond whether the peer is there.
+    /// For a caller that polls and does not wait: gives a device inside this process its turn, and
+    /// asks once a millisecond whether the peer is there.
     pub(crate) fn poll_peer(&self) {
         self.link.wait(0);
         if self.peer_poll.is_due() {
-            self.notify_fenced();
+            self.notify(Fence::Full);
             self.check_peer();
         }
     }

@@ -26,7 +26,7 @@ impl OpenQueues {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Behind it nothing writes the count into the window: what did so is done, and what comes sees that the device is closed.
+    /// For a device that is closed: after this no thread writes the count into the window.
     pub(super) fn pass(&self) {
         drop(self.count());
     }
@@ -45,7 +45,8 @@ impl Device {
         self.publish_open_queues(&self.open_queues.count());
     }
 
-    /// Takes the count locked: a count that another thread sets is not written over by an older one.
+    /// Takes the count locked: a count that another thread sets is not written over by an older
+    /// one.
     fn publish_open_queues(&self, count: &MutexGuard<'_, u32>) {
         if self.is_closed() {
             return;
@@ -55,7 +56,7 @@ impl Device {
         }
     }
 
-    /// The queue pairs that no stream has are polled by no other thread.
+    /// Polls the queue pairs that no stream has.
     pub(super) fn poll_idle_queues(&self) {
         self.open_queues.idle.poll(self);
     }

@@ -12,7 +12,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 impl Device {
-    /// Gives a device that ended its epoch by a fault another one ([`Options::restart`]). True when it lives.
+    /// Gives a device that ended its epoch by a fault another one ([`crate::Options::restart`]). True when
+    /// it lives.
     #[cold]
     pub(crate) fn restart(&self) -> bool {
         if !self.options.restart || self.is_closed() {
@@ -42,14 +43,15 @@ impl Device {
 
     /// Ends the epoch that there is, and begins another.
     pub(crate) fn restart_on_request(&self) -> Result<(), Error> {
-        // Held to the end: one restart at a time. The count is the host's own; the word in the window is only told.
+        // Held to the end: one restart at a time. The count is the host's own; the word in the
+        // window is only told.
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop("being restarted");
         self.begin_epoch(&mut last, ByFault::Crashed)
     }
 
-    /// A device says that it crashed before it answers the call that did it. One that goes on waiting for an offer says so
-    /// soon after.
+    /// A device says that it crashed before it answers the call that did it. One that goes on
+    /// waiting for an offer says so soon after.
     fn await_crash_end(&self, from: ByFault, epoch: Epoch) -> ByFault {
         loop {
             if self.link.peer() != Peer::Alive {
@@ -69,7 +71,8 @@ impl Device {
         self.take_snapshot(last.0);
         #[cfg(feature = "device-logs")]
         self.keep_log_backlog();
-        // A thread that reads something of the window that is wiped from here on sees behind it that the epoch is over.
+        // A thread that reads something of the window that is wiped from here on sees behind it
+        // that the epoch is over.
         fence(Ordering::Release);
         let epoch = last.next();
         *last = epoch;

@@ -1,4 +1,5 @@
-//! Replies of epochs that are over, for streams that have not read them yet: the next epoch wipes the window.
+//! Replies of epochs that are over, for streams that have not read them yet: the next epoch wipes
+//! the window.
 
 use super::Device;
 use hamr_comm::abi::section::SectionKind;
@@ -11,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 /// The ends of epochs, and who must still look at them.
 pub(crate) struct EpochSnapshots {
     kept: Mutex<Vec<Snapshot>>,
-    /// Of each queue pair: the epoch that its submitter is in; 0: it has none, or nothing in flight.
+    /// Of each queue pair: the epoch that its submitter is in; 0: it has none, or nothing in
+    /// flight.
     submitter_epochs: Box<[AtomicU32]>,
 }
 
@@ -39,7 +41,8 @@ impl Device {
         }
     }
 
-    /// The epoch `epoch` is over and the window about to be wiped: keeps what submitters may not have read.
+    /// The epoch `epoch` is over and the window about to be wiped: keeps what submitters may not
+    /// have read.
     pub(super) fn take_snapshot(&self, epoch: u32) {
         // First: what is in flight there then has its outcome, and wants no snapshot.
         self.poll_idle_queues();
@@ -52,8 +55,9 @@ impl Device {
         let live = self.link.window();
         let window = Window::private(heap.off).share();
         let mut bytes = vec![0; heap.off as usize];
-        // The device may be answering still, and a copy takes the bytes of a slot in any order: a reply counts if it was there
-        // before, and what it says lies behind its word, so that the copy has all of it (R2).
+        // The device may be answering still, and a copy takes the bytes of a slot in any order: a
+        // reply counts if it was there before, and what it says lies behind its word, so that the
+        // copy has all of it (R2).
         let queues = || (0..self.layout.queues()).map(|index| self.queue_in(live, index));
         let answered: Vec<Vec<u32>> =
             queues().map(|queue| queue.iter().flat_map(slots).map(|slot| slot.rep_seq()).collect()).collect();
@@ -71,15 +75,15 @@ impl Device {
         kept.push(Snapshot { epoch, window });
     }
 
-    /// A queue pair in the window, or in a copy of it. Where it is, this host has planned: what the window says of that, a device may
-    /// have written.
+    /// A queue pair in the window, or in a copy of it. Where it is, this host has planned: what the
+    /// window says of that, a device may have written.
     pub(crate) fn queue_in(&self, window: &Window<Shared>, index: u32) -> Option<Queue<Shared>> {
         let descriptor = self.layout.planned_queue(&self.options.plan(), index).ok()?;
         window.queue(&descriptor).ok()
     }
 
-    /// Shows `what` the window as it was at the end of the epoch `epoch`; `None`: the window has not been wiped since, and is not
-    /// before `what` returns.
+    /// Shows `what` the window as it was at the end of the epoch `epoch`; `None`: the window has
+    /// not been wiped since, and is not before `what` returns.
     pub(crate) fn with_snapshot<R>(&self, epoch: u32, what: impl FnOnce(Option<&Window<Shared>>) -> R) -> R {
         let kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
         what(kept.iter().find(|end| end.epoch == epoch).map(|end| &end.window))

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks of whoever waits for lines.
+/// Between two polls of a reader that waits for lines.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Why there are no logs to read.
@@ -54,7 +54,7 @@ pub enum LogError {
         /// Its name.
         device: String,
     },
-    /// Nobody said which file the device runs.
+    /// The file that the device runs is not known.
     #[error(
         "device {device}: expected an image file to read the texts of logs from, got a device that was started by others"
     )]
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// [`Self::logs`] with texts from a file: for devices that somebody else started.
+    /// [`Self::logs`] with texts from a file: for devices that another program started.
     ///
     /// # Errors
     /// As for [`Self::logs`].
@@ -198,7 +198,7 @@ impl Logs {
             return events;
         }
         let level = self.cursor.level(window);
-        // From the end of an epoch until the next is laid out, which nobody else waits for, the ring is neither's.
+        // From the end of an epoch until the next is laid out, the ring belongs to neither.
         let Some(epoch) = laid_out_epoch(window).filter(|epoch| *epoch != ended.epoch) else { return events };
         if epoch != self.epoch {
             self.epoch = epoch;

@@ -1,4 +1,5 @@
-//! The log of somebody else's device, read beside its owner: from the window, mapped read-only, with a place of one's own.
+//! The log of another program's device, read beside its owner: from the window, mapped read-only, with
+//! a cursor of its own.
 
 use super::lines::Decoder;
 use super::{LogError, LogEvent, LogLevel, StringTable, does_log, wait_for};

@@ -21,9 +21,9 @@ impl Node {
         begin: Instant,
     ) -> Result<Self, Error> {
         let queues = Arc::new(QueuePairs::new(options.streams));
-        let inner = Device::attach(name, number, link, image, options, begin, queues.clone())?;
-        let differences = compare(Table::of_this_image(), &inner.handlers);
-        let node = Self { inner, queues, control: Mutex::new(None), differences };
+        let device = Device::attach(name, number, link, image, options, begin, queues.clone())?;
+        let differences = compare(Table::of_this_image(), &device.handlers);
+        let node = Self { device, queues, control: Mutex::new(None), differences };
         for warning in node.warnings() {
             tracing::warn!("{warning}");
         }

@@ -8,8 +8,8 @@ use hamr_comm::{BufferPtr, Element};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call that names it is
-/// answered.
+/// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call
+/// that names it is answered.
 pub struct Buffer<T: Element> {
     memory: Arc<DeviceMemory>,
     block: Block,
@@ -22,7 +22,7 @@ impl<T: Element> Buffer<T> {
         let memory = node.memory().clone();
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
         let bytes = bytes.unwrap_or(u64::MAX);
-        // What calls that nobody waits for still hold may be answered by now.
+        // Calls for which no thread waits may be answered by now, and free memory.
         let block = memory.allocate(bytes).or_else(|_| {
             node.reap_unread();
             memory.allocate(bytes)

@@ -49,8 +49,8 @@ pub struct DeviceInfo {
 impl Node {
     /// What the device said of itself.
     pub fn info(&self) -> DeviceInfo {
-        let Device { name, id, link, layout, image, .. } = &*self.inner;
-        let EpochInfo { record: epoch_info, start, .. } = self.inner.epoch_info();
+        let Device { name, id, link, layout, image, .. } = &*self.device;
+        let EpochInfo { record: epoch_info, start, .. } = self.device.epoch_info();
         DeviceInfo {
             name: name.clone(),
             node: id.0,
@@ -61,11 +61,11 @@ impl Node {
             abi: AbiVersion::from_wire(epoch_info.abi),
             features: feature_names(epoch_info.features),
             memory: epoch_info.memory,
-            heap: self.inner.memory.heap_len(),
+            heap: self.device.memory.heap_len(),
             window: layout.window_len(),
             handlers: epoch_info.handlers,
             build_id: build_id(&epoch_info),
-            epoch: self.inner.epoch.load(Ordering::Acquire),
+            epoch: self.device.epoch.load(Ordering::Acquire),
             start,
             image: image.as_ref().map(|i| i.path.clone()),
         }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 ///
 /// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
 pub struct Node {
-    inner: Arc<Device>,
+    device: Arc<Device>,
     /// Which queue pairs belong to streams.
     queues: Arc<QueuePairs>,
     /// The control stream's submitter, made at its first use.
@@ -35,14 +35,14 @@ pub struct Node {
 impl Node {
     /// The device's handlers, in the order of their keys.
     pub fn handlers(&self) -> &[HandlerInfo] {
-        &self.inner.handlers
+        &self.device.handlers
     }
 
     /// One line for each handler that this program and the image do not agree on: missing, other types (calls of these
     /// two are refused), or built from other source (calls go through: the image is stale).
     pub fn warnings(&self) -> Vec<String> {
         let Differences { missing, other_signature, stale } = &self.differences;
-        let device = &self.inner.name;
+        let device = &self.device.name;
         let missing =
             missing.iter().map(|h| format!("device {device}: its image has no handler `{h}`; calls of it are refused"));
         let other = other_signature
@@ -56,20 +56,20 @@ impl Node {
 
     /// What the link can do.
     pub fn capabilities(&self) -> Capabilities {
-        self.inner.link.capabilities()
+        self.device.link.capabilities()
     }
 
     /// Is the device there, as far as anybody has noticed or can see now?
     pub fn is_alive(&self) -> bool {
-        self.inner.check_peer();
-        !self.inner.is_lost()
+        self.device.check_peer();
+        !self.device.is_lost()
     }
 
     /// What the device wrote before its last epoch that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
     /// that trapped, or a runtime that failed outside of every call. It outlives the epoch that it tells of, and the window. `None`
     /// when no epoch has ended so.
     pub fn last_crash(&self) -> Option<CrashReport> {
-        self.inner.last_crash()
+        self.device.last_crash()
     }
 
     /// A round trip through the control stream; proves that the device runs, whatever the other streams hold. While a queued
@@ -84,7 +84,7 @@ impl Node {
         match self.control_call(hamr_comm::builtin::ping::with(token))? {
             echoed if echoed == token => Ok(begin.elapsed()),
             other => Err(CallError::Corrupt(
-                self.inner.site::<hamr_comm::builtin::ping>("reading the reply"),
+                self.device.site::<hamr_comm::builtin::ping>("reading the reply"),
                 format!("{other} in answer to ping {token}").into(),
             )),
         }
@@ -95,7 +95,7 @@ impl Node {
     /// # Errors
     /// When all queue pairs are in use, or the device is gone.
     pub fn stream(&self) -> Result<Stream<'_>, Error> {
-        Stream::open(&self.inner, &self.queues)
+        Stream::open(&self.device, &self.queues)
     }
 
     /// Opens a stream that threads share, behind a lock.
@@ -103,7 +103,7 @@ impl Node {
     /// # Errors
     /// As for [`Self::stream`].
     pub fn shared_stream(&self) -> Result<SharedStream, Error> {
-        SharedStream::open(&self.inner, &self.queues)
+        SharedStream::open(&self.device, &self.queues)
     }
 
     /// The calling thread's own stream, opened at the first use and closed with the thread or the device.
@@ -111,11 +111,11 @@ impl Node {
     /// # Errors
     /// As for [`Self::stream`].
     pub fn local(&self) -> Result<LocalStream<'_>, Error> {
-        LocalStream::of(&self.inner, &self.queues)
+        LocalStream::of(&self.device, &self.queues)
     }
 
     fn thread_stream<H: Handler>(&self) -> Result<LocalStream<'_>, SubmitError> {
-        let site = || self.inner.site::<H>("submitting");
+        let site = || self.device.site::<H>("submitting");
         self.local().map_err(|e| match e {
             Error::Lost { why, .. } => SubmitError::DeviceLost { site: site(), why },
             other => SubmitError::NoRoom { site: site(), why: other.to_string() },
@@ -127,7 +127,7 @@ impl Node {
         self, LocalStream<'_>,
         call: self.thread_stream::<H>()?,
         keep: self.thread_stream::<H>()?,
-        open: LocalStream::opened(&self.inner)
+        open: LocalStream::opened(&self.device)
     );
 
     /// A buffer in the device's memory that holds a copy of `data`.
@@ -150,17 +150,17 @@ impl Node {
 
     /// Bytes of heap that no buffer holds.
     pub fn free_bytes(&self) -> u64 {
-        self.inner.memory.free_bytes()
+        self.device.memory.free_bytes()
     }
 
     /// Buffers alive, those of long messages in flight included.
     pub fn live_buffers(&self) -> usize {
-        self.inner.memory.live()
+        self.device.memory.live()
     }
 
     /// Ends the device, whatever it is doing. Calls in flight end with [`CallError::DeviceLost`].
     pub fn stop(&self) {
-        self.inner.stop_finally("stopped by this program");
+        self.device.stop_finally("stopped by this program");
     }
 
     /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
@@ -170,36 +170,36 @@ impl Node {
     /// # Errors
     /// When the link cannot start its device again, or the device does not come up.
     pub fn restart(&self) -> Result<(), Error> {
-        self.inner.restart_on_request()
+        self.device.restart_on_request()
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.inner
+        &self.device
     }
 
     pub(crate) fn memory(&self) -> &Arc<DeviceMemory> {
-        &self.inner.memory
+        &self.device.memory
     }
 
     /// Ends the uses of buffers by calls of dropped streams and of the calling thread's own one, as far as they are answered. For a
     /// caller that finds a buffer busy or the heap full: perhaps no other thread polls for those replies.
     #[cold]
     pub(crate) fn reap_unread(&self) {
-        crate::stream::reap_local(&self.inner);
-        self.queues.poll(&self.inner);
+        crate::stream::reap_local(&self.device);
+        self.queues.poll(&self.device);
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.inner.close();
+        self.device.close();
         crate::stream::forget_closed();
-        self.inner.release();
+        self.device.release();
     }
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Node({} {})", self.inner.id, self.inner.name)
+        write!(f, "Node({} {})", self.device.id, self.device.name)
     }
 }

@@ -35,7 +35,7 @@ pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 pub(crate) use self::sync::sync;
 
-use crate::device::Device;
+use crate::device::{Device, Fence};
 use crate::{BufferError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, Handler};
 use std::cell::{RefCell, RefMut};
@@ -175,10 +175,8 @@ impl<'n> Stream<'n> {
         if !started {
             return self.start_in_ring(call);
         }
-        // Rule 21: no wait for this call has begun that would notify the device.
-        if self.owned.device.wait_queue.device_is_waiting() {
-            self.owned.device.notify_device();
-        }
+        // Rule 21: no thread waits for this call yet.
+        self.owned.device.notify(Fence::Relaxed);
         Ok(Started::hot(self, seq))
     }
 

@@ -3,7 +3,7 @@
 use super::StreamRef;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::CallError;
-use crate::device::GRACE_STEP;
+use crate::device::{Fence, GRACE_STEP};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -181,7 +181,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         }
         let device = self.stream.device();
         device.wait_queue.register(task.waker(), until, &device.me);
-        device.notify_fenced();
+        device.notify(Fence::Full);
         if self.stream.with(|submitter, _| submitter.epoch()).is_ending(device) {
             device.wait_queue.register(task.waker(), Some(in_time(GRACE_STEP)), &device.me);
         }

@@ -4,7 +4,7 @@
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
 use super::uses::Uses;
-use crate::device::Device;
+use crate::device::{Device, Fence};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::sync::Coherent;
@@ -122,7 +122,7 @@ impl QueueEnd {
     pub(super) fn push(&mut self, device: &Device, owner: u32, hdr: ReqHdr, words: &[u64]) {
         let x = self.req.submit_ring(hdr, words);
         self.set_owner(x, owner);
-        device.notify_at(x);
+        device.notify(Fence::of_message(x));
     }
 
     /// Number, for its chunks, of the ring slot of position `x`.

@@ -2,7 +2,7 @@
 
 use super::Submitter;
 use crate::Error;
-use crate::device::{Device, IdleQueues};
+use crate::device::{Device, Fence, IdleQueues};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Index 0 is the control stream's, which is not given to streams.
@@ -62,7 +62,7 @@ impl QueuePairs {
         show_open(device, &slots);
         drop(slots);
         // No thread waits for what is in flight there.
-        device.notify_fenced();
+        device.notify(Fence::Full);
     }
 }
 
@@ -78,7 +78,8 @@ impl IdleQueues for QueuePairs {
     }
 }
 
-/// Tells the device which queue pairs to poll: up to the last that a stream has or that still has calls in flight.
+/// Tells the device which queue pairs to poll: up to the last that a stream has or that still has
+/// calls in flight.
 fn show_open(device: &Device, slots: &[QueueSlot]) {
     let last = slots.iter().rposition(|slot| match slot {
         QueueSlot::Fresh => false,

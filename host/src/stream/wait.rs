@@ -3,7 +3,7 @@
 
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use crate::WaitMode;
-use crate::device::{Device, GRACE_STEP};
+use crate::device::{Device, Fence, GRACE_STEP};
 use hamr_comm::am::{Idle, IdleStep, Moment};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl<'i> Wait<'i> {
         let now = Instant::now();
         let begin = *self.begin.get_or_insert_with(|| {
             // Rule 22: about a microsecond has been spun away.
-            device.notify_fenced();
+            device.notify(Fence::Full);
             now
         });
         let until = *self.until.get_or_insert_with(|| in_time(device.options.deadline.unwrap_or(NEVER)));
@@ -109,7 +109,7 @@ impl<'i> Wait<'i> {
             IdleStep::PrepareWait => {
                 self.generation = Some(device.wait_queue.prepare_wait(self.generation.is_none()));
                 // Rule 22: the fence came with the odd value.
-                device.notify_fenced();
+                device.notify(Fence::Full);
             }
             IdleStep::Sleep => {
                 self.sleep(until - now);

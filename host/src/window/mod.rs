@@ -1,6 +1,7 @@
 //! Windows that another process owns: opening one read-only, and the facts at its front.
 //!
-//! `inspect` makes a report for a person of them, `logs` follows the log of such a window. Neither asks the other.
+//! `inspect` makes a report for a person of them, `logs` follows the log of such a window. Neither
+//! asks the other.
 
 mod state;
 
@@ -16,8 +17,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Of a file that its owner may truncate, so much is copied before it is looked at. The heap comes last in a window, and
-/// all that a dump shows lies before it.
+/// Of a file that its owner may truncate, so much is copied before it is looked at. The heap comes
+/// last in a window, and all that a dump shows lies before it.
 const COPY_LIMIT: u64 = 256 << 20;
 
 /// `SYSFS_MAGIC`: Linux's files about devices.
@@ -66,7 +67,8 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
     if len < PREAMBLE_BYTES {
         return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));
     }
-    // The memory of a function on the bus has its length for as long as it is there, and cannot be read like a file.
+    // The memory of a function on the bus has its length for as long as it is there, and cannot be
+    // read like a file.
     if rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type == SYSFS) {
         return map_window(&file, len, false).map_err(|e| match e {
             crate::Error::Os { source, .. } if source.kind() == std::io::ErrorKind::InvalidInput => not(
@@ -76,7 +78,8 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
             other => other.into(),
         });
     }
-    // A mapped file that somebody truncates kills the reader with SIGBUS; only a seal rules that out.
+    // A mapped file that another program truncates kills the reader with SIGBUS; only a seal rules
+    // that out.
     let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
     if sealed {
         return Ok(map_window(&file, len, false)?);
@@ -85,7 +88,8 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
     Ok(map_window(&copy, len, false)?)
 }
 
-/// A private copy of the front of a file, with the file's length. What is behind the copied part reads as zeros.
+/// A private copy of the front of a file, with the file's length. What is behind the copied part
+/// reads as zeros.
 pub(crate) fn copied(from: impl Read, len: u64) -> Result<File, std::io::Error> {
     let mut copy = File::from(rustix::fs::memfd_create("hamr-inspect", MemfdFlags::CLOEXEC)?);
     std::io::copy(&mut from.take(len.min(COPY_LIMIT)), &mut copy)?;

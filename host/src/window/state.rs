@@ -1,4 +1,5 @@
-//! What the front of a window says, as the numbers that lie there. Each is copied out once, and none is trusted.
+//! What the front of a window says, as the numbers that lie there. Each is copied out once, and
+//! none is trusted.
 
 use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, word};
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
