@@ -64,12 +64,14 @@ impl Trace {
     /// Appends the wire form of a fault with a trace (abi §6): numbers, length of the text, text, stack pointer, frames.
     pub fn encode(&self, text: &str, out: &mut Encoder<'_>) {
         let (text, mark) = cut(text, TRACED_TEXT);
-        [self.cause, self.pc, self.address].iter().for_each(|number| out.append(&number.to_le_bytes()));
+        out.append([self.cause, self.pc, self.address].map(u64::to_le_bytes).as_flattened());
         out.append(&((text.len() + mark.len()) as u32).to_le_bytes());
         out.append(text.as_bytes());
         out.append(mark.as_bytes());
         out.append(&self.stack.to_le_bytes());
-        self.frames().for_each(|frame| out.append(&frame.to_le_bytes()));
+        // As one piece: a loop over an array is unrolled.
+        let frames = self.frames.map(u64::to_le_bytes);
+        out.append(frames.as_flattened().get(..self.frames().count() * 8).unwrap_or_default());
     }
 
     /// Reads the wire form as far as it goes: what was cut off is zeros or missing text. Any bytes are read.
@@ -106,6 +108,8 @@ impl Fault {
     }
 
     /// A handler's own fault: "failed", with a reason. Text beyond 80 bytes is cut, and ends in `…` then.
+    #[cold]
+    #[inline(never)]
     pub fn msg(text: &str) -> Self {
         Self::with_text(Status::FAILED, text)
     }
@@ -121,7 +125,7 @@ impl Fault {
 
     /// Appends the wire form: three numbers, then the text.
     pub fn encode(&self, out: &mut Encoder<'_>) {
-        self.numbers.iter().for_each(|number| out.append(&number.to_le_bytes()));
+        out.append(self.numbers.map(u64::to_le_bytes).as_flattened());
         out.append(self.text.as_bytes());
     }
 }

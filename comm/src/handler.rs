@@ -109,8 +109,8 @@ impl<T: Migratable, E: HandlerError> HandlerResult for Result<T, E> {
     const SHAPE: u64 = crate::migrate::join_shapes("Result", &[T::SHAPE, E::SHAPE]);
     #[inline(always)]
     fn reply(self, frame: &mut Frame<'_>) -> Reply {
-        match self {
-            Ok(value) => frame.value(Status::OK, &value),
+        match &self {
+            Ok(value) => frame.value(Status::OK, value),
             Err(error) => error.reply(frame),
         }
     }
@@ -129,8 +129,8 @@ pub trait HandlerError {
     type Remote;
     /// Hash of the type.
     const SHAPE: u64;
-    /// Writes it into the frame.
-    fn reply(self, frame: &mut Frame<'_>) -> Reply;
+    /// Writes it into the frame. By reference: an error is large, and each handler would copy it.
+    fn reply(&self, frame: &mut Frame<'_>) -> Reply;
     /// Reads it back.
     fn decode(from: &mut Decoder<'_>) -> Result<Self::Remote, Malformed>;
 }
@@ -138,8 +138,8 @@ pub trait HandlerError {
 impl<E: Migratable> HandlerError for E {
     type Remote = E;
     const SHAPE: u64 = E::SHAPE;
-    fn reply(self, frame: &mut Frame<'_>) -> Reply {
-        frame.value(Status::HANDLER_ERROR, &self)
+    fn reply(&self, frame: &mut Frame<'_>) -> Reply {
+        frame.value(Status::HANDLER_ERROR, self)
     }
     fn decode(from: &mut Decoder<'_>) -> Result<E, Malformed> {
         E::decode(from)
@@ -150,8 +150,8 @@ impl HandlerError for Fault {
     type Remote = Never;
     const SHAPE: u64 = hash(b"Fault");
     #[cold]
-    fn reply(self, frame: &mut Frame<'_>) -> Reply {
-        frame.fault(&self)
+    fn reply(&self, frame: &mut Frame<'_>) -> Reply {
+        frame.fault(self)
     }
     fn decode(_: &mut Decoder<'_>) -> Result<Never, Malformed> {
         Err(Malformed)

@@ -1,5 +1,6 @@
 //! The crash record (abi §9): why an epoch ended, for a host to read.
 
+use core::mem::offset_of;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::rings::CrashRecord;
@@ -17,24 +18,15 @@ pub(crate) fn section(layout: &Layout) -> Option<u64> {
 #[cold]
 #[inline(never)]
 pub(crate) fn record<K>(window: &Window<K>, at: u64, epoch: Epoch, text: &str, trace: &Trace) {
-    let mut record = CrashRecord {
-        valid: 0,
-        epoch: epoch.0,
-        cause: trace.cause as u32,
-        text_len: 0,
-        pc: trace.pc,
-        address: trace.address,
-        frames: trace.frames,
-        stack: trace.stack,
-        text: [0; 376],
-    };
-    let text = text.get(..text.floor_char_boundary(record.text.len())).unwrap_or_default();
-    if let Some(to) = record.text.get_mut(..text.len()) {
-        to.copy_from_slice(text.as_bytes());
-        record.text_len = text.len() as u32;
-    }
-    // The section was checked when the layout was; a window never shrinks.
-    let _ = window.write(at, &record);
+    let text = text.get(..text.floor_char_boundary(CrashRecord::TEXT)).unwrap_or_default();
+    // Field by field: the record would have to be put together on the stack. The host has zeroed what is behind the text. The
+    // section was checked when the layout was, and a window never shrinks: no write is refused.
+    let field = |off: usize| at + off as u64;
+    let _ = window.write(at, &[0, epoch.0, trace.cause as u32, text.len() as u32]);
+    let _ = window.write(field(offset_of!(CrashRecord, pc)), &[trace.pc, trace.address]);
+    let _ = window.write(field(offset_of!(CrashRecord, frames)), &trace.frames);
+    let _ = window.write(field(offset_of!(CrashRecord, stack)), &trace.stack);
+    let _ = window.write_bytes(field(offset_of!(CrashRecord, text)), text.as_bytes());
     if let Ok(valid) = window.word(at) {
         valid.publish(CrashRecord::VALID);
     }

@@ -103,64 +103,67 @@ impl<'s, B: Board> Device<'s, B> {
         self.shake_hands()
     }
 
+    /// In place: a handshake holds a layout, whose copies would be a tenth of this function.
     #[cold]
     fn shake_hands(&mut self) -> Progress {
         let profile = self.profile();
         self.board.set_activity(None);
-        let (progress, state) = match core::mem::replace(&mut self.state, State::Lost) {
-            serving @ State::Serving(_) => {
-                self.state = serving;
+        let (window, handshake) = match &mut self.state {
+            State::Handshaking { window, handshake, .. } => (window, handshake),
+            State::Serving(_) => {
                 self.leave();
                 return Progress::NoHost;
             }
-            State::Handshaking { window, handshake, scratch } => match handshake.step(&window, self.table, &profile) {
-                DeviceHandshake::Serving(a) => {
-                    match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
-                        Ok(poller) => {
-                            self.board.logs_to(log_section(poller.window(), &a));
-                            info!(
-                                "serving {} handlers as node {}, epoch {}",
-                                self.table.len() as u32,
-                                a.node.0,
-                                a.epoch.0
-                            );
-                            self.idle_state =
-                                IdleState::of(a.epoch, a.features & feature::DOORBELL != 0, a.idle_policy);
-                            self.crash = crash::section(&a.layout);
-                            DeviceHandshake::announce(poller.window());
-                            (Progress::Worked(1), State::Serving(poller))
-                        }
-                        // The window changed between the check and here: start over.
-                        Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => (
-                            Progress::NoHost,
-                            State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch },
-                        ),
-                    }
-                }
-                next @ DeviceHandshake::Refused(why, _) => {
-                    if !matches!(handshake, DeviceHandshake::Refused(..)) {
-                        warn!(
-                            "refused a window: reason {}, expected {:#x}, got {:#x}",
-                            why.reason.0, why.expected, why.got
-                        );
-                    }
-                    (Progress::Refused(why), State::Handshaking { window, handshake: next, scratch })
-                }
-                next => {
-                    if let (DeviceHandshake::Accepted(a), DeviceHandshake::Waiting) = (next, handshake) {
-                        debug!("accepted the offer of epoch {}: {} queue pairs", a.epoch.0, a.layout.queues());
-                    }
-                    (Progress::NoHost, State::Handshaking { window, handshake: next, scratch })
-                }
-            },
-            State::Lost => (Progress::NoHost, State::Lost),
+            State::Lost => return Progress::NoHost,
         };
-        self.state = state;
-        if let State::Serving(poller) = &mut self.state {
-            poller.use_handoff(self.board.control_handoff());
-            self.board.set_activity(Some(poller.activity()));
+        let was_waiting = matches!(handshake, DeviceHandshake::Waiting);
+        let was_refused = matches!(handshake, DeviceHandshake::Refused(..));
+        *handshake = handshake.step(window, self.table, &profile);
+        match handshake {
+            DeviceHandshake::Serving(_) => return self.begin_epoch(),
+            DeviceHandshake::Refused(why, _) => {
+                if !was_refused {
+                    warn!(
+                        "refused a window: reason {}, expected {:#x}, got {:#x}",
+                        why.reason.0, why.expected, why.got
+                    );
+                }
+                return Progress::Refused(*why);
+            }
+            DeviceHandshake::Accepted(a) if was_waiting => {
+                debug!("accepted the offer of epoch {}: {} queue pairs", a.epoch.0, a.layout.queues());
+            }
+            _ => {}
         }
-        progress
+        Progress::NoHost
+    }
+
+    /// Sets up the poller of the epoch that the handshake agreed on.
+    #[inline(never)]
+    fn begin_epoch(&mut self) -> Progress {
+        let (window, a, scratch) = match core::mem::replace(&mut self.state, State::Lost) {
+            State::Handshaking { window, handshake: DeviceHandshake::Serving(a), scratch } => (window, a, scratch),
+            other => {
+                self.state = other;
+                return Progress::NoHost;
+            }
+        };
+        match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
+            Ok(poller) => self.state = State::Serving(poller),
+            // The window changed between the check and here: start over.
+            Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
+                self.state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
+            }
+        }
+        let State::Serving(poller) = &mut self.state else { return Progress::NoHost };
+        self.board.logs_to(log_section(poller.window(), &a));
+        info!("serving {} handlers as node {}, epoch {}", self.table.len() as u32, a.node.0, a.epoch.0);
+        self.idle_state = IdleState::of(a.epoch, a.features & feature::DOORBELL != 0, a.idle_policy);
+        self.crash = crash::section(&a.layout);
+        DeviceHandshake::announce(poller.window());
+        poller.use_handoff(self.board.control_handoff());
+        self.board.set_activity(Some(poller.activity()));
+        Progress::Worked(1)
     }
 
     fn leave(&mut self) {
@@ -206,10 +209,10 @@ impl<'s, B: Board> Device<'s, B> {
         if self.idle_rounds & BEAT_MASK == 0 {
             self.beat();
         }
-        let State::Serving(poller) = &mut self.state else { return self.board.idle(self.idle_rounds) };
-        if !self.idle_state.is_notified() {
-            return self.board.idle(self.idle_rounds);
-        }
+        let poller = match &mut self.state {
+            State::Serving(poller) if self.idle_state.is_notified() => poller,
+            _ => return self.board.idle(self.idle_rounds),
+        };
         if self.idle_rounds == NO_MORE_WORK && poller.needs_notify() {
             self.board.notify();
         }

@@ -50,12 +50,9 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     if target.kind == ImageKind::BARE {
         command.arg("--target-dir").arg(package.target_dir.join("bare"));
         // A device's memory is small. Level 2, because level 3 makes code a tenth larger; size
-        // optimisation for code of the runtime that no call uses. Not on x86_64, where that would
-        // emit string instructions, which emulators run byte by byte.
+        // optimisation for code of the runtime that no call uses.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
-        if !target.triple.starts_with("x86_64") {
-            command.args(["--config", "profile.release.package.hamr-device-fw.opt-level=\"s\""]);
-        }
+        command.args(["--config", "profile.release.package.hamr-device-fw.opt-level=\"s\""]);
     }
     let per_target = format!("CARGO_TARGET_{}_RUSTFLAGS", target.triple.to_uppercase().replace(['-', '.'], "_"));
     for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {

@@ -4,7 +4,8 @@ use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS};
 use crate::queue::QueueDescriptor;
 use crate::section::{Section, SectionKind};
 use crate::slot::SLOT_BYTES;
-use crate::window::{OutOfWindow, Window};
+use crate::window::{Loan, OutOfWindow, Window};
+use zerocopy::FromZeros;
 
 /// What a host wants of a window. Sizes are rounded up to 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,9 +172,21 @@ impl Layout {
         Ok(describe(plan, index, lines.off, chunks.off))
     }
 
+    /// [`Self::read`] by the preamble that the window has.
+    pub fn of_window<K>(window: &Window<K>) -> Result<Self, LayoutError> {
+        let mut preamble = Preamble::new_zeroed();
+        window.read_into(0, &mut preamble)?;
+        Self::read(&preamble, window)
+    }
+
     /// Copies the section table out of a window and checks it. Nothing of it is believed before.
-    #[inline(never)]
     pub fn read<K>(preamble: &Preamble, window: &Window<K>) -> Result<Self, LayoutError> {
+        Self::read_lent(preamble, &window.lend())
+    }
+
+    /// [`Self::read`], one copy for all kinds of windows.
+    #[inline(never)]
+    fn read_lent(preamble: &Preamble, window: &Window<Loan>) -> Result<Self, LayoutError> {
         if preamble.window_len > window.len() || preamble.window_len < PREAMBLE_BYTES {
             return Err(LayoutError::Window(window.len()));
         }
@@ -218,8 +231,13 @@ impl Layout {
     }
 
     /// Copies descriptor `index` out and checks that every line and chunk of it lies in its section.
-    #[inline(never)]
     pub fn queue<K>(&self, window: &Window<K>, index: u32) -> Result<QueueDescriptor, LayoutError> {
+        self.queue_lent(&window.lend(), index)
+    }
+
+    /// [`Self::queue`], one copy for all kinds of windows.
+    #[inline(never)]
+    fn queue_lent(&self, window: &Window<Loan>, index: u32) -> Result<QueueDescriptor, LayoutError> {
         let bad = LayoutError::Queue(index);
         if index >= self.queues {
             return Err(bad);
@@ -231,16 +249,11 @@ impl Layout {
         }
         let lines = self.section(SectionKind::LINES)?;
         let chunks = self.section(SectionKind::CHUNKS)?;
-        let line_ends = [
-            u64::from(d.hot) + SLOT_BYTES as u64,
-            u64::from(d.ring) + u64::from(d.ring_len) * SLOT_BYTES as u64,
-            u64::from(d.tickets) + u64::from(d.ticket_slots) * SLOT_BYTES as u64,
-        ];
+        let end_of = |first: u32, count: u32| u64::from(first) + u64::from(count) * SLOT_BYTES as u64;
+        let end = end_of(d.hot, 1).max(end_of(d.ring, d.ring_len)).max(end_of(d.tickets, d.ticket_slots));
         for base in [d.req_base, d.rep_base] {
-            for end in line_ends {
-                if base < lines.off || base.checked_add(end).is_none_or(|end| end > lines.off + lines.len) {
-                    return Err(bad);
-                }
+            if base < lines.off || base.checked_add(end).is_none_or(|end| end > lines.off + lines.len) {
+                return Err(bad);
             }
         }
         let need = u64::from(d.slots()) * d.chunk_pair();

@@ -104,11 +104,13 @@ pub struct CrashRecord {
     /// Stack pointer; 0 of a panic.
     pub stack: u64,
     /// Message, UTF-8.
-    pub text: [u8; 376],
+    pub text: [u8; CrashRecord::TEXT],
 }
 const _: () = assert!(size_of::<CrashRecord>() == 512 && offset_of!(CrashRecord, text) == 136);
 
 impl CrashRecord {
+    /// Most bytes of a message.
+    pub const TEXT: usize = 376;
     /// "CRSH".
     pub const VALID: u32 = u32::from_le_bytes(*b"CRSH");
 }

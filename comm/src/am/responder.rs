@@ -54,14 +54,11 @@ impl<S: Slots> Responder<S> {
 
     /// Clears the reply words of every slot (the responder's own), when an epoch is entered (rule 27).
     pub fn clear(&self) {
-        self.slots.hot().publish_reply(0, 0);
-        for i in 0..self.slots.ring_len() {
-            self.slots.ring(i).publish_reply(0, 0);
-        }
-        let mut t = 0;
-        while let Some(slot) = self.slots.ticket_slot(t) {
-            slot.publish_reply(0, 0);
-            t += 1;
+        let others = self.slots.ring_len() + 1;
+        let mut slot = 0;
+        while slot < others || self.slots.ticket_slot(slot - others).is_some() {
+            self.slot(slot).publish_reply(0, 0);
+            slot += 1;
         }
     }
 

@@ -1,6 +1,6 @@
 //! The device's half: checks a window, answers the offer, and publishes its state until the epoch ends.
 
-use super::{IdlePolicy, Refused, publish_word};
+use super::{IdlePolicy, Refused, observe_lent, publish_word};
 use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, Isa, NodeId};
 use hamr_shared_abi::layout::Layout;
@@ -11,7 +11,7 @@ use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::sync::{Ordering, fence};
 use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::version::AbiVersion;
-use hamr_shared_abi::window::Window;
+use hamr_shared_abi::window::{Loan, Window};
 use zerocopy::FromZeros;
 
 /// What a device reports of itself.
@@ -63,10 +63,14 @@ pub enum DeviceHandshake {
 
 impl DeviceHandshake {
     /// One step; call it until it is `Serving` or `Refused`.
-    // One copy of it: an image has two callers.
-    #[inline(never)]
     pub fn step<K>(self, window: &Window<K>, table: Table, profile: &DeviceProfile) -> Self {
-        let load = |off| window.word(off).map_or(0, |w| w.observe());
+        self.step_lent(&window.lend(), table, profile)
+    }
+
+    /// [`Self::step`], one copy for all kinds of windows: an image has two callers.
+    #[inline(never)]
+    fn step_lent(self, window: &Window<Loan>, table: Table, profile: &DeviceProfile) -> Self {
+        let load = |off| observe_lent(window, off);
         let epoch = Epoch(load(word::EPOCH));
         match self {
             Self::Waiting => {
@@ -136,8 +140,9 @@ impl DeviceHandshake {
 }
 
 /// Everything a device checks before it believes a window, in the order of what depends on what.
-fn check<K>(window: &Window<K>, epoch: Epoch, table: Table, profile: &DeviceProfile) -> Result<Accepted, Refused> {
-    let p: Preamble = window.read(0)?;
+fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProfile) -> Result<Accepted, Refused> {
+    let mut p = Preamble::new_zeroed();
+    window.read_into(0, &mut p)?;
     if p.byte_order != BYTE_ORDER {
         return Err(Refused::new(Refusal::BYTE_ORDER, BYTE_ORDER, p.byte_order));
     }
@@ -188,7 +193,7 @@ fn check<K>(window: &Window<K>, epoch: Epoch, table: Table, profile: &DeviceProf
 }
 
 /// Writes the handler table into its section (abi §3.7).
-fn write_table<K>(window: &Window<K>, layout: &Layout, table: Table) -> Result<(), Refused> {
+fn write_table(window: &Window<Loan>, layout: &Layout, table: Table) -> Result<(), Refused> {
     let section = layout.section(SectionKind::TABLE)?;
     let names: usize = table.iter().map(|e| e.name.len()).sum();
     let need = size_of::<TableHeader>() + table.len() * size_of::<TableRecord>() + names;

@@ -22,7 +22,7 @@ pub use offer::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 use hamr_shared_abi::layout::LayoutError;
 use hamr_shared_abi::preamble::Refusal;
 use hamr_shared_abi::version::AbiVersion;
-use hamr_shared_abi::window::{OutOfWindow, Window};
+use hamr_shared_abi::window::{Loan, OutOfWindow, Window};
 
 /// How a device rests, as the host likes it (abi §7.1); it counts with the feature DOORBELL only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -86,7 +86,18 @@ impl From<OutOfWindow> for Refused {
 }
 
 fn publish_word<K>(window: &Window<K>, off: u64, value: u32) {
+    publish_lent(&window.lend(), off, value);
+}
+
+// One copy each of publishing and reading a word: the handshake does little else.
+#[inline(never)]
+fn publish_lent(window: &Window<Loan>, off: u64, value: u32) {
     if let Ok(word) = window.word(off) {
         word.publish(value);
     }
+}
+
+#[inline(never)]
+fn observe_lent(window: &Window<Loan>, off: u64) -> u32 {
+    window.word(off).map_or(0, |word| word.observe())
 }

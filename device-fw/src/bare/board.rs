@@ -4,7 +4,6 @@ use super::runtime::{Found, HostDoorbell, RUNTIME};
 use super::{doorbell, logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, SPIN_ROUNDS, TimedSleep};
-use crate::log::Logger;
 use crate::pci::{PciError, Registers};
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
@@ -127,7 +126,7 @@ impl<B: BareBoard> Board for Running<B> {
         true
     }
     fn logs_to(&mut self, section: Option<Window<()>>) {
-        Logger::<logging::Bare>::attach(section);
+        logging::attach(section);
     }
     fn notify(&mut self) {
         RUNTIME.notify();
@@ -137,25 +136,13 @@ impl<B: BareBoard> Board for Running<B> {
         if rounds < SPIN_ROUNDS {
             return self.timed_sleep.idle(rounds);
         }
-        // TimedSleep take the timer, and a tick would end them.
-        arch::tick::pause();
-        self.timed_sleep.idle(rounds);
-        tick::beat();
-        arch::tick::resume();
+        timed_sleep(&mut self.timed_sleep, rounds);
     }
     fn doorbell(&self) -> bool {
         self.timed_sleep.has_doorbell()
     }
     fn sleep(&mut self, micros: u32) {
-        // Masks interrupts too: a ring that comes from here on stays pending and ends the sleep.
-        arch::tick::pause();
-        if !doorbell::was_notified() {
-            self.timed_sleep.sleep(micros);
-            // Whoever ended the sleep has what he rang for found by the next round, and need not end another.
-            doorbell::was_notified();
-        }
-        tick::beat();
-        arch::tick::resume();
+        sleep(&mut self.timed_sleep, micros);
     }
     fn micros(&mut self) -> u64 {
         self.timed_sleep.micros()
@@ -166,4 +153,30 @@ impl<B: BareBoard> Board for Running<B> {
             let _ = registers.position();
         }
     }
+}
+
+// Not generic, so that they are compiled with this crate, for size.
+
+/// A timed sleep between two rounds.
+#[inline(never)]
+fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
+    // It takes the timer, and a tick would end it.
+    arch::tick::pause();
+    timed_sleep.idle(rounds);
+    tick::beat();
+    arch::tick::resume();
+}
+
+/// Sleeps until the host notifies or so many microseconds have passed.
+#[inline(never)]
+fn sleep(timed_sleep: &mut TimedSleep, micros: u32) {
+    // Masks interrupts too: a notification that comes from here on stays pending and ends the sleep.
+    arch::tick::pause();
+    if !doorbell::was_notified() {
+        timed_sleep.sleep(micros);
+        // What the sleep was ended for is found by the next round, and need not end another.
+        doorbell::was_notified();
+    }
+    tick::beat();
+    arch::tick::resume();
 }

@@ -1,6 +1,7 @@
 //! The board's console and its end, for code that does not know the board: panics, traps. Bound by the linker, because both must
 //! work wherever a fault happens, also before anything was set up.
 
+use super::{TEXT, Text};
 use core::fmt::{self, Write};
 
 unsafe extern "Rust" {
@@ -12,19 +13,12 @@ unsafe extern "Rust" {
     pub(super) safe fn exit(code: u8) -> !;
 }
 
-struct Writer;
-
-impl Write for Writer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        write(text);
-        Ok(())
-    }
-}
-
-/// Writes one line.
+/// Writes one line; what is longer than a fault's text is cut.
 pub(super) fn line(text: fmt::Arguments<'_>) {
-    // Neither half can fail.
-    let _ = Writer.write_fmt(text);
+    let mut line = Text::<TEXT>::new();
+    // Writing to `Text` never fails.
+    let _ = line.write_fmt(text);
+    write(line.as_str());
     write("\n");
 }
 

@@ -7,7 +7,7 @@ use super::{BROKEN, console, memory};
 use crate::crash;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::{HostState, Preamble, feature, word};
+use hamr_comm::abi::preamble::{HostState, feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::window::Window;
 use hamr_comm::am::MAX_QUEUES;
@@ -53,7 +53,7 @@ fn record(window: &Window<()>, fault: &Fault) {
             break;
         }
     }
-    let layout = window.read::<Preamble>(0).ok().and_then(|preamble| Layout::read(&preamble, window).ok());
+    let layout = Layout::of_window(window).ok();
     let epoch = Epoch(load(word::EPOCH));
     if let Some(at) = layout.as_ref().and_then(crash::section)
         && load(word::EPOCH_ACK) == epoch.0

@@ -63,8 +63,7 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
         let _ = text.write_str(at.file());
         let _ = write!(text, ":{}", at.line());
     }
-    let trace = Trace { frames: walk::frames(arch::frame_pointer(), None), ..Trace::NONE };
-    give_up(Fault { status: Status::PANIC, text, trace })
+    give_up(Fault { status: Status::PANIC, text, trace: Trace::NONE }, arch::frame_pointer(), None)
 }
 
 /// The trap handler.
@@ -78,8 +77,8 @@ pub(crate) fn trapped(trap: Trap) -> ! {
     let _ = write!(text, " (cause {cause})");
     // A call of what is no code has made no frame yet.
     let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::stack_word(stack)) };
-    let trace = Trace { cause: cause.into(), pc, address, stack, frames: walk::frames(frame, called) };
-    give_up(Fault { status: Status::TRAP, text, trace })
+    let trace = Trace { cause: cause.into(), pc, address, stack, ..Trace::NONE };
+    give_up(Fault { status: Status::TRAP, text, trace }, frame, called)
 }
 
 /// The serve loop runs, and no fault is being handled.
@@ -91,11 +90,13 @@ pub(super) fn is_armed() -> bool {
 pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
     let mut text = Text::new();
     let _ = write!(text, "it may take {limit_us} us");
-    let trace = Trace { pc: at.pc, stack: at.stack, frames: walk::frames(at.frame, None), ..Trace::NONE };
-    give_up(Fault { status: Status::RUNAWAY, text, trace })
+    let trace = Trace { pc: at.pc, stack: at.stack, ..Trace::NONE };
+    give_up(Fault { status: Status::RUNAWAY, text, trace }, at.frame, None)
 }
 
-fn give_up(fault: Fault) -> ! {
+/// Ends the call, or the image. The trace begins at the frame that `frame` points to; `first` is as in [`walk::frames`].
+fn give_up(mut fault: Fault, frame: u64, first: Option<u64>) -> ! {
+    walk::frames(frame, first, &mut fault.trace.frames);
     if RUNTIME.fault_state.swap(HANDLING, Ordering::AcqRel) != ARMED {
         early::end(&fault);
     }

@@ -6,7 +6,8 @@
 use super::NoAbort;
 use super::runtime::RUNTIME;
 use crate::arch::{self, BusOrder};
-use crate::log::{LoggerState, Platform, image_logger};
+use crate::log::{Logger, LoggerState, Platform, image_logger};
+use hamr_comm::abi::window::Window;
 
 image_logger!(Bare);
 
@@ -41,6 +42,12 @@ impl Platform for Bare {
             _ => 0,
         }
     }
+}
+
+/// [`Logger::attach`] outside of generic code, which would be compiled with the image's crate, and not for size.
+#[inline(never)]
+pub(super) fn attach(section: Option<Window<()>>) {
+    Logger::<Bare>::attach(section);
 }
 
 /// The serve stack was just abandoned. If that happened inside of the logger, its lock is opened, and the frame buffer restarts: the next

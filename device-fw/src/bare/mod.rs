@@ -27,6 +27,7 @@ pub use no_abort::NoAbort;
 
 use crate::{Config, Device, OnFault, arch};
 use core::fmt::Write;
+use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::fault::CUT;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -124,6 +125,9 @@ extern "C" fn serve<B: BareBoard>(device: *mut ()) -> ! {
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fault::panicked(info)
 }
+
+/// Longest text of a fault: what a crash record holds. Also of a line on the console, so that one type formats both.
+const TEXT: usize = CrashRecord::TEXT;
 
 /// Text that is cut where it gets too long, which it says with [`CUT`].
 pub(crate) struct Text<const N: usize> {

@@ -1,11 +1,8 @@
 //! A fault as it is kept until its call is answered.
 
-use super::{Text, console};
+use super::{TEXT, Text, console};
 use hamr_comm::abi::status::Status;
 use hamr_comm::fault::Trace;
-
-/// Longest text of a fault: what a crash record holds.
-pub(super) const TEXT: usize = 376;
 
 /// One fault.
 pub(crate) struct Fault {

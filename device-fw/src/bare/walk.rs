@@ -7,12 +7,11 @@ use super::memory;
 use crate::arch::{SAVED_FRAME, SAVED_RETURN};
 use hamr_comm::fault::FRAMES;
 
-/// The return addresses of the frame that `frame` points to and of those around it. `first` precedes them when it is one:
-/// where a call of an address that is no code came from.
-pub(super) fn frames(frame: u64, first: Option<u64>) -> [u64; FRAMES] {
-    let mut found = [0; FRAMES];
+/// Writes the return addresses of the frame that `frame` points to and of those around it into `found`, which is zero. `first`
+/// precedes them when it is one: where a call of an address that is no code came from.
+pub(super) fn frames(frame: u64, first: Option<u64>, found: &mut [u64; FRAMES]) {
     let (mut at, mut first) = (frame, first.filter(|address| memory::is_code(*address)));
-    for entry in &mut found {
+    for entry in found {
         *entry = match first.take() {
             Some(address) => address,
             None => {
@@ -24,5 +23,4 @@ pub(super) fn frames(frame: u64, first: Option<u64>) -> [u64; FRAMES] {
             }
         };
     }
-    found
 }

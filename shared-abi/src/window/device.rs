@@ -3,6 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.
 
+use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -21,6 +22,26 @@ pub struct DeviceWindow<K> {
 }
 
 static_assertions::assert_not_impl_any!(DeviceWindow<()>: Clone);
+
+/// A window for as long as another one is borrowed, whatever keeps that one mapped: code that takes it is compiled once.
+pub struct LentWindow<'w> {
+    window: Window<Loan>,
+    _lender: PhantomData<&'w ()>,
+}
+
+impl Deref for LentWindow<'_> {
+    type Target = Window<Loan>;
+    fn deref(&self) -> &Window<Loan> {
+        &self.window
+    }
+}
+
+impl<K> Window<K> {
+    /// This window without its keeper.
+    pub fn lend(&self) -> LentWindow<'_> {
+        LentWindow { window: Window { base: self.base, len: self.len, keep: Loan(()) }, _lender: PhantomData }
+    }
+}
 
 impl<K> Deref for DeviceWindow<K> {
     type Target = Window<Loan>;

@@ -40,7 +40,7 @@ mod tests;
 pub use access::{SlotAccess, Slots};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
-pub use device::DeviceWindow;
+pub use device::{DeviceWindow, LentWindow};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
@@ -188,8 +188,13 @@ impl<K> Window<K> {
     /// Copies a wire struct out. Validate the copy, then use the copy.
     pub fn read<T: FromBytes + IntoBytes>(&self, off: u64) -> Result<T, OutOfWindow> {
         let mut value = T::new_zeroed();
-        self.read_outlined(off, value.as_mut_bytes())?;
+        self.read_into(off, &mut value)?;
         Ok(value)
+    }
+
+    /// [`Self::read`] into a struct that is there: a result that holds a large one is copied once more.
+    pub fn read_into<T: FromBytes + IntoBytes>(&self, off: u64, to: &mut T) -> Result<(), OutOfWindow> {
+        self.read_outlined(off, to.as_mut_bytes())
     }
 
     /// Copies a wire struct in.

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{OutOfWindow, SlotAccess, Slots, Window, Word};
+use super::{Loan, OutOfWindow, SlotAccess, Slots, Window, Word};
 use crate::queue::QueueDescriptor;
 use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REP_SEQ, REQ_HDR, REQ_SEQ, SLOT_BYTES};
 use crate::sync::{Coherent, Order};
@@ -30,17 +30,11 @@ impl<K> Window<K> {
         if !d.is_well_formed() {
             return Err(refuse(d.req_base));
         }
-        let lines = |base: u64, off: u32, count: u32| {
-            let at = base.checked_add(u64::from(off)).ok_or(refuse(base))?;
-            self.at_aligned(at, u64::from(count) * SLOT_BYTES as u64, SLOT_BYTES as u64)
-        };
-        let side = |base| {
-            Ok([lines(base, d.hot, 1)?, lines(base, d.ring, d.ring_len)?, lines(base, d.tickets, d.ticket_slots)?])
-        };
+        let lent = self.lend();
         let chunks = self.at_aligned(d.chunks, u64::from(d.slots()) * d.chunk_pair(), SLOT_BYTES as u64)?;
         Ok(Queue {
-            req: side(d.req_base)?,
-            rep: side(d.rep_base)?,
+            req: lent.side(d, d.req_base)?,
+            rep: lent.side(d, d.rep_base)?,
             ring_mask: d.ring_len - 1,
             ticket_slots: d.ticket_slots,
             chunks,
@@ -49,6 +43,19 @@ impl<K> Window<K> {
             keep: self.keep.clone(),
             _order: PhantomData,
         })
+    }
+}
+
+impl Window<Loan> {
+    /// The hot slot, the first ring slot and the first ticket slot of one side of a queue pair, from `base`.
+    #[inline(never)]
+    fn side(&self, d: &QueueDescriptor, base: u64) -> Result<[NonNull<u8>; 3], OutOfWindow> {
+        let lines = |off: u32, count: u32| {
+            let refuse = OutOfWindow { off: base, want: SLOT_BYTES as u64, len: self.len };
+            let at = base.checked_add(u64::from(off)).ok_or(refuse)?;
+            self.at_aligned(at, u64::from(count) * SLOT_BYTES as u64, SLOT_BYTES as u64)
+        };
+        Ok([lines(d.hot, 1)?, lines(d.ring, d.ring_len)?, lines(d.tickets, d.ticket_slots)?])
     }
 }
 

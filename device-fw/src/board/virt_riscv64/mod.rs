@@ -25,6 +25,8 @@ pub struct VirtRiscv64;
 impl BareBoard for VirtRiscv64 {
     const NAME: &'static str = "qemu-virt";
 
+    // Not inlined into the image's crate: here it is compiled for size.
+    #[inline(never)]
     fn start() -> Result<Hardware, StartError> {
         // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
