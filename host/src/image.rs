@@ -2,8 +2,8 @@
 
 mod table;
 
-use crate::Error;
 use crate::builder::{self, BuildRequest};
+use crate::{BuildId, Error};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
@@ -126,8 +126,8 @@ pub struct ImageFile {
     pub isa: Isa,
     /// ABI range.
     pub abi: (AbiVersion, AbiVersion),
-    /// Build id, hexadecimal; empty when the file has none.
-    pub build_id: String,
+    /// Build id.
+    pub build_id: BuildId,
     /// Hash of the names and signatures of its handlers: what a device that runs it shows as its fingerprint. 0 when it speaks
     /// an ABI that this host does not know.
     pub fingerprint: u64,
@@ -183,7 +183,7 @@ impl ImageFile {
             fingerprint,
             isa: Isa(note.isa),
             abi,
-            build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
+            build_id: BuildId::of(build_id),
         })
     }
 

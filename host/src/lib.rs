@@ -20,6 +20,7 @@
 
 pub use hamr_comm as comm;
 
+mod build_id;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -48,7 +49,9 @@ mod symbols;
 mod text;
 mod transfer;
 mod wait_queue;
+mod warning;
 
+pub use build_id::BuildId;
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, Site, SubmitError};
 pub use fault::{CrashReport, FaultReport};
@@ -57,12 +60,13 @@ pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
 pub use memfd::window_without_device;
 pub use memory::Buffer;
-pub use node::{DeviceInfo, Node};
+pub use node::{DeviceInfo, Features, Node};
 pub use runtime::{Options, Runtime, WaitMode};
 pub use shm::ShmLauncher;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use transfer::{Scope, Transfer};
+pub use warning::Warning;
 
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);

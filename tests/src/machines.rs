@@ -129,7 +129,7 @@ pub fn the_same_bits(machine: &Machine) {
     let there = node.sync(dot_f64::with(x.ptr(), y.ptr())).expect("computes");
     assert_eq!(there.to_bits(), here.to_bits(), "{there} and {here}");
     assert_eq!(node.sync(isa::with()).expect("answers"), machine.isa.0);
-    assert_eq!(node.info().isa, machine.isa.name());
+    assert_eq!(node.info().isa, machine.isa);
 }
 
 /// What a handler does wrong ends its own call; the image serves the next one, many times over.

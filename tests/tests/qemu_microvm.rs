@@ -35,5 +35,5 @@ hamr_tests::conformance!(open);
 fn it_says_which_board_it_is() {
     let node = open(hamr_tests::conformance::options());
     let info = node.info();
-    assert_eq!((info.board.as_str(), info.isa, info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));
+    assert_eq!((info.board.as_str(), info.isa.name(), info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));
 }

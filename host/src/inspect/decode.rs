@@ -2,8 +2,9 @@
 
 use super::Hex;
 use super::report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
-use crate::keys::read_table;
 #[cfg(feature = "device-logs")]
+use crate::BuildId;
+use crate::keys::read_table;
 use crate::{
     ImageFile,
     logs::{StringTable, last_lines},
@@ -65,7 +66,6 @@ impl Dump {
     pub(super) fn read_lines(&mut self, window: &Window<Shared>, image: &ImageFile, most: usize) {
         let (file, ran) = (&image.build_id, &self.device.build_id);
         if file != ran {
-            let ran = if ran.is_empty() { "none" } else { ran };
             let path = image.path.display();
             return self.problems.push(format!(
                 "expected the file of the image that ran, build id {ran}, got {path} with build id {file}: log lines are left out"
@@ -360,7 +360,6 @@ fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> DeviceView {
         let detail = (word(word::REFUSAL_DETAIL), word(word::REFUSAL_DETAIL + 4));
         format!("{} (details {:#x}, {:#x})", Refusal(word(word::REFUSAL)).text(), detail.0, detail.1)
     });
-    let build_id = if record.build_id == [0; 20] { &[][..] } else { &record.build_id[..] };
     DeviceView {
         state: state.text(),
         epoch: word(word::EPOCH_ACK),
@@ -377,7 +376,7 @@ fn device(window: &Window<Shared>, word: &impl Fn(u64) -> u32) -> DeviceView {
         features: features(record.features),
         handlers: record.handlers,
         fingerprint: Hex(record.fingerprint),
-        build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
+        build_id: BuildId::of(&record.build_id),
     }
 }
 

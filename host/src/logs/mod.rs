@@ -29,7 +29,7 @@ pub use tail::LogTail;
 use crate::inspect::InspectError;
 use crate::node::Device;
 use crate::text::Clean;
-use crate::{DeviceInfo, Error, ImageFile, Node};
+use crate::{BuildId, DeviceInfo, Error, Features, ImageFile, Node};
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::{Section, SectionKind};
@@ -76,11 +76,11 @@ pub enum LogError {
         /// Its name.
         device: String,
         /// Build id of what runs.
-        running: String,
+        running: BuildId,
         /// The file.
         path: PathBuf,
         /// Its build id.
-        file: String,
+        file: BuildId,
     },
     /// A window in which no device is at work.
     #[error("window {}: expected one whose device has accepted its host, got none within {:?}; `inspect` shows what it holds", path.display(), tail::OPEN_TIMEOUT)]
@@ -236,7 +236,7 @@ impl Node {
         if !does_log(&info) {
             return Err(LogError::NoLogs { device });
         }
-        if info.build_id != image.build_id || info.build_id.is_empty() {
+        if info.build_id != image.build_id || info.build_id.is_none() {
             let (path, file) = (image.path.clone(), image.build_id.clone());
             return Err(LogError::OtherBuild { device, running: info.build_id, path, file });
         }
@@ -258,7 +258,7 @@ impl Node {
 }
 
 fn does_log(info: &DeviceInfo) -> bool {
-    info.features.contains(&"logs")
+    info.features.contains(Features::LOGS)
 }
 
 /// The host's own word; a device that overwrites it garbles its own logs.

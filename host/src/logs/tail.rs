@@ -87,7 +87,7 @@ impl LogTail {
         let Some(epoch) = laid_out(&self.window) else { return Ok(events) };
         if epoch != self.epoch {
             let dump = Dump::outline(&self.window, "");
-            if dump.device.epoch != epoch || dump.device.build_id.is_empty() {
+            if dump.device.epoch != epoch || dump.device.build_id.is_none() {
                 // Its device has not answered yet, so there are no lines either.
                 return Ok(events);
             }
@@ -137,7 +137,7 @@ fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceView, LogError
     let begin = Instant::now();
     loop {
         let Dump { device, host, preamble, .. } = Dump::outline(window, "");
-        if preamble.is_some() && device.epoch == host.epoch && !device.build_id.is_empty() {
+        if preamble.is_some() && device.epoch == host.epoch && !device.build_id.is_none() {
             return Ok(device);
         }
         if begin.elapsed() >= OPEN_TIMEOUT {

@@ -2,6 +2,7 @@
 
 mod attach;
 mod epoch_end;
+mod features;
 mod id;
 mod info;
 mod notify;
@@ -9,10 +10,12 @@ mod queues;
 mod restart;
 mod snapshots;
 
+pub use features::Features;
 pub(crate) use id::NodeNumber;
 pub use info::DeviceInfo;
 pub(crate) use queues::give_queue_back;
 
+use crate::Warning;
 use crate::keys::{Differences, Keys};
 use crate::memory::DeviceMemory;
 use crate::stream::{Submitter, call_methods};
@@ -100,24 +103,20 @@ impl Node {
         &self.inner.handlers
     }
 
-    /// One line for each handler that this program and the image do not agree on: missing, other types (calls of these
-    /// two are refused), or built from other source (calls go through: the image is stale).
-    pub fn warnings(&self) -> Vec<String> {
+    /// The handlers that this program and the image do not agree on: missing, of other types (calls of these two are refused), or
+    /// built from other source (calls go through: the image is stale).
+    pub fn warnings(&self) -> Vec<Warning> {
         let Differences { missing, other_signature, stale } = &self.inner.differences;
-        let device = &self.inner.name;
-        let missing =
-            missing.iter().map(|h| format!("device {device}: its image has no handler `{h}`; calls of it are refused"));
-        let other = other_signature
-            .iter()
-            .map(|h| format!("device {device}: its image has `{h}` with another signature; calls of it are refused"));
-        let stale = stale.iter().map(|h| {
-            format!("device {device}: its image was built from another version of `{h}`; rebuild the image (stale)")
-        });
+        let device = || self.inner.name.clone();
+        let missing = missing.iter().map(|handler| Warning::MissingHandler { device: device(), handler });
+        let other = other_signature.iter().map(|handler| Warning::OtherSignature { device: device(), handler });
+        let stale = stale.iter().map(|handler| Warning::StaleHandler { device: device(), handler });
         missing.chain(other).chain(stale).collect()
     }
 
-    /// What the link can do.
-    pub fn capabilities(&self) -> Capabilities {
+    /// What the link to the device can do, whatever image runs there. What the image does is in [`DeviceInfo::features`]: a device
+    /// sleeps when its link has a doorbell and its image accepted the feature of that name.
+    pub fn link_capabilities(&self) -> Capabilities {
         self.inner.link.capabilities()
     }
 
