@@ -19,7 +19,7 @@
 
 mod copying;
 
-use crate::node::NodeNumber;
+use crate::node::{Device, NodeNumber};
 use crate::{BufferError, Error, Node};
 use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
@@ -30,13 +30,15 @@ use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
 /// The record holds a buffer that its owner still has. Above every generation.
 const LIVE: u32 = 1 << 16;
+const READING: &str = "reading a buffer";
 /// No stream has named the buffer yet.
 const NO_STREAM: u16 = u16::MAX;
 
@@ -392,8 +394,12 @@ impl Record {
 
 /// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call that names it is
 /// answered.
+///
+/// [`Self::read`], [`Self::write`] and [`Self::slice`] are [`Node::read`], [`Node::put`] and [`BufferPtr::slice`] of these elements.
 pub struct Buffer<T: Element> {
     memory: Arc<DeviceMemory>,
+    /// For copies. Weak: a buffer that outlives its node keeps the node's window mapped, and neither its link nor its device.
+    device: Weak<Device>,
     block: Block,
     len: usize,
     _elements: PhantomData<T>,
@@ -409,12 +415,53 @@ impl<T: Element> Buffer<T> {
             node.device().reap_unread();
             memory.allocate(bytes)
         })?;
-        Ok(Self { memory, block, len, _elements: PhantomData })
+        Ok(Self { memory, device: node.device().me.clone(), block, len, _elements: PhantomData })
     }
 
     /// What handlers take: a plain value that names these elements.
     pub fn ptr(&self) -> BufferPtr<T> {
         self.memory.pointer(self.block, self.len)
+    }
+
+    /// A pointer to the elements of `range`. Like every pointer it carries the buffer's generation, and is refused once the buffer is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`BufferError::Overrun`] when the range leaves the buffer.
+    pub fn slice(&self, range: Range<usize>) -> Result<BufferPtr<T>, BufferError> {
+        let end = range.end.max(range.start) as u64;
+        let overrun = BufferError::Overrun { wanted: end.saturating_mul(size_of::<T>() as u64), has: self.block.bytes };
+        self.ptr().slice(range).ok_or(overrun)
+    }
+
+    /// A copy of all elements, as [`Node::read`].
+    ///
+    /// # Errors
+    /// As [`Node::get`]; [`Error::Lost`] after the node was dropped.
+    pub fn read(&self) -> Result<Vec<T>, Error> {
+        let mut to = vec![T::zeroed(); self.len];
+        let device = self.device(READING)?;
+        device.get(self.ptr(), &mut to)?;
+        // The node may have been dropped beside the copy.
+        if device.heap_is_released() { Err(self.released(READING)) } else { Ok(to) }
+    }
+
+    /// Copies `from` to the front, as [`Node::put`].
+    ///
+    /// # Errors
+    /// As [`Node::put`]; [`Error::Lost`] after the node was dropped.
+    pub fn write(&self, from: &[T]) -> Result<(), Error> {
+        self.device("writing a buffer")?.put(from, self.ptr())
+    }
+
+    /// The device, unless its node was dropped: the window may be another host's then.
+    fn device(&self, stage: &'static str) -> Result<Arc<Device>, Error> {
+        self.device.upgrade().filter(|device| !device.is_closed()).ok_or_else(|| self.released(stage))
+    }
+
+    fn released(&self, stage: &'static str) -> Error {
+        let why = "its node was dropped by this program".into();
+        Error::Lost { device: self.memory.device.clone(), stage, why }
     }
 
     /// Elements.
