@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Sizes and habits of one device. The defaults suit most programs.
+///
+/// Written as `Options { heap: 1 << 30, ..Options::default() }`. End it with the defaults: later versions add fields. That form is why
+/// the struct is not `#[non_exhaustive]`, which would forbid it outside of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Streams that can be open at once, at most 79. Memory: about 200 KiB of window each.
