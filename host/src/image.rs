@@ -3,7 +3,7 @@
 mod table;
 
 use crate::builder::{self, BuildRequest};
-use crate::{Error, Target};
+use crate::{BuildId, Error, Target};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
@@ -111,8 +111,8 @@ pub struct ImageFile {
     pub isa: Isa,
     /// ABI range.
     pub abi: (AbiVersion, AbiVersion),
-    /// Build id, hexadecimal; empty when the file has none.
-    pub build_id: String,
+    /// Build id.
+    pub build_id: BuildId,
     /// Hash of the names and signatures of its handlers, which the device that runs it shows as its
     /// fingerprint. 0 when the image's ABI is unknown to this host.
     pub fingerprint: u64,
@@ -168,7 +168,7 @@ impl ImageFile {
             fingerprint,
             isa: Isa(note.isa),
             abi,
-            build_id: build_id.iter().map(|b| format!("{b:02x}")).collect(),
+            build_id: BuildId::of(build_id),
         })
     }
 

@@ -11,15 +11,30 @@
 //! ```
 //!
 //! - [`Runtime`] opens devices by name; a [`Launcher`] per kind starts them.
-//! - [`Node`] is one device (`Send + Sync`): buffers, transfers, calls.
-//! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call. [`Node::sync`] and
-//!   [`Node::offload`] use a stream of the calling thread; [`SharedStream`] is the locked kind that threads share.
-//! - [`Pending`] is a call in flight: test it, get it, await it, cancel it; dropping it detaches.
+//! - [`Node`] is one device (`Send + Sync`): calls, buffers, transfers. Its calls use a stream of the calling thread.
+//! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call. [`SharedStream`] is the locked kind
+//!   that threads share. All of them have the same methods.
+//! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping one detaches the call.
+//!
+//! | verb | waits | result | costs |
+//! |---|---|---|---|
+//! | [`sync`](Stream::sync) | until the result is there | returned | one round trip in the hot slot |
+//! | [`start`](Stream::start), of a stream only | in `wait` | [`Started`] | as `sync`; one at a time |
+//! | [`offload`](Stream::offload) | in `wait`, or for a free slot | [`Pending`] | a ring slot and a completion entry |
+//! | [`send`](Stream::send) | for a free slot only | none; failures are counted | a ring slot |
+//!
+//! Handlers are written with the crate `hamr-comm`; what this crate's own signatures name of it is re-exported here.
 //!
 //! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on handler crates.
 
-pub use hamr_comm as comm;
+pub use hamr_comm::abi::ids::Isa;
+pub use hamr_comm::abi::image::ImageKind;
+pub use hamr_comm::abi::rings::LogLevel;
+pub use hamr_comm::abi::version::AbiVersion;
+pub use hamr_comm::abi::window::Words;
+pub use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, Never, ValueOf};
 
+mod build_id;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -56,16 +71,17 @@ mod target;
 mod text;
 mod transfer;
 mod wait_queue;
+mod warning;
 mod window;
 
+pub use build_id::BuildId;
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, SubmitError};
 pub use fault::{CrashReport, FaultReport};
 pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{LaunchRequest, Launcher};
-pub use memfd::window_without_device;
-pub use node::{Buffer, DeviceInfo, Node};
+pub use node::{Buffer, DeviceInfo, Features, Node};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
 pub use shm::ShmLauncher;
@@ -74,10 +90,11 @@ pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Strea
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use target::Target;
 pub use transfer::{Scope, Transfer};
+pub use warning::Warning;
 
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);
 static_assertions::assert_impl_all!(Stream<'static>: Send);
 static_assertions::assert_not_impl_any!(Stream<'static>: Sync);
 static_assertions::assert_impl_all!(SharedStream: Send, Sync);
-static_assertions::assert_impl_all!(Pending<comm::builtin::ping, SharedStream>: Send);
+static_assertions::assert_impl_all!(Pending<hamr_comm::builtin::ping, SharedStream>: Send);

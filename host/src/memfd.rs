@@ -6,8 +6,6 @@
 //! memory is freed.
 
 use crate::Error;
-use crate::mapping::map_window;
-use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
 
@@ -24,14 +22,4 @@ pub(crate) fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memfd, seals).map_err(Error::os("sealing the window"))?;
     Ok(memfd)
-}
-
-/// Memory of the kind that shared-memory devices have, mapped and without a device. A copy into it
-/// is the floor of `put` and `get` in benchmarks.
-///
-/// # Errors
-/// When the system gives no memory.
-pub fn window_without_device(len: u64) -> Result<Window<Shared>, Error> {
-    let memfd = make_window("floor", len)?;
-    map_window(&memfd, len, true)
 }

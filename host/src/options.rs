@@ -9,6 +9,9 @@ use hamr_comm::handshake::IdlePolicy;
 use std::time::Duration;
 
 /// Sizes and habits of one device. The defaults suit most programs.
+///
+/// Written as `Options { heap: 1 << 30, ..Options::default() }`. End it with the defaults: later versions add fields. That form is why
+/// the struct is not `#[non_exhaustive]`, which would forbid it outside of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Streams that can be open at once, at most 79. Memory: about 200 KiB of window each.

@@ -4,6 +4,7 @@
 //! names is refused. `stream.put` waits for the stream's own calls first. Transfers of several threads that meet in one buffer come
 //! one after the other, but for those that only read it.
 
+use crate::device::Device;
 use crate::{BufferError, Error, Node};
 use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Element};
@@ -16,10 +17,7 @@ impl Node {
     /// A freed or foreign pointer, more than the buffer holds, or a buffer that a call in flight names.
     #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        match self.memory().put(from, to) {
-            Ok(()) => Ok(()),
-            Err(why) => self.put_again(why, from, to),
-        }
+        self.device().put(from, to)
     }
 
     /// Copies the front of a buffer to `to`: `to.len()` elements. Waits for another thread's [`Self::put`] into the same buffer, not for
@@ -29,10 +27,7 @@ impl Node {
     /// As [`Self::put`].
     #[inline]
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        match self.memory().get(from, to) {
-            Ok(()) => Ok(()),
-            Err(why) => self.get_again(why, from, to),
-        }
+        self.device().get(from, to)
     }
 
     /// A copy of everything in a buffer.
@@ -80,10 +75,33 @@ impl Node {
     /// # Errors
     /// A freed or foreign pointer.
     pub fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, Error> {
-        let inner = self.device();
-        let at = inner.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
-        let words = inner.link.window().words(at, of.len() as u64);
+        let device = self.device();
+        let at = device.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
+        let words = device.link.window().words(at, of.len() as u64);
         words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
+    }
+
+    fn buffer_error(&self, why: BufferError) -> Error {
+        self.device().buffer_error(why)
+    }
+}
+
+/// Copies of a [`Node`] and of its buffers.
+impl Device {
+    #[inline(always)]
+    pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        match self.memory.put(from, to) {
+            Ok(()) => Ok(()),
+            Err(why) => self.put_again(why, from, to),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        match self.memory.get(from, to) {
+            Ok(()) => Ok(()),
+            Err(why) => self.get_again(why, from, to),
+        }
     }
 
     // The second tries are functions of their own, out of line: a closure over the arguments would keep the first, which
@@ -92,18 +110,17 @@ impl Node {
     #[inline(never)]
     fn put_again<T: Element>(&self, why: BufferError, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.unless_busy(why)?;
-        self.memory().put(from, to).map_err(|why| self.buffer_error(why))
+        self.memory.put(from, to).map_err(|why| self.buffer_error(why))
     }
 
     #[cold]
     #[inline(never)]
     fn get_again<T: Element>(&self, why: BufferError, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
         self.unless_busy(why)?;
-        self.memory().get(from, to).map_err(|why| self.buffer_error(why))
+        self.memory.get(from, to).map_err(|why| self.buffer_error(why))
     }
 
-    /// A busy buffer may be busy only because nobody has looked at the replies of a dropped stream, or of detached calls of this
-    /// thread.
+    /// A buffer may be busy only because the replies of a dropped stream, or of detached calls of this thread, are not looked at yet.
     fn unless_busy(&self, why: BufferError) -> Result<(), Error> {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
@@ -112,8 +129,16 @@ impl Node {
         Ok(())
     }
 
+    /// Ends the uses of buffers by calls of dropped streams and of the calling thread's own one, as far as they are answered. For a
+    /// caller that finds a buffer busy or the heap full: perhaps no other thread polls for those replies.
+    #[cold]
+    pub(crate) fn reap_unread(&self) {
+        crate::stream::reap_local(self);
+        self.poll_idle_queues();
+    }
+
     fn buffer_error(&self, why: BufferError) -> Error {
-        Error::Buffer { device: self.device().name.clone(), why }
+        Error::Buffer { device: self.name.clone(), why }
     }
 }
 

@@ -100,6 +100,12 @@ impl Isa {
     }
 }
 
+impl core::fmt::Display for Isa {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Epoch, HandlerKey};

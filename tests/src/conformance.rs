@@ -63,7 +63,7 @@ macro_rules! conformance {
                 threads_without_streams_of_their_own, dropped_with_calls_in_flight
             }
             memory {
-                there_and_back, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
+                there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
                 ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused
             }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }

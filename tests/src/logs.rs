@@ -81,7 +81,7 @@ pub fn lines_from_the_first_instruction_arrive(spec: &str) {
     let node = open(spec, LogLevel::INFO);
     let lines = until(&mut node.logs().expect("an image that logs"), "serving");
     let first = lines.first().expect("there are lines");
-    let build = &node.info().build_id[..16];
+    let build = &node.info().build_id.to_hex()[..16];
     assert!(first.message.starts_with("image starts") && first.message.contains(build), "{first:?}");
     assert!(first.file.starts_with("device-fw/src/") && first.file.ends_with("mod.rs") && first.line > 10, "{first:?}");
     assert!(first.module.starts_with("hamr_device_fw::"), "{first:?}");
@@ -279,7 +279,7 @@ pub fn texts_of_another_build_are_refused(spec: &str) {
     let refused = node.logs_from(&other).expect_err("another build");
     let output = refused.to_string();
     assert!(matches!(refused, LogError::OtherBuild { .. }), "{output}");
-    assert!(output.contains(&other.build_id) && output.contains(&node.info().build_id), "{output}");
+    assert!(output.contains(&other.build_id.to_hex()) && output.contains(&node.info().build_id.to_hex()), "{output}");
     assert!(node.logs().is_ok(), "its own file is taken");
 }
 
@@ -352,7 +352,11 @@ pub fn a_killed_device_shows_its_last_lines(spec: &str) {
     // The format strings of another build are refused with both build ids.
     let other = demo(spec);
     let dump = dump_with_lines(copy.path(), &other, 3).expect("a window");
-    assert!(dump.lines.is_empty() && dump.problems.iter().any(|p| p.contains(&other.build_id)), "{:?}", dump.problems);
+    assert!(
+        dump.lines.is_empty() && dump.problems.iter().any(|p| p.contains(&other.build_id.to_hex())),
+        "{:?}",
+        dump.problems
+    );
 }
 
 /// The window of a node of this process.

@@ -151,7 +151,7 @@ impl Rig {
         let seen = Arc::new(Watched { link, rings: AtomicU64::new(0) });
         let (link, faults) = FaultInjector::new(seen.clone());
         let node = devices::runtime().attach(kind.spec, Box::new(link), options).expect("a device");
-        assert!(node.info().features.contains(&"doorbell"), "{:?}", node.info().features);
+        assert!(node.info().features.contains(hamr::Features::DOORBELL), "{:?}", node.info().features);
         Self { node, seen, faults, device }
     }
 

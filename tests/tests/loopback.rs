@@ -2,7 +2,7 @@
 //! tables made by hand, and a link that fails on purpose.
 
 use hamr::link::{FaultInjector, Faults, Loopback};
-use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError};
+use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError, Warning};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
@@ -139,7 +139,7 @@ fn a_window_that_is_too_short_is_refused() {
 fn missing_handlers_are_named_and_the_others_work() {
     let node = with_table(&[&EMPTY]);
     let warnings = node.warnings();
-    let about = |name: &str| warnings.iter().find(|w| w.contains(&format!("`{name}`")));
+    let about = |name: &str| warnings.iter().map(Warning::to_string).find(|w| w.contains(&format!("`{name}`")));
     let missing = about(axpy::NAME).expect("named at attach");
     assert!(missing.contains("made-by-hand") && missing.contains("has no handler"), "{missing}");
     assert!(about(empty::NAME).is_none() && about(builtin::ping::NAME).is_none(), "{warnings:?}");
@@ -160,8 +160,9 @@ fn missing_handlers_are_named_and_the_others_work() {
 fn another_signature_is_refused_by_name() {
     static OTHER: Entry = Entry { signature: sum_4::SIGNATURE ^ 1, ..Entry::of::<sum_4>() };
     let node = with_table(&[&EMPTY, &OTHER]);
-    let expected = format!("`{}` with another signature", sum_4::NAME);
-    assert!(node.warnings().iter().any(|w| w.contains(&expected)), "{:?}", node.warnings());
+    let expected = Warning::OtherSignature { device: "made-by-hand".into(), handler: sum_4::NAME };
+    assert!(node.warnings().contains(&expected), "{:?}", node.warnings());
+    assert!(expected.to_string().contains(&format!("`{}` with another signature", sum_4::NAME)), "{expected}");
     let error = refusal(node.sync(sum_4::with(1, 2, 3, 4)).expect_err("other types"));
     assert!(matches!(error, SubmitError::OtherSignature { .. }), "{error:?}");
     assert!(error.to_string().contains(sum_4::NAME) && error.to_string().contains("rebuild"), "{error}");
@@ -172,9 +173,12 @@ fn another_signature_is_refused_by_name() {
 fn a_stale_image_is_warned_about_and_called() {
     static STALE: Entry = Entry { body: sum_4::BODY ^ 1, ..Entry::of::<sum_4>() };
     let node = with_table(&[&EMPTY, &STALE]);
-    let stale: Vec<String> = node.warnings().into_iter().filter(|w| w.contains("stale")).collect();
-    assert_eq!(stale.len(), 1, "{stale:?}");
-    assert!(stale[0].contains(sum_4::NAME) && stale[0].contains("made-by-hand"), "{stale:?}");
+    let stale: Vec<Warning> =
+        node.warnings().into_iter().filter(|w| matches!(w, Warning::StaleHandler { .. })).collect();
+    let expected = Warning::StaleHandler { device: "made-by-hand".into(), handler: sum_4::NAME };
+    assert_eq!(stale, [expected]);
+    let said = stale[0].to_string();
+    assert!(said.contains(sum_4::NAME) && said.contains("made-by-hand") && said.contains("stale"), "{said}");
     assert_eq!(node.sync(sum_4::with(1, 2, 3, 4)).expect("goes through"), 10);
 }
 

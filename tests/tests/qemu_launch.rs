@@ -3,6 +3,7 @@
 
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{CallError, Error, Image, Node, Options, Runtime};
+use hamr_comm::abi::ids::Isa;
 use hamr_tests::conformance::{Gate, options, until};
 use hamr_tests::devices::{image, open, runtime};
 use hamr_tests::processes::{children, has_ended, host_in_a_call, windows_of};
@@ -305,7 +306,7 @@ fn works(node: &Node) {
 fn a_killed_machine_is_named_and_restarted() {
     within(SOON, || {
         let node = open(DEVICE, options());
-        assert_eq!((node.info().link.as_str(), node.info().isa, node.info().pid), ("qemu", "riscv64", 0));
+        assert_eq!((node.info().link.as_str(), node.info().isa, node.info().pid), ("qemu", Isa::RISCV64, 0));
         assert!(node.info().start > Duration::ZERO);
         works(&node);
         let (gate, first) = (Gate::new(&node), the_machine());

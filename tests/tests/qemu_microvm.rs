@@ -36,5 +36,5 @@ hamr_tests::conformance!(open);
 fn device_record_names_the_board() {
     let node = open(hamr_tests::conformance::options());
     let info = node.info();
-    assert_eq!((info.board.as_str(), info.isa, info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));
+    assert_eq!((info.board.as_str(), info.isa.name(), info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));
 }

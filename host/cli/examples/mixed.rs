@@ -4,8 +4,8 @@
 //!
 //! `cargo run --release --example mixed`, or with the devices of your choice as arguments.
 
-use hamr::comm::abi::ids::Isa;
 use hamr::{Image, Node, Runtime};
+use hamr_comm::abi::ids::Isa;
 use hamr_kernels::demo::{dot_f64, isa};
 use std::error::Error;
 use std::process::ExitCode;

@@ -70,7 +70,7 @@ impl Demo<'_> {
         let took = begin.elapsed();
         let d = node.info();
         let process = if d.pid == 0 { "no process of its own".into() } else { format!("process {}", d.pid) };
-        let build = if d.build_id.is_empty() { "none" } else { &d.build_id };
+        let build = &d.build_id;
         self.print(&format!(
             "  `{}`: {}, {}, {process}\n  up in {}, the search for its image included\n",
             one_line(&d.name),
@@ -85,7 +85,7 @@ impl Demo<'_> {
             bytes(d.window),
             bytes(d.heap)
         ))?;
-        self.note("device", json!({ "name": d.name, "isa": d.isa, "board": d.board, "pid": d.pid }));
+        self.note("device", json!({ "name": d.name, "isa": d.isa.name(), "board": d.board, "pid": d.pid }));
         self.note("start_ns", nanoseconds(took));
         Ok(node)
     }

@@ -4,7 +4,7 @@
 use super::{Cli, Failure, bytes, duration, one_line};
 use crate::inspect::{Found, windows};
 use crate::pci::{Candidate, candidates};
-use crate::{DeviceInfo, Node, Options};
+use crate::{DeviceInfo, Node, Options, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
     for d in &infos {
         let (name, board, start) = (one_line(&d.name), one_line(&d.board), duration(d.start));
         let (node, handlers) = (d.node.to_string(), d.handlers.to_string());
-        text += &row([name, node, d.isa.into(), board, known(d.memory), handlers, start, build_id(d)]);
+        text += &row([name, node, d.isa.to_string(), board, known(d.memory), handlers, start, d.build_id.to_string()]);
     }
     cli.print(&text)
 }
@@ -77,7 +77,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
         return cli.print_json(&json!({
             "kinds": kinds.collect::<Vec<_>>(),
             "device": to_json(&info),
-            "warnings": warnings,
+            "warnings": warnings.iter().map(Warning::to_string).collect::<Vec<_>>(),
             "windows": found,
             "functions": functions.iter().map(function_to_json).collect::<Vec<_>>(),
         }));
@@ -91,7 +91,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
         let _ = writeln!(text, "  {name:<10} {}", one_line(&value));
     }
     for warning in &warnings {
-        let _ = writeln!(text, "  warning    {}", one_line(warning));
+        let _ = writeln!(text, "  warning    {}", one_line(&warning.to_string()));
     }
     text.push_str("\nLIVE WINDOWS (`inspect` shows their contents)\n");
     text.push_str(&table(&found));
@@ -115,14 +115,14 @@ pub(super) fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("node", format!("{}, epoch {}", d.node, d.epoch)),
         ("link", format!("{}, ABI {}", d.link, d.abi)),
-        ("processor", d.isa.into()),
+        ("processor", d.isa.to_string()),
         ("board", d.board.clone()),
         ("process", if d.pid == 0 { "none of its own".into() } else { d.pid.to_string() }),
         ("memory", known(d.memory)),
         ("window", format!("{}, of which heap {}", bytes(d.window), bytes(d.heap))),
-        ("features", d.features.join(" ")),
+        ("features", d.features.to_string()),
         ("handlers", d.handlers.to_string()),
-        ("build id", build_id(d)),
+        ("build id", d.build_id.to_string()),
         ("start", format!("{} until it served", duration(d.start))),
     ];
     if let Some(image) = &d.image {
@@ -135,20 +135,16 @@ fn known(memory: u64) -> String {
     if memory == 0 { "unknown".into() } else { bytes(memory) }
 }
 
-fn build_id(d: &DeviceInfo) -> String {
-    if d.build_id.is_empty() { "none".into() } else { d.build_id.clone() }
-}
-
 pub(super) fn to_json(d: &DeviceInfo) -> Value {
     json!({
         "name": d.name,
         "node": d.node,
         "link": d.link,
-        "isa": d.isa,
+        "isa": d.isa.name(),
         "board": d.board,
         "pid": d.pid,
         "abi": d.abi.to_string(),
-        "features": d.features,
+        "features": d.features.names().collect::<Vec<_>>(),
         "memory": d.memory,
         "heap": d.heap,
         "window": d.window,

@@ -93,7 +93,6 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
     let device = dump(path)?.device;
     let (name, ran) = (path.display(), &device.build_id);
     let image = inspect::texts(&device, cli)?.ok_or_else(|| {
-        let ran = if ran.is_empty() { "none" } else { ran };
         Failure::new(format!(
             "window {name}: expected a file to read the texts of its log from, got a device (build id {ran}) that is no process to \
              ask: name the file that it was started from with --image FILE"

@@ -297,7 +297,7 @@ impl Cli {
         // forty.
         let shown = if warnings.len() > 4 { 3 } else { warnings.len() };
         for warning in warnings.iter().take(shown) {
-            eprintln!("{}: warning: {}", self.tool.name, one_line(warning));
+            eprintln!("{}: warning: {}", self.tool.name, one_line(&warning.to_string()));
         }
         if shown < warnings.len() {
             let (name, more) = (self.tool.name, warnings.len() - shown);

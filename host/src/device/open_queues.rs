@@ -57,7 +57,7 @@ impl Device {
     }
 
     /// Polls the queue pairs that no stream has.
-    pub(super) fn poll_idle_queues(&self) {
+    pub(crate) fn poll_idle_queues(&self) {
         self.open_queues.idle.poll(self);
     }
 }

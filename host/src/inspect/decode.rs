@@ -2,8 +2,9 @@
 
 use super::Hex;
 use super::report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
+use crate::BuildId;
 use crate::keys::read_table;
-use crate::window::{DeviceWords, HostWords, WindowState, build_id};
+use crate::window::{DeviceWords, HostWords, WindowState};
 #[cfg(feature = "device-logs")]
 use crate::{
     ImageFile,
@@ -66,7 +67,6 @@ impl Dump {
     pub(super) fn read_lines(&mut self, window: &Window<Shared>, image: &ImageFile, most: usize) {
         let (file, ran) = (&image.build_id, &self.device.build_id);
         if file != ran {
-            let ran = if ran.is_empty() { "none" } else { ran };
             let path = image.path.display();
             return self.problems.push(format!(
                 "expected the file of the image that ran, build id {ran}, got {path} with build id {file}: log lines are left out"
@@ -367,7 +367,7 @@ fn device(words: &DeviceWords, record: &DeviceRecord) -> DeviceView {
         features: features(record.features),
         handlers: record.handlers,
         fingerprint: Hex(record.fingerprint),
-        build_id: build_id(record),
+        build_id: BuildId::of(&record.build_id),
     }
 }
 

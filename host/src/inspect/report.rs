@@ -1,7 +1,7 @@
 //! What a dump holds: plain data that serialises.
 
 use super::Hex;
-use crate::HandlerInfo;
+use crate::{BuildId, HandlerInfo};
 use serde::Serialize;
 
 /// What a window shows at one moment.
@@ -114,8 +114,8 @@ pub struct DeviceView {
     pub handlers: u32,
     /// Fingerprint of its handlers.
     pub fingerprint: Hex,
-    /// Build id of the image; empty when it has none.
-    pub build_id: String,
+    /// Build id of the image.
+    pub build_id: BuildId,
 }
 
 /// An entry of the section table.

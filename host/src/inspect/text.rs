@@ -93,7 +93,7 @@ impl Dump {
         if let Some(refusal) = &d.refusal {
             writeln!(f, "           refused: {}", clean(refusal))?;
         }
-        let build = if d.build_id.is_empty() { "none" } else { &d.build_id };
+        let build = &d.build_id;
         writeln!(
             f,
             "           {} {}, pid {}, ABI {}, {} handlers, fingerprint {}, build id {build}",

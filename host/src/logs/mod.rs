@@ -29,8 +29,8 @@ pub use tail::LogTail;
 
 use crate::device::Device;
 use crate::log_ring::{Cursor, set_level};
-use crate::window::{InspectError, build_id, epoch_of, laid_out_epoch};
-use crate::{Error, ImageFile, Node};
+use crate::window::{InspectError, epoch_of, laid_out_epoch};
+use crate::{BuildId, Error, ImageFile, Node};
 use hamr_comm::abi::preamble::{DeviceRecord, feature};
 use lines::Decoder;
 pub(crate) use lines::last_lines;
@@ -71,11 +71,11 @@ pub enum LogError {
         /// Its name.
         device: String,
         /// Build id of what runs.
-        running: String,
+        running: BuildId,
         /// The file.
         path: PathBuf,
         /// Its build id.
-        file: String,
+        file: BuildId,
     },
     /// A window in which no device is at work.
     #[error("window {}: expected one whose device has accepted its host, got none within {:?}; `inspect` shows what it holds", path.display(), tail::OPEN_TIMEOUT)]
@@ -142,8 +142,8 @@ impl Node {
         if !does_log(&record) {
             return Err(LogError::NoLogs { device });
         }
-        let running = build_id(&record);
-        if running != image.build_id || running.is_empty() {
+        let running = BuildId::of(&record.build_id);
+        if running != image.build_id || running.is_none() {
             let (path, file) = (image.path.clone(), image.build_id.clone());
             return Err(LogError::OtherBuild { device, running, path, file });
         }

@@ -3,9 +3,9 @@
 
 use super::lines::Decoder;
 use super::{LogError, LogEvent, LogLevel, StringTable, does_log, wait_for};
-use crate::ImageFile;
 use crate::log_ring::Cursor;
-use crate::window::{self, InspectError, WindowState, build_id, laid_out_epoch};
+use crate::window::{self, InspectError, WindowState, laid_out_epoch};
+use crate::{BuildId, ImageFile};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{DeviceRecord, Preamble};
 use hamr_comm::abi::section::SectionKind;
@@ -146,7 +146,7 @@ fn serves(state: &WindowState, epoch: u32) -> bool {
 }
 
 fn check_build(record: &DeviceRecord, image: &ImageFile, path: &Path) -> Result<(), LogError> {
-    let running = build_id(record);
+    let running = BuildId::of(&record.build_id);
     if running == image.build_id {
         return Ok(());
     }

@@ -327,6 +327,11 @@ impl DeviceMemory {
         }))
     }
 
+    /// Name of the device.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
     /// Offset of the heap in the window.
     pub(crate) fn heap_off(&self) -> u64 {
         self.heap.off

@@ -3,12 +3,15 @@
 mod attach;
 mod buffer;
 mod control;
+mod features;
 mod info;
 
 pub use buffer::Buffer;
+pub use features::Features;
 pub use info::DeviceInfo;
 
-use crate::device::{Device, IdleQueues};
+use crate::Warning;
+use crate::device::Device;
 use crate::keys::Differences;
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
@@ -38,24 +41,20 @@ impl Node {
         &self.device.handlers
     }
 
-    /// One line for each handler that this program and the image do not agree on: missing, other types (calls of these
-    /// two are refused), or built from other source (calls go through: the image is stale).
-    pub fn warnings(&self) -> Vec<String> {
+    /// The handlers that this program and the image do not agree on: missing, of other types (calls of these two are refused), or
+    /// built from other source (calls go through: the image is stale).
+    pub fn warnings(&self) -> Vec<Warning> {
         let Differences { missing, other_signature, stale } = &self.differences;
-        let device = &self.device.name;
-        let missing =
-            missing.iter().map(|h| format!("device {device}: its image has no handler `{h}`; calls of it are refused"));
-        let other = other_signature
-            .iter()
-            .map(|h| format!("device {device}: its image has `{h}` with another signature; calls of it are refused"));
-        let stale = stale.iter().map(|h| {
-            format!("device {device}: its image was built from another version of `{h}`; rebuild the image (stale)")
-        });
+        let device = || self.device.name.clone();
+        let missing = missing.iter().map(|handler| Warning::MissingHandler { device: device(), handler });
+        let other = other_signature.iter().map(|handler| Warning::OtherSignature { device: device(), handler });
+        let stale = stale.iter().map(|handler| Warning::StaleHandler { device: device(), handler });
         missing.chain(other).chain(stale).collect()
     }
 
-    /// What the link can do.
-    pub fn capabilities(&self) -> Capabilities {
+    /// What the link to the device can do, whatever image runs there. What the image does is in [`DeviceInfo::features`]: a device
+    /// sleeps when its link has a doorbell and its image accepted the feature of that name.
+    pub fn link_capabilities(&self) -> Capabilities {
         self.device.link.capabilities()
     }
 
@@ -179,14 +178,6 @@ impl Node {
 
     pub(crate) fn memory(&self) -> &Arc<DeviceMemory> {
         &self.device.memory
-    }
-
-    /// Ends the uses of buffers by calls of dropped streams and of the calling thread's own one, as far as they are answered. For a
-    /// caller that finds a buffer busy or the heap full: perhaps no other thread polls for those replies.
-    #[cold]
-    pub(crate) fn reap_unread(&self) {
-        crate::stream::reap_local(&self.device);
-        self.queues.poll(&self.device);
     }
 }
 

@@ -44,7 +44,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What one call wants beyond the usual.
+/// What one call wants beyond the usual. Ends with `..CallOptions::default()`, as [`crate::Options`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
     /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).

@@ -5,7 +5,7 @@
 
 mod state;
 
-pub(crate) use state::{DeviceWords, HostWords, WindowState, build_id};
+pub(crate) use state::{DeviceWords, HostWords, WindowState};
 #[cfg(feature = "device-logs")]
 pub(crate) use state::{epoch_of, laid_out_epoch};
 

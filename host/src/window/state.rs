@@ -77,12 +77,6 @@ impl WindowState {
     }
 }
 
-/// The build id in a device's record, hexadecimal; empty when the image has none.
-pub(crate) fn build_id(record: &DeviceRecord) -> String {
-    let bytes = if record.build_id == [0; 20] { &[][..] } else { &record.build_id[..] };
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 /// The epoch that the host has opened.
 #[cfg(feature = "device-logs")]
 pub(crate) fn epoch_of(window: &Window<Shared>) -> u32 {

@@ -254,6 +254,29 @@ pub fn too_many_buffers(open: Open) {
     node.buffer(&[5]).expect("records come back");
 }
 
+/// A buffer is read, written and cut as its pointer is on the node, as long as the node is there.
+pub fn buffers_read_and_write(open: Open) {
+    let node = open(options());
+    let buffer = node.buffer(&[1u32, 2, 3, 4]).expect("room");
+    buffer.write(&[5, 6]).expect("fits");
+    assert_eq!(buffer.read().expect("reads"), [5, 6, 3, 4]);
+    assert_eq!(node.read(buffer.slice(1..3).expect("inside")).expect("reads"), [6, 3]);
+    let end = 5;
+    assert_eq!(buffer.slice(2..end), Err(BufferError::Overrun { wanted: 20, has: 16 }));
+    let long = buffer.write(&[0; 5]).expect_err("longer than the buffer");
+    assert!(matches!(long, Error::Buffer { why: BufferError::Overrun { wanted: 20, has: 16 }, .. }), "{long:?}");
+    let gone = node.buffer(&[7u32; 4]).expect("room");
+    let part = gone.slice(1..2).expect("inside");
+    drop(gone);
+    assert!(
+        matches!(node.read(part), Err(Error::Buffer { why: BufferError::Freed { .. }, .. })),
+        "a part is freed too"
+    );
+    drop(node);
+    assert!(matches!(buffer.read(), Err(Error::Lost { .. })));
+    assert!(matches!(buffer.write(&[1]), Err(Error::Lost { .. })));
+}
+
 /// Transfers that borrow, and their errors when no caller waits for them.
 pub fn scopes(open: Open) {
     let node = open(options());

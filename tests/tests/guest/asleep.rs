@@ -99,7 +99,7 @@ impl Rig {
         let (rings, is_deaf) = (AtomicU64::new(0), AtomicBool::new(false));
         let seen = Arc::new(Watched { link, rings, is_deaf, has_net: AtomicBool::new(true) });
         let node = devices::runtime().attach(&spec, Box::new(seen.clone()), options).expect("a device");
-        assert!(node.info().features.contains(&"doorbell"), "{:?}", node.info().features);
+        assert!(node.info().features.contains(hamr::Features::DOORBELL), "{:?}", node.info().features);
         seen.has_net.store(false, Ordering::Relaxed);
         Self { node, seen }
     }

@@ -2,8 +2,8 @@
 //! calls. They are the floor: no call can be faster. A handler of the device is the other end.
 
 use super::{BoxError, PER_SAMPLE};
-use hamr::comm::BufferPtr;
 use hamr::{Node, Stream};
+use hamr_comm::BufferPtr;
 use hamr_kernels::bench::{acknowledge, pong_one_line, pong_two_lines};
 use std::hint::{black_box, spin_loop};
 use std::time::Instant;

@@ -6,17 +6,17 @@
 //! includes a call and a return.
 
 use super::BoxError;
-use hamr::comm::BufferPtr;
-use hamr::comm::abi::layout::Layout;
-use hamr::comm::abi::slot::{COUNT_BITS, RepHdr, seq};
-use hamr::comm::abi::status::Status;
-use hamr::comm::abi::window::{DeviceWindow, Queue, Shared, Window};
-use hamr::comm::am::{MAX_QUEUES, Poller, SlotAccess, Slots};
-use hamr::comm::handshake::{DeviceHandshake, DeviceProfile};
-use hamr::comm::migrate::MAX_MESSAGE;
-use hamr::comm::registry::Table;
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Pending, Runtime, Started, Stream};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, seq};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
+use hamr_comm::am::{MAX_QUEUES, Poller, SlotAccess, Slots};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
+use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::registry::Table;
 use hamr_kernels::bench::{empty, notice, sum_4};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};

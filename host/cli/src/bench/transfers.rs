@@ -2,9 +2,9 @@
 //! device notices against the raw hand-over.
 
 use super::{BoxError, floors};
-use hamr::comm::BufferPtr;
-use hamr::comm::abi::window::{Shared, Window};
 use hamr::{Buffer, Node, Stream};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::window::{Shared, Window};
 use hamr_kernels::bench::notice;
 use std::hint::black_box;
 use std::time::Instant;
@@ -33,7 +33,7 @@ impl<'n> Area<'n> {
         let private = (0..LARGEST as u32 / 4).collect::<Vec<_>>();
         let data = node.buffer(&private)?;
         let flags = node.allocate(64)?;
-        let floor = hamr::window_without_device(LARGEST as u64)?;
+        let floor = Window::private(LARGEST as u64).share();
         // Written once, so that no first-use page fault is measured.
         floor.write_bytes(0, bytemuck::cast_slice(&private))?;
         Ok(Self { node, data, flags, value: node.buffer(&[0])?, private, floor })

@@ -8,8 +8,8 @@
 mod npy;
 
 use hamr::cli::{Cli, Failure, Progress, bytes, duration};
-use hamr::comm::{BufferPtr, Element, Never};
 use hamr::{CallError, Node, Options};
+use hamr_comm::{BufferPtr, Element, Never};
 use hamr_kernels::demo::{dot_f32_from, dot_f64_from};
 use npy::{Dtype, Npy};
 use serde_json::json;
