@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi"]),
     ("hamr", &["hamr-comm", "hamr-linker", "hamr-qemu"]),
-    ("hamr-cli", &["hamr", "hamr-kernels"]),
+    ("hamr-cli", &["hamr", "hamr-comm", "hamr-kernels"]),
     ("xtask", &["hamr-linker", "hamr-qemu"]),
 ];
 
