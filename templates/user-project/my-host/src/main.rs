@@ -28,7 +28,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     // Sent at once, read in any order.
     let channels: Vec<_> = (0..4).map(|ch| dev.offload(adc::with(ch))).collect::<Result<_, _>>()?;
     for (ch, reading) in channels.into_iter().enumerate().rev() {
-        println!("channel {ch}: {}", reading.get()?);
+        println!("channel {ch}: {}", reading.wait()?);
     }
 
     // A call that fails is an error value; the device goes on.
