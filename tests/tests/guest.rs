@@ -80,15 +80,15 @@ fn a_released_host_does_not_reach_the_next() {
     let new = stream.offload(wait_at::with(gate.ptr(), 2)).expect("sent");
     gate.wait_for(1);
     old.cancel();
-    assert!(matches!(old.get(), Err(CallError::DeviceLost(..))));
+    assert!(matches!(old.wait(), Err(CallError::DeviceLost(..))));
     drop((left, other));
     std::thread::sleep(Duration::from_millis(200));
     gate.open();
-    assert_eq!(new.get().expect("nothing cancelled it"), 2);
+    assert_eq!(new.wait().expect("nothing cancelled it"), 2);
     // Through the ring, because the device also polls the hot slot of the last served stream while
     // no queue pair is open.
     let limit = hamr::CallOptions::deadline(Duration::from_secs(5));
-    let outcome = stream.offload_with(echo::with(3u64), limit).expect("sent").get();
+    let outcome = stream.offload_with(echo::with(3u64), limit).expect("sent").wait();
     assert_eq!(outcome.expect("its queue pair is open"), 3);
 }
 
@@ -192,7 +192,7 @@ fn a_long_handler_is_not_a_lost_device() {
             }
             node.words(gate.ptr()).expect("words").get(0).expect("a gate").publish(1);
         });
-        assert_eq!(runs.get().expect("it ends when the gate opens"), 7);
+        assert_eq!(runs.wait().expect("it ends when the gate opens"), 7);
     });
     assert!(begin.elapsed() >= LONG);
     eprintln!("\n{}: a handler of {:.1?} ended well", node.info().isa, begin.elapsed());
@@ -212,7 +212,7 @@ fn a_device_that_vanishes_ends_its_calls() {
     // The program that runs the machines reads the console.
     eprintln!("\n## kill device");
     let begin = Instant::now();
-    let error = runs.get().expect_err("the device is killed");
+    let error = runs.wait().expect_err("the device is killed");
     assert!(begin.elapsed() < Duration::from_secs(60), "noticed after {:?}", begin.elapsed());
     match &error {
         CallError::DeviceLost(_, why) => assert!(why.contains("neither `alive` nor `progress` moved"), "{why}"),

@@ -190,11 +190,11 @@ fn only_a_notification_wakes_the_device() {
         std::thread::sleep(Duration::from_millis(50));
         let pending = stream.offload(echo::with(n)).expect("sent");
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(300) && !pending.test() {}
-        let was_found = pending.test();
+        while begin.elapsed() < Duration::from_millis(300) && !pending.is_done() {}
+        let was_found = pending.is_done();
         rig.seen.is_deaf.store(false, Ordering::Relaxed);
         rig.seen.link.notify();
-        assert_eq!(pending.get().expect("woken"), n);
+        assert_eq!(pending.wait().expect("woken"), n);
         assert!(begin.elapsed() < LOST, "the reply's ring was lost");
         woken += u32::from(!was_found);
         if woken == 3 {
