@@ -26,9 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A call of this length means a lost notification; no machine is so slow.
 const LOST: Duration = Duration::from_secs(10);
 
-/// A link that the node and the test share.
-struct Seen(Arc<Watched>);
-
+/// A link that counts its notifications. The node has one share of it, the test the other.
 struct Watched {
     link: Box<dyn Link>,
     rings: AtomicU64,
