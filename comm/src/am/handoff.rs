@@ -1,7 +1,8 @@
-//! The control stream while a queued handler runs: lent to whoever interrupts the handler, who answers pings meanwhile.
+//! The control stream while a queued handler runs: the poller lends it to the tick that interrupts
+//! the handler, and the tick publishes the replies to pings meanwhile.
 //!
-//! Only one of the two ever has the stream. The poller puts it down before the handler and takes it up after it, so a call that
-//! is not queued costs nothing.
+//! Only one of the two ever has the stream. The poller puts it down before the handler and takes it
+//! up after it, so a call that is not queued costs nothing.
 
 use super::{Notifier, Responder, SlotAccess};
 use crate::Handler;
@@ -26,14 +27,14 @@ pub enum LoanStatus {
     NeedsNotify,
 }
 
-/// Where a poller leaves its control stream; a static of whoever has a tick.
+/// Where a poller leaves its control stream: a static of an image that has a tick.
 pub struct ControlHandoff<K, F = Coherent>(Mutex<Option<LentControl<K, F>>>);
 
 /// What answering a ping takes.
 pub(super) struct LentControl<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
     pub(super) table: Table,
-    /// Where the host says that it sleeps.
+    /// The host's wait word: odd while the host sleeps.
     pub(super) host: KeptWord<K>,
     pub(super) notifier: Notifier,
 }
@@ -44,9 +45,9 @@ impl<K, F: Order> ControlHandoff<K, F> {
         Self(Mutex::new(None))
     }
 
-    /// Answers the pings that wait, if the stream is here.
+    /// Publishes the replies to the pings that wait, if the stream is here.
     pub fn serve(&self) -> LoanStatus {
-        // Whoever has the lock was interrupted, or serves just now.
+        // The owner of the lock was interrupted, or is serving at this moment.
         let Some(mut lent) = self.0.try_lock() else { return LoanStatus::No };
         match lent.as_mut().map(LentControl::serve) {
             None => LoanStatus::No,
