@@ -15,8 +15,8 @@ use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::sync::atomic::Ordering;
 
-/// Replies moved to their entries when the ring is full: a few at a time, so that a reader in
-/// order still reads in place.
+/// Replies moved to their entries when the ring is full: a few at a time, so that a caller that
+/// reads in order still reads in place.
 const MOVE_BATCH: u32 = 16;
 
 /// What there is of one call.
@@ -109,8 +109,8 @@ impl Calls {
         }
     }
 
-    /// Moves the reply in the ring slot of `x` to its entry and marks the slot consumed. `NotYet`: it
-    /// tells that the call was taken, and the reply comes in a ticket slot.
+    /// Moves the reply in the ring slot of `x` to its entry and marks the slot consumed. `NotYet`:
+    /// the reply only reports that the call was queued, and its result comes in a ticket slot.
     fn move_to_entry(&mut self, device: &Device, entry: u32, x: u64, hdr: RepHdr) -> Progress {
         let uses = self.table.take_uses(entry);
         let reply = self.end.read(device, self.end.req.slots().ring(x as u32), self.end.slot_number(x), hdr, &uses);
@@ -161,7 +161,8 @@ impl Calls {
         if one_way && (reply.hdr.status() != Status::OK || reply.broken().is_some()) {
             self.one_way_failures += 1;
         }
-        // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not a reply.
+        // A device that was asked to leave its epoch cancelled what it had not run: that is an end,
+        // and not a reply.
         let epoch = device.epoch.load(Ordering::Acquire);
         let outcome = match reply.hdr.status() {
             Status::CANCELLED if !self.end.epoch().is(epoch) => EntryState::EpochEnded(EpochEnd::before(epoch)),
@@ -252,7 +253,8 @@ impl Calls {
         }
         let ticket = self.table.cold(entry).and_then(|cold| cold.ticket);
         let slots = self.end.req.slots();
-        // The device reads the header of a queued call in its ticket slot, before and after the ring slot is answered TAKEN.
+        // The device reads the header of a queued call in its ticket slot, before and after the
+        // ring slot is answered TAKEN.
         let headers = match self.table.state(entry) {
             Some(EntryState::Ring(x)) => [Some(slots.ring(x as u32)), ticket.and_then(|t| slots.ticket_slot(t))],
             Some(EntryState::Ticket(t)) => [slots.ticket_slot(t), None],

@@ -28,7 +28,8 @@ pub(super) const fn is_short<H: Handler>() -> bool {
         Some(n) => n <= INLINE_BYTES,
         None => false,
     };
-    // A result that is always longer than the slot may need a reply buffer; one of variable size has the chunk.
+    // A result that is always longer than the slot may need a reply buffer; one of variable size
+    // has the chunk.
     let short_result = match <ValueOf<H> as Migratable>::SIZE {
         Some(n) => n <= INLINE_BYTES,
         None => true,
@@ -77,7 +78,7 @@ impl Message {
     }
 }
 
-/// What a message must know of its stream.
+/// What a message needs of its stream.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// Number of its queue pair.

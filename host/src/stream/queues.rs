@@ -78,8 +78,8 @@ impl IdleQueues for QueuePairs {
     }
 }
 
-/// Tells the device which queue pairs to poll: up to the last that a stream has or that still has
-/// calls in flight.
+/// Publishes which queue pairs the device must poll: up to the last that a stream has or that still
+/// has calls in flight.
 fn show_open(device: &Device, slots: &[QueueSlot]) {
     let last = slots.iter().rposition(|slot| match slot {
         QueueSlot::Fresh => false,

@@ -17,7 +17,8 @@ pub(super) struct ReplyCopy {
 }
 
 impl ReplyCopy {
-    /// What about it breaks abi §4.3. Not asked of the reply that says that a queued call was taken.
+    /// What about it breaks abi §4.3. Not called for the reply that only reports that a call was
+    /// queued.
     pub(super) fn broken(&self) -> Option<&'static str> {
         let hdr = self.hdr;
         if hdr.has(RepHdr::RESERVED) {
@@ -37,7 +38,7 @@ impl ReplyCopy {
     }
 }
 
-/// Turns a reply into what the caller gets.
+/// Makes the caller's result of a reply.
 #[cold]
 pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     let site = || device.site::<H>("reading the reply");

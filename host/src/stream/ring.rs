@@ -98,7 +98,7 @@ pub(super) fn try_send<H: Handler>(
     Ok(Some(Sent::Plain))
 }
 
-/// What a message must know of its stream.
+/// What a message needs of its stream.
 pub(super) fn limits(calls: &Calls) -> Limits {
     let slots = calls.end.req.slots();
     Limits { stream: calls.end.number(), request_chunk: slots.req_chunk_len(), reply_chunk: slots.rep_chunk_len() }

@@ -1,8 +1,8 @@
 //! The pending table: calls whose result is not read, so that the ring's slots can go on (rule 12).
 //!
 //! Each call has an entry from its submission until its result is read, or until its reply comes
-//! when it was abandoned. The table knows neither a device nor a window: its user reads the slots
-//! and ends the uses that the table hands out.
+//! when it was abandoned. The table has no access to a device or a window: its user reads the slots
+//! and ends the uses that the table returns.
 
 use super::epoch::EpochEnd;
 use super::uses::Uses;

@@ -78,7 +78,7 @@ impl Tickets {
         self.0.iter().any(|ticket| ticket.taken && ticket.at < at)
     }
 
-    /// Another epoch: all are free, and counts begin anew.
+    /// Another epoch: all tickets are free, and counts start over.
     pub(super) fn reset(&mut self) {
         self.0.fill(Ticket::default());
     }

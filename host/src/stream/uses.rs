@@ -1,4 +1,5 @@
-//! What a call in flight needs until it is answered: buffers that it names, and heap memory of its own.
+//! What a call in flight needs until it is answered: buffers that it names, and heap memory of its
+//! own.
 
 use crate::memory::{Block, DeviceMemory};
 use hamr_comm::migrate::Migratable;
@@ -78,7 +79,8 @@ impl InlineUses {
     /// No buffers.
     pub(super) const NONE: Self = Self { records: [0; 3], count: 0 };
 
-    /// Checks them and begins their use; `None` when one is not usable (the slow path tells why).
+    /// Checks them and begins their use; `None` when one is not usable (the slow path finds the
+    /// reason).
     #[inline(always)]
     pub(super) fn of<H: Handler>(memory: &DeviceMemory, stream: u32, call: &Call<H>) -> Option<Self> {
         let mut uses = Self { records: [0; 3], count: 0 };

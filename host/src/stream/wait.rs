@@ -28,7 +28,7 @@ pub(super) enum Stop {
     EpochEnded(EpochEnd),
 }
 
-/// The moment `limit` from now; a limit that no clock can hold is as good as none.
+/// The moment `limit` from now; a limit beyond the clock's range is as good as none.
 pub(super) fn in_time(limit: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(limit).unwrap_or(now + NEVER)
