@@ -1,5 +1,5 @@
-//! What a handler sees of its device: views of buffers, words, its node, and whether its call is
-//! still wanted.
+//! What a handler sees of its device: views of buffers, words, its node, and whether its call was
+//! cancelled.
 
 use crate::buffer::{BufferPtr, Element, Read, Write};
 use crate::fault::Fault;

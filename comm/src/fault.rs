@@ -7,8 +7,9 @@ use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
-/// Bytes of text in a handler's own fault; longer text is [`cut`]. Small, because every `Result<_,
-/// Fault>` is at least this large. A panic's message does not pass through here and may be longer.
+/// Bytes of text in a handler's own fault; longer text is [`cut`]. Small, because every `Result` of
+/// a handler is at least this large. A panic's message does not pass through here and may be
+/// longer.
 pub const FAULT_TEXT: usize = 80;
 
 /// Most return addresses in a [`Trace`]; as many as in a crash record.
@@ -59,7 +60,7 @@ impl Trace {
     /// Nothing is known.
     pub const NONE: Self = Self { cause: 0, pc: 0, address: 0, stack: 0, frames: [0; FRAMES] };
 
-    /// The return addresses there are.
+    /// The return addresses.
     pub fn frames(&self) -> impl Iterator<Item = u64> {
         self.frames.into_iter().take_while(|frame| *frame != 0)
     }
@@ -78,8 +79,8 @@ impl Trace {
         out.append(frames.as_flattened().get(..self.frames().count() * 8).unwrap_or_default());
     }
 
-    /// Reads the wire form as far as it goes: what was cut off is zeros or missing text. Any bytes
-    /// are read.
+    /// Reads the wire form as far as it goes: parts that were cut off become zeros or missing text.
+    /// Accepts any bytes.
     pub fn decode(bytes: &[u8]) -> (Self, &[u8]) {
         let mut from = Decoder::new(bytes);
         let head = <(u64, u64, u64, u32)>::decode(&mut from);

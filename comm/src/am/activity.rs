@@ -3,7 +3,7 @@
 use super::Found;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of the last call of the pollers that are no more, or that had a call abandoned.
+/// The number of the last call of the pollers that have ended, or that had a call abandoned.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
 /// What a poller is doing. The poller writes it at every call, so these are plain stores of words.
@@ -28,13 +28,13 @@ impl Activity {
         Self::after(COUNTED.load(Ordering::Acquire))
     }
 
-    /// Its poller ends, or goes on after a call that was abandoned: numbers are counted on from
+    /// The poller ends, or goes on after a call that was abandoned: the next numbers continue from
     /// here.
     pub(super) fn keep_count(&self) {
         COUNTED.store(self.last(), Ordering::Release);
     }
 
-    /// Nothing runs; the next call's number is behind `serial`.
+    /// Nothing runs; the next call's number follows `serial`.
     fn after(serial: u32) -> Self {
         Self { serial: AtomicU32::new(serial), ..Self::default() }
     }
@@ -55,7 +55,7 @@ impl Activity {
         self.at.store(0, Ordering::Relaxed);
     }
 
-    /// Of calls that have a time limit, before they begin; 0 after them.
+    /// Sets the time limit of a call before it begins; 0 after it.
     pub(super) fn limit(&self, deadline_us: u32) {
         self.deadline_us.store(deadline_us, Ordering::Relaxed);
     }

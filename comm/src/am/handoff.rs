@@ -1,8 +1,8 @@
 //! The control stream while a queued handler runs: the poller lends it to the tick that interrupts
 //! the handler, and the tick publishes the replies to pings meanwhile.
 //!
-//! Only one of the two ever has the stream. The poller puts it down before the handler and takes it
-//! up after it, so a call that is not queued costs nothing.
+//! Only one of the two ever has the stream. The poller puts it into the hand-off before the handler
+//! and takes it back after it, so a call that is not queued costs nothing.
 
 use super::{Notifier, Responder, SlotAccess};
 use crate::Handler;
@@ -13,7 +13,7 @@ use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{KeptWord, Queue};
 use spin::Mutex;
 
-/// Pings answered in one go: an interrupt ends, whatever the host sends.
+/// Most pings answered by one tick: the interrupt ends, whatever the host sends.
 const BATCH: u32 = 16;
 
 /// What [`ControlHandoff::serve`] found.
@@ -30,7 +30,7 @@ pub enum LoanStatus {
 /// Where a poller leaves its control stream: a static of an image that has a tick.
 pub struct ControlHandoff<K, F = Coherent>(Mutex<Option<LentControl<K, F>>>);
 
-/// What answering a ping takes.
+/// What a reply to a ping needs.
 pub(super) struct LentControl<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
     pub(super) table: Table,
@@ -40,7 +40,7 @@ pub(super) struct LentControl<K, F> {
 }
 
 impl<K, F: Order> ControlHandoff<K, F> {
-    /// One with nothing on it.
+    /// An empty hand-off.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
@@ -77,7 +77,8 @@ impl<K, F: Order> LentControl<K, F> {
         answered != 0 && self.notifier.needs_notify::<F>(self.host.word())
     }
 
-    /// Anything but a plain ping waits for the poller, and so does what is behind it.
+    /// Only plain pings are served. Any other message waits for the poller, and so do those behind
+    /// it.
     fn serve_one(&mut self) -> bool {
         let Some(found) = self.responder.upcoming() else { return false };
         let slot = self.responder.slot(found.slot);

@@ -82,9 +82,9 @@ pub struct Poller<'s, K, F = Coherent> {
     /// Messages answered since the last fence.
     unfenced: u32,
     handoff: Option<&'s ControlHandoff<K, F>>,
-    /// The control stream is on it.
+    /// The control stream is on `handoff`.
     lent: bool,
-    /// The host was notified for all that was answered: the next round begins with a queued call.
+    /// The host was notified of all replies so far: the next round begins with a queued call.
     is_due: bool,
 }
 
@@ -114,8 +114,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         scratch: &'s mut [u8],
     ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         debug_assert!(scratch.len() >= MAX_MESSAGE);
-        // The heap first: what is left of the window ends where views begin, so no line or chunk
-        // can lie under one.
+        // The heap first: the rest of the window ends where views begin, so no slot or chunk can be
+        // under a view.
         let section = match layout.section(SectionKind::HEAP) {
             Ok(section) => section,
             Err(e) => return Err((e.into(), window, scratch)),
@@ -192,7 +192,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             let mut more = self.run_length;
             loop {
                 if let Some(found) = endpoint.responder.next_hot() {
-                    // Counted first: a handler that panics unwinds past what stands behind it.
+                    // Counted first: a handler that panics unwinds past the code behind it.
                     self.budget -= 1;
                     self.dispatcher.serve(endpoint, found);
                     if self.run_length < EXTRA_POLLS {
@@ -218,7 +218,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             return self.run_due_job();
         }
         self.rounds = self.rounds.wrapping_add(1);
-        // Now and then, however busy the streams are: the control stream, and whether the host is
+        // At intervals, however busy the streams are: the control stream, and whether the host is
         // still the same.
         if self.rounds & STATE_CHECK_MASK == 0 {
             if self.host_is_gone() {
@@ -314,8 +314,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         if served == 0 { Round::Idle } else { Round::Worked(served) }
     }
 
-    /// Rule 22: does the host sleep, and is it to be notified for what was answered so far? Called
-    /// when there is no more work.
+    /// Rule 22: does the host sleep, and must it be notified of the replies so far? Called when
+    /// there is no more work.
     #[cold]
     pub fn needs_notify(&mut self) -> bool {
         self.unfenced = 0;
@@ -326,21 +326,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.poll_one(self.last_served)
     }
 
-    /// Serves one stream. Not inlined: serving is long, and there are copies of it where a call
-    /// would be felt.
+    /// Serves one stream. Not inlined: the code that serves is long, and is copied only where a
+    /// call would cost time.
     #[inline(never)]
     fn poll_one(&mut self, index: usize) -> u32 {
         self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint))
     }
 
-    /// Before a queued handler runs.
+    /// Lends the control stream before a queued handler runs.
     #[cold]
     #[inline(never)]
     fn lend_control(&mut self) {
-        // Still there, if the last handler was abandoned.
+        // It is still lent if the last handler was abandoned.
         self.recall_control();
         let Some(handoff) = self.handoff else { return };
-        // What waits behind a queued call of its own stream waits on.
+        // A control message behind a queued call of the control stream keeps waiting.
         let Some(endpoint) = self.endpoints.first().filter(|endpoint| !endpoint.blocked) else { return };
         let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
         let responder = endpoint.responder.clone();
@@ -349,7 +349,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         spill_state(self);
     }
 
-    /// After it, or before the control stream is served again.
+    /// Takes the control stream back after the handler, or before the stream is served again.
     #[cold]
     #[inline(never)]
     fn recall_control(&mut self) {
@@ -362,7 +362,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     fn poll_control(&mut self) -> u32 {
-        // A handler that panicked or was ended left it where it was.
+        // A handler that panicked or was ended left it on the hand-off.
         if self.lent {
             self.recall_control();
         }

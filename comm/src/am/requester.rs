@@ -9,7 +9,7 @@ use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{RepHdr, ReqHdr, next_seq, seq};
 
-/// See the module's head.
+/// The requester's state (see the module).
 pub struct Requester<S> {
     slots: S,
     tag: u8,
@@ -76,7 +76,7 @@ impl<S: Slots> Requester<S> {
         !self.hot_busy && (self.answered == self.submitted || self.newest_is_answered())
     }
 
-    // Slots of the ring are answered in ring order, so the newest speaks for all.
+    // Slots of the ring are answered in ring order, so the reply to the newest implies all others.
     fn newest_is_answered(&mut self) -> bool {
         let answered = self.ring_reply(self.submitted - 1).is_some();
         if answered {
@@ -113,7 +113,7 @@ impl<S: Slots> Requester<S> {
         (slot.rep_seq() == self.hot_seq).then(|| RepHdr(slot.rep_hdr()))
     }
 
-    /// Gives the hot slot back, after its reply was read.
+    /// Releases the hot slot, after its reply was read.
     #[inline(always)]
     pub fn release_hot(&mut self) {
         self.hot_seq = next_seq(self.hot_seq, S::COUNT_BITS);

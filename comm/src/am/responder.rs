@@ -4,8 +4,8 @@ use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{next_seq, seq};
 
-/// See the module's head. Indices are private shadows: nothing the peer writes moves them. Of a
-/// responder and its clone only one may go on.
+/// The responder's state (see the module). Indices are private shadows: no write of the peer moves
+/// them. Of a responder and its clone only one may go on.
 #[derive(Clone)]
 pub struct Responder<S> {
     slots: S,

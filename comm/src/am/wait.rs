@@ -41,7 +41,7 @@ impl WaitWord for Word<'_> {
     }
 }
 
-/// Who publishes messages to a poller that may sleep. Shared by the threads of one side.
+/// The side that publishes messages to a poller that may sleep. Shared by the threads of the side.
 pub struct Notifier {
     /// The odd value that was notified for last; an even number is none of this epoch. Threads that
     /// check at the same time may both notify, which is harmless.
@@ -67,16 +67,15 @@ impl Notifier {
         self.notified.store((before | 1).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Rule 21, after a message was published: is the peer to be notified? Sees a waiter that went
-    /// to sleep some time ago; one that does so at this moment is what [`Self::needs_notify`] is
-    /// for.
+    /// Rule 21, after a message was published: must the peer be notified? It finds a waiter that
+    /// went to sleep some time ago; one that does so at this moment needs [`Self::needs_notify`].
     #[inline(always)]
     pub fn needs_notify_relaxed(&self, peer: impl WaitWord) -> bool {
         let value = peer.load();
         value & 1 != 0 && self.is_first_for(value)
     }
 
-    /// Rule 22: everything published before is found by the peer, or it is to be notified now.
+    /// Rule 22: the peer finds everything published before, or must be notified now.
     #[inline]
     pub fn needs_notify<F: Order>(&self, peer: impl WaitWord) -> bool {
         F::full();
@@ -112,7 +111,7 @@ impl Notifier {
     }
 }
 
-/// Who polls, and may sleep.
+/// The side that polls, and may sleep.
 #[derive(Default)]
 pub struct Waiter {
     /// The last value stored in the wait word.
@@ -151,7 +150,7 @@ impl Waiter {
         }
     }
 
-    /// Is it between the two?
+    /// Is it between prepare and cancel?
     pub fn is_waiting(&self) -> bool {
         self.value & 1 != 0
     }
