@@ -1,4 +1,4 @@
-//! From a reply in a slot to the outcome of its call: the calls in flight of one stream.
+//! Makes of the reply in a slot the outcome of its call: the calls in flight of one stream.
 
 use super::epoch::EpochEnd;
 use super::queue_end::{CONSUMED, ONE_WAY, QueueEnd};
@@ -19,15 +19,15 @@ use std::sync::atomic::Ordering;
 /// reads in order still reads in place.
 const MOVE_BATCH: u32 = 16;
 
-/// What there is of one call.
+/// The state of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(super) enum Progress {
     /// No outcome.
     NotYet,
-    /// Its outcome is in its entry, or the call was abandoned and its entry is free.
+    /// The outcome is in the entry, or the call was abandoned and its entry is free.
     Completed,
-    /// None, and its epoch is over: the end of the epoch gives it one.
+    /// No outcome, and the epoch is over: the end of the epoch gives the call one.
     EpochEnded,
 }
 
@@ -102,7 +102,7 @@ impl Calls {
             }
             self.end.release_consumed();
         }
-        // A queued call that the device has just taken goes on here.
+        // A queued call that the device has just taken continues here.
         match self.table.state(entry) {
             Some(EntryState::Ticket(ticket)) => self.complete_in_ticket_slot(device, entry, ticket),
             _ => Progress::Completed,
@@ -126,10 +126,11 @@ impl Calls {
                 return Progress::NotYet;
             }
             if hdr.has(RepHdr::TAKEN) {
-                // Broken. Perhaps the device runs it, so that its word must not be expected again.
+                // Broken. The device may run the call, so its word must not be expected again.
                 self.tickets.free(ticket);
             } else {
-                // Answered in its slot after all: refused, or the device's queue is full.
+                // The reply came in the ring slot after all: the call was refused, or the device's
+                // queue is full.
                 self.tickets.free_unused(ticket);
             }
         }
@@ -161,8 +162,8 @@ impl Calls {
         if one_way && (reply.hdr.status() != Status::OK || reply.broken().is_some()) {
             self.one_way_failures += 1;
         }
-        // A device that was asked to leave its epoch cancelled what it had not run: that is an end,
-        // and not a reply.
+        // A device that was asked to leave its epoch cancelled what it had not run. That is the end
+        // of the epoch, and not a reply.
         let epoch = device.epoch.load(Ordering::Acquire);
         let outcome = match reply.hdr.status() {
             Status::CANCELLED if !self.end.epoch().is(epoch) => EntryState::EpochEnded(EpochEnd::before(epoch)),

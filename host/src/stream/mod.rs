@@ -3,7 +3,7 @@
 //! | kind | who may use it | cost of a pipelined call |
 //! |---|---|---|
 //! | [`Stream`] | one thread at a time (`Send`, not `Sync`) | the message itself |
-//! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
+//! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a lookup in thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
 pub(crate) mod calls;

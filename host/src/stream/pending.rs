@@ -42,7 +42,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)) {
             return true;
         }
-        // A caller that does nothing but ask must learn of the device's end as well.
+        // A caller that only polls must notice the device's end as well.
         self.stream.device().poll_peer();
         self.stream.with(|submitter, device| {
             submitter.follow_epoch(device);
@@ -95,7 +95,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// Polled to its end before, as a future; its entry may be another call's by now.
+    /// It was polled to its end before, as a future; its entry may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
         let site = self.stream.device().site::<H>("reading the reply");
@@ -176,8 +176,8 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         }
         let device = self.stream.device();
         device.poll_peer();
-        // A poll and what its executor does around it take a microsecond or so: counting is as good
-        // as a clock.
+        // A poll and what its executor does around it take a microsecond or so, so a count is as
+        // good as a clock.
         let spins = device.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
         let is_notified = device.wait_queue.is_notified();
         self.polls = self.polls.saturating_add(1);

@@ -1,4 +1,4 @@
-//! From a reply back to a value.
+//! Decodes a reply to a value.
 
 use super::epoch::EpochEnd;
 use crate::device::Device;
@@ -12,7 +12,7 @@ use hamr_comm::{ErrorOf, Handler, HandlerResult, ValueOf};
 pub(super) struct ReplyCopy {
     pub(super) hdr: RepHdr,
     pub(super) words: [u64; INLINE_WORDS],
-    /// What the slot's descriptor names; nothing where it names nothing that the slot has.
+    /// The bytes that the slot's descriptor names; empty where it names none that the slot has.
     pub(super) long: Vec<u8>,
 }
 

@@ -31,7 +31,7 @@ impl<'s, 'n> HotCall<'s, 'n> {
     #[inline(always)]
     fn into_parts(self) -> (&'s Stream<'n>, u32) {
         let parts = (self.stream, self.seq);
-        // What ends the call from here on is its result, and not the drop.
+        // From here on the call ends by its result, and not by the drop.
         std::mem::forget(self);
         parts
     }

@@ -16,7 +16,7 @@ use hamr_comm::{Call, Handler};
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// An submitter that its caller has alone.
+/// A submitter that its caller has alone.
 pub(super) struct Exclusive<'a> {
     submitter: RefCell<&'a mut Submitter>,
     device: &'a Device,
@@ -72,7 +72,7 @@ fn send_slow<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), Sub
     submit::<H, _>(stream, None, |submitter, device| submitter.try_send(device, call))
 }
 
-/// Tries until there is room, or no longer.
+/// Tries until there is room or the wait ends.
 fn submit<H: Handler, R>(
     stream: &impl Access,
     until: Option<Instant>,
