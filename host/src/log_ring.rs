@@ -235,7 +235,7 @@ mod tests {
                 let taken = cursor.take(&window);
                 prop_assert!(taken.bytes.len() as u32 <= LEN);
                 cursor.give_back(&window);
-                // What was impossible was said once.
+                // An impossible value is reported once.
                 let again = cursor.take(&window);
                 prop_assert!(again.bytes.is_empty() && !again.impossible && !again.overtaken && again.made.is_some());
             }

@@ -38,7 +38,7 @@ impl Fence {
     }
 }
 
-/// See the module's head.
+/// The threads and tasks that wait for one device (see the module).
 pub(crate) struct WaitQueue {
     /// The device sleeps until it is notified, in this epoch of it.
     uses_doorbell: AtomicBool,

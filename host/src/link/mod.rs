@@ -36,13 +36,13 @@ pub struct Capabilities {
 /// Is the peer there?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// As far as the link knows.
+    /// The peer is there, as far as the link knows.
     Alive,
     /// Gone for good in this epoch, and why.
     Gone(String),
 }
 
-/// See the module's head.
+/// The connection to one device (see the module).
 pub trait Link: Send + Sync {
     /// What to call it in messages: `shm`, `loopback`.
     fn kind(&self) -> &str;

@@ -1,4 +1,4 @@
-//! From the bytes of a ring to lines, and to how many of them are missing.
+//! Makes log lines of a ring's bytes, and counts the lines that are missing.
 
 use super::string_table::StringTable;
 use super::{LogEvent, LogLevel, LogLine};

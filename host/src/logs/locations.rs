@@ -1,5 +1,5 @@
-//! Where log statements stand: defmt makes a static of each, which the debug information describes
-//! with file, line and module.
+//! Where log statements are in the source: defmt makes a static of each, which the debug
+//! information describes with file, line and module.
 
 use gimli::{AttributeValue, Dwarf, EndianSlice, LittleEndian, Unit};
 use gimli::{DW_AT_decl_file, DW_AT_decl_line, DW_AT_linkage_name, DW_AT_name, DW_TAG_namespace, DW_TAG_variable};

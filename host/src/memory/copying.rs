@@ -5,7 +5,7 @@
 //! longer than that copy: nothing that a caller supplies runs inside of one. Refusing it instead
 //! would fail programs in which threads fill parts of one buffer, at random.
 //!
-//! The lock is taken by one locked instruction before the copy. A writer gives it back by a plain
+//! The lock is taken by one locked instruction before the copy. A writer releases it by a plain
 //! store: a locked instruction behind the copy would wait for the data just put to reach memory
 //! before the next request may follow it.
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// One thread writes. The other bits are not used then.
 const WRITING: u16 = 1 << 15;
-/// A writer waits, and readers that come later let it go first.
+/// A writer waits: readers that come later wait until it is done.
 const WANTED: u16 = 1 << 14;
 
 /// Rounds of polling and of yielding the processor before a thread sleeps between its checks.

@@ -71,8 +71,8 @@ impl Node {
 
     /// What the device wrote before its last epoch that ended by a fault: of an image with
     /// `on_fault = reset`, a hosted image that trapped, or a runtime that failed outside of every
-    /// call. The record is kept when the next epoch begins and the window is wiped. `None` when no
-    /// epoch has ended so.
+    /// call. The record stays readable after that epoch, and after the window. `None` when no epoch
+    /// has ended so.
     pub fn last_crash(&self) -> Option<CrashReport> {
         self.device.last_crash()
     }
