@@ -73,7 +73,7 @@ pub struct Preamble {
 const _: () = assert!(size_of::<Preamble>() == 128 && offset_of!(Preamble, fingerprint) == 48);
 const _: () = assert!(offset_of!(Preamble, spin_us) == 56);
 
-/// Of [`Preamble::sleep_us`]: only a ring ends a sleep.
+/// Of [`Preamble::sleep_us`]: only a notification ends a sleep.
 pub const FOR_EVER: u32 = u32::MAX;
 
 /// Offsets of the words that change after the handshake. Each has one writer, always the same (abi
@@ -192,7 +192,7 @@ open_enum! {
 pub mod feature {
     /// TICKET requests: long handlers answered in ticket slots.
     pub const TICKETS: u32 = 1 << 0;
-    /// EXT deadlines reach the handler, which may ask for them (abi §5.4).
+    /// EXT deadlines reach the handler, which may read them (abi §5.4).
     pub const DEADLINES: u32 = 1 << 1;
     /// Doorbells and sleeping (abi §7).
     pub const DOORBELL: u32 = 1 << 2;
