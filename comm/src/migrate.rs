@@ -92,7 +92,7 @@ impl<'a> Encoder<'a> {
         self.at = self.at.saturating_add(bytes.len());
     }
 
-    /// [`Self::bytes`], not inlined: for what is encoded seldom.
+    /// [`Self::bytes`], not inlined: for values that are rarely encoded.
     #[inline(never)]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.bytes(bytes);
@@ -139,7 +139,7 @@ impl<'a> Decoder<'a> {
         Ok(head)
     }
 
-    /// Everything that is left.
+    /// All bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
@@ -149,7 +149,7 @@ impl<'a> Decoder<'a> {
         self.refused
     }
 
-    /// Nothing left?
+    /// Are no bytes left?
     #[inline(always)]
     pub fn is_done(&self) -> bool {
         self.rest.is_empty()

@@ -34,7 +34,7 @@ pub struct DeviceProfile {
     pub max_chunk: u32,
 }
 
-/// What the device found out about its window.
+/// The result of the checks of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Accepted {
     /// Checked sections.

@@ -55,12 +55,12 @@ impl core::fmt::Display for OfferError {
 }
 impl core::error::Error for OfferError {}
 
-/// What the device answered so far.
+/// What the device has published after the offer so far.
 #[derive(Clone, Copy, Debug)]
 pub enum OfferState {
     /// Nothing yet.
     Waiting,
-    /// It accepted, and this is what it is. Read its table, then [`HostHandshake::ready`].
+    /// It accepted, with this record. Read its table, then [`HostHandshake::ready`].
     Accepted(DeviceRecord),
     /// It runs calls.
     Serving,
@@ -81,7 +81,7 @@ pub struct HostHandshake {
 }
 
 impl HostHandshake {
-    /// Lays the window out and publishes the offer. Whatever was in it before is gone.
+    /// Lays the window out and publishes the offer. The former contents are lost.
     pub fn offer<K>(window: &Window<K>, offer: &Offer, epoch: Epoch) -> Result<(Self, Layout), OfferError> {
         let layout = Layout::plan(&offer.plan).map_err(OfferError::Plan)?;
         let small = |_| OfferError::Window(layout.window_len(), window.len());
