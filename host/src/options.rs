@@ -1,4 +1,4 @@
-//! Sizes and habits of one device, as the program asks for them.
+//! Sizes, limits and wait mode of one device, as the program sets them.
 
 use crate::Error;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};

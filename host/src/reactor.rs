@@ -12,7 +12,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// How long the reactor keeps a device whose tasks were all woken: most tasks wait again.
 const KEEP_WATCHING: Duration = Duration::from_millis(1);
 
-/// What notifies by descriptors, and has tasks that wait for that.
+/// A device that notifies by descriptors and has tasks that wait for it.
 pub(crate) trait Notified: Send + Sync {
     /// Become readable when it notifies, and when it has ended.
     fn descriptors(&self) -> Vec<Arc<OwnedFd>>;
@@ -46,7 +46,7 @@ pub(crate) enum Wake {
     Due,
     /// The same of a device that another thread leads.
     DueBesideLeader,
-    /// Something else, perhaps the deadline of a task.
+    /// Another reason, such as the deadline of a task.
     Other,
     /// There is no reactor: every task is woken, and polls again.
     NoReactor,

@@ -19,7 +19,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task;
 use std::time::{Duration, Instant};
 
-/// What lies between a message and the check whether its device sleeps.
+/// What is between a message and the check whether its device sleeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fence {
     /// Nothing (rule 21): a device that is about to sleep may be missed. The host checks again

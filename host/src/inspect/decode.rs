@@ -1,4 +1,4 @@
-//! From the bytes of a window to a report. Every field is copied out once; an inconsistent value is
+//! Makes a report of the bytes of a window. Every field is copied out once; an inconsistent value is
 //! reported and not used.
 
 use super::Hex;
@@ -373,7 +373,7 @@ fn device(words: &DeviceWords, record: &DeviceRecord) -> DeviceView {
     }
 }
 
-/// The table as it lies there, whether or not it adds up.
+/// The table as it is in the window, consistent or not.
 fn sections(preamble: &Preamble, window: &Window<Shared>) -> Vec<SectionEntry> {
     let used = (preamble.sections as usize).min(MAX_SECTIONS);
     let entry = |i: usize| window.read::<Section>(SECTIONS + (i * size_of::<Section>()) as u64).ok();

@@ -184,7 +184,7 @@ pub struct Request {
     pub handler: Option<String>,
     /// Payload bytes in the slot.
     pub len: usize,
-    /// Where the arguments lie.
+    /// Where the arguments are.
     pub place: &'static str,
     /// Names of the flags that are set.
     pub flags: Vec<&'static str>,
@@ -197,13 +197,13 @@ pub struct Reply {
     pub tag: u8,
     /// Count of the published word.
     pub count: u32,
-    /// What the request came to.
+    /// The outcome of the request.
     pub status: &'static str,
     /// The same as a number.
     pub code: u16,
     /// Payload bytes in the slot.
     pub len: usize,
-    /// Where the result lies.
+    /// Where the result is.
     pub place: &'static str,
     /// Names of the flags that are set.
     pub flags: Vec<&'static str>,

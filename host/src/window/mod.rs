@@ -24,7 +24,7 @@ const COPY_LIMIT: u64 = 256 << 20;
 /// `SYSFS_MAGIC`: Linux's files about devices.
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-/// Why there is nothing to dump.
+/// Why a window cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The path cannot be opened as a window.
