@@ -1,4 +1,5 @@
-//! Typed names of device memory. A [`BufferPtr`] is a plain value: copying it copies no data and owns nothing.
+//! Typed names of device memory. A [`BufferPtr`] is a plain value: copying it copies no data and
+//! owns nothing.
 
 use core::marker::PhantomData;
 
@@ -8,7 +9,7 @@ use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::window::Claim;
 
-/// What a buffer may hold: plain data with a shape both sides agree on.
+/// What a buffer may contain: plain data with a shape both sides agree on.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a device buffer",
     note = "elements are plain data: scalars, or `#[derive(Migratable)]` types that are also `bytemuck::Pod`"
@@ -16,9 +17,11 @@ use hamr_shared_abi::window::Claim;
 pub trait Element: Pod + Migratable {}
 impl<T: Pod + Migratable> Element for T {}
 
-/// Names `len` elements of `T` in one device's memory: a Copy handle with a generation, 16 bytes on the wire.
+/// Names `len` elements of `T` in one device's memory: a Copy handle with a generation, 16 bytes on
+/// the wire.
 ///
-/// It stays valid as long as the host's `Buffer` that it came from; afterwards the host refuses calls that name it.
+/// It stays valid as long as the host's `Buffer` that it came from; afterwards the host refuses
+/// calls that name it.
 pub struct BufferPtr<T> {
     wire: WireBuffer,
     _element: PhantomData<fn(T) -> T>,
@@ -44,7 +47,8 @@ impl<T> core::fmt::Debug for BufferPtr<T> {
 }
 
 impl<T: Element> BufferPtr<T> {
-    /// From its wire form. The host and the device check it where it is used, so any bits are harmless.
+    /// From its wire form. The host and the device check it where it is used, so any bits are
+    /// harmless.
     #[inline(always)]
     pub const fn from_wire(wire: WireBuffer) -> Self {
         Self { wire, _element: PhantomData }

@@ -1,4 +1,5 @@
-//! What a handler sees of its device: views of buffers, words, its node, and whether its call is still wanted.
+//! What a handler sees of its device: views of buffers, words, its node, and whether its call was
+//! cancelled.
 
 use crate::buffer::{BufferPtr, Element, Read, Write};
 use crate::fault::Fault;
@@ -16,7 +17,7 @@ pub struct Context<'c> {
     pub(crate) node: NodeId,
     /// Header word of the running call's slot, where the requester may set CANCEL.
     pub(crate) cancel: Option<Word<'c>>,
-    /// The handler asked and was told so: its reply is `Cancelled`.
+    /// The handler asked and got "yes": its reply is `Cancelled`.
     pub(crate) saw_cancel: Cell<bool>,
     pub(crate) deadline_us: u32,
 }
@@ -36,9 +37,9 @@ impl<'c> Context<'c> {
 
     /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`
     ///
-    /// Checked here: each lies in this device's heap, is aligned for its element, and no written one overlaps another.
-    /// The views are exclusive while the call runs: the host refuses `put` and defers `free` on buffers that a running
-    /// call names. Up to six buffers.
+    /// Checked here: each lies in this device's heap, is aligned for its element, and no written
+    /// one overlaps another. The views are exclusive while the call runs: the host refuses `put`
+    /// and defers `free` on buffers that a running call names. Up to six buffers.
     pub fn views<V: ViewSet>(&mut self, set: V) -> Result<V::Views<'_>, Fault> {
         set.open(self)
     }
@@ -68,8 +69,8 @@ impl<'c> Context<'c> {
             .map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
     }
 
-    /// The 32-bit words of a buffer, for signalling with the other side *while* the handler runs: every access is an
-    /// atomic, so the peer may write at the same time. One writer per word.
+    /// The 32-bit words of a buffer, for signalling with the other side *while* the handler runs:
+    /// every access is an atomic, so the peer may write at the same time. One writer per word.
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
         self.own(ptr)?;
         let p = ptr.parts();
@@ -91,8 +92,8 @@ impl<'c> Context<'c> {
         Isa::of_this_build()
     }
 
-    /// Was the running call cancelled? A long handler asks now and then and returns early; once it was told so, the
-    /// call's outcome is `Cancelled`, whatever it returns.
+    /// Was the running call cancelled? A long handler asks now and then and returns early. Once the
+    /// result was true, the call's outcome is `Cancelled`, whatever the handler returns.
     pub fn cancelled(&self) -> bool {
         let cancelled = self.cancel.is_some_and(|word| ReqHdr(word.load()).has(ReqHdr::CANCEL));
         self.saw_cancel.set(self.saw_cancel.get() || cancelled);
@@ -104,15 +105,16 @@ impl<'c> Context<'c> {
         self.deadline_us
     }
 
-    /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in the same call, or
-    /// when an earlier call was abandoned while it held it.
+    /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in
+    /// the same call, or when an earlier call was abandoned while it used it.
     pub fn with<T, R>(&mut self, resource: &Resource<T>, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
         resource.with(f)
     }
 
-    /// Puts a fresh state into a poisoned resource and frees it; does nothing to one that is not poisoned. The old state is dropped
-    /// where a panic unwound. On bare metal the call that held it may have ended in the middle of writing it, or of dropping it:
-    /// there the old state is leaked, neither read nor dropped.
+    /// Puts a fresh state into a poisoned resource and frees it; does nothing to one that is not
+    /// poisoned. The old state is dropped where a panic unwound. On bare metal the call that used
+    /// it may have ended in the middle of writing it, or of dropping it: there the old state is
+    /// leaked, neither read nor dropped.
     pub fn clear_poison<T>(&mut self, resource: &Resource<T>, fresh: T) {
         resource.clear_poison(fresh);
     }

@@ -1,26 +1,28 @@
 //! Faults: what a handler, or the runtime around it, reports when a call cannot produce its value.
 //!
-//! A fault travels as a status code, three numbers and a short text. The numbers carry expected and got; the host turns
-//! them into a sentence, so that an image needs no formatting code.
+//! A fault travels as a status code, three numbers and a short text. The numbers carry expected and
+//! got. The host makes a sentence of them, so that an image needs no formatting code.
 
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
-/// Bytes of text in a handler's own fault; longer text is [`cut`]. Small, because every
-/// `Result<_, Fault>` is at least this large. A panic's message does not pass through here and may be longer.
+/// Bytes of text in a handler's own fault; longer text is [`cut`]. Small, because every `Result` of
+/// a handler is at least this large. A panic's message does not pass through here and may be
+/// longer.
 pub const FAULT_TEXT: usize = 80;
 
-/// Return addresses that a [`Trace`] holds at most; as many as a crash record.
+/// Most return addresses in a [`Trace`]; as many as in a crash record.
 pub const FRAMES: usize = 12;
-/// Bytes of text that travel with a [`Trace`]: longer text is cut, so that the trace behind it always arrives.
+/// Bytes of text that travel with a [`Trace`]: longer text is cut, so that the trace behind it
+/// always arrives.
 pub const TRACED_TEXT: usize = 512;
 
 /// What a text that was cut ends in.
 pub const CUT: &str = "…";
 
-/// So much of a text as fits into `most` bytes, and what says that something is missing: nothing, or [`CUT`]. Together they are no
-/// longer than `most`.
+/// The part of a text that fits into `most` bytes, and the mark of a missing rest: empty, or
+/// [`CUT`]. Together they are no longer than `most`.
 pub fn cut(text: &str, most: usize) -> (&str, &'static str) {
     if text.len() <= most {
         return (text, "");
@@ -29,7 +31,8 @@ pub fn cut(text: &str, most: usize) -> (&str, &'static str) {
     (text.get(..end).unwrap_or_default(), CUT)
 }
 
-/// Drops what a handler panicked with. Its `Drop` is a handler's, too, and may panic in turn: what that leaves is leaked.
+/// Drops the payload of a handler's panic. Its `Drop` is the handler's, too, and may panic again:
+/// the payload of that panic is leaked.
 #[cfg(not(hamr_bare))]
 pub fn discard(payload: alloc::boxed::Box<dyn core::any::Any + Send>) {
     if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
@@ -37,7 +40,8 @@ pub fn discard(payload: alloc::boxed::Box<dyn core::any::Any + Send>) {
     }
 }
 
-/// Where a call was when it was abandoned. Addresses are those of the image's file, whatever it was loaded at.
+/// Where a call was when it was abandoned. Addresses are those of the image's file, whatever it was
+/// loaded at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
     /// Number of the trap (of the signal in a hosted image); 0 for a panic.
@@ -56,12 +60,13 @@ impl Trace {
     /// Nothing is known.
     pub const NONE: Self = Self { cause: 0, pc: 0, address: 0, stack: 0, frames: [0; FRAMES] };
 
-    /// The return addresses there are.
+    /// The return addresses.
     pub fn frames(&self) -> impl Iterator<Item = u64> {
         self.frames.into_iter().take_while(|frame| *frame != 0)
     }
 
-    /// Appends the wire form of a fault with a trace (abi §6): numbers, length of the text, text, stack pointer, frames.
+    /// Appends the wire form of a fault with a trace (abi §6): numbers, length of the text, text,
+    /// stack pointer, frames.
     pub fn encode(&self, text: &str, out: &mut Encoder<'_>) {
         let (text, mark) = cut(text, TRACED_TEXT);
         out.append([self.cause, self.pc, self.address].map(u64::to_le_bytes).as_flattened());
@@ -74,7 +79,8 @@ impl Trace {
         out.append(frames.as_flattened().get(..self.frames().count() * 8).unwrap_or_default());
     }
 
-    /// Reads the wire form as far as it goes: what was cut off is zeros or missing text. Any bytes are read.
+    /// Reads the wire form as far as it goes: parts that were cut off become zeros or missing text.
+    /// Accepts any bytes.
     pub fn decode(bytes: &[u8]) -> (Self, &[u8]) {
         let mut from = Decoder::new(bytes);
         let head = <(u64, u64, u64, u32)>::decode(&mut from);
@@ -90,12 +96,13 @@ impl Trace {
     }
 }
 
-/// A call ended without a value. Handlers return it as their error, or make one with [`Fault::msg`].
+/// A call ended without a value. Handlers return it as their error, or make one with
+/// [`Fault::msg`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// What kind.
     pub status: Status,
-    /// Numbers that belong to the kind; [`explain`] says them.
+    /// Numbers that belong to the kind; [`explain`] puts them into words.
     pub numbers: [u64; 3],
     /// A few words, or empty.
     pub text: heapless::String<FAULT_TEXT>,
@@ -107,7 +114,8 @@ impl Fault {
         Self { status, numbers, text: heapless::String::new() }
     }
 
-    /// A handler's own fault: "failed", with a reason. Text beyond 80 bytes is cut, and ends in `…` then.
+    /// A handler's own fault: "failed", with a reason. Text beyond 80 bytes is cut, and ends in `…`
+    /// then.
     #[cold]
     #[inline(never)]
     pub fn msg(text: &str) -> Self {
@@ -130,7 +138,7 @@ impl Fault {
     }
 }
 
-/// What `numbers[0]` of a BAD_BUFFER fault says.
+/// The values of `numbers[0]` in a BAD_BUFFER fault.
 mod bad_buffer {
     pub(super) const OUTSIDE: u64 = 1;
     pub(super) const OVERLAP: u64 = 2;
@@ -175,7 +183,7 @@ impl core::fmt::Display for Fault {
     }
 }
 
-/// Says what a fault's status and numbers mean, with expected and got.
+/// Writes what a fault's status and numbers mean, with expected and got.
 pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
     let [kind, a, b] = numbers;
     match (status, kind) {

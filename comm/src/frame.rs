@@ -1,14 +1,16 @@
-//! The private copy of one message: arguments on the way in, result on the way out, in the same storage.
+//! The private copy of one message: arguments on the way in, result on the way out, in the same
+//! storage.
 //!
-//! Handlers never see it. A request is copied here once, checked, and used from here (slot protocol, rule 5).
+//! Handlers never see it. A request is copied here once, checked, and used from here (slot
+//! protocol, rule 5).
 
 use crate::fault::{Fault, Trace};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
 use hamr_shared_abi::status::Status;
 
-/// What a thunk made of a request: the reply's header, and how many bytes of the scratch memory are its payload
-/// (0: the payload is inline, as the header says).
+/// What a thunk made of a request: the reply's header, and how many bytes of the scratch memory are
+/// its payload (0: the payload is inline, with the length in the header).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
     /// Status and inline length.
@@ -24,7 +26,7 @@ pub(crate) struct Arguments(u32);
 impl Arguments {
     const LONG: u32 = 1 << 31;
 
-    /// In the line, behind EXT and descriptors: bytes `start..end`, both below 64.
+    /// In the slot, behind EXT and descriptors: bytes `start..end`, both below 64.
     #[inline(always)]
     pub(crate) const fn inline(start: usize, end: usize) -> Self {
         Self((start as u32) << 16 | end as u32)
@@ -68,8 +70,8 @@ impl<'s> Frame<'s> {
         if let Some(n) = A::SIZE
             && n <= INLINE_BYTES
         {
-            // The common call has everything inline from the front. The length is a constant, so the checks in the decoder
-            // fold away.
+            // The common call has everything inline from the front. The length is a constant, so
+            // the checks in the decoder fold away.
             if self.args != Arguments::inline(0, n) {
                 self.bring_to_front(n)?;
             }
@@ -88,8 +90,9 @@ impl<'s> Frame<'s> {
         bytes.ok_or(Malformed)
     }
 
-    /// Moves arguments of `n` bytes, at most [`INLINE_BYTES`], from where they lie to the front of the line. One for all
-    /// handlers: a second decoder in each of their thunks would be a tenth of an image.
+    /// Moves arguments of `n` bytes, at most [`INLINE_BYTES`], to the front of the slot's payload.
+    /// One function for all handlers: a second decoder in each of their thunks would be a tenth of
+    /// an image.
     #[cold]
     #[inline(never)]
     fn bring_to_front(&mut self, n: usize) -> Result<(), Malformed> {
@@ -127,7 +130,8 @@ impl<'s> Frame<'s> {
         Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
     }
 
-    /// A fault of an abandoned handler: text that may be longer than a [`Fault`] holds, and where it was.
+    /// A fault of an abandoned handler: where it was, and a text that may be longer than a
+    /// [`Fault`] has room for.
     pub fn traced_fault(&mut self, status: Status, text: &str, trace: &Trace) -> Reply {
         let reply = self.long_value(status, |out| trace.encode(text, out));
         Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }

@@ -1,8 +1,10 @@
-//! Handlers: what `#[offload]` makes of a function, and the static table both sides build from them.
+//! Handlers: what `#[offload]` makes of a function, and the static table both sides build from
+//! them.
 //!
-//! HAM's idea is that two binaries built from one source agree on handler keys without talking, by sorting the same names.
-//! Here the linker sorts (bare metal) or the first reader does (hosted); the key that travels is the device's index, and a
-//! host translates through the table that the device shows at attach. See `registry`.
+//! HAM's idea is that two binaries built from one source agree on handler keys without talking, by
+//! sorting the same names. Here the linker sorts (bare metal) or the first reader does (hosted);
+//! the key that travels is the device's index, and a host translates through the table that the
+//! device shows at attach. See `registry`.
 
 use crate::context::Context;
 use crate::fault::Fault;
@@ -11,11 +13,11 @@ use crate::migrate::{Decoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::{hash, hash_join, record_flag};
 
-/// A function callable across the link. Implemented by `#[offload]`, by nobody else.
+/// A function callable across the link. Only `#[offload]` implements it.
 pub trait Handler: 'static {
-    /// Path and type arguments, for people: `my_kernels::fill<f64>`.
+    /// Path and type arguments, for readers: `my_kernels::fill<f64>`.
     const NAME: &'static str;
-    /// Hash of path and type arguments: what a host looks up.
+    /// Hash of path and type arguments, by which a host finds the handler.
     const ID: u64 = hash(Self::NAME.as_bytes());
     /// Hash of argument, result and error types.
     const SIGNATURE: u64 = hash_join(<Self::Args as Migratable>::SHAPE, <Self::Output as HandlerResult>::SHAPE);
@@ -27,11 +29,13 @@ pub trait Handler: 'static {
     type Args: Migratable;
     /// What the function returns.
     type Output: HandlerResult;
-    /// Calls the function. Without a body on this side: never called, the dispatcher answers NO_BODY.
+    /// Calls the function. Without a body on this side it is never called: the dispatcher replies
+    /// NO_BODY.
     fn run(cx: &mut Context<'_>, args: Self::Args) -> Self::Output;
 }
 
-/// A handler bound to its arguments: `axpy::with(2.0, x, y)`. Only data; sending it is the host's business.
+/// A handler bound to its arguments: `axpy::with(2.0, x, y)`. Only data; sending it is the host's
+/// business.
 #[must_use = "a bound call does nothing until it is given to `sync`, `offload` or `send`"]
 pub struct Call<H: Handler> {
     /// The arguments.
@@ -60,7 +64,8 @@ pub type ValueOf<H> = <<H as Handler>::Output as HandlerResult>::Value;
 /// The error type of a handler, seen by the caller.
 pub type ErrorOf<H> = <<H as Handler>::Output as HandlerResult>::Error;
 
-/// What a handler may return: a `Migratable`, or a `Result` of one whose error is [`Fault`] or a `Migratable`.
+/// What a handler may return: a `Migratable`, or a `Result` of one whose error is [`Fault`] or a
+/// `Migratable`.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     note = "return a `Migratable` value, or `Result<value, error>` with a `Migratable` error or `Fault`",
@@ -125,7 +130,8 @@ impl<T: Migratable, E: HandlerError> HandlerResult for Result<T, E> {
     note = "use `Fault`, or `#[derive(Migratable)]` on your error type"
 )]
 pub trait HandlerError {
-    /// What the caller sees: the error itself, or [`Never`] for [`Fault`], which arrives as a fault.
+    /// What the caller sees: the error itself, or [`Never`] for [`Fault`], which arrives as a
+    /// fault.
     type Remote;
     /// Hash of the type.
     const SHAPE: u64;
@@ -158,8 +164,8 @@ impl HandlerError for Fault {
     }
 }
 
-/// Stands for the body of a handler that this side does not hold. The dispatcher looks at HAS_BODY first, so only a direct
-/// call of [`Handler::run`] comes here.
+/// Stands for the body of a handler whose body is on the other side. The dispatcher checks HAS_BODY
+/// first, so only a direct call of [`Handler::run`] comes here.
 #[doc(hidden)]
 #[cold]
 pub fn no_body() -> ! {
@@ -186,20 +192,23 @@ pub struct Entry {
     pub flags: u32,
     /// Zero: rounds the entry to what the linker lays side by side.
     pub reserved: u32,
-    /// Where the linker of a bare-metal image would sort it: the name but for registered instances and types of users, which
-    /// stand in a section's name as the source shows them. Bare metal needs no such word, its table is in this order.
+    /// Where the linker of a bare-metal image would sort it: the name but for registered instances
+    /// and types of users, which stand in a section's name as the source shows them. Bare metal
+    /// needs no such word, its table is in this order.
     #[cfg(not(hamr_bare))]
     pub order: &'static str,
 }
 
-// The linker lays entries of many crates side by side; a size that is no multiple of the alignment would leave gaps.
+// The linker lays entries of many crates side by side; a size that is no multiple of the alignment
+// would leave gaps.
 #[cfg(hamr_bare)]
 const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 56 } else { 48 });
 #[cfg(not(hamr_bare))]
 const _: () = assert!(size_of::<Entry>() == 72);
 
 impl Entry {
-    /// The entry of `H`. Evaluated in a static, where a failed assertion stops the build and names the handler.
+    /// The entry of `H`. Evaluated in a static, where a failed assertion stops the build and names
+    /// the handler.
     pub const fn of<H: Handler>() -> Self {
         assert!(
             match H::Args::SIZE {
@@ -235,13 +244,13 @@ impl Entry {
         Self { order, ..self }
     }
 
-    /// Does this side hold the body?
+    /// Is the body on this side?
     pub const fn has_body(&self) -> bool {
         self.flags & record_flag::HAS_BODY != 0
     }
 }
 
-/// Runs in place of a handler whose body is on the other side: so that no call has to look whether there is one.
+/// Runs in place of a handler whose body is on the other side, so that no call needs a check.
 fn bodiless(_cx: &mut Context<'_>, frame: &mut Frame<'_>) -> Reply {
     frame.status(Status::NO_BODY)
 }

@@ -1,10 +1,13 @@
-//! The behaviour that host and device share: handlers and their table, what can travel, endpoints, handshake.
+//! The behaviour that host and device share: handlers and their table, what can travel, endpoints,
+//! handshake.
 //!
-//! Handler crates depend on this one only, and need little of it: [`offload`], [`Context`], [`BufferPtr`], [`Fault`],
-//! `#[derive(Migratable)]`, the log macros, and `testing` for their own tests.
+//! Handler crates depend on this one only, and need little of it: [`offload`], [`Context`],
+//! [`BufferPtr`], [`Fault`], `#[derive(Migratable)]`, the log macros, and `testing` for their own
+//! tests.
 //!
-//! Who may depend on it: everything above (`hamr`, `hamr-device-fw`, handler crates). It depends on `hamr-shared-abi` and
-//! its own macros. No allocation outside `cfg(hosted)`; `unsafe` only in [`registry`].
+//! Who may depend on it: everything above (`hamr`, `hamr-device-fw`, handler crates). It depends on
+//! `hamr-shared-abi` and its own macros. No allocation outside `cfg(hosted)`; `unsafe` only in
+//! [`registry`].
 #![no_std]
 
 #[cfg(not(hamr_bare))]

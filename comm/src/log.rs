@@ -1,10 +1,11 @@
 //! Logging for handlers: `hamr_comm::{error, warn, info, debug, trace}!`.
 //!
-//! A handler crate must not call `defmt::` itself: on a host that links the same crate, the call would not link once the
-//! level is raised. These macros go to defmt in images, to `tracing` on other hosted builds (feature `tracing`), and otherwise only
-//! check their arguments. An image is what the build function of `hamr` makes: bare metal, or hosted with `--cfg hamr_image`;
-//! `hamr-device-fw` turns on the feature `defmt` there. Formats are the common subset: `{}`, `{:?}` and `{:x}` with positional
-//! arguments.
+//! A handler crate must not call `defmt::` itself: on a host that links the same crate, the call
+//! would not link once the level is raised. These macros go to defmt in images, to `tracing` on
+//! other hosted builds (feature `tracing`), and otherwise only check their arguments. An image is
+//! what the build function of `hamr` makes: bare metal, or hosted with `--cfg hamr_image`;
+//! `hamr-device-fw` turns on the feature `defmt` there. Formats are the common subset: `{}`, `{:?}`
+//! and `{:x}` with positional arguments.
 
 /// Picks the sink; the level is the name of the sink's macro.
 #[cfg(all(feature = "defmt", any(hamr_bare, hamr_image)))]

@@ -1,9 +1,10 @@
 //! What can travel: arguments, results and errors of handlers (docs/offload.md "Migratable").
 //!
-//! The wire form is packed little-endian bytes in declaration order, without padding: 48 bytes of arguments are 48 bytes
-//! of values. Scalars, arrays, tuples and [`BufferPtr`](crate::BufferPtr) are implemented here, user types by
-//! `#[derive(Migratable)]`, foreign `Pod` types by wrapping them in [`Bits`]. There is no blanket implementation over
-//! `Pod`: it would forbid implementing the trait for foreign owning types.
+//! The wire form is packed little-endian bytes in declaration order, without padding: 48 bytes of
+//! arguments are 48 bytes of values. Scalars, arrays, tuples and [`BufferPtr`](crate::BufferPtr)
+//! are implemented here, user types by `#[derive(Migratable)]`, foreign `Pod` types by wrapping
+//! them in [`Bits`]. There is no blanket implementation over `Pod`: it would forbid implementing
+//! the trait for foreign owning types.
 
 use bytemuck::Pod;
 use hamr_shared_abi::buffer::WireBuffer;
@@ -19,14 +20,15 @@ mod name;
 pub use bounded::{MAX_DEPTH, MAX_ELEMENTS};
 pub use name::{MAX_NAME, Name};
 
-/// Longest message of any kind, arguments or result: an image copies a long message into scratch memory of this size
-/// before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
+/// Longest message of any kind, arguments or result: an image copies a long message into scratch
+/// memory of this size before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
 pub const MAX_MESSAGE: usize = 1 << 14;
 
 /// A value that can cross between host and device.
 ///
-/// `usize` and `isize` are missing because the two sides may differ in width: use `u64` or `u32`. References and
-/// pointers are missing because the sides share no addresses: put the data into a buffer and pass a `BufferPtr<T>`.
+/// `usize` and `isize` are missing because the two sides may differ in width: use `u64` or `u32`.
+/// References and pointers are missing because the sides share no addresses: put the data into a
+/// buffer and pass a `BufferPtr<T>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between host and device",
     label = "not `Migratable`",
@@ -39,7 +41,8 @@ pub trait Migratable: Sized {
     const SIZE: Option<usize>;
     /// Hash of the wire shape: part of every signature that contains the type.
     const SHAPE: u64;
-    /// The type as people write it, with its path when it is a user's: part of the names of generic handlers' instances.
+    /// The type as a program spells it, with its path when it is a user's: part of the names of
+    /// generic handlers' instances.
     const TYPE_NAME: &'static str;
     /// Does a value name device buffers? False lets a call skip the walk.
     const HAS_BUFFERS: bool = false;
@@ -48,7 +51,8 @@ pub trait Migratable: Sized {
     fn encode(&self, out: &mut Encoder<'_>);
     /// Takes the value off the front. Never panics, whatever the bytes are.
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
-    /// Shows every device buffer that the value names, so that the host can check and hold it while the call runs.
+    /// Shows every device buffer that the value names, so that the host can check and use it while
+    /// the call runs.
     fn visit_buffers(&self, _visit: &mut dyn FnMut(NamedBuffer)) {}
 }
 
@@ -88,7 +92,7 @@ impl<'a> Encoder<'a> {
         self.at = self.at.saturating_add(bytes.len());
     }
 
-    /// [`Self::bytes`], not inlined: for what is encoded seldom.
+    /// [`Self::bytes`], not inlined: for values that are rarely encoded.
     #[inline(never)]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.bytes(bytes);
@@ -135,17 +139,17 @@ impl<'a> Decoder<'a> {
         Ok(head)
     }
 
-    /// Everything that is left.
+    /// All bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// What a value was refused for, where more can be said than that it does not decode.
+    /// Why a value was refused, where more is known than that it does not decode.
     pub fn refused(&self) -> Option<&'static str> {
         self.refused
     }
 
-    /// Nothing left?
+    /// Are no bytes left?
     #[inline(always)]
     pub fn is_done(&self) -> bool {
         self.rest.is_empty()
@@ -166,7 +170,8 @@ pub const fn add_sizes(sizes: &[Option<usize>]) -> Option<usize> {
     Some(sum)
 }
 
-/// The size that all variants share, behind one tag byte; `None` when they differ. Used by the derive for enums.
+/// The size that all variants share, behind one tag byte; `None` when they differ. Used by the
+/// derive for enums.
 pub const fn same_sizes(variants: &[Option<usize>]) -> Option<usize> {
     let mut same = None;
     let mut i = 0;
@@ -304,8 +309,8 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
     }
 }
 
-/// The compiler moves longer arrays element by element, in line: 1 KiB of code for 100 of them, 48 KiB for 2048. They are moved by
-/// a loop.
+/// The compiler moves longer arrays element by element, in line: 1 KiB of code for 100 of them, 48
+/// KiB for 2048. They are moved by a loop.
 const MOVED_WHOLE: usize = 64;
 
 macro_rules! tuples {
@@ -349,16 +354,17 @@ tuples! {
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11)
 }
 
-/// A plain-data value of a foreign type, copied bit by bit. Both sides must be built from the same definition of `T`:
-/// only its size and the name given in the handler's signature are checked.
+/// A plain-data value of a foreign type, copied bit by bit. Both sides must be built from the same
+/// definition of `T`: only its size and the name given in the handler's signature are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bits<T: Pod>(pub T);
 
 impl<T: Pod> Migratable for Bits<T> {
     const SIZE: Option<usize> = Some(size_of::<T>());
     const SHAPE: u64 = join_shapes("Bits", &[size_of::<T>() as u64]);
-    // A foreign type has no name in a constant. Two of one size as instances of one handler are a duplicate that the
-    // table's check reports; a newtype with `#[derive(Migratable)]` around `Bits` tells them apart.
+    // A foreign type has no name in a constant. Two of one size as instances of one handler are a
+    // duplicate that the table's check reports; a newtype with `#[derive(Migratable)]` around
+    // `Bits` makes them different.
     const TYPE_NAME: &'static str = const { Name::new("Bits<").then_number(size_of::<T>()).then(" bytes>") }.as_str();
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {

@@ -1,17 +1,19 @@
 //! The static handler table, as the linker left it (abi §3.7; `docs/unsafe.md` "registry").
 //!
-//! Bare metal: entries go to sections `.hamr.handlers.v1.<path>`, which the linker script sorts by name into one read-only
-//! array: no start-up code. Hosted: entries go to one section whose name is a C identifier, for which the linker defines
-//! `__start_` and `__stop_`; the first reader sorts once.
+//! Bare metal: entries go to sections `.hamr.handlers.v1.<path>`, which the linker script sorts by
+//! name into one read-only array: no start-up code. Hosted: entries go to one section whose name is
+//! a C identifier, for which the linker defines `__start_` and `__stop_`; the first reader sorts
+//! once.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the array between two linker symbols has no other way in. The entry macro is here as well because placing a
-// static in a section counts as unsafe.
+// UNSAFETY: the array between two linker symbols has no other way in. The entry macro is here as
+// well because placing a static in a section counts as unsafe.
 
 use crate::handler::Entry;
 use hamr_shared_abi::table::{hash, hash_join};
 
-/// A table in the order in which bare-metal linkers sort, which every side computes for itself. Index = key of module 0.
+/// A table in the order in which bare-metal linkers sort, which every side computes for itself.
+/// Index = key of module 0.
 #[derive(Clone, Copy)]
 pub struct Table {
     rows: &'static [Row],
@@ -53,8 +55,9 @@ impl Table {
         let start = (&raw const __hamr_handlers_start).cast::<Entry>();
         let end = (&raw const __hamr_handlers_end).cast::<Entry>();
         let count = (end.addr() - start.addr()) / size_of::<Entry>();
-        // SAFETY: the linker script collects only `.hamr.handlers.v1.*` between the symbols, the macro below puts only
-        // `Entry` statics there, and its ASSERT checks the size and alignment; the memory is read-only and static.
+        // SAFETY: the linker script collects only `.hamr.handlers.v1.*` between the symbols, the
+        // macro below puts only `Entry` statics there, and its ASSERT checks the size and
+        // alignment; the memory is read-only and static.
         Self { rows: unsafe { core::slice::from_raw_parts(start, count) } }
     }
 
@@ -72,8 +75,9 @@ impl Table {
             let start = (&raw const START).cast::<Entry>();
             let stop = (&raw const STOP).cast::<Entry>();
             let count = (stop.addr() - start.addr()) / size_of::<Entry>();
-            // SAFETY: the section of this name holds only `Entry` statics (macro below), side by side because their size
-            // is a multiple of their alignment (asserted in `handler`); it is initialised, static data.
+            // SAFETY: the section of this name holds only `Entry` statics (macro below), side by
+            // side because their size is a multiple of their alignment (asserted in `handler`); it
+            // is initialised, static data.
             let entries = unsafe { core::slice::from_raw_parts(start, count) };
             Table::of(entries.iter().collect())
         })
@@ -122,15 +126,16 @@ impl Table {
         Ok(())
     }
 
-    /// Hash of names and signatures: equal on two sides that were built from the same handlers. A sum, so that it can be
-    /// computed over an image file's table in whatever order that is.
+    /// Hash of names and signatures: equal on two sides that were built from the same handlers. A
+    /// sum, so that it can be computed over an image file's table in whatever order that is.
     pub fn fingerprint(&self) -> u64 {
         self.iter().fold(hash(b"hamr table"), |sum, e| sum.wrapping_add(hash_join(e.id, e.signature)))
     }
 }
 
-/// Places the entry of a handler in the table. Called by the expansion of `#[offload]` and by `register!`; defined here
-/// under both configurations, so that no configuration of ours leaks into user crates.
+/// Places the entry of a handler in the table. Called by the expansion of `#[offload]` and by
+/// `register!`; defined here under both configurations, so that no configuration of ours leaks into
+/// user crates.
 #[cfg(hamr_bare)]
 #[doc(hidden)]
 #[macro_export]
@@ -158,8 +163,8 @@ macro_rules! __entry {
     };
 }
 
-/// Answers its argument: proves that the dispatcher runs. Built in, so that the table's section is never empty, which
-/// would not link.
+/// Returns its argument: proves that the dispatcher runs. Built in, so that the table's section is
+/// never empty, which would not link.
 #[crate::offload(crate = crate)]
 pub fn ping(_cx: &mut crate::Context, token: u64) -> u64 {
     token

@@ -1,7 +1,9 @@
-//! Board state that handlers share: taken for the length of a closure, poisoned when a call was abandoned inside.
+//! Board state that handlers share: taken for the length of a closure, poisoned when a call was
+//! abandoned inside.
 
 #![expect(unsafe_code)]
-// UNSAFETY: a lock that tells one left behind by an abandoned call from one in use (`docs/unsafe.md` "abandoned resources").
+// UNSAFETY: a lock that distinguishes a resource left by an abandoned call from one in use
+// (`docs/unsafe.md` "abandoned resources").
 
 use crate::fault::Fault;
 use core::cell::UnsafeCell;
@@ -12,8 +14,9 @@ const FREE: u32 = 0;
 /// A panic unwound through the holder.
 const POISONED: u32 = u32::MAX;
 
-/// The mark of who takes a resource now: another one each time that a stack is left for good, destructors and all. That happens on
-/// bare metal only, where handlers run one at a time: what bears an older mark was held by the stack that was left.
+/// The mark of the code that takes a resource now. It changes each time that a stack is left for
+/// good, destructors and all. That happens on bare metal only, where handlers run one at a time:
+/// the stack that was left owned every resource with an older mark.
 static PRESENT: AtomicU32 = AtomicU32::new(1);
 
 /// The mark behind `mark`; neither [`FREE`] nor [`POISONED`].
@@ -21,7 +24,7 @@ const fn next(mark: u32) -> u32 {
     if mark >= POISONED - 1 { 1 } else { mark + 1 }
 }
 
-/// The stack of the running call was left: what it held is poisoned.
+/// The stack of the running call was left: the resources that it used are poisoned.
 #[cfg_attr(not(any(test, hamr_bare)), expect(dead_code, reason = "where panics unwind, guards do it"))]
 pub(crate) fn abort() {
     // One writer: only the fault path of the one processor abandons.
@@ -34,15 +37,17 @@ fn present() -> u32 {
 
 /// A `static` piece of state, reached through [`crate::Context::with`].
 ///
-/// One word is the lock and says who holds it. A call may be ended between any two instructions: there is no moment at which
-/// the state is taken and the word does not say so. An abandoned call never resets the word, so the next one finds an old mark
-/// and reports [`Status::POISONED`] instead of half-changed state. [`crate::Context::clear_poison`] is the way back.
+/// One word is the lock and names its owner. A call may be ended between any two instructions, and
+/// at no moment is the state taken without a mark in the word. An abandoned call never resets the
+/// word, so the next one finds an old mark and reports [`Status::POISONED`] instead of half-changed
+/// state. [`crate::Context::clear_poison`] makes the resource usable again.
 pub struct Resource<T> {
     state: UnsafeCell<T>,
     holder: AtomicU32,
 }
 
-// SAFETY: `holder` lets one thread at a time reach the state, and orders what one holder did before what the next does.
+// SAFETY: `holder` lets one thread at a time reach the state, and orders what one holder did before
+// what the next does.
 unsafe impl<T: Send> Sync for Resource<T> {}
 
 impl<T> Resource<T> {
@@ -62,14 +67,15 @@ impl<T> Resource<T> {
             Err(_) => return Err(Fault::new(Status::POISONED, [0; 3])),
         }
         let guard = PoisonOnUnwind(&self.holder);
-        // SAFETY: the word was free and is ours now; nothing takes it from us before it is free again or poisoned.
+        // SAFETY: the word was free and is ours now; nothing takes it from us before it is free
+        // again or poisoned.
         let result = f(unsafe { &mut *self.state.get() });
         core::mem::forget(guard);
         self.holder.store(FREE, Ordering::Release);
         Ok(result)
     }
 
-    /// Was a call abandoned while it held the resource?
+    /// Was a call abandoned while it used the resource?
     pub fn is_poisoned(&self) -> bool {
         self.is_poisoned_at(present())
     }
@@ -88,18 +94,21 @@ impl<T> Resource<T> {
         if holder == FREE || holder == present {
             return;
         }
-        // Taken as by `with`: if this call is abandoned here, the resource is one that was left, again.
+        // Taken as by `with`: if this call is abandoned here, the resource is one that was left,
+        // again.
         if self.holder.compare_exchange(holder, present, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;
         }
         let guard = PoisonOnUnwind(&self.holder);
         let state = self.state.get();
         if holder == POISONED {
-            // SAFETY: the word was taken above. A panic that unwinds out of a borrow leaves a value behind.
+            // SAFETY: the word was taken above. A panic that unwinds out of a borrow leaves a value
+            // behind.
             unsafe { *state = fresh };
         } else {
-            // SAFETY: the word was taken above. Its holder was left for good between any two instructions, so that what is there
-            // may be half a value, or one that was dropped: it is neither read nor dropped.
+            // SAFETY: the word was taken above. Its holder was left for good between any two
+            // instructions, so that what is there may be half a value, or one that was dropped: it
+            // is neither read nor dropped.
             unsafe { state.write(fresh) };
         }
         core::mem::forget(guard);
@@ -125,7 +134,8 @@ mod tests {
         outcome.map_err(|fault| fault.status)
     }
 
-    /// What a call leaves that is abandoned while it holds `resource`: no instruction of it runs any more.
+    /// The state after a call was abandoned while it used `resource`: no instruction of it runs any
+    /// more.
     fn leave<T>(resource: &Resource<T>, present: u32) {
         assert_eq!(resource.holder.swap(present, Ordering::AcqRel), FREE);
     }

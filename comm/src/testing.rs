@@ -1,4 +1,5 @@
-//! For users' own tests: a heap and a context without any device, so that a handler is called as the function it is.
+//! For users' own tests: a heap and a context without any device, so that a handler is called as
+//! the function it is.
 //!
 //! ```
 //! use hamr_comm::testing::Heap;
@@ -20,7 +21,8 @@ use hamr_shared_abi::window::{self, DeviceWindow, Private};
 /// The node that test heaps belong to.
 const NODE: NodeId = NodeId(1);
 
-/// A device's memory, in private memory. Buffers are handed out one behind the other and never freed.
+/// A device's memory, in private memory. Buffers are handed out one behind the other and never
+/// freed.
 pub struct Heap {
     heap: window::Heap<Private>,
     next: u64,
@@ -36,7 +38,7 @@ impl Heap {
         Self { heap, next: 0, count: 0 }
     }
 
-    /// A buffer that holds a copy of `data`. Panics when the heap is full: size it for the test.
+    /// A buffer with a copy of `data`. Panics when the heap is full: size it for the test.
     pub fn buffer<T: Element>(&mut self, data: &[T]) -> BufferPtr<T> {
         let ptr = self.zeroed(data.len());
         self.write(ptr, data);
@@ -61,7 +63,7 @@ impl Heap {
         }
     }
 
-    /// A copy of what a buffer holds.
+    /// A copy of a buffer's contents.
     pub fn read<T: Element>(&mut self, ptr: BufferPtr<T>) -> Vec<T> {
         let mut data = vec![T::zeroed(); ptr.len()];
         if let Err(fault) = self.context().copy_out(ptr, &mut data) {

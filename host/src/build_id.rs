@@ -1,9 +1,10 @@
-//! Build ids: what tells one build of an image from another.
+//! Build ids: each build of an image has another one.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// The build id that an image's linker wrote, or none. It shows as hexadecimal digits, or as `none`.
+/// The build id that an image's linker wrote, or none. It shows as hexadecimal digits, or as
+/// `none`.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct BuildId(Box<[u8]>);
 

@@ -32,7 +32,7 @@ pub enum Error {
     NoImage {
         /// What was asked for.
         name: String,
-        /// Where it was looked for and what to type.
+        /// Where the host searched and which command to type.
         why: String,
     },
     /// The device could not be started.
@@ -61,15 +61,15 @@ pub enum Error {
         /// What it published.
         what: String,
     },
-    /// The device looked at the window and refused.
+    /// The device checked the window and refused.
     #[error("device {device} refused the window: {why}")]
     Refused {
         /// Its name.
         device: String,
-        /// What it said.
+        /// Its reason.
         why: String,
     },
-    /// The device said nothing for too long.
+    /// The device did not reply in time.
     #[error("device {device} did not answer within {after:?} while {stage}")]
     Timeout {
         /// Its name.
@@ -171,18 +171,18 @@ pub enum Error {
         /// What is wrong with it.
         why: BufferError,
     },
-    /// The operating system said no.
+    /// The operating system reported an error.
     #[error("{what}: {source}")]
     Os {
         /// What was tried.
         what: String,
-        /// What it said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// A window that does not hold `layout`.
+    /// The error for a window too short for `layout`.
     pub(crate) fn too_short(device: &str, layout: &Layout, has: u64) -> Self {
         Self::WindowTooShort { device: device.into(), needed: layout.window_len(), has }
     }
@@ -218,7 +218,7 @@ pub enum BufferError {
         /// Generation that the pointer carries.
         generation: u16,
     },
-    /// It reaches past its allocation, or more is moved than it holds.
+    /// It reaches past its allocation, or more is moved than it has room for.
     #[error("{wanted} bytes do not fit: the buffer has {has}")]
     Overrun {
         /// Bytes asked for.
@@ -300,7 +300,7 @@ pub enum SubmitError {
     NoRoom {
         /// Where.
         site: Box<Site>,
-        /// What the allocator said.
+        /// The allocator's reason.
         why: String,
     },
     /// No line became free before the deadline.
@@ -319,8 +319,8 @@ pub enum SubmitError {
     },
 }
 
-/// Every way a call can end without its value. The parts are boxed: a result travels through the caller's hands at every
-/// call, an error seldom.
+/// Every way a call can end without its value. The parts are boxed: a result travels through the
+/// caller's hands at every call, an error seldom.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CallError<E = Never> {
@@ -345,7 +345,7 @@ pub enum CallError<E = Never> {
     },
     /// It was never sent.
     Submit(Box<SubmitError>),
-    /// The device answered with something that no device may say.
+    /// The device replied with a value that no device may publish.
     Corrupt(Box<Site>, Box<str>),
 }
 

@@ -1,4 +1,4 @@
-//! What a call that ended with a fault tells its caller, and what a device that ended so leaves behind.
+//! The report of a call that ended with a fault, and the record of a device that ended so.
 
 use crate::Site;
 use crate::symbols::{Backtrace, Symbols};
@@ -19,7 +19,8 @@ pub struct FaultReport {
     pub status: Status,
     /// Numbers that belong to the kind; of a trap and a runaway: cause, pc, address.
     pub numbers: [u64; 3],
-    /// The device's own words: a panic's message with file and line, a trap's name, or what the handler said.
+    /// The device's own words: a panic's message with file and line, a trap's name, or the
+    /// handler's own text.
     pub text: String,
     /// Registers and return addresses of a handler that was ended in its middle.
     pub trace: Trace,
@@ -43,8 +44,8 @@ impl FaultReport {
         Self { site, status, numbers, text, trace, symbols }
     }
 
-    /// Where the handler was, innermost first, with names from the image's file. Reads the file at the first look at an
-    /// address. Empty for faults that a handler returned.
+    /// Where the handler was, innermost first, with names from the image's file. The file is read
+    /// when an address is first resolved. Empty for faults that a handler returned.
     pub fn backtrace(&self) -> Backtrace {
         self.symbols.backtrace(&self.trace)
     }
@@ -57,7 +58,8 @@ fn is_short(payload: &[u8], text: &str) -> bool {
 }
 
 impl fmt::Display for FaultReport {
-    /// A line that says what and where, the device's text without control characters; behind it, when the handler was ended in its middle, registers and backtrace.
+    /// One line with kind and place, and the device's text without control characters. Registers
+    /// and backtrace follow when the handler was aborted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` on device {} ended with a fault: ", self.site.handler, self.site.device)?;
         explain(self.status, self.numbers, f)?;
@@ -84,8 +86,8 @@ fn say_where(f: &mut fmt::Formatter<'_>, trace: &Trace, symbols: &Symbols) -> fm
     write!(f, "\n{backtrace}")
 }
 
-/// What a device wrote before one of its epochs ended by a fault: its crash record (`docs/abi.md` §9).
-/// [`Node::last_crash`](crate::Node::last_crash) returns the last one.
+/// What a device wrote before one of its epochs ended by a fault: its crash record (`docs/abi.md`
+/// §9). [`Node::last_crash`](crate::Node::last_crash) returns the last one.
 #[derive(Debug, Clone)]
 pub struct CrashReport {
     /// The epoch that it ended.
@@ -106,15 +108,16 @@ impl CrashReport {
         Self { epoch, text: String::from_utf8_lossy(text).into_owned(), trace, symbols }
     }
 
-    /// Where the processor was, innermost first, with names from the image's file, when that is still the build that crashed. Reads
-    /// the file at the first look at an address.
+    /// Where the processor was, innermost first, with names from the image's file, when that is
+    /// still the build that crashed. The file is read when an address is first resolved.
     pub fn backtrace(&self) -> Backtrace {
         self.symbols.backtrace(&self.trace)
     }
 }
 
 impl fmt::Display for CrashReport {
-    /// A line that says what and where, the device's text without control characters; registers and backtrace below it.
+    /// One line with kind and place, and the device's text without control characters; registers
+    /// and backtrace below it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "epoch {} ended by a fault: {}", self.epoch, Clean(&self.text))?;
         say_where(f, &self.trace, &self.symbols)

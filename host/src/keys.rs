@@ -35,7 +35,7 @@ impl HandlerInfo {
         self.flags & record_flag::HAS_BODY != 0
     }
 
-    /// Its flags in words, for people: `inline` or `queued`, `unordered`, `no body`.
+    /// Its flags in words: `inline` or `queued`, `unordered`, `no body`.
     pub fn flag_names(&self) -> Vec<&'static str> {
         let mut names = vec![if self.flags & record_flag::QUEUED != 0 { "queued" } else { "inline" }];
         if self.flags & record_flag::UNORDERED != 0 {

@@ -1,4 +1,5 @@
-//! Launchers: how devices of one kind are started. A runtime has one per name in front of the colon of a device spec.
+//! Launchers: how devices of one kind are started. A runtime has one per name in front of the colon
+//! of a device spec.
 
 use crate::link::{Link, Loopback};
 use crate::{Error, ImageFile, Target};
@@ -31,7 +32,7 @@ pub trait Launcher: Send + Sync {
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error>;
 }
 
-/// Devices inside this process, polled by whoever waits: for tests.
+/// Devices inside this process, run by the threads that wait for them: for tests.
 pub(crate) struct LoopbackLauncher;
 
 impl Launcher for LoopbackLauncher {

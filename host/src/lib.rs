@@ -1,4 +1,5 @@
-//! hamr: call functions on a device. The host half: start a device, load its image, call its handlers, move data.
+//! hamr: call functions on a device. The host half: start a device, load its image, call its
+//! handlers, move data.
 //!
 //! ```no_run
 //! # use hamr_comm::{offload, BufferPtr, Context, Fault};
@@ -11,10 +12,12 @@
 //! ```
 //!
 //! - [`Runtime`] opens devices by name; a [`Launcher`] per kind starts them.
-//! - [`Node`] is one device (`Send + Sync`): calls, buffers, transfers. Its calls use a stream of the calling thread.
-//! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call. [`SharedStream`] is the locked kind
-//!   that threads share. All of them have the same methods.
-//! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping one detaches the call.
+//! - [`Node`] is one device (`Send + Sync`): calls, buffers, transfers. Its calls use a stream of
+//!   the calling thread.
+//! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call.
+//!   [`SharedStream`] is the locked kind that threads share. All of them have the same methods.
+//! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping
+//!   one detaches the call.
 //!
 //! | verb | waits | result | costs |
 //! |---|---|---|---|
@@ -23,9 +26,11 @@
 //! | [`offload`](Stream::offload) | in `wait`, or for a free slot | [`Pending`] | a ring slot and a completion entry |
 //! | [`send`](Stream::send) | for a free slot only | none; failures are counted | a ring slot |
 //!
-//! Handlers are written with the crate `hamr-comm`; what this crate's own signatures name of it is re-exported here.
+//! Handlers are written with the crate `hamr-comm`; what this crate's own signatures name of it is
+//! re-exported here.
 //!
-//! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on handler crates.
+//! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on
+//! handler crates.
 
 pub use hamr_comm::abi::ids::Isa;
 pub use hamr_comm::abi::image::ImageKind;

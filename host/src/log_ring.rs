@@ -1,31 +1,31 @@
-//! The window's log ring, seen from the host (abi §9). Nothing in it is trusted: at worst lines are
-//! missing or garbled.
+//! The window's log ring, as the host reads it (abi §9). The host checks every value in it: at
+//! worst lines are missing or garbled.
 
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::sync::{Ordering, fence};
 use hamr_comm::abi::window::{Shared, Window};
 
-/// Bytes that one look takes out of the ring.
+/// Most bytes that one read takes out of the ring.
 const MOST: u32 = 1 << 16;
 /// Bytes that a writer may have begun to write beyond what it has published: a frame, and one whose
 /// publication is on its way.
 const BEGUN: u32 = 2 * RingHeader::MAX_FRAME;
 
-/// What a ring held since the last look.
+/// What a ring contained since the last read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) bytes: Vec<u8>,
     /// Frames that the device made in this epoch, dropped ones included, mod 2^32: at most those
-    /// that lie before the cursor now. `None` when there is more to take.
+    /// that are before the cursor now. `None` when there is more to take.
     pub(crate) made: Option<u32>,
-    /// The device came over what was not read yet: these bytes do not follow the last ones.
+    /// The device overwrote bytes that were not read yet: these bytes do not follow the last ones.
     pub(crate) overtaken: bool,
-    /// The device's word cannot be: reading starts again where it says that it is.
+    /// The device's word has an impossible value: reading starts again where the word points.
     pub(crate) impossible: bool,
 }
 
-/// A place in a ring. The ring itself is named anew at each use, since its owner keeps the window.
+/// A position in a ring. Each use passes the window again, because the window's owner keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     section: Section,
@@ -52,7 +52,7 @@ impl Cursor {
         Some(Self { position: written.wrapping_sub(safe), ..cursor })
     }
 
-    /// Where a reader stands, by the word that it told the device.
+    /// A reader's position, by the word that the reader published for the device.
     pub(crate) fn at_consumed(window: &Window<Shared>, section: Section) -> Option<Self> {
         let cursor = Self::at_oldest(window, section)?;
         Some(Self { position: cursor.word(window, RingHeader::CONSUMED), is_waited_for: true, ..cursor })
@@ -90,12 +90,12 @@ impl Cursor {
         self.word(window, RingHeader::READER) != 0
     }
 
-    /// The level that the host wants.
+    /// The level that the host has set.
     pub(crate) fn level(&self, window: &Window<Shared>) -> LogLevel {
         LogLevel(self.word(window, RingHeader::LEVEL))
     }
 
-    /// Looks that show all that a ring holds.
+    /// Reads that cover all of a ring.
     pub(crate) fn looks(&self) -> u32 {
         self.len.div_ceil(MOST)
     }
@@ -127,7 +127,7 @@ impl Cursor {
         let _ = window.read_bytes(ring + u64::from(at), front);
         let _ = window.read_bytes(ring, back);
         if !self.is_waited_for {
-            // The copy comes before this look at how far the writer got.
+            // The copy comes before this load of the writer's progress.
             fence(Ordering::Acquire);
             let reach = self.word(window, RingHeader::WRITTEN).wrapping_sub(self.position).saturating_add(BEGUN);
             let gone = reach.saturating_sub(self.len).min(count);
@@ -139,14 +139,14 @@ impl Cursor {
         taken
     }
 
-    /// Tells the device how far we are.
+    /// Publishes the reader's position for the device.
     pub(crate) fn give_back(&self, window: &Window<Shared>) {
         self.set(window, RingHeader::CONSUMED, self.position);
     }
 }
 
-/// Says which lines are wanted; before the first offer, too, so that the device's first lines are
-/// chosen by it.
+/// Sets the level of the wanted lines. It may be set before the first offer, so that it applies to
+/// the device's first lines.
 pub(crate) fn set_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
     if let Some(section) = section
         && let Ok(word) = window.word(section.off + RingHeader::LEVEL)
@@ -235,7 +235,7 @@ mod tests {
                 let taken = cursor.take(&window);
                 prop_assert!(taken.bytes.len() as u32 <= LEN);
                 cursor.give_back(&window);
-                // What was impossible was said once.
+                // An impossible value is reported once.
                 let again = cursor.take(&window);
                 prop_assert!(again.bytes.is_empty() && !again.impossible && !again.overtaken && again.made.is_some());
             }

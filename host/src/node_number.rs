@@ -1,18 +1,20 @@
-//! Numbers of devices. A pointer carries its device's number, so no two devices whose memory is alive have the same one.
+//! Numbers of devices. A pointer carries its device's number, so no two devices whose memory exists
+//! have the same one.
 
 use crate::Error;
 use hamr_comm::abi::ids::NodeId;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The numbers of this process: its pointers know devices, and not runtimes.
+/// The numbers of this process: its pointers name devices, and not runtimes.
 static NUMBERS: Numbers = Numbers::new();
 
 struct Numbers(Mutex<State>);
 
 struct State {
     taken: BTreeSet<u16>,
-    /// The one given out last. The next one is above it, so that a number rests as long as possible before it is used again.
+    /// The last number given out. The next one is above it, so that a number stays unused as long
+    /// as possible.
     last: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Sizes and habits of one device, as the program asks for them.
+//! Sizes, limits and wait mode of one device, as the program sets them.
 
 use crate::Error;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};
@@ -10,30 +10,35 @@ use std::time::Duration;
 
 /// Sizes and habits of one device. The defaults suit most programs.
 ///
-/// Written as `Options { heap: 1 << 30, ..Options::default() }`. End it with the defaults: later versions add fields. That form is why
-/// the struct is not `#[non_exhaustive]`, which would forbid it outside of this crate.
+/// Written as `Options { heap: 1 << 30, ..Options::default() }`. End it with the defaults: later
+/// versions add fields. That form is why the struct is not `#[non_exhaustive]`, which would forbid
+/// it outside of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Streams that can be open at once, at most 79. Memory: about 200 KiB of window each.
     pub streams: u32,
-    /// Ring slots of each stream, a power of two: calls in flight before the submitter must move replies aside.
+    /// Ring slots of each stream, a power of two: calls in flight before the submitter must move
+    /// replies aside.
     pub ring: u32,
     /// Queued calls in flight per stream.
     pub tickets: u32,
-    /// Bytes of each staging chunk, a multiple of 64, at most 16 KiB: longer messages take a buffer.
+    /// Bytes of each staging chunk, a multiple of 64, at most 16 KiB: longer messages take a
+    /// buffer.
     pub chunk: u32,
     /// Bytes of the device's heap.
     pub heap: u64,
-    /// Buffers alive at once.
+    /// Buffers allocated at once.
     pub max_buffers: u32,
     /// Calls in flight or unread per stream.
     pub max_outstanding: usize,
-    /// How long a wait lasts at most, unless the call says otherwise; `None` waits as long as the device lives.
+    /// How long a wait lasts at most, unless the call has its own limit; `None` waits until the
+    /// device is lost.
     pub deadline: Option<Duration>,
     /// How long the device may take to start.
     pub start_deadline: Duration,
-    /// A device that ended its epoch after a fault (a hosted image that trapped, an image with `on_fault = reset`, a fault of the
-    /// runtime itself) begins another at the next call. Statics of its handlers start afresh if it was restarted; buffers stay.
+    /// A device that ended its epoch after a fault (a hosted image that trapped, an image with
+    /// `on_fault = reset`, a fault of the runtime itself) begins another at the next call. Statics
+    /// of its handlers start afresh if it was restarted; buffers stay.
     pub restart: bool,
     /// The least severe lines that the device is asked to log.
     pub log_level: LogLevel,
@@ -43,13 +48,13 @@ pub struct Options {
     pub wait: WaitMode,
     /// With [`WaitMode::Adaptive`]: how long either side polls without result before it sleeps.
     pub spin: Duration,
-    /// How long either side sleeps at most without being notified. A net under sleeping, which nothing rests on where every
-    /// doorbell arrives; `None` does without.
+    /// How long either side sleeps at most without a notification. It guards against a lost
+    /// doorbell; where every doorbell arrives, nothing depends on it. `None` sets no limit.
     pub longest_sleep: Option<Duration>,
 }
 
-/// How host and device wait for each other. Devices without a doorbell (loopback, and images that know none) poll and nap,
-/// whatever is asked for here.
+/// How host and device wait for each other. Devices without a doorbell (loopback, and images that
+/// support none) poll with timed sleeps, whatever mode is set here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WaitMode {
     /// Always poll: the least latency, for a processor each.
@@ -116,7 +121,7 @@ impl Options {
     }
 }
 
-/// The layout that `options` asks for; the error says what the limits are.
+/// The layout that `options` asks for; the error states the limits.
 pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
     let limit = hamr_comm::am::MAX_QUEUES as u32 - 1;
     if options.streams == 0 || options.streams > limit {

@@ -1,6 +1,7 @@
 //! Bare-metal images in QEMU: the window is the memory of a PCI card that both sides map.
 //!
-//! `qemu:x86_64`, `qemu:aarch64` and `qemu:riscv64` are there in every runtime. A machine of one's own is a row and a name:
+//! `qemu:x86_64`, `qemu:aarch64` and `qemu:riscv64` are there in every runtime. A machine of one's
+//! own is a row and a name:
 //!
 //! ```
 //! use hamr::qemu::{Machine, QemuLauncher};
@@ -36,7 +37,8 @@ const CAPABILITIES: Capabilities = Capabilities {
     doorbell: false,
 };
 
-/// How long QEMU may take to make the thread that is to be pinned, on a machine that does much else.
+/// How long QEMU may take to make the thread that is to be pinned, on a machine that does much
+/// else.
 const VCPU_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts bare-metal images in QEMU.
@@ -102,7 +104,8 @@ impl Launcher for QemuLauncher {
         let machine = *self.find(argument)?;
         let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
         let image = image.ok_or_else(none)?.path.clone();
-        // What a card's memory must be. Nobody touches what lies behind the window, so it takes no room.
+        // What a card's memory must be. No code touches the memory behind the window, so it takes
+        // no room.
         let card = window_len.checked_next_power_of_two().ok_or_else(|| Error::InvalidConfig {
             option: "Options::{heap, streams}",
             expected: "a window of at most 2^63 bytes, the largest memory of a card".into(),
@@ -134,7 +137,7 @@ fn start(
     let Started { child, console, server } = hamr_qemu::start(machine, run, memfd, Some(both)).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {
-        // QEMU has codes of its own for what it cannot do; then it also says so.
+        // QEMU has exit codes of its own for its failures, and writes a message with them.
         let code = status.code().and_then(|status| exit.code(status)).map(|code| format!(" (the image's code {code})"));
         format!("{}{}", code.unwrap_or_default(), Clean(&console.last_words()))
     })?;
@@ -144,7 +147,7 @@ fn start(
     Ok(process)
 }
 
-/// A machine that has ended is not an error here: the handshake says how it ended.
+/// A machine that has ended is not an error here: the handshake reports how it ended.
 fn pin_vcpu(process: &Process, cpu: usize) -> Result<(), Error> {
     let begin = Instant::now();
     while !process.has_exited() {

@@ -1,6 +1,6 @@
 //! The one thread of a process that wakes tasks: it sleeps on the doorbells of all devices for
-//! which tasks wait and no other thread sleeps. Started when the first task waits. What a device is
-//! to it, [`Notified`] says.
+//! which tasks wait and no other thread sleeps. It starts when the first task waits. It reaches a
+//! device through [`Notified`].
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -12,7 +12,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// How long the reactor keeps a device whose tasks were all woken: most tasks wait again.
 const KEEP_WATCHING: Duration = Duration::from_millis(1);
 
-/// What notifies by descriptors, and has tasks that wait for that.
+/// A device that notifies by descriptors and has tasks that wait for it.
 pub(crate) trait Notified: Send + Sync {
     /// Become readable when it notifies, and when it has ended.
     fn descriptors(&self) -> Vec<Arc<OwnedFd>>;
@@ -46,13 +46,13 @@ pub(crate) enum Wake {
     Due,
     /// The same of a device that another thread leads.
     DueBesideLeader,
-    /// Something else, perhaps the deadline of a task.
+    /// Another reason, such as the deadline of a task.
     Other,
     /// There is no reactor: every task is woken, and polls again.
     NoReactor,
 }
 
-/// What the reactor holds of a device.
+/// What the reactor keeps of a device.
 pub(crate) type Interest<'a> = &'a Weak<dyn Notified>;
 
 struct Reactor {
@@ -63,8 +63,8 @@ struct Reactor {
 
 static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
 
-/// Has the reactor look after the tasks of a device. Without a reactor (no descriptor or no thread
-/// was to be had) tasks are woken at once, and poll again and again.
+/// Has the reactor watch the device for the tasks. Without a reactor (no descriptor or no thread
+/// was available) tasks are woken at once, and poll again and again.
 pub(crate) fn register(interest: Interest<'_>) {
     let Some(reactor) = REACTOR.get_or_init(start) else {
         if let Some(device) = interest.upgrade() {
@@ -157,8 +157,8 @@ impl Reactor {
             let next_check = known.map_or_else(|| now + check_interval(&*device), |watched| watched.next_check);
             let registration = device.attend(next_check);
             let stays = registration.is_some();
-            // Also without a registration: the end of a device must not come while the lock is
-            // held.
+            // Kept even without a registration: the last reference to a device must not be dropped
+            // while the lock is taken.
             seen.push((interest.clone(), device, next_check, registration));
             stays
         });
@@ -176,5 +176,5 @@ impl Reactor {
     }
 }
 
-/// A device that is there, and what it wants.
+/// A device that exists, and what its tasks need.
 type Seen = (Weak<dyn Notified>, Arc<dyn Notified>, Instant, Option<Registration>);

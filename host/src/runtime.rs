@@ -9,7 +9,8 @@ use crate::{Error, Image, ImageFile, Node, Options, Target};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever [`Self::register`] added.
+/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever
+/// [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
 }
@@ -34,7 +35,7 @@ impl Runtime {
         self.launchers.insert(name.into(), Box::new(launcher));
     }
 
-    /// The names there are, each with a line of description.
+    /// The names that exist, each with a line of description.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, String)> {
         self.launchers.iter().map(|(name, l)| (name.as_str(), l.describe()))
     }
@@ -42,7 +43,8 @@ impl Runtime {
     /// Starts a device, loads the image, shakes hands. The spec is `kind` or `kind:argument`.
     ///
     /// # Errors
-    /// An unknown name, an image that is missing or made for something else, a device that does not start or refuses.
+    /// An unknown name, an image that is missing or made for something else, a device that does not
+    /// start or refuses.
     pub fn open(&self, spec: &str, image: Image) -> Result<Node, Error> {
         self.open_with(spec, image, Options::default())
     }
@@ -64,7 +66,8 @@ impl Runtime {
         Node::attach(spec, number, link, file, options, begin)
     }
 
-    /// Attaches to a device over a link that the caller made: a fault decorator around another link, a board of one's own.
+    /// Attaches to a device over a link that the caller made: a fault decorator around another
+    /// link, a board of one's own.
     ///
     /// # Errors
     /// As for [`Self::open`].

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-/// `text` without what would move a terminal's cursor or begin another line: a replacement character stands for each control
-/// character.
+/// `text` without what would move a terminal's cursor or begin another line: a replacement
+/// character stands for each control character.
 pub(crate) struct Clean<'t>(pub(crate) &'t str);
 
 impl fmt::Display for Clean<'_> {

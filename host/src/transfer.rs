@@ -1,8 +1,9 @@
-//! Moving data: one copy straight to its place (the window is mapped).
+//! Moves data: one copy straight to its place (the window is mapped).
 //!
-//! `node.put` is seen by every call submitted later, and is not ordered with calls in flight: a buffer that one of them
-//! names is refused. `stream.put` waits for the stream's own calls first. Transfers of several threads that meet in one buffer come
-//! one after the other, but for those that only read it.
+//! `node.put` is seen by every call submitted later, and is not ordered with calls in flight: a
+//! buffer that one of them names is refused. `stream.put` waits for the stream's own calls first.
+//! Transfers of several threads that meet in one buffer come one after the other, but for those
+//! that only read it.
 
 use crate::device::Device;
 use crate::{BufferError, Error, Node};
@@ -10,18 +11,19 @@ use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Element};
 
 impl Node {
-    /// Copies `from` to the front of a buffer. Calls submitted later see it. Other threads' transfers of the same buffer are waited
-    /// for: no copy sees half of another one.
+    /// Copies `from` to the front of a buffer. Calls submitted later see it. Other threads'
+    /// transfers of the same buffer are waited for: no copy sees half of another one.
     ///
     /// # Errors
-    /// A freed or foreign pointer, more than the buffer holds, or a buffer that a call in flight names.
+    /// A freed or foreign pointer, more than the buffer has room for, or a buffer that a call in
+    /// flight names.
     #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.device().put(from, to)
     }
 
-    /// Copies the front of a buffer to `to`: `to.len()` elements. Waits for another thread's [`Self::put`] into the same buffer, not for
-    /// its `get`.
+    /// Copies the front of a buffer to `to`: `to.len()` elements. Waits for another thread's
+    /// [`Self::put`] into the same buffer, not for its `get`.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -35,15 +37,16 @@ impl Node {
     /// # Errors
     /// As [`Self::get`].
     pub fn read<T: Element>(&self, from: BufferPtr<T>) -> Result<Vec<T>, Error> {
-        // A handler may have returned the pointer: its length is a device's word until it is checked.
+        // A handler may have returned the pointer: its length is a device's word until it is
+        // checked.
         self.memory().live_place(from).map_err(|why| self.buffer_error(why))?;
         let mut to = vec![T::zeroed(); from.len()];
         self.get(from, &mut to)?;
         Ok(to)
     }
 
-    /// Copies one buffer to another of the same device; the ranges may overlap. Other threads' transfers of the two are waited for, as
-    /// in [`Self::put`] and [`Self::get`].
+    /// Copies one buffer to another of the same device; the ranges may overlap. Other threads'
+    /// transfers of the two are waited for, as in [`Self::put`] and [`Self::get`].
     ///
     /// # Errors
     /// As [`Self::put`]; also when the lengths differ.
@@ -54,9 +57,9 @@ impl Node {
         self.memory().copy(from, to).map_err(|why| self.buffer_error(why))
     }
 
-    /// Transfers that borrow the caller's memory and may run while `f` goes on. All of them are complete when `scope`
-    /// returns, also when `f` panics: that is why the borrow is safe, which it would not be in a future that could be
-    /// forgotten.
+    /// Transfers that borrow the caller's memory and may run while `f` goes on. All of them are
+    /// complete when `scope` returns, also when `f` panics: that is why the borrow is safe, which
+    /// it would not be in a future that could be forgotten.
     ///
     /// # Errors
     /// Those of the first transfer that failed, unless its [`Transfer`] was waited for.
@@ -69,8 +72,9 @@ impl Node {
         }
     }
 
-    /// The words of a buffer, for signalling with a handler while it runs ([`hamr_comm::Context::words`] is the other
-    /// end): every access is an atomic, one writer per word.
+    /// The words of a buffer, for signalling with a handler while it runs
+    /// ([`hamr_comm::Context::words`] is the other end): every access is an atomic, one writer per
+    /// word.
     ///
     /// # Errors
     /// A freed or foreign pointer.
@@ -104,8 +108,8 @@ impl Device {
         }
     }
 
-    // The second tries are functions of their own, out of line: a closure over the arguments would keep the first, which
-    // is a handful of instructions, from being compiled into its caller.
+    // The second tries are functions of their own, out of line: a closure over the arguments would
+    // keep the first, which is a handful of instructions, from being compiled into its caller.
     #[cold]
     #[inline(never)]
     fn put_again<T: Element>(&self, why: BufferError, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
@@ -120,7 +124,8 @@ impl Device {
         self.memory.get(from, to).map_err(|why| self.buffer_error(why))
     }
 
-    /// A buffer may be busy only because the replies of a dropped stream, or of detached calls of this thread, are not looked at yet.
+    /// A buffer may be busy only because the replies of a dropped stream, or of detached calls of
+    /// this thread, have not been polled yet.
     fn unless_busy(&self, why: BufferError) -> Result<(), Error> {
         if why != BufferError::Busy {
             return Err(self.buffer_error(why));
@@ -129,8 +134,9 @@ impl Device {
         Ok(())
     }
 
-    /// Ends the uses of buffers by calls of dropped streams and of the calling thread's own one, as far as they are answered. For a
-    /// caller that finds a buffer busy or the heap full: perhaps no other thread polls for those replies.
+    /// Ends the uses of buffers by calls of dropped streams and of the calling thread's own one, as
+    /// far as they are answered. For a caller that finds a buffer busy or the heap full: perhaps no
+    /// other thread polls for those replies.
     #[cold]
     pub(crate) fn reap_unread(&self) {
         crate::stream::reap_local(self);
@@ -150,8 +156,8 @@ pub struct Scope<'s, 'env> {
     _env: std::marker::PhantomData<&'env mut &'env ()>,
 }
 
-/// A transfer of a scope. Over a mapped window, and every window is mapped, it is complete when it is made: [`Self::wait`] reads its
-/// outcome, and there is nothing to ask for or to time.
+/// A transfer of a scope. Over a mapped window, and every window is mapped, it is complete when it
+/// is made: [`Self::wait`] reads its outcome, and there is nothing to ask for or to time.
 #[must_use = "its error is reported here, or by the scope when this is dropped"]
 pub struct Transfer<'s, 'env> {
     scope: &'s Scope<'s, 'env>,

@@ -19,7 +19,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task;
 use std::time::{Duration, Instant};
 
-/// What lies between a message and the check whether its device sleeps.
+/// What is between a message and the check whether its device sleeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fence {
     /// Nothing (rule 21): a device that is about to sleep may be missed. The host checks again
@@ -38,7 +38,7 @@ impl Fence {
     }
 }
 
-/// See the module's head.
+/// The threads and tasks that wait for one device (see the module).
 pub(crate) struct WaitQueue {
     /// The device sleeps until it is notified, in this epoch of it.
     uses_doorbell: AtomicBool,
@@ -67,12 +67,12 @@ struct State {
     followers: usize,
     tasks: Vec<Task>,
     leader: Leader,
-    /// Counts turns.
+    /// Counts wake-ups.
     generation: u64,
-    /// The reactor knows of the tasks, and looks after their deadlines at this moment at the
+    /// The reactor has the tasks in its list, and checks their deadlines at this moment at the
     /// latest.
     next_check: Option<Instant>,
-    /// The reactor found no task when it looked last.
+    /// The reactor found no task at its last check.
     idle: bool,
 }
 
@@ -154,7 +154,7 @@ impl WaitQueue {
         self.has_doorbell && self.uses_doorbell()
     }
 
-    /// Does the device want to be notified? Never, where it does not ring.
+    /// Does the device need a notification? Never, when it has no doorbell.
     #[inline(always)]
     pub(crate) fn device_is_waiting(&self) -> bool {
         self.device.word().is_odd()
@@ -175,8 +175,8 @@ impl WaitQueue {
 
     // --- threads ---
 
-    /// From now on the device notifies for what it publishes; the caller looks once more and then
-    /// sleeps in this turn. The first call of a wait counts the thread in, until
+    /// From now on the device notifies for what it publishes; the caller polls once more and then
+    /// sleeps in this generation. The first call of a wait counts the thread in, until
     /// [`Self::cancel_wait`].
     pub(crate) fn prepare_wait(&self, first: bool) -> u64 {
         let mut state = self.state();
@@ -185,7 +185,7 @@ impl WaitQueue {
         state.generation
     }
 
-    /// Sleeps, unless the turn is over already.
+    /// Sleeps, unless the generation is over already.
     pub(crate) fn sleep(&self, link: &dyn Link, generation: u64, limit: Option<Duration>) {
         let mut state = self.state();
         if state.generation != generation {
@@ -208,7 +208,7 @@ impl WaitQueue {
         state.followers -= 1;
     }
 
-    /// A thread that lay down no longer waits.
+    /// A thread that prepared to wait no longer waits.
     pub(crate) fn cancel_wait(&self) {
         let mut state = self.state();
         state.threads -= 1;
@@ -232,7 +232,7 @@ impl WaitQueue {
 
     // --- tasks ---
 
-    /// Wakes `task` in the next turn, or at `until`. The caller looks once more afterwards.
+    /// Wakes `task` at the next wake-up, or at `until`. The caller polls once more afterwards.
     pub(crate) fn register(&self, task: &task::Waker, until: Option<Instant>, interest: Interest<'_>) {
         let mut state = self.state();
         match state.tasks.iter_mut().find(|known| known.waker.is(task)) {
@@ -249,7 +249,8 @@ impl WaitQueue {
         }
     }
 
-    /// The reactor looks: what it has to do here until `next_deadline`. `None`: nothing, for good.
+    /// The reactor's check: what it has to do here until `next_deadline`. `None`: nothing, for
+    /// good.
     pub(crate) fn attend(&self, next_deadline: Instant) -> Option<Registration> {
         let mut state = self.state();
         if state.tasks.is_empty() && std::mem::replace(&mut state.idle, true) {
@@ -280,7 +281,7 @@ impl WaitQueue {
         self.wake(self.state(), |task| task.until.is_some_and(|until| until <= now));
     }
 
-    /// Wakes every task: there is no reactor to look after them.
+    /// Wakes every task, because no reactor watches for them.
     pub(crate) fn wake_all(&self) {
         let mut state = self.state();
         state.next_check = None;

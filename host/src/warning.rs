@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A handler that this program and a device's image do not agree on. It shows as one line, which names both.
+/// A handler that this program and a device's image do not agree on. It shows as one line, which
+/// names both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {

@@ -6,9 +6,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Two words: `off:40 | index:24`, `len:36 | generation:16 | node:12`, low bits first.
 ///
-/// `off` is in bytes from the start of the heap section, `len` counts elements (the element type is part of the
-/// handler's signature), `index` and `generation` name the host's allocation record, so that a freed, foreign or forged
-/// pointer is refused before it is used.
+/// `off` is in bytes from the start of the heap section, `len` counts elements (the element type is
+/// part of the handler's signature), `index` and `generation` name the host's allocation record, so
+/// that a freed, foreign or forged pointer is refused before it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct WireBuffer {

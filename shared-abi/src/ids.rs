@@ -2,7 +2,8 @@
 
 use crate::open::open_enum;
 
-/// A node of one runtime: 0 is the host, devices count from 1. 12 bits travel in a [`crate::buffer::WireBuffer`].
+/// A node of one runtime: 0 is the host, devices count from 1. 12 bits travel in a
+/// [`crate::buffer::WireBuffer`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u16);
 
@@ -19,7 +20,8 @@ impl core::fmt::Display for NodeId {
     }
 }
 
-/// What a request names: index in the device's handler table (12 bits) of a module (4 bits; 0 is the image itself).
+/// What a request names: index in the device's handler table (12 bits) of a module (4 bits; 0 is
+/// the image itself).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HandlerKey(pub u16);
 

@@ -1,4 +1,4 @@
-//! What an image file tells of itself before it is loaded: an ELF note (abi §10).
+//! What an image file declares of itself before it is loaded: an ELF note (abi §10).
 
 use crate::ids::Isa;
 use crate::open::open_enum;

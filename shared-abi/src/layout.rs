@@ -1,4 +1,4 @@
-//! Planning a window (host) and believing one (device): the same checks from both ends (abi §3.5).
+//! Plans a window (host) and checks one (device): the same checks from both ends (abi §3.5).
 
 use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS};
 use crate::queue::QueueDescriptor;
@@ -7,7 +7,7 @@ use crate::slot::SLOT_BYTES;
 use crate::window::{Loan, OutOfWindow, Window};
 use zerocopy::FromZeros;
 
-/// What a host wants of a window. Sizes are rounded up to 64 bytes.
+/// What a host needs of a window. Sizes are rounded up to 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Queue pairs for streams; the control stream comes on top.
@@ -46,7 +46,8 @@ impl Default for Plan {
 
 /// Ring slots and tickets of the control stream: it carries ping, cancel and attach only.
 const CONTROL_RING: u32 = 4;
-/// Hot slots stand this far apart: two lines, so that the adjacent-line prefetcher does not couple two streams.
+/// Hot slots are this far apart: two cache lines, so that the adjacent-line prefetcher does not
+/// couple two streams.
 const HOT_STRIDE: u64 = 128;
 /// Largest offset that a descriptor's 32-bit line offsets can name.
 const MAX_LINES_BYTES: u64 = u32::MAX as u64;
@@ -60,14 +61,14 @@ pub enum PlanError {
     TooLarge,
 }
 
-/// Why a window is not believed.
+/// Why a window is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LayoutError {
     /// The section of this kind is absent, outside the window, misaligned, or overlaps another.
     Section(SectionKind),
     /// Descriptor `index` is malformed or leaves its sections.
     Queue(u32),
-    /// The window is shorter than its preamble or than it says; bytes there.
+    /// The window is shorter than its preamble or than the length in it; bytes there.
     Window(u64),
 }
 
@@ -90,7 +91,7 @@ fn round(n: u64) -> Option<u64> {
 }
 
 impl Layout {
-    /// Places everything that `plan` asks for, in the order of the kinds.
+    /// Places every section that `plan` asks for, in the order of the kinds.
     pub fn plan(plan: &Plan) -> Result<Self, PlanError> {
         let queues = plan.streams.checked_add(1).ok_or(PlanError::TooLarge)?;
         let mut layout = Self { sections: [Section::EMPTY; MAX_SECTIONS], used: 0, queues };
@@ -114,7 +115,8 @@ impl Layout {
         ];
         let mut at = PREAMBLE_BYTES;
         for (entry, (kind, len)) in layout.sections.iter_mut().zip(sizes) {
-            // Lines start on a page, so that their colour in the caches does not depend on what precedes them.
+            // The slots start on a page, so that their sets in the caches do not depend on what
+            // precedes them.
             if kind == SectionKind::LINES || kind == SectionKind::HEAP {
                 at = at.checked_next_multiple_of(4096).ok_or(PlanError::TooLarge)?;
             }
@@ -149,7 +151,8 @@ impl Layout {
         self.sections().iter().find(|s| s.kind == kind).copied().ok_or(LayoutError::Section(kind))
     }
 
-    /// Writes section table and queue descriptors: the host's part before it publishes the magic word.
+    /// Writes section table and queue descriptors: the host's part before it publishes the magic
+    /// word.
     pub fn write<K>(&self, plan: &Plan, window: &Window<K>) -> Result<(), LayoutError> {
         for (i, section) in self.sections.iter().enumerate() {
             window.write(SECTIONS + (i * size_of::<Section>()) as u64, section)?;
@@ -162,7 +165,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Descriptor `index` as [`Self::write`] writes it: what the host goes by, since a peer may write to the window.
+    /// Descriptor `index` as [`Self::write`] writes it: what the host goes by, since a peer may
+    /// write to the window.
     pub fn planned_queue(&self, plan: &Plan, index: u32) -> Result<QueueDescriptor, LayoutError> {
         if index >= self.queues {
             return Err(LayoutError::Queue(index));
@@ -179,7 +183,7 @@ impl Layout {
         Self::read(&preamble, window)
     }
 
-    /// Copies the section table out of a window and checks it. Nothing of it is believed before.
+    /// Copies the section table out of a window and checks it. No value of it is used before.
     pub fn read<K>(preamble: &Preamble, window: &Window<K>) -> Result<Self, LayoutError> {
         Self::read_lent(preamble, &window.lend())
     }
@@ -221,8 +225,9 @@ impl Layout {
         for kind in [SectionKind::LINES, SectionKind::CHUNKS, SectionKind::TABLE] {
             self.section(kind)?;
         }
-        // The heap is last: a device splits the window there, so that views of the heap cannot alias anything else. Asked
-        // of ends, because an empty heap overlaps nothing and could be put in the middle of the lines.
+        // The heap is last: a device splits the window there, so that views of the heap cannot
+        // alias anything else. The check compares ends, because an empty heap overlaps nothing and
+        // could be put in the middle of the slots.
         let heap = self.section(SectionKind::HEAP)?;
         if self.sections().iter().any(|s| s.kind != heap.kind && s.off.saturating_add(s.len) > heap.off) {
             return Err(LayoutError::Section(SectionKind::HEAP));
@@ -230,7 +235,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Copies descriptor `index` out and checks that every line and chunk of it lies in its section.
+    /// Copies descriptor `index` out and checks that every slot and chunk of it is inside its
+    /// section.
     pub fn queue<K>(&self, window: &Window<K>, index: u32) -> Result<QueueDescriptor, LayoutError> {
         self.queue_lent(&window.lend(), index)
     }
@@ -264,8 +270,9 @@ impl Layout {
     }
 }
 
-/// Lines of queue `q` behind the hot slots: one odd line more than it needs, which colours the rings (two streams' rings
-/// never start at the same cache set: with an even stride a cold stream's first call took twice as long).
+/// Cache lines of queue `q` behind the hot slots. It has one line more than it needs, and so an odd
+/// number, which spreads the rings over the cache: no two streams' rings start at the same cache
+/// set. With an even stride a cold stream's first call took twice as long.
 fn ring_stride(plan: &Plan) -> u64 {
     let lines = u64::from(plan.ring) + u64::from(plan.tickets);
     (lines | 1) * SLOT_BYTES as u64
@@ -289,7 +296,7 @@ fn chunks_before(plan: &Plan, q: u32) -> u64 {
     }
 }
 
-/// Descriptor `q` of `plan`, lines at `lines`, chunks at `chunks`.
+/// Descriptor `q` of `plan`, slots at `lines`, chunks at `chunks`.
 fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
     let hot_area = (u64::from(plan.streams) + 1) * HOT_STRIDE;
     let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;

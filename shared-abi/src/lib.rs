@@ -1,8 +1,9 @@
 //! The bits that a host and a device agree on: ids, window layout, slot, queue pair, status codes.
 //!
-//! `docs/abi.md` is the normative text; the `abi §n` in a doc comment names the section a field comes from. Nothing here
-//! decides anything: behaviour that both sides share lives in `hamr-comm`. No allocation, no statics, no pointers in any
-//! wire type. `window` is the only module that touches raw memory.
+//! `docs/abi.md` is the normative text; the `abi §n` in a doc comment names the section a field
+//! comes from. This crate has no behaviour: what both sides do alike is in `hamr-comm`. No
+//! allocation, no statics, no pointers in any wire type. `window` is the only module that accesses
+//! raw memory.
 //!
 //! Who may depend on it: every crate of the workspace. It depends on none of them.
 #![no_std]

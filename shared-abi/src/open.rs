@@ -1,8 +1,8 @@
-//! Enums that a newer peer may extend: a newtype with named constants, so that an unknown value survives being read and
-//! written.
+//! Enums that a newer peer may extend: a newtype with named constants, so that an unknown value
+//! survives being read and written.
 
-/// Defines an open enum: its constants, and a method that gives a text for each. The text behind `or` is that of any
-/// other value.
+/// Defines an open enum: its constants, and a method that gives a text for each. The text behind
+/// `or` is that of any other value.
 macro_rules! open_enum {
     ($(#[$doc:meta])* $type:ident($word:ty), $(#[$tdoc:meta])* $text:ident or $unknown:literal {
         $($(#[$vdoc:meta])* $name:ident = $value:literal => $what:literal,)*

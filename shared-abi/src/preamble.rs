@@ -1,11 +1,12 @@
-//! The first kilobyte of a window: who wrote it, what it holds, how both sides are (abi §3).
+//! The first kilobyte of a window: who wrote it, which sections it has, the state of both sides
+//! (abi §3).
 //!
 //! ```text
 //! 0x000 Preamble      host, before the magic word is published
 //! 0x080 HostWords     host, live
 //! 0x0c0 DeviceWords   device, live
-//! 0x100 DeviceRecord   device, before it says ACCEPTED
-//! 0x180 DEVICE_WAIT   device, live, alone in its line
+//! 0x100 DeviceRecord   device, before ACCEPTED
+//! 0x180 DEVICE_WAIT   device, live, alone in its cache line
 //! 0x200 sections      host, before the magic word is published
 //! 0x400 end
 //! ```
@@ -15,7 +16,7 @@ use crate::section::Section;
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// "HAMR" in memory; published last, so nothing before it is believed.
+/// "HAMR" in memory; published last, so no value before it is used without it.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HAMR");
 /// What [`Preamble::byte_order`] reads as on a side with the writer's byte order.
 pub const BYTE_ORDER: u32 = 0x0102_0304;
@@ -25,14 +26,14 @@ pub const PREAMBLE_BYTES: u64 = 0x400;
 pub const HOST_WORDS: u64 = 0x80;
 /// Offset of the device's live words.
 pub const DEVICE_WORDS: u64 = 0xC0;
-/// Offset of the device's facts.
+/// Offset of the device record.
 pub const DEVICE_RECORD: u64 = 0x100;
 /// Offset of the section table.
 pub const SECTIONS: u64 = 0x200;
 /// Entries of the section table.
 pub const MAX_SECTIONS: usize = 16;
 
-/// What the host lays down before a device may look (abi §3.1).
+/// What the host writes before the device reads the window (abi §3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Preamble {
@@ -56,13 +57,15 @@ pub struct Preamble {
     pub features_required: u32,
     /// Queue pairs, the control stream included.
     pub queues: u32,
-    /// Process id of the host, for people reading a dump.
+    /// Process id of the host, for readers of a dump.
     pub host_pid: u32,
     /// Fingerprint of the host's handler table: names and signatures.
     pub fingerprint: u64,
-    /// With [`feature::DOORBELL`]: microseconds that a device which finds nothing polls on before it sleeps.
+    /// With [`feature::DOORBELL`]: microseconds that a device which finds nothing polls on before
+    /// it sleeps.
     pub spin_us: u32,
-    /// With [`feature::DOORBELL`]: microseconds that it sleeps at most without being notified; [`FOR_EVER`] is no limit.
+    /// With [`feature::DOORBELL`]: microseconds that it sleeps at most without being notified;
+    /// [`FOR_EVER`] is no limit.
     pub sleep_us: u32,
     /// Zero.
     pub reserved: [u64; 8],
@@ -70,14 +73,16 @@ pub struct Preamble {
 const _: () = assert!(size_of::<Preamble>() == 128 && offset_of!(Preamble, fingerprint) == 48);
 const _: () = assert!(offset_of!(Preamble, spin_us) == 56);
 
-/// Of [`Preamble::sleep_us`]: only a ring ends a sleep.
+/// Of [`Preamble::sleep_us`]: only a notification ends a sleep.
 pub const FOR_EVER: u32 = u32::MAX;
 
-/// Offsets of the words that stay live after the handshake. Each has one writer for life (abi §3.2, §3.3).
+/// Offsets of the words that change after the handshake. Each has one writer, always the same (abi
+/// §3.2, §3.3).
 pub mod word {
     use super::{DEVICE_RECORD, DEVICE_WORDS, HOST_WORDS};
 
-    /// Host: the device's current epoch; a device that sees another value than its own leaves (abi §8).
+    /// Host: the device's current epoch; a device that sees another value than its own leaves (abi
+    /// §8).
     pub const EPOCH: u64 = HOST_WORDS;
     /// Host: a [`super::HostState`].
     pub const HOST_STATE: u64 = HOST_WORDS + 4;
@@ -100,8 +105,9 @@ pub mod word {
     pub const DEVICE_PROGRESS: u64 = DEVICE_WORDS + 12;
     /// Device: what the host writes to its card's doorbell register to notify the device (abi §7).
     pub const DEVICE_DOORBELL: u64 = DEVICE_WORDS + 16;
-    /// Device: wait word. Not among its other words, which change in every round that finds work: a host looks here after
-    /// each message, and finds its own cached copy for as long as the device stays awake.
+    /// Device: wait word. It is apart from the device's other words, which change in every round
+    /// that finds work: the host loads this word after each message, and its cached copy stays
+    /// valid for as long as the device is awake.
     pub const DEVICE_WAIT: u64 = DEVICE_RECORD + 0x80;
     /// Device: why it refused, a [`super::Refusal`].
     pub const REFUSAL: u64 = DEVICE_WORDS + 20;
@@ -112,13 +118,13 @@ pub mod word {
 open_enum! {
     /// The host's side of the life cycle (abi §3.4).
     HostState(u32),
-    /// A few words for people.
+    /// A short description.
     text or "unknown value" {
         /// Laying out; nothing is valid.
         RESET = 0 => "laying out",
         /// Magic is published; waits for the device's word.
         OFFERED = 1 => "offered",
-        /// Accepted the device's facts; calls may come.
+        /// Accepted the device record; calls may come.
         READY = 2 => "ready",
         /// Leaving: the device stops serving this epoch.
         CLOSING = 3 => "closing",
@@ -128,29 +134,30 @@ open_enum! {
 open_enum! {
     /// The device's side of the life cycle (abi §3.4).
     DeviceState(u32),
-    /// A few words for people.
+    /// A short description.
     text or "unknown value" {
         /// Not started, or started and waiting for the magic word.
         ABSENT = 0 => "absent",
-        /// Looks at the window.
+        /// Checks the window.
         CHECKING = 1 => "checking",
-        /// Wrote its facts and its table; waits for READY.
+        /// Wrote its record and its table; waits for READY.
         ACCEPTED = 2 => "accepted",
         /// Runs calls.
         SERVING = 3 => "serving",
-        /// Will not serve; REFUSAL says why.
+        /// Will not serve; REFUSAL has the reason.
         REFUSED = 4 => "refused",
         /// Stopped serving this epoch in good order.
         STOPPED = 5 => "stopped",
-        /// Must be reset; the crash record says why.
+        /// Must be reset; the crash record has the reason.
         CRASHED = 6 => "crashed",
     }
 }
 
 open_enum! {
-    /// Why a device refused a window (abi §3.4); the detail words are what it expected, then what came.
+    /// Why a device refused a window (abi §3.4); the detail words are what it expected, then what
+    /// came.
     Refusal(u32),
-    /// A few words for people.
+    /// A short description.
     text or "unknown value" {
         /// It did not.
         NONE = 0 => "not refused",
@@ -160,7 +167,7 @@ open_enum! {
         BYTE_ORDER = 2 => "byte order",
         /// No common ABI version.
         ABI = 3 => "ABI version",
-        /// The window is shorter than its preamble says.
+        /// The window is shorter than the length in its preamble.
         WINDOW_LEN = 4 => "window length",
         /// A section is missing, out of the window, misaligned or overlapping; detail: kind, 0.
         SECTION = 5 => "section table",
@@ -185,7 +192,7 @@ open_enum! {
 pub mod feature {
     /// TICKET requests: long handlers answered in ticket slots.
     pub const TICKETS: u32 = 1 << 0;
-    /// EXT deadlines reach the handler, which may ask for them (abi §5.4).
+    /// EXT deadlines reach the handler, which may read them (abi §5.4).
     pub const DEADLINES: u32 = 1 << 1;
     /// Doorbells and sleeping (abi §7).
     pub const DOORBELL: u32 = 1 << 2;
@@ -198,7 +205,7 @@ pub mod feature {
     pub const NAMES: [&str; 5] = ["tickets", "deadlines", "doorbell", "logs", "contain"];
 }
 
-/// What the device says of itself before ACCEPTED (abi §3.3).
+/// What the device reports of itself before ACCEPTED (abi §3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct DeviceRecord {

@@ -4,14 +4,16 @@ use crate::slot::SLOT_BYTES;
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One queue pair. In coherent memory the two bases are equal; across a bus each side polls lines of its own memory.
+/// One queue pair. In coherent memory the two bases are equal; across a bus each side polls slots
+/// in its own memory.
 ///
-/// Slot numbers: 0 is the hot slot, `1..=ring_len` the ring, then the ticket slots of tickets. Slot `s` owns the chunk pair
-/// at `chunks + s * (req_chunk + rep_chunk)`: request chunk first, reply chunk behind it.
+/// Slot numbers: 0 is the hot slot, `1..=ring_len` are the ring slots, and the ticket slots follow.
+/// Slot `s` owns the chunk pair at `chunks + s * (req_chunk + rep_chunk)`: request chunk first,
+/// reply chunk behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct QueueDescriptor {
-    /// Window offset that the line offsets below count from, for request words.
+    /// Window offset that the slot offsets below count from, for request words.
     pub req_base: u64,
     /// The same for reply words; equal to `req_base` when coherent.
     pub rep_base: u64,
@@ -56,7 +58,8 @@ impl QueueDescriptor {
         self.req_chunk as u64 + self.rep_chunk as u64
     }
 
-    /// Is every field a value that the protocol allows? Offsets are checked against the window by the caller.
+    /// Is every field a value that the protocol allows? Offsets are checked against the window by
+    /// the caller.
     pub const fn is_well_formed(&self) -> bool {
         let line = SLOT_BYTES as u32;
         self.ring_len >= 2

@@ -1,14 +1,17 @@
-//! Log ring, trace ring and crash record (abi §9): written by the device, read by the host and its tools.
+//! Log ring, trace ring and crash record (abi §9): written by the device, read by the host and its
+//! tools.
 
 use crate::open::open_enum;
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Start of a LOG or TRACE section; the ring is the largest power of two of bytes that fits behind it.
+/// Start of a LOG or TRACE section; the ring is the largest power of two of bytes that fits behind
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct RingHeader {
-    /// Device: bytes written since the epoch began, mod 2^32; published with Release behind the bytes.
+    /// Device: bytes written since the epoch began, mod 2^32; published with Release behind the
+    /// bytes.
     pub written: u32,
     /// Device: frames dropped because the reader was behind.
     pub dropped: u32,
@@ -16,10 +19,12 @@ pub struct RingHeader {
     pub consumed: u32,
     /// Host: least severe level wanted ([`LogLevel`]).
     pub level: u32,
-    /// Host: nonzero while a reader must not lose what it has not seen. Zero: new frames take the place of the oldest.
+    /// Host: nonzero while a reader must not lose frames that it has not seen. Zero: new frames
+    /// overwrite the oldest.
     pub reader: u32,
-    /// Device: frames written since the epoch began, mod 2^32; published behind the `written` that includes
-    /// them. These and `dropped`, less the frames that a reader found, are what it has lost.
+    /// Device: frames written since the epoch began, mod 2^32; published behind the `written` that
+    /// includes them. These and `dropped`, less the frames that a reader found, are what it has
+    /// lost.
     pub frames: u32,
     /// Zero.
     pub reserved: [u32; 10],
@@ -60,12 +65,12 @@ impl RingHeader {
 }
 
 open_enum! {
-    /// How severe a line of log is, and which lines are wanted. Smaller is more severe.
+    /// How severe a log frame is, and which frames the host wants. Smaller is more severe.
     #[derive(PartialOrd, Ord)]
     LogLevel(u32),
     /// Its name, lower case.
     name or "unknown" {
-        /// A failure that no caller is told of.
+        /// A failure that is not reported to a caller.
         ERROR = 0 => "error",
         /// Something is odd.
         WARN = 1 => "warn",
@@ -87,7 +92,7 @@ impl LogLevel {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct CrashRecord {
-    /// [`CrashRecord::VALID`] when the rest holds; written last.
+    /// [`CrashRecord::VALID`] when the other fields are valid; written last.
     pub valid: u32,
     /// Epoch it happened in.
     pub epoch: u32,

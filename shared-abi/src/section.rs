@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
-    /// What a section holds: an older peer skips kinds that it does not know.
+    /// What a section contains: an older peer skips kinds that it does not know.
     #[derive(FromBytes, Immutable, IntoBytes, KnownLayout)]
     #[repr(transparent)]
     SectionKind(u32),
@@ -13,9 +13,10 @@ open_enum! {
     name or "unknown" {
         /// An unused table entry.
         NONE = 0 => "none",
-        /// Queue pair descriptors ([`crate::queue::QueueDescriptor`]); descriptor 0 is the control stream.
+        /// Queue pair descriptors ([`crate::queue::QueueDescriptor`]); descriptor 0 is the control
+        /// stream.
         QUEUES = 1 => "queues",
-        /// The slots' lines of every queue pair.
+        /// The slots of every queue pair.
         LINES = 2 => "lines",
         /// The staging chunks of every queue pair.
         CHUNKS = 3 => "chunks",
@@ -36,7 +37,7 @@ open_enum! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Section {
-    /// What it holds.
+    /// What it contains.
     pub kind: SectionKind,
     /// Zero.
     pub reserved: u32,

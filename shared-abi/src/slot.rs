@@ -1,11 +1,12 @@
-//! The 64-byte slot: one request and its reply in one line (abi §4).
+//! The 64-byte slot: one request and its reply in one cache line (abi §4).
 //!
 //! ```text
 //!   0                                     48       52       56       60      64
 //!   | payload, 6 x u64                    | rep_hdr| rep_seq| req_hdr| req_seq|
 //!   | requester, then responder, then ... | responder's     | requester's     |
 //! ```
-//! Header words are plain `u32` with the accessors below: they are loaded once into a private copy, checked, and used.
+//! Header words are plain `u32` with the accessors below: each is loaded once into a private copy,
+//! checked, and used.
 
 use crate::ids::HandlerKey;
 use crate::status::Status;
@@ -15,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of one slot; slots are aligned to it.
 pub const SLOT_BYTES: usize = 64;
-/// Bytes of payload in the line, each way.
+/// Bytes of payload in the slot, each way.
 pub const INLINE_BYTES: usize = 48;
 /// The payload as words: the unit of every relaxed access.
 pub const INLINE_WORDS: usize = INLINE_BYTES / 8;
@@ -27,15 +28,15 @@ pub const REP_SEQ: usize = 52;
 pub const REQ_HDR: usize = 56;
 /// Offset of the request's published word.
 pub const REQ_SEQ: usize = 60;
-/// Bits of the count in a published word; the epoch tag has the rest.
+/// Bits of the count in a published word; the epoch tag has the other bits.
 pub const COUNT_BITS: u32 = 24;
 
 const _: () = assert!(REQ_SEQ + 4 == SLOT_BYTES && REP_HDR == INLINE_BYTES);
 
-/// Where the arguments or the result lie.
+/// Where the arguments or the result are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In the line.
+    /// In the slot.
     Inline,
     /// In the slot's staging chunk.
     Chunk,
@@ -71,7 +72,7 @@ macro_rules! header {
         impl $type {
             $($(#[$vdoc])* pub const $flag: u32 = $bits;)*
 
-            /// A header with `len` payload bytes (at most 48) in the line and no flags.
+            /// A header with `len` payload bytes (at most 48) in the slot and no flags.
             #[inline(always)]
             pub const fn inline($field: $named, len: usize) -> Self {
                 Self($field.0 as u32 | (len as u32) << LEN_SHIFT)
@@ -97,17 +98,17 @@ macro_rules! header {
                 $named(self.0 as u16)
             }
 
-            /// Payload bytes in the line; a peer may write up to 63.
+            /// Payload bytes in the slot; a peer may write up to 63.
             pub const fn len(self) -> usize {
                 (self.0 >> LEN_SHIFT & 0x3F) as usize
             }
 
-            /// No payload in the line.
+            /// No payload in the slot.
             pub const fn is_empty(self) -> bool {
                 self.len() == 0
             }
 
-            /// Where the arguments or the result lie.
+            /// Where the arguments or the result are.
             pub const fn place(self) -> Place {
                 Place::from_bits(self.0 >> PLACE_SHIFT)
             }
@@ -140,7 +141,7 @@ header! {
     }, {
         /// An [`Ext`] precedes everything else in the payload.
         EXT = 1 << 24 => "EXT",
-        /// No result is wanted; the line is still answered.
+        /// No result is wanted; the device still publishes a reply.
         ONE_WAY = 1 << 25 => "ONE_WAY",
         /// The result goes to the ticket slot that the EXT names.
         TICKET = 1 << 26 => "TICKET",
@@ -166,7 +167,7 @@ impl ReqHdr {
 header! {
     /// A reply's header word (abi §4.3).
     RepHdr,
-    /// What the request came to.
+    /// The outcome of the request.
     status: Status, shown by |f: &mut fmt::Formatter<'_>, status: Status| f.write_str(status.name()), {
         /// The code is a fault; the payload is a fault report.
         FAULT = 1 << 24 => "FAULT",
@@ -179,7 +180,8 @@ header! {
     }
 }
 
-/// The published word: epoch tag and count together, so that neither tears from the other (abi §4.1).
+/// The published word: epoch tag and count together, so that neither tears from the other (abi
+/// §4.1).
 ///
 /// `count_bits` is 24 on the wire; a model explores the wrap with 2.
 #[inline(always)]
@@ -207,9 +209,10 @@ pub const fn seq_count(word: u32) -> u32 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Ext {
-    /// Microseconds the device may spend from the moment it starts the request, 0 without limit; with [`Ext::ENFORCED`].
+    /// Microseconds the device may spend from the moment it starts the request, 0 without limit;
+    /// with [`Ext::ENFORCED`].
     pub deadline_us: u32,
-    /// The published word that the ticket slot's answer will carry.
+    /// The published word that the reply in the ticket slot will carry.
     pub ticket_seq: u32,
     /// The ticket slot of a TICKET request.
     pub ticket: u16,
@@ -221,7 +224,8 @@ pub struct Ext {
 const _: () = assert!(size_of::<Ext>() == 16 && offset_of!(Ext, trace) == 12);
 
 impl Ext {
-    /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it the handler may ask, and the device does not.
+    /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it only the
+    /// handler can check its time.
     pub const ENFORCED: u32 = 1 << 31;
 
     /// The microseconds alone.
@@ -230,7 +234,7 @@ impl Ext {
     }
 }
 
-/// Where bytes lie: argument descriptor and result descriptor (abi §4.4).
+/// Where bytes are: argument descriptor and result descriptor (abi §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Descriptor {

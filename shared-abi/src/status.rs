@@ -1,11 +1,12 @@
-//! Status codes of a reply (abi §6): what a request came to. Open, so that a newer peer's code survives.
+//! Status codes of a reply (abi §6): what a request came to. Open, so that a newer peer's code
+//! survives.
 
 use crate::open::open_enum;
 
 open_enum! {
     /// The outcome of one request, 16 bits on the wire.
     Status(u16),
-    /// A few words for people.
+    /// A short description.
     text or "unknown status",
     /// The constant's name, for dumps.
     name {
@@ -25,7 +26,7 @@ open_enum! {
         RESULT_TOO_LONG = 6 => "result longer than the reserved reply space",
         /// No handler has this key.
         NO_HANDLER = 7 => "no such handler",
-        /// The image holds only the signature of this handler.
+        /// The image has only the signature of this handler.
         NO_BODY = 8 => "the handler has no body on this side",
         /// The argument bytes do not decode as the handler's arguments.
         BAD_ARGUMENTS = 9 => "arguments do not decode",
@@ -45,7 +46,7 @@ open_enum! {
         TRAP = 67 => "trap",
         /// Fault: a resource was left half-changed by an earlier fault.
         POISONED = 68 => "resource poisoned by an earlier fault",
-        /// Fault: the resource is already held by a caller further out.
+        /// Fault: a caller further out already has the resource.
         RESOURCE_BUSY = 69 => "resource already in use",
         /// Fault: the handler ran longer than it may, and was ended.
         RUNAWAY = 70 => "runaway past its deadline",
@@ -56,7 +57,7 @@ impl Status {
     /// Codes from here on describe faults; the reply also carries RepHdr's FAULT bit.
     pub const FIRST_FAULT: u16 = 64;
 
-    /// Does the fault say where the abandoned handler was (abi §6)?
+    /// Does the fault carry where the abandoned handler was (abi §6)?
     pub const fn has_trace(self) -> bool {
         matches!(self, Self::PANIC | Self::TRAP | Self::RUNAWAY)
     }

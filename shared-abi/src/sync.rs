@@ -1,7 +1,7 @@
 //! The one door to atomics and fences, so that a model checker can swap them (`--cfg loom`).
 //!
-//! [`Order`] is what differs between a window in coherent memory and one behind a bus: how a word is published, how it is
-//! observed, and what orders a store before a later load (abi §7.4).
+//! [`Order`] is what differs between a window in coherent memory and one behind a bus: how a word
+//! is published, how it is observed, and what orders a store before a later load (abi §7.4).
 
 #[cfg(all(not(loom), target_has_atomic = "64"))]
 pub use core::sync::atomic::AtomicU64;
@@ -10,13 +10,15 @@ pub use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// How a word is published and observed in one kind of memory. A window is generic over it, so the fast path has no branch on it.
+/// How a word is published and observed in one kind of memory. A window is generic over it, so the
+/// fast path has no branch on it.
 pub trait Order: Copy + Send + Sync + 'static {
-    /// Stores the word behind every earlier access of this side, for whoever observes it over there.
+    /// Stores the word behind every earlier access of this side, for a peer that observes it.
     fn publish(word: &core::sync::atomic::AtomicU32, value: u32);
     /// Loads the word; every later access of this side comes behind it.
     fn observe(word: &core::sync::atomic::AtomicU32) -> u32;
-    /// Orders every earlier store before every later load: the sleep handshake (abi §7.4). The other two do not.
+    /// Orders every earlier store before every later load: the sleep handshake (abi §7.4). The
+    /// other two do not.
     fn full();
 }
 

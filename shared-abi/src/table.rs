@@ -1,7 +1,8 @@
 //! The device's handler table as it lies in the window (abi §3.7): header, records, names.
 //!
-//! Record `i` describes key `i` of module 0. Names follow the records; a record names its bytes by offset from the start
-//! of the section. The device writes all of it before it says ACCEPTED and never again.
+//! Record `i` describes key `i` of module 0. Names follow the records; a record names its bytes by
+//! offset from the start of the section. The device writes all of it before ACCEPTED and never
+//! again.
 
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -23,7 +24,7 @@ const _: () = assert!(size_of::<TableHeader>() == 16 && offset_of!(TableHeader, 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct TableRecord {
-    /// Hash of path and type arguments: what the host looks up.
+    /// Hash of path and type arguments, by which the host finds the handler.
     pub id: u64,
     /// Hash of argument and result types.
     pub signature: u64,
@@ -42,7 +43,7 @@ const _: () = assert!(size_of::<TableRecord>() == 40 && offset_of!(TableRecord, 
 
 /// Bits of [`TableRecord::flags`].
 pub mod record_flag {
-    /// The image holds the body.
+    /// The image has the body.
     pub const HAS_BODY: u32 = 1 << 0;
     /// Long handler: run from the queue, answered in a ticket slot.
     pub const QUEUED: u32 = 1 << 1;
@@ -50,7 +51,8 @@ pub mod record_flag {
     pub const UNORDERED: u32 = 1 << 2;
 }
 
-/// FNV-1a, 64 bits: the hash of names, shapes and bodies. Usable in constants, the same on every side.
+/// FNV-1a, 64 bits: the hash of names, shapes and bodies. Usable in constants, the same on every
+/// side.
 pub const fn hash(bytes: &[u8]) -> u64 {
     hash_more(0xCBF2_9CE4_8422_2325, bytes)
 }

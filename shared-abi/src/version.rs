@@ -1,8 +1,9 @@
 //! ABI version and evolution policy (abi §1).
 //!
-//! A window carries the host's range; a device takes the highest version inside both ranges or refuses, naming both. A
-//! change that an old peer would misread raises MAJOR. A change that it can ignore (a new section kind, a feature bit, a
-//! reserved field put to use behind a feature bit) raises MINOR. Feature bits decide behaviour, versions decide layout.
+//! A window carries the host's range; a device takes the highest version inside both ranges or
+//! refuses, naming both. A change that an old peer would misread raises MAJOR. A change that it can
+//! ignore (a new section kind, a feature bit, a reserved field put to use behind a feature bit)
+//! raises MINOR. Feature bits decide behaviour, versions decide layout.
 
 /// One ABI version; ordered by major, then minor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,7 +30,8 @@ impl AbiVersion {
         Self { major: (word >> 16) as u16, minor: word as u16 }
     }
 
-    /// The version both ranges share, newest first: the peer offers `peer_min..=peer_max`, we offer `MIN..=CURRENT`.
+    /// The version both ranges share, newest first: the peer offers `peer_min..=peer_max`, we offer
+    /// `MIN..=CURRENT`.
     pub fn negotiate(peer_min: Self, peer_max: Self) -> Option<Self> {
         let low = peer_min.max(Self::MIN);
         let high = peer_max.min(Self::CURRENT);

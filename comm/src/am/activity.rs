@@ -3,11 +3,11 @@
 use super::Found;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of the last call of the pollers that are no more, or that had a call abandoned.
+/// The number of the last call of the pollers that have ended, or that had a call abandoned.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// What a poller is doing. Written by the poller at every call, so plain stores of words; read by whoever interrupts it on the
-/// same processor, and as a hint by other threads.
+/// What a poller is doing. The poller writes it at every call, so these are plain stores of words.
+/// An interrupt handler of the same processor reads it, and other threads read it as a hint.
 #[derive(Debug, Default)]
 pub struct Activity {
     /// Queue pair + 1 in the upper byte, slot below; zero: no call runs.
@@ -21,18 +21,20 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of a new poller: nothing runs, and its calls are counted on behind those of earlier epochs. No number comes twice within 2^32
-    /// calls of an image: who watches calls knows them by it.
+    /// The activity of a new poller: nothing runs, and its count of calls goes on from earlier
+    /// epochs. No number comes twice within 2^32 calls of an image, because the numbers identify
+    /// calls to the code that watches them.
     pub(super) fn new() -> Self {
         Self::after(COUNTED.load(Ordering::Acquire))
     }
 
-    /// Its poller ends, or goes on after a call that was abandoned: numbers are counted on from here.
+    /// The poller ends, or goes on after a call that was abandoned: the next numbers continue from
+    /// here.
     pub(super) fn keep_count(&self) {
         COUNTED.store(self.last(), Ordering::Release);
     }
 
-    /// Nothing runs; the next call's number is behind `serial`.
+    /// Nothing runs; the next call's number follows `serial`.
     fn after(serial: u32) -> Self {
         Self { serial: AtomicU32::new(serial), ..Self::default() }
     }
@@ -47,13 +49,13 @@ impl Activity {
         self.at.store((queue + 1) << 24 | found.slot, Ordering::Relaxed);
     }
 
-    /// It is over, or abandoned. From here on nobody ends it: its reply is being written.
+    /// The call is over or abandoned. From here on it cannot be ended: its reply is being written.
     #[inline(always)]
     pub(super) fn end(&self) {
         self.at.store(0, Ordering::Relaxed);
     }
 
-    /// Of calls that have a time limit, before they begin; 0 after them.
+    /// Sets the time limit of a call before it begins; 0 after it.
     pub(super) fn limit(&self, deadline_us: u32) {
         self.deadline_us.store(deadline_us, Ordering::Relaxed);
     }
@@ -79,7 +81,8 @@ impl Activity {
         Some(self.deadline_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
     }
 
-    /// As if a call of this number with this limit ran, for tests of whoever looks for runaways.
+    /// The same as if a call of this number with this limit ran, for tests of the search for
+    /// runaways.
     #[doc(hidden)]
     pub fn for_tests(call: Option<(u32, Option<u32>)>) -> Self {
         let Some((serial, limit_us)) = call else { return Self::default() };

@@ -1,4 +1,5 @@
-//! Runs the calls of all streams. A short two-way message without flags is served here, all others in `long`.
+//! Runs the calls of all streams. A short two-way message without flags is served here, all others
+//! in `long`.
 
 use super::request::{Job, ReplyMode};
 use super::{Activity, Found, Responder, SlotAccess};
@@ -24,7 +25,7 @@ pub(super) struct Endpoint<K, F> {
     pub(super) blocked: bool,
 }
 
-/// What runs the calls of all streams.
+/// Runs the calls of all streams.
 pub(super) struct Dispatcher<'s, K> {
     pub(super) heap: Heap<K>,
     pub(super) table: Table,
@@ -88,9 +89,10 @@ impl<K: Clone> Dispatcher<'_, K> {
 
 /// Brings `state` up to date in memory before a handler runs, which may be abandoned there.
 ///
-/// A bare-metal build aborts on panic, so the compiler takes it that nothing leaves a handler but by returning, and may keep what was
-/// changed before the call in registers until it has returned. After an abandoned call the state would be an older one: the call
-/// would be found and run again. Builds that unwind need nothing.
+/// A bare-metal build aborts on panic, so the compiler assumes that a handler is left only by
+/// returning, and may keep changes from before the call in registers until then. After an abandoned
+/// call the state in memory would be an older one: the call would be found and run again. Builds
+/// that unwind need nothing.
 #[inline(always)]
 pub(super) fn spill_state<T>(state: &mut T) {
     #[cfg(hamr_bare)]
@@ -99,8 +101,9 @@ pub(super) fn spill_state<T>(state: &mut T) {
     let _ = state;
 }
 
-/// Writes an inline reply and publishes it: no word, the first, or all six, since a branch per word costs more than the
-/// store. What stands behind the result is left over from the request or an earlier one and means nothing.
+/// Writes an inline reply and publishes it. It writes no word, the first, or all six, since a
+/// branch per word costs more than the store. The bytes behind the result are left over from the
+/// request or an earlier one and mean nothing.
 #[inline(always)]
 pub(super) fn reply_inline<L: SlotAccess>(slot: L, words: &[u64; INLINE_WORDS], hdr: RepHdr, seq: u32) {
     match hdr.len() {

@@ -1,7 +1,8 @@
-//! The control stream while a queued handler runs: lent to whoever interrupts the handler, who answers pings meanwhile.
+//! The control stream while a queued handler runs: the poller lends it to the tick that interrupts
+//! the handler, and the tick publishes the replies to pings meanwhile.
 //!
-//! Only one of the two ever has the stream. The poller puts it down before the handler and takes it up after it, so a call that
-//! is not queued costs nothing.
+//! Only one of the two ever has the stream. The poller puts it into the hand-off before the handler
+//! and takes it back after it, so a call that is not queued costs nothing.
 
 use super::{Notifier, Responder, SlotAccess};
 use crate::Handler;
@@ -12,7 +13,7 @@ use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{KeptWord, Queue};
 use spin::Mutex;
 
-/// Pings answered in one go: an interrupt ends, whatever the host sends.
+/// Most pings answered by one tick: the interrupt ends, whatever the host sends.
 const BATCH: u32 = 16;
 
 /// What [`ControlHandoff::serve`] found.
@@ -26,27 +27,27 @@ pub enum LoanStatus {
     NeedsNotify,
 }
 
-/// Where a poller leaves its control stream; a static of whoever has a tick.
+/// Where a poller leaves its control stream: a static of an image that has a tick.
 pub struct ControlHandoff<K, F = Coherent>(Mutex<Option<LentControl<K, F>>>);
 
-/// What answering a ping takes.
+/// What a reply to a ping needs.
 pub(super) struct LentControl<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
     pub(super) table: Table,
-    /// Where the host says that it sleeps.
+    /// The host's wait word: odd while the host sleeps.
     pub(super) host: KeptWord<K>,
     pub(super) notifier: Notifier,
 }
 
 impl<K, F: Order> ControlHandoff<K, F> {
-    /// One with nothing on it.
+    /// An empty hand-off.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Answers the pings that wait, if the stream is here.
+    /// Publishes the replies to the pings that wait, if the stream is here.
     pub fn serve(&self) -> LoanStatus {
-        // Whoever has the lock was interrupted, or serves just now.
+        // The owner of the lock was interrupted, or is serving at this moment.
         let Some(mut lent) = self.0.try_lock() else { return LoanStatus::No };
         match lent.as_mut().map(LentControl::serve) {
             None => LoanStatus::No,
@@ -76,7 +77,8 @@ impl<K, F: Order> LentControl<K, F> {
         answered != 0 && self.notifier.needs_notify::<F>(self.host.word())
     }
 
-    /// Anything but a plain ping waits for the poller, and so does what is behind it.
+    /// Only plain pings are served. Any other message waits for the poller, and so do those behind
+    /// it.
     fn serve_one(&mut self) -> bool {
         let Some(found) = self.responder.upcoming() else { return false };
         let slot = self.responder.slot(found.slot);

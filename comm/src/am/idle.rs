@@ -52,7 +52,7 @@ enum Phase<T> {
     Woken,
 }
 
-/// See the module's head.
+/// The state of one side that polls and sleeps (see the module).
 #[derive(Clone, Copy)]
 pub struct Idle<T> {
     phase: Phase<T>,

@@ -37,7 +37,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         }
     }
 
-    /// Brings the arguments in and runs the handler; the status says why it did not run.
+    /// Brings the arguments in and runs the handler; an error is the reason why it did not run.
     pub(super) fn run<F: Order>(
         &mut self,
         endpoint: &Endpoint<K, F>,
@@ -87,7 +87,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         if endpoint.responder.slots().ticket_slot(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
         }
-        // What it lacks is better said now than when its turn comes.
+        // A call that cannot run is refused now, not when it reaches the head of the queue.
         if !self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?.has_body() {
             return Err(Status::NO_BODY);
         }
@@ -106,7 +106,8 @@ impl<K: Clone> Dispatcher<'_, K> {
         Ok(())
     }
 
-    /// Answers in the message's own line: hot, ring, or side. A queued call lets its stream go on.
+    /// Publishes the reply in the slot of `found`: the hot slot, a ring slot or a ticket slot.
+    /// After a queued call, the stream goes on.
     #[cold]
     pub(super) fn finish<F: Order>(
         &mut self,
@@ -121,13 +122,15 @@ impl<K: Clone> Dispatcher<'_, K> {
         let hdr = self.place(endpoint, found.slot, reply_mode, reply, cancelled);
         reply_inline(endpoint.responder.slot(found.slot), &self.frame.words, hdr, found.seq);
         if endpoint.blocked {
-            // A stream is held by one ordered call at a time; the others in the queue may be overtaken.
+            // One ordered call at a time blocks a stream; unordered calls in the queue may be
+            // overtaken.
             let holds = |job: &Job| job.queue == endpoint.queue && !job.hdr.has(ReqHdr::UNORDERED);
             endpoint.blocked = self.jobs.iter().any(holds);
         }
     }
 
-    /// Finds the place for a result: inline, reply chunk, reply buffer, or RESULT_TOO_LONG with the length needed.
+    /// Finds the place for a result: inline, reply chunk, reply buffer, or RESULT_TOO_LONG with the
+    /// length needed.
     fn place<F: Order>(
         &mut self,
         endpoint: &Endpoint<K, F>,

@@ -1,6 +1,8 @@
-//! A device's half of every stream: finds messages, has them run, answers (abi §4, §5).
+//! A device's half of every stream: finds requests, has them run and publishes the replies (abi §4,
+//! §5).
 //!
-//! Which stream is looked at next is decided here; `dispatcher` runs the calls. One call costs no lock, no allocation and no clock.
+//! The poller decides which stream is polled next; `dispatcher` runs the calls. One call costs no
+//! lock, no allocation and no clock.
 
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, spill_state};
 use super::handoff::LentControl;
@@ -21,11 +23,12 @@ use hamr_shared_abi::window::{DeviceWindow, Window};
 
 /// Queue pairs one image serves at most, the control stream included.
 pub const MAX_QUEUES: usize = 80;
-/// Rounds between two looks at the life-cycle words.
+/// Rounds between two checks of the state words.
 const STATE_CHECK_MASK: u32 = 63;
-/// Most looks at one stream's hot slot between two rounds over all streams, with a pause behind each: two hundred nanoseconds.
+/// Most extra polls of one stream's hot slot between two rounds over all streams, with a pause
+/// after each: two hundred nanoseconds.
 const EXTRA_POLLS: u32 = 8;
-/// Calls in a row that the stream served last may make before the others are looked at.
+/// Calls in a row that the stream served last may make before the others are polled.
 const BUDGET: u32 = 64;
 
 /// What one round came to.
@@ -44,7 +47,7 @@ pub enum Round {
 /// Why a poller cannot be set up over a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetupError {
-    /// A descriptor or section is not believable.
+    /// A descriptor or section fails the checks of the layout.
     Layout(LayoutError),
     /// More queue pairs than [`MAX_QUEUES`].
     TooManyQueues(u32),
@@ -58,7 +61,8 @@ impl From<LayoutError> for SetupError {
 
 type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_QUEUES>;
 
-/// See the module's head. `F` is the kind of memory that the lines are in.
+/// The state of one device in one epoch (see the module). `F` is the kind of memory that the slots
+/// are in.
 pub struct Poller<'s, K, F = Coherent> {
     window: Window<K>,
     endpoints: Endpoints<K, F>,
@@ -66,25 +70,27 @@ pub struct Poller<'s, K, F = Coherent> {
     epoch: Epoch,
     rounds: u32,
     progress: u32,
-    /// The port served last, looked at before the others, and how often in a row that may still be.
+    /// The stream served last, which is polled before the others, and how many more calls in a row
+    /// it may make.
     last_served: usize,
     budget: u32,
-    /// Calls in a row from it alone, up to [`EXTRA_POLLS`]: so many looks more it has before each round.
+    /// Calls in a row from this stream alone, up to [`EXTRA_POLLS`]: so many extra polls it has
+    /// before each round.
     run_length: u32,
     /// Notifies the host, which may sleep.
     notifier: Notifier,
     /// Messages answered since the last fence.
     unfenced: u32,
     handoff: Option<&'s ControlHandoff<K, F>>,
-    /// The control stream is on it.
+    /// The control stream is on `handoff`.
     lent: bool,
-    /// The host was notified for all that was answered: the next round begins with a queued call.
+    /// The host was notified of all replies so far: the next round begins with a queued call.
     is_due: bool,
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
-    /// Over a window in coherent memory whose layout was checked. `scratch` holds one long message and has [`MAX_MESSAGE`]
-    /// bytes.
+    /// A poller over a window in coherent memory whose layout was checked. `scratch` has room for
+    /// one long message: [`MAX_MESSAGE`] bytes.
     pub fn new(
         window: DeviceWindow<K>,
         layout: &Layout,
@@ -108,7 +114,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         scratch: &'s mut [u8],
     ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         debug_assert!(scratch.len() >= MAX_MESSAGE);
-        // The heap first: what is left of the window ends where views begin, so no line or chunk can lie under one.
+        // The heap first: the rest of the window ends where views begin, so no slot or chunk can be
+        // under a view.
         let section = match layout.section(SectionKind::HEAP) {
             Ok(section) => section,
             Err(e) => return Err((e.into(), window, scratch)),
@@ -171,19 +178,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// Serves what is there: of each open stream at most 16 messages, then at most one queued call.
     ///
-    /// The stream served last is looked at first: a caller that waits for each result sends its next call within
-    /// nanoseconds. It may be favoured so 64 times before the others are looked at again (abi §5, rule 9).
+    /// The stream served last is polled first: a caller that waits for each result sends its next
+    /// call within nanoseconds. It may come first 64 times before the others are polled (abi §5,
+    /// rule 9).
     #[inline]
     pub fn poll(&mut self) -> Round {
         if self.budget != 0
             && let Some(endpoint) = self.endpoints.get_mut(self.last_served)
             && !endpoint.blocked
         {
-            // One caller alone, call after call: its line is looked at more often than all the others.
+            // A lone caller sends call after call: its slot is polled more often than all the
+            // others.
             let mut more = self.run_length;
             loop {
                 if let Some(found) = endpoint.responder.next_hot() {
-                    // Counted first: a handler that panics unwinds past what stands behind it.
+                    // Counted first: a handler that panics unwinds past the code behind it.
                     self.budget -= 1;
                     self.dispatcher.serve(endpoint, found);
                     if self.run_length < EXTRA_POLLS {
@@ -196,7 +205,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     break;
                 }
                 more -= 1;
-                // Not a tight loop: see `Core::finish`.
+                // A pause between two polls: a tight loop runs loads ahead of itself, which fetch
+                // the cache line back before the host has written it.
                 core::hint::spin_loop();
             }
         }
@@ -208,12 +218,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             return self.run_due_job();
         }
         self.rounds = self.rounds.wrapping_add(1);
-        // Now and then, however busy the streams are: the control stream, and whether the host is still the same.
+        // At intervals, however busy the streams are: the control stream, and whether the host is
+        // still the same.
         if self.rounds & STATE_CHECK_MASK == 0 {
             if self.host_is_gone() {
                 return Round::HostGone;
             }
-            // Of what is answered here, too, a host that sleeps hears before a queued handler.
+            // A sleeping host is notified of these replies, too, before a queued handler runs.
             self.unfenced += self.poll_control();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
@@ -222,7 +233,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.unfenced += BUDGET - self.budget;
         for index in 1..open.min(self.endpoints.len()) {
             let Some(endpoint) = self.endpoints.get_mut(index) else { break };
-            // A look costs what it did; serving is long, and stands once for all streams.
+            // This check is inline and cheap; the code that serves is long and exists once for all
+            // streams.
             let is_next = !endpoint.blocked && (endpoint.responder.hot_is_next() || endpoint.responder.ring_is_next());
             let here = if is_next { self.poll_one(index) } else { 0 };
             if here != 0 {
@@ -231,17 +243,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 }
                 served += here;
             } else if self.endpoints.get(self.last_served).is_some_and(|endpoint| endpoint.responder.hot_is_next()) {
-                // A round over many streams takes longer than a call: the likely one is looked at in between. Every
-                // round still ends, because it goes on from where it was.
+                // A round over many streams takes longer than a call, so the stream served last is
+                // polled in between. Every round still ends, because it continues where it was.
                 served += self.poll_last_served();
             }
         }
         self.budget = BUDGET;
         if !self.dispatcher.jobs.is_empty() {
-            // A host that sleeps hears of what was answered before a handler that may take long, and not after it.
+            // A sleeping host is notified of the replies before a handler that may take long, not
+            // after it.
             if served + self.unfenced != 0 && self.needs_notify() {
                 self.step_progress();
-                // Not after another look: callers that sleep again and again would keep it off for ever.
+                // The next round does not poll first: callers that sleep again and again would
+                // delay the job for ever.
                 (self.is_due, self.budget) = (true, 0);
                 return Round::NeedsNotify(served);
             }
@@ -284,8 +298,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         1
     }
 
-    /// Rules 21 and 22 of the answering side: the host's word is in the line that every round reads anyway, and a fence comes
-    /// after sixteen answers at the latest. A call that is answered alone is told of by the round after it.
+    /// Rules 21 and 22 for the side that replies. The host's wait word is in the cache line that
+    /// every round reads anyway, and a fence comes after sixteen replies at the latest. The host is
+    /// notified of a lone reply by the round after it.
     #[inline]
     fn end_round(&mut self, served: u32) -> Round {
         self.unfenced += served;
@@ -299,7 +314,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         if served == 0 { Round::Idle } else { Round::Worked(served) }
     }
 
-    /// Rule 22: does the host sleep, and is it to be notified for what was answered so far? Called when there is no more work.
+    /// Rule 22: does the host sleep, and must it be notified of the replies so far? Called when
+    /// there is no more work.
     #[cold]
     pub fn needs_notify(&mut self) -> bool {
         self.unfenced = 0;
@@ -310,20 +326,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.poll_one(self.last_served)
     }
 
-    /// Serves one stream. Not inlined: serving is long, and there are copies of it where a call would be felt.
+    /// Serves one stream. Not inlined: the code that serves is long, and is copied only where a
+    /// call would cost time.
     #[inline(never)]
     fn poll_one(&mut self, index: usize) -> u32 {
         self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint))
     }
 
-    /// Before a queued handler runs.
+    /// Lends the control stream before a queued handler runs.
     #[cold]
     #[inline(never)]
     fn lend_control(&mut self) {
-        // Still there, if the last handler was abandoned.
+        // It is still lent if the last handler was abandoned.
         self.recall_control();
         let Some(handoff) = self.handoff else { return };
-        // What waits behind a queued call of its own stream waits on.
+        // A control message behind a queued call of the control stream keeps waiting.
         let Some(endpoint) = self.endpoints.first().filter(|endpoint| !endpoint.blocked) else { return };
         let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
         let responder = endpoint.responder.clone();
@@ -332,7 +349,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         spill_state(self);
     }
 
-    /// After it, or before the control stream is served again.
+    /// Takes the control stream back after the handler, or before the stream is served again.
     #[cold]
     #[inline(never)]
     fn recall_control(&mut self) {
@@ -345,7 +362,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     fn poll_control(&mut self) -> u32 {
-        // A handler that panicked or was ended left it where it was.
+        // A handler that panicked or was ended left it on the hand-off.
         if self.lent {
             self.recall_control();
         }
@@ -369,7 +386,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
     }
 
-    /// What it is doing, for whoever interrupts it.
+    /// What the poller is doing, for code that interrupts it.
     pub fn activity(&self) -> &Activity {
         &self.dispatcher.activity
     }
@@ -379,7 +396,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.dispatcher.activity.running().is_some()
     }
 
-    /// Ends the running call with a fault, after its handler was abandoned; later calls are served as before.
+    /// Ends the running call with a fault, after its handler was abandoned; later calls are served
+    /// as before.
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
         let Some((queue, found)) = self.dispatcher.activity.current() else { return };
         #[cfg(hamr_bare)]
@@ -419,7 +437,8 @@ mod tests {
     use hamr_shared_abi::layout::Plan;
     use std::vec;
 
-    /// Whoever watches calls by their numbers must not take a call of this epoch for one of an earlier one.
+    /// Code that watches calls by their numbers must not take a call of this epoch for an earlier
+    /// one's.
     #[test]
     fn no_number_of_a_call_comes_twice() {
         let plan = Plan { streams: 1, ring: 2, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };

@@ -1,10 +1,11 @@
-//! What a request carries besides its payload: where the arguments are, how it is answered (abi §4.4).
+//! What a request carries besides its payload: where the arguments are, how it is answered (abi
+//! §4.4).
 
 use super::Found;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};
 use hamr_shared_abi::status::Status;
 
-/// How a request wants to be answered.
+/// Where the reply of a request goes.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyMode {
     pub(super) one_way: bool,

@@ -1,13 +1,15 @@
-//! The requesting end of one queue pair: which slot a message may use, and when it is free again (rules 7, 11, 12).
+//! The requesting end of one queue pair: which slot a message may use, and when it is free again
+//! (rules 7, 11, 12).
 //!
-//! The state here is private to the requester; nothing in it is ever read from the window. A slot of the ring is named by
-//! its position `x`, counted from 0 over the whole epoch; `x / N + 1` is the count its words carry.
+//! The state here is private to the requester; nothing in it is ever read from the window. A slot
+//! of the ring is named by its position `x`, counted from 0 over the whole epoch; `x / N + 1` is
+//! the count its words carry.
 
 use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{RepHdr, ReqHdr, next_seq, seq};
 
-/// See the module's head.
+/// The requester's state (see the module).
 pub struct Requester<S> {
     slots: S,
     tag: u8,
@@ -17,7 +19,7 @@ pub struct Requester<S> {
     hot_busy: bool,
     /// Ring messages submitted.
     submitted: u64,
-    /// Ring slots below this position are answered and given back.
+    /// Ring slots below this position have their replies and are released.
     released: u64,
     /// Ring messages below this position are known to be answered.
     answered: u64,
@@ -46,12 +48,13 @@ impl<S: Slots> Requester<S> {
         &self.slots
     }
 
-    /// Looks at other slots from now on, of the same numbers; those from before.
+    /// Uses other slots of the same numbers from now on, and returns the former ones.
     pub fn replace_slots(&mut self, slots: S) -> S {
         core::mem::replace(&mut self.slots, slots)
     }
 
-    /// Starts over in a new epoch: every slot is free, counts begin at 1. The caller has ended its outstanding calls.
+    /// Starts over in a new epoch: every slot is free, counts begin at 1. The caller has ended its
+    /// outstanding calls.
     pub fn enter(&mut self, epoch: Epoch) {
         self.tag = epoch.tag();
         self.hot_seq = seq(self.tag, 1, S::COUNT_BITS);
@@ -59,20 +62,21 @@ impl<S: Slots> Requester<S> {
         (self.submitted, self.released, self.answered) = (0, 0, 0);
     }
 
-    /// The tag that answers of this epoch carry.
+    /// The tag that replies of this epoch carry.
     pub fn tag(&self) -> u8 {
         self.tag
     }
 
     // --- the hot slot ---
 
-    /// May the hot slot be used now? Rule 7: it is free and every earlier message of the stream has been answered.
+    /// May the hot slot be used now? Rule 7: it is free and every earlier message of the stream has
+    /// been answered.
     #[inline(always)]
     pub fn hot_is_open(&mut self) -> bool {
         !self.hot_busy && (self.answered == self.submitted || self.newest_is_answered())
     }
 
-    // Slots of the ring are answered in ring order, so the newest speaks for all.
+    // Slots of the ring are answered in ring order, so the reply to the newest implies all others.
     fn newest_is_answered(&mut self) -> bool {
         let answered = self.ring_reply(self.submitted - 1).is_some();
         if answered {
@@ -109,7 +113,7 @@ impl<S: Slots> Requester<S> {
         (slot.rep_seq() == self.hot_seq).then(|| RepHdr(slot.rep_hdr()))
     }
 
-    /// Gives the hot slot back, after its reply was read.
+    /// Releases the hot slot, after its reply was read.
     #[inline(always)]
     pub fn release_hot(&mut self) {
         self.hot_seq = next_seq(self.hot_seq, S::COUNT_BITS);
@@ -139,7 +143,8 @@ impl<S: Slots> Requester<S> {
         (self.released < self.submitted).then_some(self.released)
     }
 
-    /// Publishes a message in the next ring slot and says its position. Only after [`Self::ring_has_room`].
+    /// Publishes a message in the next ring slot and returns its position. Only after
+    /// [`Self::ring_has_room`].
     #[inline(always)]
     pub fn submit_ring(&mut self, hdr: ReqHdr, words: &[u64]) -> u64 {
         let x = self.submitted;
@@ -157,7 +162,8 @@ impl<S: Slots> Requester<S> {
         (slot.rep_seq() == self.ring_seq(x)).then(|| RepHdr(slot.rep_hdr()))
     }
 
-    /// Gives the oldest slot back, after its reply was read or moved to its cell (rule 12).
+    /// Releases the oldest slot, after its reply was read or moved to its completion entry (rule
+    /// 12).
     #[inline(always)]
     pub fn release_oldest(&mut self) {
         self.released += 1;

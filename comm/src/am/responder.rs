@@ -4,8 +4,8 @@ use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{next_seq, seq};
 
-/// See the module's head. Indices are private shadows: nothing the peer writes moves them. Of a responder and its clone only one
-/// may go on.
+/// The responder's state (see the module). Indices are private shadows: no write of the peer moves
+/// them. Of a responder and its clone only one may go on.
 #[derive(Clone)]
 pub struct Responder<S> {
     slots: S,
@@ -17,7 +17,8 @@ pub struct Responder<S> {
     ring_seq: u32,
 }
 
-/// A message that is there: its slot's number in the queue pair (0 hot, `1 + i` ring), the word it carries.
+/// A message that is there: its slot's number in the queue pair (0 hot, `1 + i` ring), the word it
+/// carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Slot number (abi §4.5).
@@ -41,8 +42,8 @@ impl<S: Slots> Responder<S> {
         &self.slots
     }
 
-    /// The line of a slot number from [`Found`]. A number past the ticket slots, which nothing here makes, is some ring
-    /// slot.
+    /// The slot of a number from [`Found`]. A number past the ticket slots, which no code here
+    /// makes, is some ring slot.
     #[inline(always)]
     pub fn slot(&self, slot: u32) -> S::Slot<'_> {
         match slot.checked_sub(1) {
@@ -52,7 +53,8 @@ impl<S: Slots> Responder<S> {
         }
     }
 
-    /// Clears the reply words of every slot (the responder's own), when an epoch is entered (rule 27).
+    /// Clears the reply words of every slot (the responder's own), when an epoch is entered (rule
+    /// 27).
     pub fn clear(&self) {
         let others = self.slots.ring_len() + 1;
         let mut slot = 0;
@@ -79,7 +81,8 @@ impl<S: Slots> Responder<S> {
         self.slots.hot().req_seq() == self.hot_seq
     }
 
-    /// Is a new message in the next ring slot? It is not counted as taken: rule 8 wants the hot slot looked at first.
+    /// Is a new message in the next ring slot? It is not counted as taken: rule 8 requires a check
+    /// of the hot slot first.
     #[inline(always)]
     pub fn ring_is_next(&self) -> bool {
         self.slots.ring(self.ring_pos).req_seq() == self.ring_seq
@@ -105,12 +108,12 @@ impl<S: Slots> Responder<S> {
             return Some(hot);
         }
         let ring = self.ring_is_next().then_some(Found { slot: 1 + self.ring_pos, seq: self.ring_seq })?;
-        // As there, the second look.
+        // The hot slot is checked a second time, as in `next`.
         Some(if self.hot_is_next() { hot } else { ring })
     }
 
-    /// Counts the message that [`Self::upcoming`] found as taken, which may have been answered since: then its slot can hold the next
-    /// one already, and is not looked at.
+    /// Counts the message that [`Self::upcoming`] found as taken. Its reply may be published by
+    /// now, and its slot may contain the next message already, so the slot is not read.
     pub fn advance(&mut self, found: Found) {
         if found.slot == 0 {
             self.hot_seq = next_seq(found.seq, S::COUNT_BITS);
@@ -119,8 +122,8 @@ impl<S: Slots> Responder<S> {
         }
     }
 
-    /// The next message of the stream in its order, or `None`. `hot_first` is false right after a hot message was
-    /// answered: then other work comes before the hot slot (rule 8).
+    /// The next message of the stream in its order, or `None`. `hot_first` is false right after a
+    /// hot message was answered: then other work comes before the hot slot (rule 8).
     #[inline(always)]
     pub fn next(&mut self, hot_first: bool) -> Option<Found> {
         if hot_first && let Some(found) = self.next_hot() {
@@ -129,7 +132,8 @@ impl<S: Slots> Responder<S> {
         if !self.ring_is_next() {
             return None;
         }
-        // Without this second look a hot message sent before the ring message just seen would run after it.
+        // Without this second check a hot message sent before the ring message just seen would run
+        // after it.
         if let Some(found) = self.next_hot() {
             return Some(found);
         }

@@ -1,27 +1,29 @@
-//! Going to sleep and being woken, from both ends (abi §7, rules 20 to 24). Generic over the words and the fence, so that the
-//! model checker runs this very code.
+//! Going to sleep and being woken, from both ends (abi §7, rules 20 to 24). Generic over the words
+//! and the fence, so that the model checker runs this very code.
 //!
 //! ```text
-//! waker                                  sleeper
+//! notifier                               waiter
 //! publish a message                      store an odd value in its wait word
 //! full fence                             full fence
-//! load the wait word; ring if odd        poll everything; sleep if there is nothing
+//! load the wait word; notify if odd      poll everything; sleep if there is nothing
 //! ```
 //!
-//! Whichever fence comes first, its side's store is seen by the other's load: the message is found, or the waiter is notified.
-//! Without either fence both loads may return what was there before, and nobody wakes anybody.
+//! Whichever fence comes first, the other side's load sees the store before it: the message is
+//! found, or the waiter is notified. Without either fence both loads may return the old values, and
+//! the waiter sleeps on with a message unread.
 
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Order, Ordering};
 use hamr_shared_abi::window::Word;
 
-/// A wait word: even while its poller polls, odd while it wants to be notified.
+/// A wait word: even while its poller polls, odd while the poller waits for a notification.
 pub trait WaitWord: Copy {
     /// Relaxed load.
     fn load(self) -> u32;
     /// Relaxed store, by the word's one writer.
     fn store(self, value: u32);
-    /// Does its poller want to be notified? Perhaps it was notified already: [`Notifier::needs_notify_relaxed`] knows.
+    /// Does the poller need a notification? It may have been notified already;
+    /// [`Notifier::needs_notify_relaxed`] checks that, too.
     #[inline(always)]
     fn is_odd(self) -> bool {
         self.load() & 1 != 0
@@ -39,10 +41,10 @@ impl WaitWord for Word<'_> {
     }
 }
 
-/// Who publishes messages to a poller that may sleep. Shared by the threads of one side.
+/// The side that publishes messages to a poller that may sleep. Shared by the threads of the side.
 pub struct Notifier {
-    /// The odd value that was notified for last, or an even number: none of this epoch. Threads that look at once may both ring, which is
-    /// harmless.
+    /// The odd value that was notified for last; an even number is none of this epoch. Threads that
+    /// check at the same time may both notify, which is harmless.
     notified: AtomicU32,
 }
 
@@ -53,36 +55,37 @@ impl Default for Notifier {
 }
 
 impl Notifier {
-    /// Nobody has been notified yet.
+    /// A notifier that has not notified yet.
     pub fn new() -> Self {
         Self { notified: AtomicU32::new(0) }
     }
 
-    /// Starts over in a new epoch, in which wait words count anew. The number is another one than any thread has seen that is about to
-    /// note a value of the epoch before.
+    /// Starts over in a new epoch, whose wait words start over, too. The new number differs from
+    /// any that a thread has loaded which is about to store a value of the former epoch.
     pub fn enter(&self) {
         let before = self.notified.load(Ordering::Relaxed);
         self.notified.store((before | 1).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Rule 21, after a message was published: is the peer to be notified? Sees a waiter that went to sleep some time ago; one
-    /// that does so at this moment is what [`Self::needs_notify`] is for.
+    /// Rule 21, after a message was published: must the peer be notified? It finds a waiter that
+    /// went to sleep some time ago; one that does so at this moment needs [`Self::needs_notify`].
     #[inline(always)]
     pub fn needs_notify_relaxed(&self, peer: impl WaitWord) -> bool {
         let value = peer.load();
         value & 1 != 0 && self.is_first_for(value)
     }
 
-    /// Rule 22: everything published before is found by the peer, or it is to be notified now.
+    /// Rule 22: the peer finds everything published before, or must be notified now.
     #[inline]
     pub fn needs_notify<F: Order>(&self, peer: impl WaitWord) -> bool {
         F::full();
         self.needs_notify_relaxed(peer)
     }
 
-    /// [`Self::needs_notify_relaxed`] for the threads of one side: calls `ring` if the peer is to be notified. The value is noted when that is done, so
-    /// that no thread relies on the ring of another which has yet to make it; and only if nothing else was noted meanwhile, so that a
-    /// thread held up since an earlier epoch notes nothing in this one.
+    /// [`Self::needs_notify_relaxed`] for the threads of one side: calls `ring` if the peer needs a
+    /// notification. The value is stored after that, so that no thread relies on a notification
+    /// that another thread has yet to make. It is stored only if no other value was stored
+    /// meanwhile, so that a thread delayed since an earlier epoch stores nothing in this one.
     #[inline]
     pub fn glance_and_ring(&self, peer: impl WaitWord, ring: impl FnOnce()) {
         let before = self.notified.load(Ordering::Relaxed);
@@ -108,10 +111,10 @@ impl Notifier {
     }
 }
 
-/// Who polls, and may sleep.
+/// The side that polls, and may sleep.
 #[derive(Default)]
 pub struct Waiter {
-    /// What the wait word holds.
+    /// The last value stored in the wait word.
     value: u32,
 }
 
@@ -121,15 +124,16 @@ impl Waiter {
         Self { value: 0 }
     }
 
-    /// One whose values are others than those of the epochs before: a waker that was held up since then must not take its own for one
-    /// of these.
+    /// A waiter whose values differ from those of former epochs: a notifier delayed since then must
+    /// not take its own value for one of these.
     pub const fn of_epoch(epoch: Epoch) -> Self {
         Self { value: epoch.0 << 16 }
     }
 
-    /// Rule 23, the first half: from now on peers ring. What was published before is found by whoever polls everything now,
-    /// and only one who found nothing may sleep. A poller that sleeps again although it never got up does so with a
-    /// fresh value, because a peer may have rung for the old one.
+    /// Rule 23, the first half: from now on peers notify. A poll of everything after this finds
+    /// what was published before, and the poller may sleep only if that poll found nothing. A
+    /// poller that sleeps again without a cancel stores a fresh value, because a peer may have
+    /// notified for the former one.
     #[inline]
     pub fn prepare_wait<F: Order>(&mut self, own: impl WaitWord) {
         self.value = self.value.wrapping_add(1 + (self.value & 1));
@@ -146,7 +150,7 @@ impl Waiter {
         }
     }
 
-    /// Is it between the two?
+    /// Is it between prepare and cancel?
     pub fn is_waiting(&self) -> bool {
         self.value & 1 != 0
     }
@@ -189,7 +193,7 @@ mod tests {
         let (word, notifier, rings) = (Cell::new(1), Notifier::new(), Cell::new(0));
         let count = || rings.set(rings.get() + 1);
         notifier.glance_and_ring(&word, || {
-            // Another thread, while this one is held up before it notifies.
+            // Another thread, while this one is delayed before it notifies.
             notifier.look_and_ring::<Coherent>(&word, count);
             assert_eq!(rings.get(), 1);
             count();

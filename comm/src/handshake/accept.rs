@@ -1,4 +1,5 @@
-//! The device's half: checks a window, answers the offer, and publishes its state until the epoch ends.
+//! The device's half: checks a window, accepts or refuses the offer, and publishes its state until
+//! the epoch ends.
 
 use super::{IdlePolicy, Refused, observe_lent, publish_word};
 use crate::registry::Table;
@@ -33,7 +34,7 @@ pub struct DeviceProfile {
     pub max_chunk: u32,
 }
 
-/// What the device found out about its window.
+/// The result of the checks of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Accepted {
     /// Checked sections.
@@ -44,7 +45,7 @@ pub struct Accepted {
     pub epoch: Epoch,
     /// Features both sides have.
     pub features: u32,
-    /// How the host would like the device to rest.
+    /// How the device polls and sleeps, as the host asks.
     pub idle_policy: IdlePolicy,
 }
 
@@ -53,11 +54,11 @@ pub struct Accepted {
 pub enum DeviceHandshake {
     /// Waits for the magic word and an offer.
     Waiting,
-    /// Said ACCEPTED; waits for READY.
+    /// Published ACCEPTED; waits for READY.
     Accepted(Accepted),
     /// May serve.
     Serving(Accepted),
-    /// Said REFUSED. A host that offers again starts over by raising the epoch, which stands here.
+    /// Published REFUSED. A host that offers again starts over by raising the epoch, which is here.
     Refused(Refused, Epoch),
 }
 
@@ -77,7 +78,8 @@ impl DeviceHandshake {
                 // No offer yet: an absent or half-written preamble is "not now", never an error.
                 let host = HostState(load(word::HOST_STATE));
                 if load(0) != MAGIC || host != HostState::OFFERED {
-                    // A host may be ending an epoch of which a reset took all memory: nothing of it is left to write.
+                    // A host may be ending an epoch of which a reset took all memory: nothing of it
+                    // is left to write.
                     let is_known =
                         load(word::DEVICE_STATE) == DeviceState::STOPPED.0 && load(word::EPOCH_ACK) == epoch.0;
                     if load(0) == MAGIC && host == HostState::CLOSING && !is_known {
@@ -88,8 +90,9 @@ impl DeviceHandshake {
                 }
                 publish_word(window, word::DEVICE_STATE, DeviceState::CHECKING.0);
                 let outcome = check(window, epoch, table, profile);
-                // What was copied out must be older than the second look at the epoch: a host that began anew, or gave
-                // up, has mixed two offers in it, and neither may be answered.
+                // The copies must be older than the second check of the epoch. A host that started
+                // over, or gave up, has mixed two offers in them, and the device may accept or
+                // refuse neither.
                 fence(Ordering::Acquire);
                 publish_word(window, word::EPOCH_ACK, epoch.0);
                 if load(word::EPOCH) != epoch.0 || load(word::HOST_STATE) != HostState::OFFERED.0 {
@@ -139,7 +142,7 @@ impl DeviceHandshake {
     }
 }
 
-/// Everything a device checks before it believes a window, in the order of what depends on what.
+/// Everything a device checks before it uses a window, in the order of what depends on what.
 fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProfile) -> Result<Accepted, Refused> {
     let mut p = Preamble::new_zeroed();
     window.read_into(0, &mut p)?;

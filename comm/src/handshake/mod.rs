@@ -6,8 +6,8 @@
 //! device  ABSENT -> CHECKING -> ACCEPTED ---------+-> SERVING -> STOPPED -> ...
 //!                        \---> REFUSED (reason, expected, got)
 //! ```
-//! Each step reads what the peer published, copies it out, checks the copy, and publishes one word. Calling a step again
-//! when nothing changed changes nothing, so both sides may poll.
+//! Each step reads what the peer published, copies it out, checks the copy, and publishes one word.
+//! Calling a step again when nothing changed changes nothing, so both sides may poll.
 //!
 //! `offer` is the host's half, `accept` the device's. Images do not have the former.
 
@@ -24,7 +24,7 @@ use hamr_shared_abi::preamble::Refusal;
 use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::{Loan, OutOfWindow, Window};
 
-/// How a device rests, as the host likes it (abi §7.1); it counts with the feature DOORBELL only.
+/// How a device polls and sleeps, as the host asks (abi §7.1); used only with the feature DOORBELL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IdlePolicy {
     /// Microseconds of polling without result before it sleeps.

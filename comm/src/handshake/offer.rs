@@ -1,4 +1,5 @@
-//! The host's half: lays a window out, offers it, follows what the device answers, and ends epochs.
+//! The host's half: lays a window out, offers it, follows the state that the device publishes, and
+//! ends epochs.
 
 use super::{IdlePolicy, Refused, publish_word};
 use hamr_shared_abi::ids::{Epoch, NodeId};
@@ -27,7 +28,7 @@ pub struct Offer {
     pub fingerprint: u64,
     /// Its process id.
     pub pid: u32,
-    /// How the device should rest.
+    /// How the device should poll and sleep.
     pub idle_policy: IdlePolicy,
 }
 
@@ -54,20 +55,20 @@ impl core::fmt::Display for OfferError {
 }
 impl core::error::Error for OfferError {}
 
-/// What the device answered so far.
+/// What the device has published after the offer so far.
 #[derive(Clone, Copy, Debug)]
 pub enum OfferState {
     /// Nothing yet.
     Waiting,
-    /// It accepted, and this is what it is. Read its table, then [`HostHandshake::ready`].
+    /// It accepted, with this record. Read its table, then [`HostHandshake::ready`].
     Accepted(DeviceRecord),
     /// It runs calls.
     Serving,
     /// It refused.
     Refused(Refused),
-    /// It crashed before it served; its crash record says why (abi §9).
+    /// It crashed before it served; its crash record has the reason (abi §9).
     Crashed,
-    /// It answered with something no device may say; its state word.
+    /// It published a value that no device may publish; its state word.
     Corrupt(u32),
 }
 
@@ -80,7 +81,7 @@ pub struct HostHandshake {
 }
 
 impl HostHandshake {
-    /// Lays the window out and publishes the offer. Whatever was in it before is gone.
+    /// Lays the window out and publishes the offer. The former contents are lost.
     pub fn offer<K>(window: &Window<K>, offer: &Offer, epoch: Epoch) -> Result<(Self, Layout), OfferError> {
         let layout = Layout::plan(&offer.plan).map_err(OfferError::Plan)?;
         let small = |_| OfferError::Window(layout.window_len(), window.len());
@@ -89,7 +90,8 @@ impl HostHandshake {
         }
         publish_word(window, word::HOST_STATE, HostState::RESET.0);
         publish_word(window, 0, 0);
-        // Never zero again: a host that comes after one that died here goes on counting (`Takeover`).
+        // Never zero again: a host that follows one that crashed here continues its count
+        // (`Takeover`).
         publish_word(window, word::EPOCH, epoch.0);
         window.zero(0, word::EPOCH).map_err(small)?;
         window.zero(word::EPOCH + 4, PREAMBLE_BYTES - word::EPOCH - 4).map_err(small)?;
@@ -98,7 +100,8 @@ impl HostHandshake {
                 window.zero(s.off, s.len).map_err(small)?;
             }
         }
-        // The host's own words of a ring, the level and whether it is read, hold for every epoch.
+        // The host's own words of a ring, the level and whether it is read, are valid in every
+        // epoch.
         for kind in [SectionKind::LOG, SectionKind::TRACE] {
             if let Ok(s) = layout.section(kind)
                 && s.len >= RingHeader::BYTES
@@ -131,12 +134,12 @@ impl HostHandshake {
         // The control stream is open from the start; streams open as they are made.
         publish_word(window, word::OPEN_QUEUES, 1);
         publish_word(window, word::HOST_STATE, HostState::OFFERED.0);
-        // Last: nothing before this word is believed without it.
+        // Last: the device uses no value before this word without it.
         publish_word(window, 0, MAGIC);
         Ok((Self { epoch, offered, required: offer.required }, layout))
     }
 
-    /// Looks at what the device published.
+    /// Checks what the device published.
     pub fn step<K>(&self, window: &Window<K>) -> OfferState {
         let load = |off| window.word(off).map_or(0, |w| w.observe());
         match DeviceState(load(word::DEVICE_STATE)) {
@@ -162,7 +165,7 @@ impl HostHandshake {
         }
     }
 
-    /// Facts that an honest device could have written as the answer to this offer.
+    /// Could a correct device have written this record after this offer?
     fn is_believable(&self, record: &DeviceRecord) -> bool {
         let abi = AbiVersion::from_wire(record.abi);
         record.byte_order == BYTE_ORDER
@@ -176,7 +179,7 @@ impl HostHandshake {
         publish_word(window, word::HOST_STATE, HostState::READY.0);
     }
 
-    /// Has the device said that it writes nothing of `epoch` any more (abi §8, rule 28)?
+    /// Has the device acknowledged that it writes no byte of `epoch` any more (abi §8, rule 28)?
     pub fn has_acknowledged<K>(window: &Window<K>, epoch: Epoch) -> bool {
         let load = |off| window.word(off).map_or(0, |w| w.observe());
         // The state first: it is published last.

@@ -1,14 +1,17 @@
-//! A serde deserializer around another that bounds what bytes of a peer can make it do: how deep values nest, so that the stack
-//! suffices, and how many elements sequences have, since elements without bytes are not bounded by the message's length.
+//! A serde deserializer around another that bounds what bytes of a peer can make it do: how deep
+//! values nest, so that the stack suffices, and how many elements sequences have, since elements
+//! without bytes are not bounded by the message's length.
 
 use super::MAX_MESSAGE;
 use core::cell::Cell;
 use core::fmt;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-/// Values inside of each other, at most: structs, variants, tuples, sequences, maps, options and newtypes count one each.
+/// Values inside of each other, at most: structs, variants, tuples, sequences, maps, options and
+/// newtypes count one each.
 pub const MAX_DEPTH: u32 = 128;
-/// Elements of all sequences and maps of one value, at most: as many as a message has bytes, so that only elements without bytes meet it.
+/// Elements of all sequences and maps of one value, at most: as many as a message has bytes, so
+/// that only elements without bytes meet it.
 pub const MAX_ELEMENTS: usize = MAX_MESSAGE;
 
 const TOO_DEEP: &str = "a value that nests deeper than the 128 levels allowed";
@@ -121,8 +124,9 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Bounded<'_, D> {
     }
 }
 
-/// Of values that have others inside: the visitor sees them bounded. `postcard` visits leaves through their own methods, which this
-/// never meets but through `deserialize_any`, which it does not have.
+/// Of values that have others inside: the visitor sees them bounded. `postcard` visits leaves
+/// through their own methods, which this never meets but through `deserialize_any`, which it does
+/// not have.
 impl<'de, V: Visitor<'de>> Visitor<'de> for Bounded<'_, V> {
     type Value = V::Value;
 

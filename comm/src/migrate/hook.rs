@@ -25,8 +25,8 @@ impl postcard::ser_flavors::Flavor for Sink<'_, '_> {
     }
 }
 
-/// Appends `value` behind its length. A value whose `Serialize` fails becomes a message that is too long, which the
-/// sender refuses.
+/// Appends `value` behind its length. A value whose `Serialize` fails becomes a message that is too
+/// long, which the sender refuses.
 pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
     let mut count = Encoder::new(&mut []);
     let failed = postcard::serialize_with_flavor(value, Sink(&mut count)).is_err();
@@ -37,8 +37,8 @@ pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
     }
 }
 
-/// Takes a length-prefixed value off the front. Whatever the bytes are, it ends soon and needs a bounded stack:
-/// [`MAX_DEPTH`](super::MAX_DEPTH), [`MAX_ELEMENTS`](super::MAX_ELEMENTS).
+/// Takes a length-prefixed value off the front. Whatever the bytes are, it ends soon and needs a
+/// bounded stack: [`MAX_DEPTH`](super::MAX_DEPTH), [`MAX_ELEMENTS`](super::MAX_ELEMENTS).
 pub fn decode<T: DeserializeOwned>(from: &mut Decoder<'_>) -> Result<T, Malformed> {
     let len = u32::from_le_bytes(from.array()?) as usize;
     let (mut bytes, budget) = (postcard::Deserializer::from_bytes(from.slice(len)?), Budget::new());

@@ -5,8 +5,9 @@ pub const MAX_NAME: usize = 240;
 
 /// Text put together in a constant.
 ///
-/// A buffer of fixed size, because the length of a generic type's name cannot be an array length on stable Rust. Only
-/// names of generic instances and composite types pay for it; plain handlers have string literals.
+/// A buffer of fixed size, because the length of a generic type's name cannot be an array length on
+/// stable Rust. Only names of generic instances and composite types pay for it; plain handlers have
+/// string literals.
 pub struct Name {
     bytes: [u8; MAX_NAME],
     len: usize,

@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_micros(20);
 
 impl Device {
-    /// Shakes hands with the device at the other end of `link`. Of the queue pairs that no stream
-    /// has, `idle` knows.
+    /// Shakes hands with the device at the other end of `link`. `idle` has the queue pairs that
+    /// belong to no stream.
     pub(crate) fn attach(
         name: &str,
         number: NodeNumber,
@@ -164,7 +164,7 @@ pub(super) fn shake_hands(
             },
         }
         if let Peer::Gone(why) = link.peer() {
-            // Said right before its end, perhaps.
+            // The device may have published the crash right before its end.
             if let OfferState::Crashed = handshake.step(window) {
                 return Err(crashed(name, link, &layout, stage, image));
             }
@@ -182,15 +182,15 @@ pub(super) fn shake_hands(
     }
 }
 
-/// Between two polls of a device that begins an epoch. Takes no doorbell: it may be the only one
-/// that tells a waiter of the end of the last epoch.
+/// Between two polls of a device that begins an epoch. Takes no doorbell: the doorbell may be the
+/// only one that wakes a waiter at the end of the last epoch.
 pub(super) fn pause(link: &dyn Link) {
-    // A device inside this process has its turn.
+    // A device inside this process runs now.
     link.wait(0);
     std::thread::sleep(PAUSE);
 }
 
-/// What a device says that crashed before it served.
+/// The error for a device that crashed before it served.
 fn crashed(name: &str, link: &dyn Link, layout: &Layout, stage: &'static str, image: Option<&ImageFile>) -> Error {
     let window = link.window();
     let build_id = window.read::<DeviceRecord>(DEVICE_RECORD).map_or([0; 20], |epoch_info| epoch_info.build_id);

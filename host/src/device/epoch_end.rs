@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a crashed device may take to end, or to say that it waits.
+/// How long a crashed device may take to end, or to publish that it waits.
 const CRASH_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// The time between two checks counts as no more: this machine may have had no time for the device
 /// either. A thread that sleeps during a grace period checks again after so much.
@@ -51,7 +51,7 @@ pub(super) enum ByFault {
     Crashed,
 }
 
-/// Since when a device that says that it crashed has been seen to go on.
+/// How long a device that published a crash has been seen to exist since.
 #[derive(Default)]
 pub(super) struct GracePeriod {
     /// The epoch that crashed.
@@ -72,12 +72,12 @@ impl Device {
 
     /// Asks the link whether the device is there, and takes note.
     pub(crate) fn check_peer(&self) {
-        // Loaded first: by the time the link answers, another thread may have restarted the device.
+        // Loaded first: before the link returns, another thread may have restarted the device.
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == NO_EPOCH {
             return;
         }
-        // In this order: a process that has ended has said why before.
+        // In this order: a process that has ended published its reason before.
         let peer = self.link.peer();
         let by_fault = self.end_by_fault(epoch);
         match peer {
@@ -87,8 +87,8 @@ impl Device {
         }
     }
 
-    /// A reply said that its handler was ended: perhaps the device did not survive that. Then the
-    /// next call finds out before it is sent.
+    /// A reply reported that its handler was ended, and the device may have ended with it. This
+    /// check finds that out before the next call is sent.
     #[cold]
     pub(crate) fn check_after_fault(&self) {
         let epoch = self.epoch.load(Ordering::Acquire);
@@ -97,7 +97,7 @@ impl Device {
         }
     }
 
-    /// Ends the epoch `epoch` if the device says that it did so itself.
+    /// Ends the epoch `epoch` if the device published that it ended it by itself.
     fn mark_lost_by_fault(&self, epoch: u32) {
         if let Some(by_fault) = self.end_by_fault(epoch) {
             let text = self.keep_crash(epoch).map_or_else(|| "without a crash record".into(), |crash| crash.text);
@@ -116,7 +116,7 @@ impl Device {
         is_ending
     }
 
-    /// What the device says of its own end, if it has ended the epoch `epoch` by itself.
+    /// What the device published of its own end, if it has ended the epoch `epoch` by itself.
     pub(super) fn end_by_fault(&self, epoch: u32) -> Option<ByFault> {
         let window = self.link.window();
         let observe = |at| window.word(at).map_or(0, |word| word.observe());
@@ -150,8 +150,8 @@ impl Device {
         self.loss.crash.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A device says that it crashed before it answers the call that did it. That answer still
-    /// counts, so its end is believed a moment later, when it has not come to an end before.
+    /// A device publishes its crash before the reply to the call that crashed it. That reply still
+    /// counts, so the host waits a moment, unless the device ends before.
     pub(super) fn grace_period_is_over(&self, epoch: u32) -> bool {
         let mut grace_period = self.loss.grace_period.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -186,17 +186,17 @@ impl Device {
         self.stop(why);
     }
 
-    /// Ends the epoch that there is. Another thread may be about to begin one, unless the caller
-    /// holds `last_epoch`.
+    /// Ends the present epoch. Another thread may be about to begin one, unless the caller has
+    /// locked `last_epoch`.
     pub(super) fn stop(&self, why: &str) {
-        // If it died by itself, that is the better reason.
+        // If the device ended by itself, its own reason is the better one.
         self.check_peer();
         let epoch = self.epoch.load(Ordering::Acquire);
         self.mark_lost(epoch, why, None);
         // A device that the program stops is not to be restarted by the next call.
         self.loss.reason().by_fault = None;
         if self.link.outlives_host() {
-            // What it answers from here on, it answers because it is told to leave.
+            // From here on the device replies only because it is asked to leave.
             if epoch != NO_EPOCH {
                 self.take_snapshot(epoch);
             }
@@ -205,8 +205,8 @@ impl Device {
         self.link.stop();
     }
 
-    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. Lines
-    /// without a call do not mind: the next epoch clears them.
+    /// Cancels whatever is in flight, for a device that finishes its call before it leaves. The
+    /// flag does no harm in slots without a call: the next epoch clears them.
     fn cancel_all(&self) {
         let window = self.link.window();
         for index in 0..self.layout.queues() {

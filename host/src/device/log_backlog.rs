@@ -34,7 +34,7 @@ impl Device {
     /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the
     /// ring.
     pub(super) fn keep_log_backlog(&self) {
-        // Before the reader's place is read, which a poll may be about to move.
+        // Locked before the reader's position is read, which a poll may be about to move.
         self.keep_log_backlog_in(&mut self.log_backlogs());
     }
 

@@ -1,8 +1,8 @@
 //! The attached device: what streams, logs, memory and the reactor work on.
 //!
-//! It imports nothing of streams, nodes or log readers, which are above it. At the end of an epoch it
-//! reaches the queue pairs that no stream has through a trait, [`IdleQueues`]; the reactor, which is
-//! below, reaches the device through another, [`Notified`].
+//! It imports nothing of streams, nodes or log readers, which are above it. At the end of an epoch
+//! it reaches the queue pairs that no stream has through a trait, [`IdleQueues`]; the reactor,
+//! which is below, reaches the device through another, [`Notified`].
 
 mod attach;
 mod epoch_end;
@@ -70,7 +70,7 @@ pub struct Device {
     closed: AtomicBool,
 }
 
-/// What a device said of itself in one epoch, and how long it took to say it.
+/// What a device reported of itself in one epoch, and how long it took to start.
 #[derive(Clone)]
 pub(crate) struct EpochInfo {
     pub(crate) record: DeviceRecord,
@@ -91,7 +91,7 @@ impl Device {
         Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
     }
 
-    /// What the device said of itself, in this epoch or the last.
+    /// What the device reported of itself, in this epoch or the last.
     pub(crate) fn epoch_info(&self) -> EpochInfo {
         self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

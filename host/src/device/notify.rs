@@ -30,7 +30,7 @@ impl PeerPoll {
 
 impl Device {
     /// After a message was published: notifies a device that sleeps. Without a fence this is one
-    /// load, of a line that changes only when the device goes to sleep or wakes up.
+    /// load of a cache line that changes only when the device goes to sleep or wakes up.
     #[inline(always)]
     pub(crate) fn notify(&self, fence: Fence) {
         match fence {
@@ -46,8 +46,8 @@ impl Device {
         self.wait_queue.notify(Fence::Relaxed, || self.link.notify());
     }
 
-    /// For a caller that polls and does not wait: gives a device inside this process its turn, and
-    /// asks once a millisecond whether the peer is there.
+    /// For a caller that polls and does not wait: lets a device inside this process run, and checks
+    /// once a millisecond whether the peer is there.
     pub(crate) fn poll_peer(&self) {
         self.link.wait(0);
         if self.peer_poll.is_due() {

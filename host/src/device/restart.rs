@@ -12,8 +12,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 impl Device {
-    /// Gives a device that ended its epoch by a fault another one ([`crate::Options::restart`]). True when
-    /// it lives.
+    /// Begins another epoch of a device that ended its last by a fault
+    /// ([`crate::Options::restart`]). True when the device has an epoch now.
     #[cold]
     pub(crate) fn restart(&self) -> bool {
         if !self.options.restart || self.is_closed() {
@@ -43,21 +43,21 @@ impl Device {
 
     /// Ends the epoch that there is, and begins another.
     pub(crate) fn restart_on_request(&self) -> Result<(), Error> {
-        // Held to the end: one restart at a time. The count is the host's own; the word in the
-        // window is only told.
+        // Locked to the end: one restart at a time. The count is the host's own; the word in the
+        // window is only a copy for the device.
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop("being restarted");
         self.begin_epoch(&mut last, ByFault::Crashed)
     }
 
-    /// A device says that it crashed before it answers the call that did it. One that goes on
-    /// waiting for an offer says so soon after.
+    /// A device publishes its crash before the reply to the call that crashed it. A device that
+    /// then waits for an offer publishes that soon after.
     fn await_crash_end(&self, from: ByFault, epoch: Epoch) -> ByFault {
         loop {
             if self.link.peer() != Peer::Alive {
                 return ByFault::Crashed;
             }
-            // In this order: it is looked at once more behind the end of its time.
+            // In this order: the device is checked once more after the end of its grace period.
             let is_over = self.grace_period_is_over(epoch.0);
             match self.end_by_fault(epoch.0) {
                 Some(ByFault::Crashed) if !is_over => pause(self.link.as_ref()),

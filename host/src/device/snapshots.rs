@@ -9,7 +9,7 @@ use hamr_comm::am::{SlotAccess, Slots};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The ends of epochs, and who must still look at them.
+/// The windows at the ends of epochs, and the epochs that submitters still read.
 pub(crate) struct EpochSnapshots {
     kept: Mutex<Vec<Snapshot>>,
     /// Of each queue pair: the epoch that its submitter is in; 0: it has none, or nothing in
@@ -44,7 +44,8 @@ impl Device {
     /// The epoch `epoch` is over and the window about to be wiped: keeps what submitters may not
     /// have read.
     pub(super) fn take_snapshot(&self, epoch: u32) {
-        // First: what is in flight there then has its outcome, and wants no snapshot.
+        // First: what is in flight in those queue pairs has its outcome then, and needs no
+        // snapshot.
         self.poll_idle_queues();
         let mut kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|end| self.snapshots.is_wanted(end.epoch));
@@ -55,9 +56,9 @@ impl Device {
         let live = self.link.window();
         let window = Window::private(heap.off).share();
         let mut bytes = vec![0; heap.off as usize];
-        // The device may be answering still, and a copy takes the bytes of a slot in any order: a
-        // reply counts if it was there before, and what it says lies behind its word, so that the
-        // copy has all of it (R2).
+        // The device may still be writing replies, and a copy takes the bytes of a slot in any
+        // order. So a reply counts only if its word was there before the copy: the rest of the
+        // reply was written before its word, and the copy has all of it (R2).
         let queues = || (0..self.layout.queues()).map(|index| self.queue_in(live, index));
         let answered: Vec<Vec<u32>> =
             queues().map(|queue| queue.iter().flat_map(slots).map(|slot| slot.rep_seq()).collect()).collect();
@@ -75,8 +76,8 @@ impl Device {
         kept.push(Snapshot { epoch, window });
     }
 
-    /// A queue pair in the window, or in a copy of it. Where it is, this host has planned: what the
-    /// window says of that, a device may have written.
+    /// A queue pair in the window, or in a copy of it. Its offsets are from this host's own plan: a
+    /// device may have overwritten those in the window.
     pub(crate) fn queue_in(&self, window: &Window<Shared>, index: u32) -> Option<Queue<Shared>> {
         let descriptor = self.layout.planned_queue(&self.options.plan(), index).ok()?;
         window.queue(&descriptor).ok()
@@ -90,7 +91,7 @@ impl Device {
     }
 }
 
-/// Every line of a queue pair.
+/// Every slot of a queue pair.
 pub(super) fn slots(queue: &Queue<Shared>) -> impl Iterator<Item = Slot<'_, Coherent>> {
     let ring = (0..queue.ring_len()).map(|i| queue.ring(i));
     let ticket_slot = (0..queue.ticket_slots()).filter_map(|i| queue.ticket_slot(i));

@@ -1,4 +1,5 @@
-//! From the bytes of a window to a report. Every field is copied out once; what does not add up is reported, not believed.
+//! Makes a report of the bytes of a window. Every field is copied out once; an inconsistent value is
+//! reported and not used.
 
 use super::Hex;
 use super::report::{Crash, DeviceView, Dump, Host, Offer, Queue, Reply, Request, Ring, SectionEntry, Slot};
@@ -23,12 +24,12 @@ use hamr_comm::abi::window::{Shared, Slot as WindowSlot, Window};
 use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::fault::{TRACED_TEXT, Trace};
 
-/// Slots that one dump looks at: more than any sound window of ordinary size has, few enough that forged descriptors
-/// cannot keep the reader busy.
+/// Slots that one dump reads at most: more than any sound window of ordinary size has, few enough
+/// that forged descriptors cannot keep the reader busy.
 const MAX_SLOTS: u32 = 1 << 18;
-/// Bytes of a fault that are looked at: the longest text, and what comes before it.
+/// Bytes of a fault that are read: the longest text, and what comes before it.
 const MAX_FAULT: usize = 28 + TRACED_TEXT;
-/// Looks at a slot that changes under the reader.
+/// Tries to read a slot that changes during the read.
 const MAX_POLLS: u32 = 4;
 
 impl Dump {
@@ -62,7 +63,8 @@ impl Dump {
         dump
     }
 
-    /// Decodes the log's last lines with the texts of an image's file, which must be the one that ran.
+    /// Decodes the log's last lines with the texts of an image's file, which must be the one that
+    /// ran.
     #[cfg(feature = "device-logs")]
     pub(super) fn read_lines(&mut self, window: &Window<Shared>, image: &ImageFile, most: usize) {
         let (file, ran) = (&image.build_id, &self.device.build_id);
@@ -220,7 +222,7 @@ impl Dump {
     }
 }
 
-/// What a fault says: text behind its numbers (abi §6).
+/// The text of a fault, which is behind its numbers (abi §6).
 fn fault(rep: RepHdr, words: &[u64; INLINE_WORDS], chunk: impl Fn(&mut [u8]) -> bool) -> Option<String> {
     const NUMBERS: usize = 24;
     let mut long = [0; MAX_FAULT];
@@ -237,14 +239,14 @@ fn fault(rep: RepHdr, words: &[u64; INLINE_WORDS], chunk: impl Fn(&mut [u8]) -> 
     Some(String::from_utf8_lossy(text).into_owned()).filter(|text| !text.is_empty())
 }
 
-/// A slot's words as one look found them.
+/// A slot's words as one read found them.
 struct Seen {
     req_seq: u32,
     rep_seq: u32,
     req_hdr: u32,
     rep_hdr: u32,
     words: [u64; INLINE_WORDS],
-    /// A published word changed while the rest was copied.
+    /// A published word changed while the other words were copied.
     moved: bool,
 }
 
@@ -253,7 +255,7 @@ impl Seen {
         let (rep_seq, req_seq) = (line.rep_seq(), line.req_seq());
         let (req_hdr, rep_hdr) = (line.req_hdr(), line.rep_hdr());
         let mut words = [0; INLINE_WORDS];
-        // The reply overwrites the request: whose bytes these are, the published words tell.
+        // The reply overwrites the request: the published words decide whose bytes these are.
         line.read_reply(&mut words);
         if rep_seq != req_seq {
             line.read_request(&mut words);
@@ -371,7 +373,7 @@ fn device(words: &DeviceWords, record: &DeviceRecord) -> DeviceView {
     }
 }
 
-/// The table as it lies there, whether or not it adds up.
+/// The table as it is in the window, consistent or not.
 fn sections(preamble: &Preamble, window: &Window<Shared>) -> Vec<SectionEntry> {
     let used = (preamble.sections as usize).min(MAX_SECTIONS);
     let entry = |i: usize| window.read::<Section>(SECTIONS + (i * size_of::<Section>()) as u64).ok();

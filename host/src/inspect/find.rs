@@ -1,4 +1,5 @@
-//! Finding live windows: every descriptor of every visible process that is a link to `/memfd:hamr:…`.
+//! Finding live windows: every descriptor of every visible process that is a link to
+//! `/memfd:hamr:…`.
 
 use crate::memfd::MEMFD_PREFIX;
 use crate::window::{self, WindowState};
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// One live window. Several processes hold it: its host, its device.
+/// One live window. Several processes have it open: its host, its device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// What its host called the device.
@@ -16,11 +17,11 @@ pub struct Found {
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
-    /// Processes that hold it open.
+    /// Processes that have it open.
     pub processes: Vec<u32>,
-    /// The host's process id, as its preamble says.
+    /// The host's process id, from its preamble.
     pub host_pid: u32,
-    /// The device's process id, as its facts say; 0 while it has said nothing.
+    /// The device's process id, from its record; 0 before the device wrote one.
     pub device_pid: u32,
     /// The epoch of the device that the host has opened.
     pub epoch: u32,
@@ -30,13 +31,13 @@ pub struct Found {
     pub device_state: &'static str,
 }
 
-/// Every live window that this user may look at, by the process ids of their hosts.
+/// Every live window that this user may read, by the process ids of their hosts.
 pub fn windows() -> Vec<Found> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     collect(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
-/// The windows that one process holds.
+/// The windows that one process has open.
 pub fn windows_of(pid: u32) -> Vec<Found> {
     collect(std::iter::once(pid))
 }
@@ -50,10 +51,10 @@ struct Holder {
 }
 
 fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
-    // One window is many descriptors; device and inode number tell which ones are the same.
+    // One window has many descriptors; equal device and inode numbers identify them.
     let mut windows: BTreeMap<(u64, u64), Vec<Holder>> = BTreeMap::new();
     for pid in processes {
-        // A process that ends meanwhile, or belongs to somebody else, has no descriptors to show.
+        // A process that ends meanwhile, or belongs to another user, has no descriptors to show.
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for path in descriptors.flatten().map(|d| d.path()) {
             let Some(name) = device_name(&path) else { continue };

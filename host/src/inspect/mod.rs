@@ -1,8 +1,10 @@
-//! Looking into windows, live or copied, without touching them.
+//! Inspects windows, live or copied, without changing them.
 //!
-//! A window is found through `/proc/PID/fd`, or is the memory of a function on the bus ([`crate::pci::window_file`]), opened and mapped
-//! read-only, and never locked: looking neither disturbs the two sides nor makes a second host of the reader. Nothing in it is trusted. What does not decode becomes a line in
-//! [`Dump::problems`], so that a half-written or garbled window still gives a report.
+//! A window is found through `/proc/PID/fd`, or is the memory of a function on the bus
+//! ([`crate::pci::window_file`]). It is opened and mapped read-only, and never locked: reading
+//! neither disturbs the two sides nor makes a second host of the reader. Every value in it is
+//! checked. What does not decode becomes a line in [`Dump::problems`], so that a half-written or
+//! garbled window still gives a report.
 
 mod decode;
 mod find;
@@ -21,7 +23,8 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::Path;
 
-/// A hash or a fingerprint: hexadecimal in text and, because a JSON number loses bits above 2^53, in JSON too.
+/// A hash or a fingerprint: hexadecimal in text and, because a JSON number loses bits above 2^53,
+/// in JSON too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex(pub u64);
 
@@ -40,13 +43,14 @@ impl Serialize for Hex {
 /// Reads everything that a window shows, once.
 ///
 /// # Errors
-/// When `path` is no file of a window's size, or cannot be opened. A window full of garbage is no error.
+/// When `path` is no file of a window's size, or cannot be opened. A window full of garbage is no
+/// error.
 pub fn dump(path: &Path) -> Result<Dump, InspectError> {
     Ok(Dump::of(&window::open(path)?, &path.display().to_string()))
 }
 
-/// [`dump`] with the last `most` lines of the device's log, decoded with the texts in `image`. One of another build is a problem that
-/// the dump names.
+/// [`dump`] with the last `most` lines of the device's log, decoded with the texts in `image`. One
+/// of another build is a problem that the dump names.
 ///
 /// # Errors
 /// As for [`dump`].
@@ -84,7 +88,8 @@ mod tests {
         bytes
     }
 
-    /// A window in use: offered, accepted, ready, one request in the hot slot of queue 1 and one answered in its ring.
+    /// A window in use: offered, accepted, ready, one request in the hot slot of queue 1 and one
+    /// answered in its ring.
     fn used() -> Vec<u8> {
         let plan =
             Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };

@@ -1,4 +1,4 @@
-//! What a dump holds: plain data that serialises.
+//! What a dump contains: plain data that serialises.
 
 use super::Hex;
 use crate::{BuildId, HandlerInfo};
@@ -11,19 +11,19 @@ pub struct Dump {
     pub path: String,
     /// Bytes of the window's file.
     pub size: u64,
-    /// What does not add up; empty for a sound window.
+    /// What is inconsistent; empty for a sound window.
     pub problems: Vec<String>,
-    /// What the host laid down; `None` without the magic word.
+    /// What the host wrote; `None` without the magic word.
     pub preamble: Option<Offer>,
     /// The host's live words.
     pub host: Host,
-    /// The device's live words and what it said of itself.
+    /// The device's live words and its record.
     pub device: DeviceView,
     /// Used entries of the section table.
     pub sections: Vec<SectionEntry>,
     /// Queue pairs; the first is the control stream.
     pub queues: Vec<Queue>,
-    /// Slots that were not looked at because there are too many.
+    /// Slots that were not read because there are too many.
     pub slots_skipped: u64,
     /// The device's handler table.
     #[serde(serialize_with = "handlers_to_json")]
@@ -75,13 +75,14 @@ pub struct Host {
     pub alive: u32,
     /// Queue pairs that the device is to poll.
     pub open_queues: u32,
-    /// Even while it polls, odd while it wants a doorbell.
+    /// Even while the host polls, odd while it waits for a notification.
     pub wait: u32,
-    /// What the device writes to its card's doorbell register to notify it; 0 where there is none (abi §7).
+    /// What the device writes to its card's doorbell register to notify it; 0 where there is none
+    /// (abi §7).
     pub doorbell: u32,
 }
 
-/// The device's words and facts.
+/// The device's words and record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceView {
     /// Its state.
@@ -92,9 +93,10 @@ pub struct DeviceView {
     pub alive: u32,
     /// Stepped in every round that found work.
     pub progress: u32,
-    /// Even while it polls, odd while it wants a doorbell.
+    /// Even while the device polls, odd while it waits for a notification.
     pub wait: u32,
-    /// What the host writes to the card's doorbell register to notify it; 0 where there is none (abi §7).
+    /// What the host writes to the card's doorbell register to notify it; 0 where there is none
+    /// (abi §7).
     pub doorbell: u32,
     /// Why it refused, when it did.
     pub refusal: Option<String>,
@@ -110,7 +112,7 @@ pub struct DeviceView {
     pub abi: String,
     /// Features it accepted.
     pub features: Vec<String>,
-    /// Handlers it says it has.
+    /// Handlers in its record.
     pub handlers: u32,
     /// Fingerprint of its handlers.
     pub fingerprint: Hex,
@@ -121,7 +123,7 @@ pub struct DeviceView {
 /// An entry of the section table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SectionEntry {
-    /// What it holds.
+    /// What it contains.
     pub kind: String,
     /// Offset in the window.
     pub off: u64,
@@ -157,14 +159,15 @@ pub struct Slot {
     pub kind: &'static str,
     /// Number among its kind.
     pub index: u32,
-    /// `requested` (the device has not answered), `answered`, `taken` (its result will be published in a ticket slot),
-    /// `stale epoch` (of an earlier epoch of the device), `inconsistent` (no protocol state), or `changing`.
+    /// `requested` (the device has not answered), `answered`, `taken` (its result will be published
+    /// in a ticket slot), `stale epoch` (of an earlier epoch of the device), `inconsistent` (no
+    /// protocol state), or `changing`.
     pub state: &'static str,
     /// The request; `None` when none was ever published here.
     pub request: Option<Request>,
     /// The reply; `None` when none was ever published here.
     pub reply: Option<Reply>,
-    /// The payload bytes that the newer of the two says are in the line, hexadecimal.
+    /// The payload bytes in the slot, by the header of the newer of the two, hexadecimal.
     pub payload: String,
 }
 
@@ -179,9 +182,9 @@ pub struct Request {
     pub key: u16,
     /// Its name, when the table has it.
     pub handler: Option<String>,
-    /// Payload bytes in the line.
+    /// Payload bytes in the slot.
     pub len: usize,
-    /// Where the arguments lie.
+    /// Where the arguments are.
     pub place: &'static str,
     /// Names of the flags that are set.
     pub flags: Vec<&'static str>,
@@ -194,17 +197,17 @@ pub struct Reply {
     pub tag: u8,
     /// Count of the published word.
     pub count: u32,
-    /// What the request came to.
+    /// The outcome of the request.
     pub status: &'static str,
     /// The same as a number.
     pub code: u16,
-    /// Payload bytes in the line.
+    /// Payload bytes in the slot.
     pub len: usize,
-    /// Where the result lies.
+    /// Where the result is.
     pub place: &'static str,
     /// Names of the flags that are set.
     pub flags: Vec<&'static str>,
-    /// What a fault says, as far as it is in the line or the slot's chunk.
+    /// The text of a fault, as far as it is in the slot or its chunk.
     pub fault: Option<String>,
 }
 
@@ -219,7 +222,7 @@ pub struct Ring {
     pub dropped: u32,
     /// Least severe level wanted.
     pub level: u32,
-    /// Does somebody read it, so that nothing unread is written over?
+    /// Does a reader follow it, so that no unread byte is overwritten?
     pub read: bool,
 }
 

@@ -4,13 +4,15 @@ use super::{Decorator, Link, Peer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Breaks another link on purpose: drops doorbells, delays the peer, flips bits in the window, stops the peer.
+/// Breaks another link on purpose: drops doorbells, delays the peer, flips bits in the window,
+/// stops the peer.
 pub struct FaultInjector<L> {
     inner: L,
     faults: Arc<Faults>,
 }
 
-/// The switches of a [`FaultInjector`] link; all off at first. Shared, so a test turns them while the host runs.
+/// The switches of a [`FaultInjector`] link; all off at first. Shared, so a test changes them while
+/// the host runs.
 #[derive(Default)]
 pub struct Faults {
     drop_notifications: AtomicBool,
@@ -35,14 +37,14 @@ impl Faults {
         self.skip_waits.store(n, Ordering::Relaxed);
     }
 
-    /// The peer is gone from now on: it runs no more, and [`Link::peer`] tells that.
+    /// The peer is gone from now on: it runs no more, and [`Link::peer`] reports that.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
     }
 }
 
 impl<L: Link> FaultInjector<L> {
-    /// Wraps `inner`; the second half turns the faults on and off.
+    /// Wraps `inner`; the second half switches the faults on and off.
     pub fn new(inner: L) -> (Self, Arc<Faults>) {
         let faults = Arc::new(Faults::default());
         (Self { inner, faults: faults.clone() }, faults)

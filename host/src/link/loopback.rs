@@ -75,7 +75,7 @@ impl State {
     }
 }
 
-/// What a loopback device says of itself.
+/// What a loopback device reports of itself.
 const LOOPBACK: DeviceProfile = DeviceProfile {
     features: feature::TICKETS | feature::DEADLINES,
     board: "loopback",
@@ -89,13 +89,15 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
 impl Loopback {
     /// A device with the handlers of `table` over `bytes` of private memory.
     ///
-    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views and the host's copies never meet;
-    /// a copy that the handler itself makes is refused as busy. Threads that put into a buffer while another thread's call runs on
-    /// it break that; nothing here can refuse it (`docs/unsafe.md`, "both ends in one program").
+    /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views
+    /// and the host's copies never meet; a copy that the handler itself makes is refused as busy.
+    /// Threads that put into a buffer while another thread's call runs on it break that; nothing
+    /// here can refuse it (`docs/unsafe.md`, "both ends in one program").
     pub fn new(bytes: u64, table: Table) -> Self {
         let (host, device) = Window::private_pair(bytes);
         let runner = Arc::new(Runner::default());
-        // Leaked: a loopback device is there as long as its test, and a poller wants its scratch for good.
+        // Leaked: a loopback device is there as long as its test, and a poller needs its scratch
+        // for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
         let state = State::handshaking(device, DeviceHandshake::Waiting, scratch);
         Self {

@@ -1,10 +1,10 @@
 //! Links: the slow half of a connection to a device (the fast half is the window itself).
 //!
-//! A [`Link`] tells what the connection can do, notifies, waits, and knows whether the peer is there. It is
-//! object-safe, so that a host keeps devices of several kinds in one list. Nothing here is on the path of a call that
-//! is answered at once.
-//! [`Loopback`] runs the device inside the waiting thread: for unit tests, and for the conformance suite.
-//! A [`Decorator`] changes some methods of another link. [`FaultInjector`] is one: it breaks a link on purpose.
+//! A [`Link`] states what the connection can do, notifies, waits, and knows whether the peer is
+//! there. It is object-safe, so that a host keeps devices of several kinds in one list. None of it
+//! is on the path of a call whose reply comes at once. [`Loopback`] runs the device inside the
+//! waiting thread: for unit tests, and for the conformance suite. A [`Decorator`] changes some
+//! methods of another link. [`FaultInjector`] is one: it breaks a link on purpose.
 
 mod decorator;
 mod fault_injector;
@@ -29,20 +29,20 @@ pub struct Capabilities {
     pub coherent: bool,
     /// A 64-byte line read by the peer is never torn.
     pub line_read_atomic: bool,
-    /// Ringing wakes a sleeping peer.
+    /// A notification wakes a sleeping peer.
     pub doorbell: bool,
 }
 
 /// Is the peer there?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// As far as the link knows.
+    /// The peer is there, as far as the link knows.
     Alive,
     /// Gone for good in this epoch, and why.
     Gone(String),
 }
 
-/// See the module's head.
+/// The connection to one device (see the module).
 pub trait Link: Send + Sync {
     /// What to call it in messages: `shm`, `loopback`.
     fn kind(&self) -> &str;
@@ -52,40 +52,43 @@ pub trait Link: Send + Sync {
     fn window(&self) -> &Window<Shared>;
     /// Notifies the peer. A hint: a lost one costs latency only.
     fn notify(&self);
-    /// Gives the peer a chance to run, or sleeps until the peer notifies or is gone, at most `max_us` microseconds.
-    /// A waiting thread calls it when polling found nothing. Where there is a doorbell, one thread at a time does,
-    /// because the call consumes the notifications of all waiters.
-    /// Zero means: no sleep. [`hamr_comm::abi::preamble::FOR_EVER`] is no limit.
+    /// Gives the peer a chance to run, or sleeps until the peer notifies or is gone, at most
+    /// `max_us` microseconds. A waiting thread calls it when polling found nothing. Where there is
+    /// a doorbell, one thread at a time does, because the call consumes the notifications of all
+    /// waiters. Zero means: no sleep. [`hamr_comm::abi::preamble::FOR_EVER`] is no limit.
     fn wait(&self, max_us: u32);
-    /// Wakes the thread that sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next one that would, as a
-    /// notification of the peer does. Nothing to do without a doorbell.
+    /// Wakes the thread that sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next one
+    /// that would, as a notification of the peer does. Nothing to do without a doorbell.
     fn wake(&self) {}
     /// Is the peer there? A few hundred nanoseconds at most.
     fn peer(&self) -> Peer;
-    /// Descriptors of which one is readable when the peer has notified or is gone. A thread that waits for several
-    /// devices sleeps on them and then calls [`Self::wait`], which consumes the notification. Empty without a doorbell.
+    /// Descriptors of which one is readable when the peer has notified or is gone. A thread that
+    /// waits for several devices sleeps on them and then calls [`Self::wait`], which consumes the
+    /// notification. Empty without a doorbell.
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         Vec::new()
     }
-    /// What the device writes to its card's doorbell register to notify this side, where there is such a register (abi §7).
+    /// What the device writes to its card's doorbell register to notify this side, where there is
+    /// such a register (abi §7).
     fn doorbell(&self) -> u32 {
         0
     }
     /// Ends the peer and returns when it writes nothing any more.
     fn stop(&self);
-    /// Does the device live on when its host leaves? Then the window may hold what an earlier host left (abi §8), and
-    /// [`Self::stop`] is a request that the device answers.
+    /// Does the device run on when its host leaves? Then the window may contain what an earlier
+    /// host left (abi §8), and [`Self::stop`] is a request that the device acknowledges.
     fn outlives_host(&self) -> bool {
         false
     }
-    /// The host will not use the link again, though streams of it may still hold it: lets the next host in. Before that, whatever is
-    /// made of [`Self::window`] must have ceased to reach the device, because a thread may be in the middle of a store: a mapping is
-    /// replaced by memory of this program's own. Nothing to do where the device ends with its host.
+    /// The host will not use the link again, though its streams may still have it: the next host
+    /// may come. Before that, all mappings of [`Self::window`] must have ceased to reach the
+    /// device, because a thread may be in the middle of a store: a mapping is replaced by memory of
+    /// this program's own. Nothing to do where the device ends with its host.
     fn release(&self) {}
     /// Starts a stopped peer again over the same window.
     ///
     /// # Errors
-    /// Says why this link cannot.
+    /// The reason why this link cannot.
     fn restart(&self) -> Result<(), String> {
         Err(format!("a {} link cannot start its device again", self.kind()))
     }

@@ -1,7 +1,8 @@
-//! From a frame's bytes to a line: defmt's wire format, version 4. A frame is the id of a statement, the time, the arguments.
+//! Decodes a frame to a log line: defmt's wire format, version 4. A frame is the id of a statement,
+//! the time, the arguments.
 //!
-//! The bytes are a device's, so nothing in them decides how much is done: depth, number of values and length of text are bounded
-//! here, and what goes beyond is malformed.
+//! The bytes are a device's, so nothing in them decides how much is done: depth, number of values
+//! and length of text are bounded here, and what goes beyond is malformed.
 
 use super::LogLine;
 use super::string_table::{Entry, StringTable};
@@ -36,7 +37,7 @@ impl StringTable {
     }
 }
 
-/// A time in microseconds, when the format says what its number means.
+/// A time in microseconds, when the format names the unit of its number.
 fn micros(format: &str, values: &[Value<'_>]) -> Option<u64> {
     let fragments = defmt_parser::parse(format, ParserMode::ForwardsCompatible).ok()?;
     let hint = fragments.into_iter().find_map(|f| match f {
@@ -179,7 +180,7 @@ impl<'b> Reader<'b, '_> {
                 Value::Text(text)
             }
             Type::BitField(range) => {
-                // Only the bytes that hold the bits travel, in the next width there is.
+                // Only the bytes that contain the bits travel, in the next larger width.
                 let (first, last) = (range.start / 8, range.end.saturating_sub(1) / 8);
                 let bits = match last.saturating_sub(first) + 1 {
                     1 => self.number::<1>()?,
@@ -213,8 +214,8 @@ fn utf8(bytes: &[u8]) -> Result<String, MalformedFrame> {
     String::from_utf8(bytes.to_vec()).map_err(|_| MalformedFrame)
 }
 
-/// One parameter per index, in order: a value that is shown twice travels once, and so does one of which several ranges of bits
-/// are shown.
+/// One parameter per index, in order: a value that is shown twice travels once, and so does one of
+/// which several ranges of bits are shown.
 fn merged(parameters: impl Iterator<Item = Parameter>) -> Vec<Parameter> {
     let mut all: Vec<Parameter> = Vec::new();
     for parameter in parameters {

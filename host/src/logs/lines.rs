@@ -1,4 +1,4 @@
-//! From the bytes of a ring to lines, and to how many of them are missing.
+//! Makes log lines of a ring's bytes, and counts the lines that are missing.
 
 use super::string_table::StringTable;
 use super::{LogEvent, LogLevel, LogLine};
@@ -7,7 +7,8 @@ use hamr_comm::abi::rings::RingHeader;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Shared, Window};
 
-/// Frames by which a device's count may lag behind what was found: those that it wrote while somebody looked.
+/// Frames by which a device's count may lag behind the frames found: those that it wrote while the
+/// host read.
 const MOST_LAG: u32 = 1 << 20;
 
 /// One epoch's lines. What the device counts and this has not found, is lost.
@@ -35,7 +36,7 @@ impl Decoder {
 
     pub(super) fn decode(&mut self, taken: Taken, level: LogLevel, events: &mut Vec<LogEvent>) {
         if taken.impossible || taken.overtaken {
-            // What follows is not the rest of what was begun.
+            // What follows is not the rest of the frame that was begun.
             self.frames = Frames { rest: Vec::new(), is_whole: false };
         }
         if taken.impossible {
@@ -70,8 +71,8 @@ pub(super) fn line(string_table: &StringTable, frame: &[u8]) -> Option<LogLine> 
     string_table.line(&decoded(frame)?).ok()
 }
 
-/// A frame's bytes, at most seven times as many as its code has. The crate has no limit of its own, and a device may leave out the
-/// zeros between frames: the length is checked here.
+/// A frame's bytes, at most seven times as many as its code has. The crate has no limit of its own,
+/// and a device may leave out the zeros between frames: the length is checked here.
 fn decoded(frame: &[u8]) -> Option<Vec<u8>> {
     // The end mark, which is cut off here, counts.
     if frame.len() >= RingHeader::MAX_FRAME as usize {
@@ -108,7 +109,8 @@ impl Frames {
     }
 }
 
-/// The last lines that a window's ring holds, read or not: for whoever inspects it. Its state is not changed.
+/// The last lines in a window's ring, read or not: for tools that inspect it. Its state is not
+/// changed.
 pub(crate) fn last_lines(
     window: &Window<Shared>,
     section: Section,

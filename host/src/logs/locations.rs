@@ -1,4 +1,5 @@
-//! Where log statements stand: defmt makes a static of each, which the debug information describes with file, line and module.
+//! Where log statements are in the source: defmt makes a static of each, which the debug
+//! information describes with file, line and module.
 
 use gimli::{AttributeValue, Dwarf, EndianSlice, LittleEndian, Unit};
 use gimli::{DW_AT_decl_file, DW_AT_decl_line, DW_AT_linkage_name, DW_AT_name, DW_TAG_namespace, DW_TAG_variable};
@@ -6,7 +7,7 @@ use object::{Object, ObjectSection};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A place in the source.
+/// A location in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     /// As the compiler was given it: below the workspace, or absolute.
@@ -17,7 +18,7 @@ pub(super) struct Location {
 
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
 
-/// The places of the statements, by id. `statements` has the ids by the names of the statics.
+/// The locations of the statements, by id. `statements` has the ids by the names of the statics.
 pub(super) fn locations(
     elf: &object::File<'_>,
     statements: &HashMap<String, u16>,
@@ -64,7 +65,8 @@ fn of_unit(
         };
         let line = entry.attr_value(DW_AT_decl_line).and_then(|line| line.udata_value()).unwrap_or(0);
         if let Some(file) = path(dwarf, unit, file) {
-            // Functions are namespaces, too, of the statics inside; `{impl#0}` and closures say nothing to a reader.
+            // Functions are namespaces, too, of the statics inside; `{impl#0}` and closures mean
+            // nothing to a reader.
             let module: Vec<&str> = around.iter().map(|(_, n)| &**n).filter(|n| !n.starts_with('{')).collect();
             found.push((id, Location { file, line: line as u32, module: module.join("::") }));
         }

@@ -10,11 +10,12 @@ pub struct LogLine {
     /// How severe it is; `None` for lines without a level (`println`).
     #[serde(serialize_with = "level_name")]
     pub level: Option<LogLevel>,
-    /// Device time in microseconds since its reset or start; 0 until it knows its clock. `None` for images without time.
+    /// Device time in microseconds since its reset or start; 0 until the device knows its clock.
+    /// `None` for images without time.
     pub time_us: Option<u64>,
-    /// The module that said it; the crate when the file has no debug information.
+    /// The module of the statement; the crate when the file has no debug information.
     pub module: String,
-    /// What it said.
+    /// The text of the message.
     pub message: String,
     /// Source file; empty when the image's file has no debug information.
     pub file: String,
@@ -22,8 +23,8 @@ pub struct LogLine {
     pub line: u32,
 }
 
-/// A row: time, level, module, message, place, so that rows that come one by one stand below each other. A device's text is kept
-/// from moving the reader's cursor.
+/// A row: time, level, module, message, location, aligned so that rows form columns. A device's
+/// text cannot move the reader's cursor.
 impl std::fmt::Display for LogLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { level, time_us, module, message, file, line } = self;

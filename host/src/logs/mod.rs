@@ -1,4 +1,5 @@
-//! What devices say: lines of their logs, read from the window and decoded with the texts in the image's file (`docs/logs.md`).
+//! Log lines of devices, read from the window and decoded with the texts in the image's file
+//! (`docs/logs.md`).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -103,7 +104,8 @@ pub enum LogError {
 pub enum LogEvent {
     /// A line.
     Line(LogLine),
-    /// So many lines are missing here or a little earlier: there was no room for them, or they were written over before they were read.
+    /// So many lines are missing here or a little earlier: there was no room for them, or they were
+    /// written over before they were read.
     Lost(u32),
     /// So many bytes that are no lines: the device garbled its ring.
     Garbled(usize),
@@ -121,7 +123,8 @@ impl Node {
     /// The device's lines: those of its start first. One reader at a time, since a line comes once.
     ///
     /// # Errors
-    /// When the image does not log, its file is unknown or of another build, or there is a reader already.
+    /// When the image does not log, its file is unknown or of another build, or there is a reader
+    /// already.
     pub fn logs(&self) -> Result<Logs, LogError> {
         let inner = self.device();
         let device = inner.name.clone();
@@ -184,7 +187,7 @@ impl std::fmt::Debug for Logs {
 }
 
 impl Logs {
-    /// What has come since the last look; never waits. A device that is gone can still be read.
+    /// What has come since the last read; never waits. A device that is gone can still be read.
     pub fn poll(&mut self) -> Vec<LogEvent> {
         let inner = self.inner.clone();
         let window = inner.link.window();
@@ -219,13 +222,13 @@ impl Logs {
         events
     }
 
-    /// How the device ended, if it has. What it said last may still be unread.
+    /// How the device ended, if it has. Its last lines may still be unread.
     pub fn ended(&self) -> Option<String> {
         self.inner.check_peer();
         self.inner.is_lost().then(|| self.inner.loss_reason())
     }
 
-    /// Was the device's [`Node`] dropped? What it said last may still be unread.
+    /// Was the device's [`Node`] dropped? The device's last lines may still be unread.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
@@ -240,7 +243,7 @@ impl Drop for Logs {
     }
 }
 
-/// Looks until something is there, or for so long.
+/// Reads until an event is there, or for so long.
 fn wait_for<E>(at_most: Duration, mut look: impl FnMut() -> Result<Vec<LogEvent>, E>) -> Result<Vec<LogEvent>, E> {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! The texts of an image's log statements, out of its file: ids, formats, and where each statement stands in the source.
+//! The texts of an image's log statements, out of its file: ids, formats, and where each statement
+//! stands in the source.
 
 use super::locations::{Location, locations};
 use crate::{Error, ImageFile};
@@ -6,9 +7,10 @@ use hamr_comm::abi::rings::LogLevel;
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::HashMap;
 
-/// The section that holds nothing but symbols.
+/// The section that contains nothing but symbols.
 const SECTION: &str = ".defmt";
-/// Encoding and version of what travels, which the image's symbols name. Others would be decoded to garbage.
+/// Encoding and version of what travels, which the image's symbols name. Others would be decoded to
+/// garbage.
 const ENCODING: &str = "_defmt_encoding_ = rzcobs";
 const VERSION: &str = "_defmt_version_ = 4";
 
@@ -73,7 +75,7 @@ impl StringTable {
             }
             let level = LogLevel::ALL.into_iter().find(|level| level.name() == tag);
             let is_statement = level.is_some() || tag == "println";
-            // The section begins one behind a multiple of 2^16, wherever the image could place it.
+            // The section begins one behind a multiple of 2^16, at any such address.
             let id = symbol.address() as u16;
             if is_statement {
                 statements.insert(name.to_owned(), id);
@@ -89,7 +91,7 @@ impl StringTable {
                  build image and host from one version of hamr"
             ));
         }
-        // Lines without places are worth more than no lines.
+        // Lines without locations are better than no lines.
         for (id, location) in locations(elf, &statements).unwrap_or_default() {
             if let Some(entry) = string_table.entries.get_mut(&id) {
                 entry.location = Some(location);

@@ -1,5 +1,5 @@
-//! The log of another program's device, read beside its owner: from the window, mapped read-only, with
-//! a cursor of its own.
+//! The log of another program's device, read beside its owner: from the window, mapped read-only,
+//! with a cursor of its own.
 
 use super::lines::Decoder;
 use super::{LogError, LogEvent, LogLevel, StringTable, does_log, wait_for};
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 /// How long a window may be between two epochs of its device.
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two looks for a device.
+/// Between two searches for a device.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An observer at the log of a window: it takes no line from the reader that the device waits for, and the device does not wait for
-/// it. Lines that were written over before it came by are counted.
+/// An observer at the log of a window: it takes no line from the reader that the device waits for,
+/// and the device does not wait for it. Lines that were written over before it came by are counted.
 pub struct LogTail {
     path: PathBuf,
     window: Window<Shared>,
@@ -41,11 +41,13 @@ impl std::fmt::Debug for LogTail {
 }
 
 impl LogTail {
-    /// Opens a window by its path (`/proc/PID/fd/N` of a live one, or a copy), with the texts of `image`, for lines of `level` and more
-    /// severe ones. Lines that the owner does not ask its device for are not written, and do not come.
+    /// Opens a window by its path (`/proc/PID/fd/N` of a live one, or a copy), with the texts of
+    /// `image`, for lines of `level` and more severe ones. Lines that the owner does not ask its
+    /// device for are not written, and do not come.
     ///
     /// # Errors
-    /// When it is no window, no device has accepted it, the device does not log, or `image` is of another build than what runs.
+    /// When it is no window, no device has accepted it, the device does not log, or `image` is of
+    /// another build than what runs.
     pub fn open(path: &Path, image: &ImageFile, level: LogLevel) -> Result<Self, LogError> {
         let window = window::open(path)?;
         let facts = std::fs::metadata(path);
@@ -68,18 +70,19 @@ impl LogTail {
         Ok(Self { path: path.into(), window, file, image: image.clone(), level, cursor, decoder, epoch })
     }
 
-    /// The least severe level that the owner wants now.
+    /// The least severe level that the owner has set.
     pub fn owners_level(&self) -> LogLevel {
         self.cursor.level(&self.window)
     }
 
     /// The node that the device is.
     pub fn node(&self) -> u16 {
-        // Half a word by the handshake's rule; an owner that says more is not believed.
+        // The handshake allows half a word; a larger value is cut.
         self.window.read::<Preamble>(0).map_or(0, |p| p.node as u16)
     }
 
-    /// What has come since the last look; never waits. A window that its owner has closed can still be read.
+    /// What has come since the last read; never waits. A window that its owner has closed can still
+    /// be read.
     ///
     /// # Errors
     /// When the device was restarted with another build than the texts are of.
@@ -117,15 +120,15 @@ impl LogTail {
         wait_for(at_most, || self.poll())
     }
 
-    /// Has the window been closed where the path finds it? True of a copy, too, in which nothing moves. What was said last may still
-    /// be unread.
+    /// Has the window been closed where the path finds it? True of a copy, too, in which nothing
+    /// moves. The last lines may still be unread.
     pub fn is_closed(&self) -> bool {
         // A live window has no name in any file system. What has one is a copy.
         !std::fs::metadata(&self.path).is_ok_and(|facts| facts.nlink() == 0 && (facts.dev(), facts.ino()) == self.file)
     }
 }
 
-/// What the device says of itself, once it has accepted the window's epoch.
+/// What the device reports of itself, once it has accepted the window's epoch.
 fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceRecord, LogError> {
     let begin = Instant::now();
     loop {
@@ -140,7 +143,7 @@ fn accepted(window: &Window<Shared>, path: &Path) -> Result<DeviceRecord, LogErr
     }
 }
 
-/// Does the device serve the epoch `epoch`, with an image that says which build it is?
+/// Does the device serve the epoch `epoch`, with an image that reports its build id?
 fn serves(state: &WindowState, epoch: u32) -> bool {
     state.preamble().is_some() && state.device.epoch == epoch && state.record.build_id != [0; 20]
 }

@@ -7,7 +7,8 @@ use crate::log_ring::Taken;
 use proptest::prelude::*;
 use std::sync::Mutex;
 
-/// A book with what a small image would have: statements from 100 on, formats of types below.
+/// A string table with what a small image would have: statements from 100 on, formats of types
+/// below.
 fn string_table() -> StringTable {
     use LogLevel as L;
     StringTable::with(
@@ -92,7 +93,8 @@ fn what_no_image_sends_is_refused() {
         // A format where a statement belongs, a statement where a format belongs.
         Frame::of(1, 0).and(&[1]),
         Frame::of(101, 0).id(100).and(&[0; 4]),
-        // Lengths that the frame does not hold; a list of four billion units, which take no bytes at all.
+        // Lengths that the frame does not have room for; a list of four billion units, which take
+        // no bytes at all.
         Frame::of(102, 0).and(&u32::MAX.to_le_bytes()).and(b"abc"),
         Frame::of(101, 0).id(4).and(&u32::MAX.to_le_bytes()).id(8),
         Frame::of(101, 0).id(5).and(&[9]),
@@ -116,7 +118,7 @@ fn what_was_made_and_not_found_is_lost() {
         events.iter().map(|e| if let LogEvent::Lost(lines) = e { *lines } else { 0 }).sum::<u32>()
     };
     assert_eq!(look(3, Some(3), false), 0);
-    // There is more to take: nothing can be said yet.
+    // There is more to take: no loss can be reported yet.
     assert_eq!(look(2, None, false), 0);
     assert_eq!(look(2, Some(11), false), 4);
     assert_eq!(look(0, Some(11), false), 0, "said once");

@@ -5,7 +5,7 @@ use crate::Node;
 use std::time::Duration;
 use tracing::{debug, error, info, trace, warn};
 
-/// Between two looks; a device's ring holds what comes in between.
+/// Between two reads; a device's ring keeps what comes in between.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The target of the events, for filters: `hamr::device=debug`.
@@ -19,7 +19,8 @@ macro_rules! event {
 }
 
 impl LogEvent {
-    /// Emits it as an event of target `hamr::device`, with device, node, device time, module, file and line as fields.
+    /// Emits it as an event of target `hamr::device`, with device, node, device time, module, file
+    /// and line as fields.
     pub fn trace(&self, device: &str, node: u16) {
         match self {
             Self::Line(l) => match l.level {
@@ -39,7 +40,8 @@ impl LogEvent {
 }
 
 impl Node {
-    /// Sends the device's log to `tracing` from now on, from a thread of its own, until the device is gone or this node is dropped.
+    /// Sends the device's log to `tracing` from now on, from a thread of its own, until the device
+    /// is gone or this node is dropped.
     ///
     /// # Errors
     /// As for [`Self::logs`], and when no thread can be started.

@@ -1,21 +1,23 @@
 //! One buffer's copies: several threads of this program read, or one writes.
 //!
-//! `Node` is `Sync` and a transfer is a `memcpy`: without this, two threads of safe code that put into one buffer would race. A transfer
-//! that meets another one waits for it, which takes no longer than that copy: nothing that a caller supplies runs inside of one.
-//! Refusing it instead would fail programs in which threads fill parts of one buffer, at random.
+//! `Node` is `Sync` and a transfer is a `memcpy`: without this, two threads of safe code that put
+//! into one buffer would race. A transfer that meets another one waits for it, which takes no
+//! longer than that copy: nothing that a caller supplies runs inside of one. Refusing it instead
+//! would fail programs in which threads fill parts of one buffer, at random.
 //!
-//! The lock is taken by one locked instruction before the copy. A writer gives it back by a plain store: a locked instruction behind
-//! the copy would wait for the data just put to reach memory before the next request may follow it.
+//! The lock is taken by one locked instruction before the copy. A writer releases it by a plain
+//! store: a locked instruction behind the copy would wait for the data just put to reach memory
+//! before the next request may follow it.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 /// One thread writes. The other bits are not used then.
 const WRITING: u16 = 1 << 15;
-/// A writer waits, and readers that come later let it go first.
+/// A writer waits: readers that come later wait until it is done.
 const WANTED: u16 = 1 << 14;
 
-/// Rounds of polling and of giving the processor away before a thread sleeps between its looks.
+/// Rounds of polling and of yielding the processor before a thread sleeps between its checks.
 const SPINS: u32 = 64;
 const YIELDS: u32 = 256;
 const PAUSE: Duration = Duration::from_micros(50);
@@ -58,15 +60,16 @@ impl CopyLock {
         Writing(self)
     }
 
-    /// For a writer that has found the buffer taken. One that succeeds, or that another writer's store overtakes, loses WANTED for
-    /// all that wait; they set it again. It stays set only as long as a writer waits.
+    /// For a writer that has found the buffer taken. One that succeeds, or that another writer's
+    /// store overtakes, loses WANTED for all that wait; they set it again. It stays set only as
+    /// long as a writer waits.
     fn try_write(&self) -> bool {
         let state = self.0.load(Ordering::Relaxed);
         match state {
             0 | WANTED => self.0.compare_exchange(state, WRITING, Ordering::SeqCst, Ordering::Relaxed).is_ok(),
             _ if state < WANTED => {
                 let wanted = state | WANTED;
-                // An error means that a reader came or left, and that the next round looks again.
+                // An error means that a reader came or left, and that the next round checks again.
                 let _ = self.0.compare_exchange(state, wanted, Ordering::Relaxed, Ordering::Relaxed);
                 false
             }

@@ -1,19 +1,24 @@
 //! Memory of the device, managed by the host: who owns what, and which calls still name it.
 //!
-//! Every buffer has a record: place, generation, and how many unanswered calls name it. A pointer is checked against its
-//! record wherever it is used, so a freed, foreign or overlong one is an error and never a write. A buffer dropped while
-//! calls name it is freed after the last of them is answered, by the next look at the heap.
+//! Every buffer has a record: place, generation, and how many calls without a reply name it. A
+//! pointer is checked against its record wherever it is used, so a freed, foreign or overlong one
+//! is an error and never a write. A buffer dropped while calls name it is freed after the last of
+//! them has its reply, at the next access to the heap.
 //!
-//! Counting costs a call no locked instruction: that would wait for the data just put to reach memory before the request
-//! may follow it. The first stream that uses a record counts in a word that no other stream ever writes; other streams share a
-//! second one. The counts belong to the record: they are never reset, so each use is taken back from the word that counted it.
+//! Counting costs a call no locked instruction: that would wait for the data just put to reach
+//! memory before the request may follow it. The first stream that uses a record counts in a word
+//! that no other stream ever writes; other streams share a second one. The counts belong to the
+//! record: they are never reset, so each use is subtracted from the word that counted it.
 //!
-//! A drop on one thread beside a submission on another, with nothing ordering the two, ends in one of two ways:
+//! A drop on one thread beside a submission on another, with nothing ordering the two, ends in one
+//! of two ways:
 //!
-//! - The submission sees the drop when it looks at the generation again behind its count. It takes the count back and is refused. The
-//!   record may be another buffer's by then, which is busy for that moment.
-//! - The submission does not see it, because its count is still on its way to memory. Then the buffer may be freed under this call, as
-//!   if it had been dropped before. If the record is another buffer's by then, that one is busy until the call is answered.
+//! - The submission sees the drop when it loads the generation again after its count. It subtracts
+//!   the count and is refused. The record may be another buffer's by then, which is busy for that
+//!   moment.
+//! - The submission does not see it, because its count is still on its way to memory. Then the
+//!   buffer may be freed under this call, as if it had been dropped before. If the record is
+//!   another buffer's by then, that one is busy until the call is answered.
 //!
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
@@ -34,7 +39,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
-/// The record holds a buffer that its owner still has. Above every generation.
+/// The record has a buffer whose owner still exists. Above every generation.
 const LIVE: u32 = 1 << 16;
 /// No stream has named the buffer yet.
 const NO_STREAM: u16 = u16::MAX;
@@ -45,7 +50,8 @@ pub(crate) struct DeviceMemory {
     _number: NodeNumber,
     device: String,
     heap: Section,
-    /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each with the lock of its records.
+    /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each
+    /// with the lock of its records.
     copies: Copies<Shared>,
     records: Box<[Record]>,
     state: Mutex<State>,
@@ -54,7 +60,8 @@ pub(crate) struct DeviceMemory {
 struct Record {
     /// Generation in the low 16 bits, LIVE above.
     generation: AtomicU32,
-    /// The stream that counts in `own`: the first that named a buffer of this record. It stays the one.
+    /// The stream that counts in `own`: the first that named a buffer of this record. It stays the
+    /// one.
     first: AtomicU16,
     copying: CopyLock,
     /// Unanswered calls of that stream that name the buffer; written by it alone.
@@ -69,7 +76,8 @@ const _: () = assert!(size_of::<Record>() == 32);
 
 struct State {
     ranges: RangeAllocator<u64>,
-    // First in, first out: a record rests as long as possible before its generation is used again.
+    // First in, first out: a record stays unused as long as possible before its generation is used
+    // again.
     free: VecDeque<u32>,
     free_bytes: u64,
     /// Dropped by their owners while calls named them.
@@ -115,7 +123,8 @@ impl DeviceMemory {
 
     /// The lock, after freeing what no call names any more.
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is given back, also when a panic unwinds through it.
+        // Every change is complete before the lock is released, also when a panic unwinds through
+        // it.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.deferred.is_empty() {
             let waiting = std::mem::take(&mut state.deferred);
@@ -139,7 +148,7 @@ impl DeviceMemory {
         self.state().free_bytes
     }
 
-    /// Buffers alive.
+    /// Buffers allocated.
     pub(crate) fn live(&self) -> usize {
         self.records.len() - self.state().free.len()
     }
@@ -175,11 +184,13 @@ impl DeviceMemory {
         self.records.get(index as usize).map(|r| r.bytes.load(Ordering::Relaxed))
     }
 
-    /// The owner lets go. Freed now, or after the last call that names it is answered and the last transfer has ended.
+    /// The owner drops the buffer. Freed now, or after the last call that names it has its reply
+    /// and the last transfer has ended.
     pub(crate) fn release(&self, index: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        // No pointer of this generation is good any more. SeqCst, as are the look at the lock below, the locking of a transfer and
-        // its second look at the generation (`place`): either the transfer sees that the buffer is gone, or this sees the transfer.
+        // No pointer of this generation is valid any more. SeqCst, as are the load of the lock
+        // below, the locking of a transfer and its second load of the generation (`place`): either
+        // the transfer sees that the buffer is gone, or this thread sees the transfer.
         let generation = record.generation.load(Ordering::Relaxed) & (LIVE - 1);
         record.generation.store(generation, Ordering::SeqCst);
         let mut state = self.state();
@@ -200,7 +211,8 @@ impl DeviceMemory {
         state.free_bytes += size;
     }
 
-    /// Checks that a pointer names a live buffer of this device and that `bytes` from its offset lie in it.
+    /// Checks that a pointer names a live buffer of this device and that `bytes` from its offset
+    /// lie in it.
     #[inline(always)]
     fn record(&self, p: BufferParts, bytes: u64) -> Result<&Record, BufferError> {
         if p.node != self.node {
@@ -213,7 +225,8 @@ impl DeviceMemory {
         }
         let start = record.off.load(Ordering::Relaxed);
         let has = record.bytes.load(Ordering::Relaxed);
-        // The pointer's offset is absolute in the heap; its distance from the record's start counts against its bytes.
+        // The pointer's offset is absolute in the heap; its distance from the record's start counts
+        // against its bytes.
         match p.off.checked_sub(start) {
             Some(skip) if skip <= has && bytes <= has - skip => Ok(record),
             skip => Err(BufferError::Overrun { wanted: skip.unwrap_or(0).saturating_add(bytes), has }),
@@ -238,11 +251,13 @@ impl DeviceMemory {
         self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
     }
 
-    /// Copies all of what `from` names to the front of what `to` names, unless a call in flight names one of them.
+    /// Copies all of what `from` names to the front of what `to` names, unless a call in flight
+    /// names one of them.
     pub(crate) fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), BufferError> {
         let bytes = from.bytes();
         let (source, target) = (self.free_record(from, bytes)?, self.free_record(to, bytes)?);
-        // In the order of the records: two threads that copy between the same two buffers do not wait for each other.
+        // In the order of the records: two threads that copy between the same two buffers do not
+        // wait for each other.
         let (first, second) = (from.parts().index, to.parts().index);
         let (_reading, _writing);
         if first < second {
@@ -275,8 +290,8 @@ impl DeviceMemory {
         self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
     }
 
-    /// A call of stream `stream` that names the buffer is about to be sent. What comes back names the record for
-    /// [`Self::end_use`].
+    /// A call of stream `stream` that names the buffer is about to be sent. What comes back names
+    /// the record for [`Self::end_use`].
     #[inline(always)]
     pub(crate) fn begin_use(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
@@ -309,7 +324,8 @@ impl DeviceMemory {
     #[inline(always)]
     pub(crate) fn end_use(&self, index: u32, stream: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        // Release: whoever frees the memory does so after the reply was seen. `first` is what it was when the use was counted.
+        // Release: the thread that frees the memory does so after the reply was seen. `first` has
+        // the same value as when the use was counted.
         if u32::from(record.first.load(Ordering::Relaxed)) == stream {
             record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
         } else {
@@ -360,8 +376,8 @@ impl Record {
         }
     }
 
-    /// For a transfer that has the record's lock: is the buffer still the pointer's? If so, it is not freed before the lock is given
-    /// back (see [`DeviceMemory::release`]).
+    /// For a transfer that has the record's lock: is the buffer still the pointer's? If so, it is
+    /// not freed before the lock is released (see [`DeviceMemory::release`]).
     #[inline(always)]
     fn still<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), BufferError> {
         let BufferParts { index, generation, .. } = ptr.parts();
@@ -376,7 +392,8 @@ impl Record {
         self.is_named() || self.copying.is_taken()
     }
 
-    /// Does an unanswered call name it? Acquire: pairs with the release in [`DeviceMemory::end_use`].
+    /// Does an unanswered call name it? Acquire: pairs with the release in
+    /// [`DeviceMemory::end_use`].
     #[inline(always)]
     fn is_named(&self) -> bool {
         self.own.load(Ordering::Acquire) != 0 || self.others.load(Ordering::Acquire) != 0
@@ -413,8 +430,8 @@ mod tests {
         (memory.record(p, block.bytes).expect("alive"), p)
     }
 
-    /// Between a submission's look at the record and its count the buffer is dropped, and the record is another buffer's, which a
-    /// second stream names.
+    /// Between a submission's load of the record and its count the buffer is dropped, and the
+    /// record is another buffer's, which a second stream names.
     #[test]
     fn a_late_count_is_taken_back_and_harms_no_other() {
         for first_user in [1, 2] {
@@ -435,7 +452,8 @@ mod tests {
         }
     }
 
-    /// The same with a count that the drop does not see and that does not see the drop: its call was sent.
+    /// The same with a count that the drop does not see and that does not see the drop: its call
+    /// was sent.
     #[test]
     fn a_count_on_a_freed_buffer_ends_with_its_call() {
         let memory = memory(1);

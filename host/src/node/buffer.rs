@@ -15,10 +15,12 @@ const READING: &str = "reading a buffer";
 /// Elements in a device's memory, owned by the host program. Dropping it frees it, once every call
 /// that names it is answered.
 ///
-/// [`Self::read`], [`Self::write`] and [`Self::slice`] are [`Node::read`], [`Node::put`] and [`BufferPtr::slice`] of these elements.
+/// [`Self::read`], [`Self::write`] and [`Self::slice`] are [`Node::read`], [`Node::put`] and
+/// [`BufferPtr::slice`] of these elements.
 pub struct Buffer<T: Element> {
     memory: Arc<DeviceMemory>,
-    /// For copies. Weak: a buffer that outlives its node keeps the node's window mapped, and neither its link nor its device.
+    /// For copies. Weak: a buffer that outlives its node keeps the node's window mapped, and
+    /// neither its link nor its device.
     device: Weak<Device>,
     block: Block,
     len: usize,
@@ -43,8 +45,8 @@ impl<T: Element> Buffer<T> {
         self.memory.pointer(self.block, self.len)
     }
 
-    /// A pointer to the elements of `range`. Like every pointer it carries the buffer's generation, and is refused once the buffer is
-    /// dropped.
+    /// A pointer to the elements of `range`. Like every pointer it carries the buffer's generation,
+    /// and is refused once the buffer is dropped.
     ///
     /// # Errors
     /// [`BufferError::Overrun`] when the range leaves the buffer.

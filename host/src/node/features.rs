@@ -4,8 +4,9 @@ use hamr_comm::abi::preamble::feature;
 use std::fmt;
 use std::ops::BitOr;
 
-/// What a device's image does beyond the plain protocol, of what this host offered (abi §3.6). What the link between the two can do
-/// is another matter: [`Node::link_capabilities`](crate::Node::link_capabilities).
+/// What a device's image does beyond the plain protocol, of what this host offered (abi §3.6). What
+/// the link between the two can do is another matter:
+/// [`Node::link_capabilities`](crate::Node::link_capabilities).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Features(u32);
 

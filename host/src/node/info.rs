@@ -1,4 +1,4 @@
-//! What a device said of itself, for people.
+//! What a device reported of itself.
 
 use super::{Features, Node};
 use crate::BuildId;
@@ -8,7 +8,7 @@ use hamr_comm::abi::version::AbiVersion;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What a device said of itself, and what it was opened with.
+/// What a device reported of itself, and what it was opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
@@ -28,7 +28,7 @@ pub struct DeviceInfo {
     pub abi: AbiVersion,
     /// Features of the protocol that its image accepted.
     pub features: Features,
-    /// Bytes of memory of its board; 0 when it does not know.
+    /// Bytes of memory of its board; 0 when the device does not know.
     pub memory: u64,
     /// Bytes of heap.
     pub heap: u64,
@@ -47,7 +47,7 @@ pub struct DeviceInfo {
 }
 
 impl Node {
-    /// What the device said of itself.
+    /// What the device reported of itself.
     pub fn info(&self) -> DeviceInfo {
         let Device { name, id, link, layout, image, .. } = &*self.device;
         let EpochInfo { record: epoch_info, start, .. } = self.device.epoch_info();

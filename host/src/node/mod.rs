@@ -1,4 +1,5 @@
-//! What a program holds of a device: its queue pairs, its control stream, its buffers. The device itself is below, in `device`.
+//! A program's side of a device: its queue pairs, its control stream, its buffers. The device
+//! itself is below, in `device`.
 
 mod attach;
 mod buffer;
@@ -22,10 +23,12 @@ use hamr_comm::{Element, Handler};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// One attached device. `Send + Sync`: threads share it by reference and each calls through streams of its own. What is called on the
-/// node itself goes through the calling thread's stream ([`Self::local`]).
+/// One attached device. `Send + Sync`: threads share it by reference and each calls through streams
+/// of its own. What is called on the node itself goes through the calling thread's stream
+/// ([`Self::local`]).
 ///
-/// Dropping it stops a device that this runtime started; calls still in flight end with [`CallError::DeviceLost`].
+/// Dropping it stops a device that this runtime started; calls still in flight end with
+/// [`CallError::DeviceLost`].
 pub struct Node {
     device: Arc<Device>,
     /// Which queue pairs belong to streams.
@@ -41,8 +44,9 @@ impl Node {
         &self.device.handlers
     }
 
-    /// The handlers that this program and the image do not agree on: missing, of other types (calls of these two are refused), or
-    /// built from other source (calls go through: the image is stale).
+    /// The handlers that this program and the image do not agree on: missing, of other types (calls
+    /// of these two are refused), or built from other source (calls go through: the image is
+    /// stale).
     pub fn warnings(&self) -> Vec<Warning> {
         let Differences { missing, other_signature, stale } = &self.differences;
         let device = || self.device.name.clone();
@@ -52,28 +56,31 @@ impl Node {
         missing.chain(other).chain(stale).collect()
     }
 
-    /// What the link to the device can do, whatever image runs there. What the image does is in [`DeviceInfo::features`]: a device
-    /// sleeps when its link has a doorbell and its image accepted the feature of that name.
+    /// What the link to the device can do, whatever image runs there. What the image does is in
+    /// [`DeviceInfo::features`]: a device sleeps when its link has a doorbell and its image
+    /// accepted the feature of that name.
     pub fn link_capabilities(&self) -> Capabilities {
         self.device.link.capabilities()
     }
 
-    /// Is the device there, as far as anybody has noticed or can see now?
+    /// Is the device there, as far as any thread has noticed or this one can see now?
     pub fn is_alive(&self) -> bool {
         self.device.check_peer();
         !self.device.is_lost()
     }
 
-    /// What the device wrote before its last epoch that ended by a fault did so: of an image with `on_fault = reset`, a hosted image
-    /// that trapped, or a runtime that failed outside of every call. It outlives the epoch that it tells of, and the window. `None`
-    /// when no epoch has ended so.
+    /// What the device wrote before its last epoch that ended by a fault: of an image with
+    /// `on_fault = reset`, a hosted image that trapped, or a runtime that failed outside of every
+    /// call. The record stays readable after that epoch, and after the window. `None` when no epoch
+    /// has ended so.
     pub fn last_crash(&self) -> Option<CrashReport> {
         self.device.last_crash()
     }
 
-    /// A round trip through the control stream; proves that the device runs, whatever the other streams hold. While a queued
-    /// handler has its processor, the device answers from its tick: some tens of milliseconds later. A handler that is not queued
-    /// is waited for.
+    /// A round trip through the control stream. It proves that the device runs, whatever the other
+    /// streams are waiting for. While a queued handler has the device's processor, the reply comes
+    /// from the device's tick: some tens of milliseconds later. The ping waits for a handler that
+    /// is not queued.
     ///
     /// # Errors
     /// As for any call.
@@ -105,7 +112,8 @@ impl Node {
         SharedStream::open(&self.device, &self.queues)
     }
 
-    /// The calling thread's own stream, opened at the first use and closed with the thread or the device.
+    /// The calling thread's own stream, opened at the first use and closed with the thread or the
+    /// device.
     ///
     /// # Errors
     /// As for [`Self::stream`].
@@ -129,7 +137,7 @@ impl Node {
         open: LocalStream::opened(&self.device)
     );
 
-    /// A buffer in the device's memory that holds a copy of `data`.
+    /// A buffer in the device's memory with a copy of `data`.
     ///
     /// # Errors
     /// When the heap or the table of buffers is full.
@@ -139,7 +147,7 @@ impl Node {
         Ok(buffer)
     }
 
-    /// A buffer of `len` elements; what they hold is unspecified.
+    /// A buffer of `len` elements; their values are unspecified.
     ///
     /// # Errors
     /// When the heap or the table of buffers is full.
@@ -147,12 +155,12 @@ impl Node {
         Buffer::new(self, len)
     }
 
-    /// Bytes of heap that no buffer holds.
+    /// Bytes of heap outside of all buffers.
     pub fn free_bytes(&self) -> u64 {
         self.device.memory.free_bytes()
     }
 
-    /// Buffers alive, those of long messages in flight included.
+    /// Buffers allocated, those of long messages in flight included.
     pub fn live_buffers(&self) -> usize {
         self.device.memory.live()
     }
@@ -162,9 +170,10 @@ impl Node {
         self.device.stop_finally("stopped by this program");
     }
 
-    /// Starts the device anew, with the same image, in a new epoch. Calls in flight end with [`CallError::PeerReset`] or
-    /// [`CallError::DeviceLost`], exactly once each; open streams go on in the new epoch. Buffers stay; what a handler was
-    /// writing at the moment of death is unspecified.
+    /// Starts the device again, with the same image, in a new epoch. Calls in flight end with
+    /// [`CallError::PeerReset`] or [`CallError::DeviceLost`], exactly once each; open streams go on
+    /// in the new epoch. Buffers stay; what a handler was writing when the device stopped is
+    /// unspecified.
     ///
     /// # Errors
     /// When the link cannot start its device again, or the device does not come up.

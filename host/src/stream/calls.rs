@@ -1,12 +1,14 @@
-//! The calls of all receivers: `Node`, `Stream`, `LocalStream` and `SharedStream` have one set of methods, in one order and with
-//! one text. The macro writes their signatures; the functions below are their bodies, over any [`StreamRef`].
+//! The calls of all receivers: `Node`, `Stream`, `LocalStream` and `SharedStream` have one set of
+//! methods, in one order and with one text. The macro writes their signatures; the functions below
+//! are their bodies, over any [`StreamRef`].
 
 use super::{CallOptions, Pending, StreamRef, submit, wait};
 use crate::{CallError, Error, SubmitError};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 
-/// Writes the methods into an `impl` block. `call` is the stream that a call goes to, `keep` is what its [`Pending`] keeps of it,
-/// of the type in front; `open` is an `Option` of the stream, `None` when the receiver has opened none yet.
+/// Writes the methods into an `impl` block. `call` is the stream that a call goes to, `keep` is
+/// what its [`Pending`] keeps of it, of the type in front; `open` is an `Option` of the stream,
+/// `None` when the receiver has opened none yet.
 macro_rules! call_methods {
     ($self:ident, $Kept:ty, call: $call:expr, keep: $keep:expr, open: $open:expr) => {
         /// Calls a handler and waits for its result.
@@ -33,8 +35,8 @@ macro_rules! call_methods {
             $crate::stream::calls::sync_with($call, call, options)
         }
 
-        /// Submits a call; its result is read from the [`Pending`](crate::Pending). Dropping that detaches: the call runs, its
-        /// result is discarded.
+        /// Submits a call; its result is read from the [`Pending`](crate::Pending). Dropping that
+        /// detaches: the call runs, its result is discarded.
         ///
         /// # Errors
         /// See [`SubmitError`](crate::SubmitError): nothing was sent.
@@ -58,18 +60,20 @@ macro_rules! call_methods {
             $crate::stream::calls::offload_with($keep, call, options)
         }
 
-        /// Sends a call without a result: no [`Pending`](crate::Pending), no completion entry. Ordered with the other calls.
+        /// Sends a call without a result: no [`Pending`](crate::Pending), no completion entry.
+        /// Ordered with the other calls.
         ///
         /// # Errors
-        /// See [`SubmitError`](crate::SubmitError): nothing was sent. What the handler itself reports is only counted:
-        /// [`Self::one_way_failures`].
+        /// See [`SubmitError`](crate::SubmitError): nothing was sent. What the handler itself
+        /// reports is only counted: [`Self::one_way_failures`].
         #[inline]
         pub fn send<H: hamr_comm::Handler>(&$self, call: hamr_comm::Call<H>) -> Result<(), $crate::SubmitError> {
             $crate::stream::calls::send($call, call)
         }
 
-        /// One-way calls ([`Self::send`]) that are known to have ended otherwise than executed. The count belongs to the queue pair: a
-        /// stream begins with the one of the stream that had the pair before.
+        /// One-way calls ([`Self::send`]) that are known to have ended otherwise than executed. The
+        /// count belongs to the queue pair: a stream begins with the one of the stream that had the
+        /// pair before.
         pub fn one_way_failures(&$self) -> u64 {
             $open.map_or(0, $crate::stream::calls::one_way_failures)
         }

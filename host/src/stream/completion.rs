@@ -1,4 +1,4 @@
-//! From a reply in a slot to the outcome of its call: the calls in flight of one stream.
+//! Makes of the reply in a slot the outcome of its call: the calls in flight of one stream.
 
 use super::epoch::EpochEnd;
 use super::queue_end::{CONSUMED, ONE_WAY, QueueEnd};
@@ -15,19 +15,19 @@ use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::sync::atomic::Ordering;
 
-/// Replies moved to their entries when the ring is full: a few at a time, so that a reader in
-/// order still reads in place.
+/// Replies moved to their entries when the ring is full: a few at a time, so that a caller that
+/// reads in order still reads in place.
 const MOVE_BATCH: u32 = 16;
 
-/// What there is of one call.
+/// The state of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(super) enum Progress {
     /// No outcome.
     NotYet,
-    /// Its outcome is in its entry, or the call was abandoned and its entry is free.
+    /// The outcome is in the entry, or the call was abandoned and its entry is free.
     Completed,
-    /// None, and its epoch is over: the end of the epoch gives it one.
+    /// No outcome, and the epoch is over: the end of the epoch gives the call one.
     EpochEnded,
 }
 
@@ -102,15 +102,15 @@ impl Calls {
             }
             self.end.release_consumed();
         }
-        // A queued call that the device has just taken goes on here.
+        // A queued call that the device has just taken continues here.
         match self.table.state(entry) {
             Some(EntryState::Ticket(ticket)) => self.complete_in_ticket_slot(device, entry, ticket),
             _ => Progress::Completed,
         }
     }
 
-    /// Moves the reply in the ring slot of `x` to its entry and marks the slot consumed. `NotYet`: it
-    /// tells that the call was taken, and the reply comes in a ticket slot.
+    /// Moves the reply in the ring slot of `x` to its entry and marks the slot consumed. `NotYet`:
+    /// the reply only reports that the call was queued, and its result comes in a ticket slot.
     fn move_to_entry(&mut self, device: &Device, entry: u32, x: u64, hdr: RepHdr) -> Progress {
         let uses = self.table.take_uses(entry);
         let reply = self.end.read(device, self.end.req.slots().ring(x as u32), self.end.slot_number(x), hdr, &uses);
@@ -126,10 +126,11 @@ impl Calls {
                 return Progress::NotYet;
             }
             if hdr.has(RepHdr::TAKEN) {
-                // Broken. Perhaps the device runs it, so that its word must not be expected again.
+                // Broken. The device may run the call, so its word must not be expected again.
                 self.tickets.free(ticket);
             } else {
-                // Answered in its slot after all: refused, or the device's queue is full.
+                // The reply came in the ring slot after all: the call was refused, or the device's
+                // queue is full.
                 self.tickets.free_unused(ticket);
             }
         }
@@ -161,7 +162,8 @@ impl Calls {
         if one_way && (reply.hdr.status() != Status::OK || reply.broken().is_some()) {
             self.one_way_failures += 1;
         }
-        // A device that was asked to leave its epoch cancelled what it had not run: that is an end, and not a reply.
+        // A device that was asked to leave its epoch cancelled what it had not run. That is the end
+        // of the epoch, and not a reply.
         let epoch = device.epoch.load(Ordering::Acquire);
         let outcome = match reply.hdr.status() {
             Status::CANCELLED if !self.end.epoch().is(epoch) => EntryState::EpochEnded(EpochEnd::before(epoch)),
@@ -252,7 +254,8 @@ impl Calls {
         }
         let ticket = self.table.cold(entry).and_then(|cold| cold.ticket);
         let slots = self.end.req.slots();
-        // The device reads the header of a queued call in its ticket slot, before and after the ring slot is answered TAKEN.
+        // The device reads the header of a queued call in its ticket slot, before and after the
+        // ring slot is answered TAKEN.
         let headers = match self.table.state(entry) {
             Some(EntryState::Ring(x)) => [Some(slots.ring(x as u32)), ticket.and_then(|t| slots.ticket_slot(t))],
             Some(EntryState::Ticket(t)) => [slots.ticket_slot(t), None],

@@ -1,4 +1,4 @@
-//! From a bound call to the words of its slot.
+//! Encodes a bound call into the words of its slot.
 
 use super::CallOptions;
 use super::uses::Uses;
@@ -17,7 +17,7 @@ pub(super) const fn is_plain<H: Handler>() -> bool {
     is_short::<H>() && !H::Args::HAS_BUFFERS
 }
 
-/// Is a call of `H` queued on the device, and so in need of a ticket?
+/// Is a call of `H` queued on the device, so that it needs a ticket?
 pub(super) const fn is_queued<H: Handler>() -> bool {
     H::FLAGS & record_flag::QUEUED != 0
 }
@@ -28,7 +28,8 @@ pub(super) const fn is_short<H: Handler>() -> bool {
         Some(n) => n <= INLINE_BYTES,
         None => false,
     };
-    // A result that is always longer than the slot may need a reply buffer; one of variable size has the chunk.
+    // A result that is always longer than the slot may need a reply buffer; one of variable size
+    // has the chunk.
     let short_result = match <ValueOf<H> as Migratable>::SIZE {
         Some(n) => n <= INLINE_BYTES,
         None => true,
@@ -64,7 +65,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// The words that carry something.
+    /// The words with content.
     pub(super) fn used(&self) -> &[u64] {
         self.words.get(..self.len.div_ceil(8)).unwrap_or(&self.words)
     }
@@ -77,7 +78,7 @@ impl Message {
     }
 }
 
-/// What a message must know of its stream.
+/// What a message needs of its stream.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// Number of its queue pair.
@@ -130,7 +131,7 @@ fn fill<H: Handler>(
         let longest = u128::from(!Ext::ENFORCED);
         let mut micros = limit.map_or(0, |limit| limit.as_micros().min(longest) as u32);
         if options.limit.is_some() {
-            // The shortest there is: zero would mean none.
+            // The shortest limit: zero would mean none.
             micros = micros.max(1) | Ext::ENFORCED;
         }
         message.push([u64::from(micros), 0]);

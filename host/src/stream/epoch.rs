@@ -1,4 +1,4 @@
-//! The epoch that a submitter is in, and how a call ended that its epoch left without a reply.
+//! The epoch that a submitter is in, and the end of calls that got no reply in their epoch.
 
 use crate::device::Device;
 use std::sync::atomic::Ordering;
@@ -12,12 +12,12 @@ pub(super) struct SubmitterEpoch(u64);
 impl SubmitterEpoch {
     const NONE: Self = Self(1 << 32);
 
-    /// Of a device whose [`Device::epoch`] is this.
+    /// The epoch of a device whose [`Device::epoch`] is this.
     pub(super) fn of(epoch: u32) -> Self {
         if epoch == 0 { Self::NONE } else { Self(epoch.into()) }
     }
 
-    /// Is it what the device serves, whose [`Device::epoch`] is this?
+    /// Does the device, whose [`Device::epoch`] is this, serve this epoch?
     #[inline(always)]
     pub(super) fn is(self, epoch: u32) -> bool {
         self.0 == u64::from(epoch)
@@ -48,12 +48,12 @@ pub(super) enum EpochEnd {
 }
 
 impl EpochEnd {
-    /// Of an epoch that is over, while [`Device::epoch`] is this.
+    /// The end of a call whose epoch is over, while [`Device::epoch`] is this.
     pub(super) fn before(epoch: u32) -> Self {
         if epoch == 0 { Self::Lost } else { Self::Reset }
     }
 
-    /// Of an epoch that is over.
+    /// The end of a call whose epoch is over.
     pub(super) fn of(device: &Device) -> Self {
         Self::before(device.epoch.load(Ordering::Acquire))
     }

@@ -2,8 +2,8 @@
 //!
 //! A reply counts when it was published before the end, also when the host reads it later and
 //! another stream has begun the next epoch since, which wipes the window. So the last replies are
-//! read from the snapshot that the device's `Device` took before the wipe, or from the window
-//! while the snapshots are locked, so that no thread wipes it. Every other call ends without.
+//! read from the snapshot that the device's `Device` took before the wipe, or from the window while
+//! the snapshots are locked, so that no thread wipes it. Every other call ends without a reply.
 
 use super::completion::Calls;
 use super::epoch::{EpochEnd, SubmitterEpoch};

@@ -5,7 +5,7 @@ use super::reply::ReplyCopy;
 use super::uses::{InlineUses, Uses};
 use crate::memory::DeviceMemory;
 
-/// See the module's head.
+/// The call in the hot slot (see the module).
 pub(super) struct HotCall {
     /// The buffers of a call on the fast path.
     pub(super) inline: InlineUses,
@@ -28,7 +28,7 @@ impl HotCall {
         self.uses = std::mem::replace(&mut self.inline, InlineUses::NONE).into_uses(stream);
     }
 
-    /// Its reply is there, or will not come.
+    /// The reply is there, or will not come.
     pub(super) fn release(&mut self, end: &mut QueueEnd, memory: &DeviceMemory) {
         let inline = std::mem::replace(&mut self.inline, InlineUses::NONE);
         inline.into_uses(end.number()).release(memory);

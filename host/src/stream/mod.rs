@@ -1,9 +1,9 @@
-//! Streams: ordered sequences of calls, and the ways to hold one.
+//! Streams: ordered sequences of calls, and the kinds of access to one.
 //!
 //! | kind | who may use it | cost of a pipelined call |
 //! |---|---|---|
 //! | [`Stream`] | one thread at a time (`Send`, not `Sync`) | the message itself |
-//! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a look into thread-local storage |
+//! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a lookup in thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
 pub(crate) mod calls;
@@ -44,18 +44,21 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What one call wants beyond the usual. Ends with `..CallOptions::default()`, as [`crate::Options`] does.
+/// Options of one call beyond the usual. Ends with `..CallOptions::default()`, as
+/// [`crate::Options`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
     /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).
     pub deadline: Option<Duration>,
     /// How long the handler may run. The device ends it some milliseconds later with a fault
-    /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that says where it was; of a hosted image, the process with it. At most
-    /// 35 minutes. The handler learns it in place of `deadline`.
+    /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that reports where it was; of a
+    /// hosted image, the process with it. At most 35 minutes. The handler gets it in place of
+    /// `deadline`.
     pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size; without it, one chunk.
     pub reply_capacity: Option<usize>,
-    /// May overtake and be overtaken by other calls of the stream (only queued handlers make use of it).
+    /// May overtake and be overtaken by other calls of the stream (only queued handlers make use of
+    /// it).
     pub unordered: bool,
 }
 
@@ -74,7 +77,7 @@ impl CallOptions {
 mod sealed {
     use super::{Device, Submitter};
 
-    /// Access to a stream's submitter, however it is held.
+    /// Access to a stream's submitter, whatever kind of stream it is.
     pub trait Access {
         /// Other threads use the submitter too: no wait is inside of [`Self::with`].
         #[doc(hidden)]
@@ -87,7 +90,8 @@ mod sealed {
 }
 pub(crate) use sealed::Access;
 
-/// A way to hold a stream. Implemented by [`Stream`], [`LocalStream`], [`SharedStream`], and references to them.
+/// A kind of access to a stream. Implemented by [`Stream`], [`LocalStream`], [`SharedStream`], and
+/// references to them.
 pub trait StreamRef: sealed::Access {}
 impl<A: sealed::Access> StreamRef for A {}
 
@@ -136,7 +140,8 @@ fn submitter(submitter: &mut Option<Box<Submitter>>) -> &mut Box<Submitter> {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // The submitter stays with its queue pair: the counts go on, and calls in flight still hold buffers.
+        // The submitter stays with its queue pair: the counts go on, and calls in flight still use
+        // buffers.
         let Some(mut submitter) = self.submitter.get_mut().take() else { return };
         submitter.detach_hot();
         submitter.poll(&self.device);
@@ -146,8 +151,8 @@ impl Drop for Owned {
 
 /// One ordered sequence of calls on one device. `Send`, not `Sync`: each thread opens its own.
 ///
-/// Calls run on the device in the order in which they were submitted. Dropping the stream leaves calls in flight to
-/// themselves; their replies are discarded.
+/// Calls run on the device in the order in which they were submitted. Dropping the stream leaves
+/// calls in flight to themselves; their replies are discarded.
 pub struct Stream<'n> {
     owned: Owned,
     _node: PhantomData<&'n Device>,
@@ -160,9 +165,10 @@ impl<'n> Stream<'n> {
 
     call_methods!(self, &Self, call: self, keep: self, open: Some(self));
 
-    /// Starts one call in the stream's hot slot: the first half of [`Self::sync`], for a caller that has something else to do
-    /// meanwhile. One such call at a time; for more of them use [`Self::offload`], to which this falls back when the slot is not
-    /// open (earlier calls are unanswered, or the arguments are long).
+    /// Starts one call in the stream's hot slot: the first half of [`Self::sync`], for a caller
+    /// that has something else to do meanwhile. One such call at a time; for more of them use
+    /// [`Self::offload`], to which this falls back when the slot is not open (earlier calls are
+    /// unanswered, or the arguments are long).
     ///
     /// # Errors
     /// See [`SubmitError`]: nothing was sent.
@@ -187,10 +193,12 @@ impl<'n> Stream<'n> {
         calls::offload(self, call).map(Started::queued)
     }
 
-    /// Copies into a buffer in stream order: after every earlier call of this stream has run, before any later one.
+    /// Copies into a buffer in stream order: after every earlier call of this stream has run,
+    /// before any later one.
     ///
     /// # Errors
-    /// As [`Node::put`](crate::Node::put); [`BufferError::Busy`] only for calls of *other* streams, and for a [`Started`] not yet read.
+    /// As [`Node::put`](crate::Node::put); [`BufferError::Busy`] only for calls of *other* streams,
+    /// and for a [`Started`] not yet read.
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
         self.ordered(|device| device.memory.put(from, to))
     }
@@ -206,7 +214,8 @@ impl<'n> Stream<'n> {
     fn ordered(&self, mut copy: impl FnMut(&Device) -> Result<(), BufferError>) -> Result<(), Error> {
         let device = &*self.owned.device;
         let wrap = |why| Error::Buffer { device: device.name.clone(), why };
-        // A buffer that no call names needs no waiting: nothing of this stream can see the difference.
+        // A buffer that no call names needs no waiting: nothing of this stream can see the
+        // difference.
         match copy(device) {
             Err(BufferError::Busy) => {}
             other => return other.map_err(wrap),
@@ -228,13 +237,15 @@ impl sealed::Access for Stream<'_> {
 }
 
 thread_local! {
-    /// This thread's streams, one per device. Those of dropped nodes are thrown out at the next look.
+    /// This thread's streams, one per device. Those of dropped nodes are removed at the next
+    /// access.
     static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Throws out what this thread holds of devices that were closed: it keeps their windows mapped.
+/// Removes this thread's streams of devices that were closed: a stream keeps its window mapped.
 pub(crate) fn forget_closed() {
-    // An error means that the thread is ending, or is at work on the list right now: then the next look does it.
+    // An error means that the thread is ending, or is at work on the list right now: then the next
+    // access removes them.
     let _ = STREAMS.try_with(|streams| {
         if let Ok(mut streams) = streams.try_borrow_mut() {
             streams.retain(|s| !s.device.is_closed());
@@ -242,9 +253,11 @@ pub(crate) fn forget_closed() {
     });
 }
 
-/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds a buffer busy or the heap full.
+/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds
+/// a buffer busy or the heap full.
 pub(crate) fn reap_local(device: &Device) {
-    // An error means that the thread is ending, or that this runs inside of a call of that stream (a handler on loopback).
+    // An error means that the thread is ending, or that this runs inside of a call of that stream
+    // (a handler on loopback).
     let _ = STREAMS.try_with(|streams| {
         let Ok(streams) = streams.try_borrow() else { return };
         let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.device, device)) else { return };
@@ -297,9 +310,9 @@ impl sealed::Access for LocalStream<'_> {
     }
 }
 
-/// A stream that threads share: every call takes a lock, for as long as it looks or submits and never while it waits. A flush waits for
-/// the calls that the stream has when it begins. Its [`Pending`]s are `Send` and own their share of it, so they
-/// move freely between threads and tasks.
+/// A stream that threads share: every call takes a lock, while it polls or submits and never while
+/// it waits. A flush waits for the calls that the stream has when it begins. Its [`Pending`]s are
+/// `Send` and own their share of it, so they move freely between threads and tasks.
 #[derive(Clone)]
 pub struct SharedStream {
     shared: Arc<SharedInner>,
@@ -322,7 +335,8 @@ impl SharedStream {
 impl sealed::Access for SharedStream {
     const IS_SHARED: bool = true;
     fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
-        // A panic inside leaves the submitter consistent: it changes its state only in steps that end consistent.
+        // A panic inside leaves the submitter consistent: it changes its state only in steps that
+        // end consistent.
         let mut owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);
         f(submitter(owned.submitter.get_mut()), &self.shared.device)
     }

@@ -11,9 +11,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A call in flight, or its unread result. Dropping it detaches: the call runs on, its result is discarded.
+/// A call in flight, or its unread result. Dropping it detaches: the call runs on, its result is
+/// discarded.
 ///
-/// It names a private entry, not a slot, so any number of them may wait unread, up to `Options::max_outstanding`.
+/// It names a private entry, not a slot, so any number of them may wait unread, up to
+/// `Options::max_outstanding`.
 #[must_use = "dropping it detaches the call"]
 pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
@@ -31,8 +33,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         Self { stream, entry, until, polls: 0, taken: false, _handler: PhantomData }
     }
 
-    /// Is the outcome there, so that [`Self::wait`] returns at once? Never waits, but gives a device without a processor of its own
-    /// a chance to run.
+    /// Is the outcome there, so that [`Self::wait`] returns at once? Never waits, but gives a
+    /// device without a processor of its own a chance to run.
     pub fn is_done(&self) -> bool {
         if self.taken {
             return true;
@@ -40,7 +42,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)) {
             return true;
         }
-        // A caller that does nothing but ask must learn of the device's end as well.
+        // A caller that only polls must notice the device's end as well.
         self.stream.device().poll_peer();
         self.stream.with(|submitter, device| {
             submitter.follow_epoch(device);
@@ -51,7 +53,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// Waits for the outcome, at most until the call's deadline (or the device's default one).
     ///
     /// # Errors
-    /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is discarded.
+    /// See [`CallError`]. After a deadline the call is abandoned: it may still run, its result is
+    /// discarded.
     #[inline]
     pub fn wait(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if std::mem::replace(&mut self.taken, true) {
@@ -63,8 +66,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         self.wait_slowly(None)
     }
 
-    /// [`Self::wait`], at most this long from now. Beyond it the call is abandoned: a caller that wants to look and keep the call
-    /// asks [`Self::is_done`].
+    /// [`Self::wait`], at most this long from now. Beyond it the call is abandoned: a caller that
+    /// wants to check and keep the call uses [`Self::is_done`].
     ///
     /// # Errors
     /// See [`CallError`]; [`CallError::Deadline`] when the time is over.
@@ -82,7 +85,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// The deadline is over. A caller that is woken late may still find the reply; otherwise the call is abandoned.
+    /// The deadline is over. A caller that is woken late may still find the reply; otherwise the
+    /// call is abandoned.
     #[cold]
     fn try_complete_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         self.try_complete().unwrap_or_else(|| {
@@ -91,7 +95,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    /// Polled to its end before, as a future; its entry may be another call's by now.
+    /// It was polled to its end before, as a future; its entry may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
         let site = self.stream.device().site::<H>("reading the reply");
@@ -119,15 +123,16 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             match wait.step() {
                 Ok(()) => {}
                 Err(Stop::Deadline) => return self.try_complete_last(),
-                // A reply published just before the end still counts; the next look finds it, or the end.
+                // A reply published just before the end still counts; the next poll finds it, or
+                // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
             }
         }
     }
 
-    /// Asks the device to stop the call. The outcome is still read with [`Self::wait`]: [`CallError::Cancelled`], or the
-    /// value when the call was too far along. A handler that is running notices only if it asks
-    /// ([`hamr_comm::Context::cancelled`]).
+    /// Asks the device to stop the call. The outcome is still read with [`Self::wait`]:
+    /// [`CallError::Cancelled`], or the value when the call was too far along. A handler that is
+    /// running notices only if it asks ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
         if !self.taken {
             self.stream.with(|submitter, device| submitter.cancel(device, self.entry));
@@ -147,9 +152,10 @@ impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
 // Nothing in it is pinned: the entry is elsewhere.
 impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
 
-/// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor polls it in a loop between
-/// other tasks, for about as long as the device's [`crate::Options`] let a wait spin; from then on the task sleeps until the device
-/// notifies. Devices without a doorbell are polled in a loop for good.
+/// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor
+/// polls it in a loop between other tasks, for about as long as the device's [`crate::Options`] let
+/// a wait spin; from then on the task sleeps until the device notifies. Devices without a doorbell
+/// are polled in a loop for good.
 impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
     type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
 
@@ -170,7 +176,8 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         }
         let device = self.stream.device();
         device.poll_peer();
-        // A poll and what its executor does around it take a microsecond or so: counting is as good as a clock.
+        // A poll and what its executor does around it take a microsecond or so, so a count is as
+        // good as a clock.
         let spins = device.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
         let is_notified = device.wait_queue.is_notified();
         self.polls = self.polls.saturating_add(1);
@@ -185,7 +192,8 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         if self.stream.with(|submitter, _| submitter.epoch()).is_ending(device) {
             device.wait_queue.register(task.waker(), Some(in_time(GRACE_STEP)), &device.me);
         }
-        // Rule 23: what was published before the device could see that this side sleeps, nobody rings for.
+        // Rule 23: the device notifies for nothing that it published before it could see that this
+        // side sleeps, so the task checks once more.
         self.stream.with(|submitter, device| submitter.follow_epoch(device));
         match self.try_complete() {
             Some(outcome) => {

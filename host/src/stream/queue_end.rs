@@ -18,7 +18,7 @@ pub(super) const CONSUMED: u32 = u32::MAX;
 /// Owner of a ring slot whose call has no entry: one-way.
 pub(super) const ONE_WAY: u32 = u32::MAX - 1;
 
-/// See the module's head.
+/// The host's end of one queue pair (see the module).
 pub(super) struct QueueEnd {
     /// Number of the queue pair.
     number: u32,
@@ -35,7 +35,7 @@ impl QueueEnd {
         Self {
             number,
             owners: vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice(),
-            // In no epoch nothing is submitted before it enters one.
+            // A queue end in no epoch submits nothing before it enters one.
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
             epoch: SubmitterEpoch::of(epoch),
             frozen: false,
@@ -74,11 +74,12 @@ impl QueueEnd {
         self.frozen = false;
     }
 
-    /// May what was just read of the slots have been wiped meanwhile, for an epoch that another
-    /// stream began? Then it is not to be used: the end of the epoch gives the call its outcome.
+    /// May the bytes just read from the slots have been wiped meanwhile, for an epoch that another
+    /// stream began? Then the caller must not use them: the end of the epoch gives the call its
+    /// outcome.
     #[inline(always)]
     pub(super) fn is_wiped(&self, device: &Device) -> bool {
-        // Behind it: the thread that wipes has ended the epoch before.
+        // After the read: the thread that wipes has ended the epoch before.
         fence(Ordering::Acquire);
         !self.epoch.is(device.epoch.load(Ordering::Relaxed)) && !self.frozen
     }

@@ -1,4 +1,4 @@
-//! The queue pairs of a device: which of them streams have.
+//! The queue pairs of a device: which of them belong to streams.
 
 use super::Submitter;
 use crate::Error;
@@ -10,16 +10,16 @@ pub(crate) struct QueuePairs(Mutex<Vec<QueueSlot>>);
 
 /// What a queue pair is used for.
 enum QueueSlot {
-    /// For nothing yet.
+    /// Nothing yet.
     Fresh,
     /// A stream has it.
     InUse,
-    /// No stream has it, but its counts go on, and perhaps calls for which no thread waits.
+    /// No stream has it, but its counts go on, and calls without a waiter may be in flight.
     Idle(Box<Submitter>),
 }
 
 impl QueuePairs {
-    /// Of a device with so many queue pairs for streams.
+    /// The queue pairs of a device with so many of them for streams.
     pub(crate) fn new(streams: u32) -> Self {
         Self(Mutex::new((0..=streams).map(|_| QueueSlot::Fresh).collect()))
     }
@@ -53,7 +53,7 @@ impl QueuePairs {
         Ok((index as u32, submitter))
     }
 
-    /// Gives a queue pair back, with what is still in flight in it.
+    /// Returns a queue pair, with the calls that are still in flight in it.
     pub(super) fn give_back(&self, device: &Device, index: u32, submitter: Box<Submitter>) {
         let mut slots = self.slots();
         if let Some(slot) = slots.get_mut(index as usize) {
@@ -61,7 +61,7 @@ impl QueuePairs {
         }
         show_open(device, &slots);
         drop(slots);
-        // No thread waits for what is in flight there.
+        // No thread waits for the calls in flight there.
         device.notify(Fence::Full);
     }
 }
@@ -78,8 +78,8 @@ impl IdleQueues for QueuePairs {
     }
 }
 
-/// Tells the device which queue pairs to poll: up to the last that a stream has or that still has
-/// calls in flight.
+/// Publishes which queue pairs the device must poll: up to the last that a stream has or that still
+/// has calls in flight.
 fn show_open(device: &Device, slots: &[QueueSlot]) {
     let last = slots.iter().rposition(|slot| match slot {
         QueueSlot::Fresh => false,

@@ -1,4 +1,4 @@
-//! From a reply back to a value.
+//! Decodes a reply to a value.
 
 use super::epoch::EpochEnd;
 use crate::device::Device;
@@ -12,12 +12,13 @@ use hamr_comm::{ErrorOf, Handler, HandlerResult, ValueOf};
 pub(super) struct ReplyCopy {
     pub(super) hdr: RepHdr,
     pub(super) words: [u64; INLINE_WORDS],
-    /// What the slot's descriptor names; nothing where it names nothing that the slot has.
+    /// The bytes that the slot's descriptor names; empty where it names none that the slot has.
     pub(super) long: Vec<u8>,
 }
 
 impl ReplyCopy {
-    /// What about it breaks abi §4.3. Not asked of the reply that says that a queued call was taken.
+    /// What about it breaks abi §4.3. Not called for the reply that only reports that a call was
+    /// queued.
     pub(super) fn broken(&self) -> Option<&'static str> {
         let hdr = self.hdr;
         if hdr.has(RepHdr::RESERVED) {
@@ -37,7 +38,7 @@ impl ReplyCopy {
     }
 }
 
-/// Turns a reply into what the caller gets.
+/// Makes the caller's result of a reply.
 #[cold]
 pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     let site = || device.site::<H>("reading the reply");

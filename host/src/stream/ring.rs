@@ -14,7 +14,7 @@ use hamr_comm::migrate::Migratable;
 use hamr_comm::{Call, Handler};
 use std::sync::atomic::Ordering;
 
-/// What a call that is not sent yet has of its stream, beside the next ring slot.
+/// What a call that is not sent yet has reserved of its stream, beside the next ring slot.
 #[derive(Clone, Copy)]
 struct Reserved {
     ticket: Option<u32>,
@@ -68,7 +68,7 @@ pub(super) fn try_offload<H: Handler>(
     publish::<H>(calls, scratch, device, message, reserved).map(Some)
 }
 
-/// A one-way call that is sent.
+/// A one-way call that was sent.
 pub(super) enum Sent {
     /// It has no entry.
     Plain,
@@ -98,13 +98,13 @@ pub(super) fn try_send<H: Handler>(
     Ok(Some(Sent::Plain))
 }
 
-/// What a message must know of its stream.
+/// What a message needs of its stream.
 pub(super) fn limits(calls: &Calls) -> Limits {
     let slots = calls.end.req.slots();
     Limits { stream: calls.end.number(), request_chunk: slots.req_chunk_len(), reply_chunk: slots.rep_chunk_len() }
 }
 
-/// The next ring slot is free, and a ticket where the call needs one. `None`: not now.
+/// Reserves the next ring slot, and a ticket where the call needs one. `None`: none is free now.
 fn reserve<H: Handler>(calls: &mut Calls, device: &Device) -> Result<Option<Reserved>, SubmitError> {
     if is_queued::<H>() && calls.tickets.is_empty() {
         return Err(SubmitError::NoTickets { site: device.site::<H>("submitting") });
@@ -128,7 +128,7 @@ fn take_ticket(calls: &mut Calls, device: &Device) -> Option<u32> {
     })
 }
 
-/// The call is not sent.
+/// The call is not sent: returns what was reserved.
 fn give_back(calls: &mut Calls, reserved: Reserved) {
     reserved.ticket.into_iter().for_each(|ticket| calls.tickets.free_unused(ticket));
 }

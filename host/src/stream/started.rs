@@ -7,7 +7,8 @@ use crate::device::Device;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::time::Duration;
 
-/// A call in its stream's hot slot (see [`Stream::start`]). Dropping it detaches: the call runs, its result is discarded.
+/// A call in its stream's hot slot (see [`Stream::start`]). Dropping it detaches: the call runs,
+/// its result is discarded.
 #[must_use = "dropping it detaches the call"]
 pub struct Started<'s, 'n, H: Handler> {
     state: State<'s, 'n, H>,
@@ -21,7 +22,7 @@ enum State<'s, 'n, H: Handler> {
 /// The hot slot's call; dropping it abandons the call.
 struct HotCall<'s, 'n> {
     stream: &'s Stream<'n>,
-    /// The word its request carries: after a restart the slot may hold another call.
+    /// The word that its request carries: after a restart the slot may belong to another call.
     seq: u32,
 }
 
@@ -30,7 +31,7 @@ impl<'s, 'n> HotCall<'s, 'n> {
     #[inline(always)]
     fn into_parts(self) -> (&'s Stream<'n>, u32) {
         let parts = (self.stream, self.seq);
-        // What ends the call from here on is its result, and not the drop.
+        // From here on the call ends by its result, and not by the drop.
         std::mem::forget(self);
         parts
     }

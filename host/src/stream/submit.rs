@@ -1,7 +1,9 @@
-//! Waits of a stream that are not for one result: for a free slot or ticket, for the end of a flush, for another epoch.
+//! Waits of a stream that are not for one result: for a free slot or ticket, for the end of a
+//! flush, for another epoch.
 //!
-//! The submitter is borrowed for each look and for nothing in between, so that the lock of a [`super::SharedStream`] is free while one of
-//! its threads waits: what others of its threads do is bounded by their own deadlines.
+//! The submitter is borrowed for each poll and never between two, so that the lock of a
+//! [`super::SharedStream`] is free while one of its threads waits: the other threads are bounded by
+//! their own deadlines only.
 
 use super::CallOptions;
 use super::epoch::{EpochEnd, SubmitterEpoch};
@@ -14,7 +16,7 @@ use hamr_comm::{Call, Handler};
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// An submitter that its caller has alone.
+/// A submitter that its caller has alone.
 pub(super) struct Exclusive<'a> {
     submitter: RefCell<&'a mut Submitter>,
     device: &'a Device,
@@ -70,7 +72,7 @@ fn send_slow<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), Sub
     submit::<H, _>(stream, None, |submitter, device| submitter.try_send(device, call))
 }
 
-/// Tries until there is room, or no longer.
+/// Tries until there is room or the wait ends.
 fn submit<H: Handler, R>(
     stream: &impl Access,
     until: Option<Instant>,
@@ -99,8 +101,9 @@ fn submit<H: Handler, R>(
     }
 }
 
-/// The epoch to submit in; begins one when the device ended its last by a fault. Takes in what is answered, so that calls nobody
-/// waits for do not hold their buffers longer than the next submission's preparation.
+/// The epoch to submit in; begins one when the device ended its last by a fault. Takes in the
+/// replies that have come, so that calls without a waiter do not keep their buffers in use past the
+/// next submission.
 pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, SubmitError> {
     let follow = || {
         stream.with(|submitter, device| {
@@ -125,7 +128,8 @@ pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
         let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {
-            // Where the epoch ended under that look, its calls have an outcome, and perhaps have not run.
+            // Where the epoch ended during that poll, its calls have an outcome, but may not have
+            // run.
             true => Ok(submitter.has_run(device, before) && submitter.epoch() == epoch),
             false => Err(Stop::EpochEnded(EpochEnd::of(device))),
         })?;

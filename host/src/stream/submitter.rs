@@ -110,7 +110,8 @@ impl Submitter {
         self.calls.end.req.hot_is_open()
     }
 
-    /// Publishes a short call in the hot slot, when that is open to it; [`Self::finish`] ends its uses.
+    /// Publishes a short call in the hot slot, when that is open to it; [`Self::finish`] ends its
+    /// uses.
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if const { is_short::<H>() }
@@ -141,7 +142,8 @@ impl Submitter {
         Ok(())
     }
 
-    /// Begins the use of the buffers that a call for the hot slot names; false when one is not usable.
+    /// Begins the use of the buffers that a call for the hot slot names; false when one is not
+    /// usable.
     #[inline(always)]
     fn use_inline<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
         if !H::Args::HAS_BUFFERS {
@@ -171,20 +173,22 @@ impl Submitter {
                 self.release_inline::<H>(device);
                 return outcome;
             }
-            // Rule 21: the first step of waiting notifies. Not before the first poll, because a call whose reply is there
-            // should not pay for it.
+            // Rule 21: the first step of waiting notifies. Not before the first poll, because a
+            // call whose reply is there should not pay for it.
             if poll == 0 && device.wait_queue.device_is_waiting() {
                 break;
             }
-            // Not a tight loop: its polls run ahead of each other and fetch the slot back before the device has written its
-            // reply, which doubles a round trip between neighbouring cores of some processors (docs/performance.md).
+            // Not a tight loop: its polls run ahead of each other and fetch the slot back before
+            // the device has written its reply, which doubles a round trip between neighbouring
+            // cores of some processors (docs/performance.md).
             std::hint::spin_loop();
         }
         self.hot.leave_fast_path(self.calls.end.number());
         self.wait_hot::<H>(device, None)
     }
 
-    /// Waits for a call that was started earlier, and whose device may have begun another epoch since.
+    /// Waits for a call that was started earlier, and whose device may have begun another epoch
+    /// since.
     #[inline(always)]
     pub(super) fn finish_started<H: Handler>(
         &mut self,
@@ -212,8 +216,8 @@ impl Submitter {
         self.wait_hot::<H>(device, Some(until))
     }
 
-    /// Has the call with the word `seq` in the hot slot an outcome? One that left the slot ended with
-    /// its epoch.
+    /// Has the call with the word `seq` in the hot slot an outcome? One that left the slot ended
+    /// with its epoch.
     pub(super) fn hot_is_done(&self, seq: u32) -> bool {
         let req = &self.calls.end.req;
         req.hot_seq() != seq || !req.hot_is_busy() || req.hot_reply().is_some()
@@ -363,8 +367,8 @@ impl Submitter {
 
     // --- results ---
 
-    /// Brings the entry's reply in, when it is there. True when the entry has its outcome, also when
-    /// that is the end of its epoch.
+    /// Brings the entry's reply in, when it is there. True when the entry has its outcome, also
+    /// when that is the end of its epoch.
     pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> bool {
         match self.calls.try_complete(device, entry) {
             Progress::NotYet => false,

@@ -1,8 +1,8 @@
 //! The pending table: calls whose result is not read, so that the ring's slots can go on (rule 12).
 //!
 //! Each call has an entry from its submission until its result is read, or until its reply comes
-//! when it was abandoned. The table knows neither a device nor a window: its user reads the slots
-//! and ends the uses that the table hands out.
+//! when it was abandoned. The table has no access to a device or a window: its user reads the slots
+//! and ends the uses that the table returns.
 
 use super::epoch::EpochEnd;
 use super::uses::Uses;
@@ -11,15 +11,15 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 /// Where an entry's call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryState {
-    /// In the free list; the next free entry.
+    /// In the free list; the index of the next free entry.
     Free(u32),
     /// Its reply comes in the ring slot of this position.
     Ring(u64),
     /// Its reply comes in this ticket slot.
     Ticket(u32),
-    /// Its reply is here.
+    /// Its reply is in the entry.
     Completed,
-    /// It has none.
+    /// It ended without a reply.
     EpochEnded(EpochEnd),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Entry {
 }
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// What few calls have: kept beside the entries.
+/// The part that few calls need, kept beside the entries.
 #[derive(Default)]
 pub(super) struct ColdPart {
     pub(super) uses: Uses,
@@ -92,7 +92,7 @@ pub(super) struct PendingTable {
 
 impl PendingTable {
     pub(super) fn new(limit: usize) -> Self {
-        // A ring's worth without allocating later; unread results beyond that grow it.
+        // Room for a ring's calls without a later allocation; unread results beyond that grow it.
         Self {
             entries: Vec::with_capacity(limit.min(1024)),
             free: NONE,

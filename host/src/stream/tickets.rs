@@ -15,7 +15,7 @@ struct Ticket {
     taken: bool,
 }
 
-/// See the module's head.
+/// The tickets of one queue pair (see the module).
 pub(super) struct Tickets(Box<[Ticket]>);
 
 impl Tickets {
@@ -47,24 +47,24 @@ impl Tickets {
         }
     }
 
-    /// The entry of the call that has it, if one has.
+    /// The entry of the call that has this ticket, if one has.
     pub(super) fn entry(&self, index: u32) -> Option<u32> {
         self.0.get(index as usize).filter(|ticket| ticket.taken).map(|ticket| ticket.entry)
     }
 
-    /// What the word of its reply counts.
+    /// The count in the word of its reply.
     pub(super) fn count(&self, index: u32) -> u32 {
         self.0.get(index as usize).map_or(0, |ticket| ticket.count)
     }
 
-    /// Its call was answered in the ticket slot, or perhaps will be.
+    /// The reply to its call was published in the ticket slot, or may still be.
     pub(super) fn free(&mut self, index: u32) {
         if let Some(ticket) = self.0.get_mut(index as usize) {
             ticket.taken = false;
         }
     }
 
-    /// The device did not take its call: nothing was or will be written into the ticket slot. The
+    /// The device did not take the call: no word was or will be written into the ticket slot. The
     /// next use has the same count, or the count could wrap to that of the reply in the slot.
     pub(super) fn free_unused(&mut self, index: u32) {
         if let Some(ticket) = self.0.get_mut(index as usize) {
@@ -73,12 +73,12 @@ impl Tickets {
         }
     }
 
-    /// Does a call have one that was submitted before the ring's position `at`?
+    /// Does a call submitted before the ring's position `at` have a ticket?
     pub(super) fn any_before(&self, at: u64) -> bool {
         self.0.iter().any(|ticket| ticket.taken && ticket.at < at)
     }
 
-    /// Another epoch: all are free, and counts begin anew.
+    /// Another epoch: all tickets are free, and counts start over.
     pub(super) fn reset(&mut self) {
         self.0.fill(Ticket::default());
     }

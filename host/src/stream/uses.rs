@@ -1,4 +1,4 @@
-//! What a call in flight needs until it is answered: buffers that it names, and heap memory of its own.
+//! What a call in flight needs until its reply: buffers that it names, and heap memory of its own.
 
 use crate::memory::{Block, DeviceMemory};
 use hamr_comm::migrate::Migratable;
@@ -17,7 +17,7 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    /// Nothing yet, for calls of stream `stream`.
+    /// No uses yet, for calls of stream `stream`.
     pub(super) fn of(stream: u32) -> Self {
         Self { stream, ..Self::default() }
     }
@@ -37,12 +37,12 @@ impl Uses {
         }
     }
 
-    /// Nothing?
+    /// Are there no uses?
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.blocks.iter().all(Option::is_none)
     }
 
-    /// Where a long reply was to go.
+    /// Where a long reply goes.
     pub(super) fn reply_block(&self) -> Option<Block> {
         self.blocks[1]
     }
@@ -78,7 +78,8 @@ impl InlineUses {
     /// No buffers.
     pub(super) const NONE: Self = Self { records: [0; 3], count: 0 };
 
-    /// Checks them and begins their use; `None` when one is not usable (the slow path tells why).
+    /// Checks them and begins their use; `None` when one is not usable (the slow path finds the
+    /// reason).
     #[inline(always)]
     pub(super) fn of<H: Handler>(memory: &DeviceMemory, stream: u32, call: &Call<H>) -> Option<Self> {
         let mut uses = Self { records: [0; 3], count: 0 };
@@ -118,7 +119,7 @@ impl InlineUses {
         }
     }
 
-    /// For a call that outlives the fast path.
+    /// For a call that leaves the fast path.
     pub(super) fn into_uses(self, stream: u32) -> Uses {
         let mut uses = Uses::of(stream);
         self.records.iter().take(self.count as usize).for_each(|record| uses.push(*record));

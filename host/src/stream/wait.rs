@@ -21,14 +21,14 @@ const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 /// Longest sleep over a link whose end wakes no thread.
 const PEER_CHECK_AFTER: Duration = Duration::from_millis(100);
 
-/// Why waiting is over without the thing waited for.
+/// Why a wait ended without its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
     Deadline,
     EpochEnded(EpochEnd),
 }
 
-/// The moment `limit` from now; a limit that no clock can hold is as good as none.
+/// The moment `limit` from now; a limit beyond the clock's range is as good as none.
 pub(super) fn in_time(limit: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(limit).unwrap_or(now + NEVER)
@@ -101,7 +101,7 @@ impl<'i> Wait<'i> {
         Ok(())
     }
 
-    /// The device notifies.
+    /// The step for a device that notifies.
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
         match self.idle.step(HostMoment(now), device.options.spin_time().map(micros)) {
@@ -129,8 +129,8 @@ impl<'i> Wait<'i> {
         device.wait_queue.sleep(device.link.as_ref(), generation, (limit < NEVER / 2).then_some(limit));
     }
 
-    /// The device does not notify. Longer waits sleep longer: an eighth of the time waited is the
-    /// most that a timed sleep adds.
+    /// The step for a device that does not notify. Longer waits sleep longer: a timed sleep adds at
+    /// most an eighth of the time waited.
     fn timed_sleep(&self, begin: Instant, now: Instant, until: Instant) {
         let waited = now - begin;
         let short = waited < NO_SLEEP_BEFORE || self.device.options.wait == WaitMode::Spin;

@@ -1,4 +1,4 @@
-//! Windows that another process owns: opening one read-only, and the facts at its front.
+//! Windows that another process owns: opens one read-only, and reads the state at its front.
 //!
 //! `inspect` makes a report for a person of them, `logs` follows the log of such a window. Neither
 //! asks the other.
@@ -17,14 +17,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Of a file that its owner may truncate, so much is copied before it is looked at. The heap comes
-/// last in a window, and all that a dump shows lies before it.
+/// Of a file that its owner may truncate, so much is copied before it is read. The heap comes last
+/// in a window, and all that a dump shows is before it.
 const COPY_LIMIT: u64 = 256 << 20;
 
 /// `SYSFS_MAGIC`: Linux's files about devices.
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-/// Why there is nothing to dump.
+/// Why a window cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The path cannot be opened as a window.
@@ -35,14 +35,14 @@ pub enum InspectError {
         /// What is there.
         got: String,
     },
-    /// The operating system said no.
+    /// The operating system reported an error.
     #[error("{}: {what}: {source}", path.display())]
     Os {
         /// What was asked for.
         path: PathBuf,
         /// What was tried.
         what: &'static str,
-        /// What it said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The window cannot be mapped.

@@ -1,13 +1,13 @@
-//! What the front of a window says, as the numbers that lie there. Each is copied out once, and
-//! none is trusted.
+//! The state at the front of a window, as the numbers in it. Each is copied out once, and none is
+//! used unchecked.
 
 use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, word};
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use zerocopy::FromZeros;
 
-/// The facts at the front of a window at one moment.
+/// The values at the front of a window at one moment.
 pub(crate) struct WindowState {
-    /// Does it begin with the magic word? Without it the rest says nothing.
+    /// Does it begin with the magic word? Without it the other values mean nothing.
     pub(crate) is_laid_out: bool,
     /// The preamble's bytes, whatever they are.
     pub(crate) bytes: Result<Preamble, OutOfWindow>,
@@ -15,7 +15,7 @@ pub(crate) struct WindowState {
     pub(crate) host: HostWords,
     /// The device's live words.
     pub(crate) device: DeviceWords,
-    /// What the device says of itself; zeros in a window that is too short.
+    /// The device's record; zeros in a window that is too short.
     pub(crate) record: DeviceRecord,
 }
 

@@ -1,5 +1,5 @@
-//! What the protocol needs of a queue pair. Two implementations: the window's [`Queue`](super::Queue), and typed slots in
-//! the model tests.
+//! What the protocol needs of a queue pair. Two implementations: the window's
+//! [`Queue`](super::Queue), and typed slots in the model tests.
 
 /// The slots of one queue pair.
 pub trait Slots {
@@ -19,7 +19,8 @@ pub trait Slots {
     fn ticket_slot(&self, t: u32) -> Option<Self::Slot<'_>>;
 }
 
-/// One slot. Words are published and observed in the order that rule 3 asks for; the labels P1, R1, P2, R2 pair them.
+/// One slot. Words are published and observed in the order that rule 3 asks for; the labels P1, R1,
+/// P2, R2 pair them.
 pub trait SlotAccess: Copy {
     /// R1.
     fn req_seq(self) -> u32;

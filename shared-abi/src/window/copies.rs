@@ -2,7 +2,8 @@
 
 use super::{OutOfWindow, Shared, Window};
 
-/// A range of a window for copies only: what a host keeps at hand for transfers, without asking its link for the window.
+/// A range of a window for copies only: what a host keeps at hand for transfers, without asking its
+/// link for the window.
 pub struct Copies<K> {
     region: Window<()>,
     keep: K,
@@ -13,7 +14,8 @@ pub struct Copies<K> {
 pub enum CopyError {
     /// It leaves the range.
     Outside(OutOfWindow),
-    /// Both ends are in one program, and this thread runs a handler, which may have a view of these bytes.
+    /// Both ends are in one program, and this thread runs a handler, which may have a view of these
+    /// bytes.
     Busy,
 }
 

@@ -11,11 +11,13 @@ use super::{Heap, KeptWord, Loan, OutOfWindow, Window};
 use crate::preamble::PREAMBLE_BYTES;
 use crate::slot::SLOT_BYTES;
 
-/// A whole region that a device serves: before its heap is split off, and again once that was joined.
+/// A whole region that a device serves: before its heap is split off, and again once that was
+/// joined.
 ///
-/// There is one for a region, and it is consumed by [`Self::split`]: so no two heaps, whose views are Rust references, cover the
-/// same bytes. A [`Window`] has no way to a heap. While it is whole, it lends a window whose accesses end with the borrow: nothing made
-/// of it reaches the heap afterwards.
+/// There is one for a region, and it is consumed by [`Self::split`]: so no two heaps, whose views
+/// are Rust references, cover the same bytes. A [`Window`] has no way to a heap. While it is whole,
+/// it lends a window whose accesses end with the borrow: nothing made of it reaches the heap
+/// afterwards.
 pub struct DeviceWindow<K> {
     pub(super) whole: Window<Loan>,
     pub(super) keep: K,
@@ -23,7 +25,8 @@ pub struct DeviceWindow<K> {
 
 static_assertions::assert_not_impl_any!(DeviceWindow<()>: Clone);
 
-/// A window for as long as another one is borrowed, whatever keeps that one mapped: code that takes it is compiled once.
+/// A window for as long as another one is borrowed, whatever keeps that one mapped: code that takes
+/// it is compiled once.
 pub struct LentWindow<'w> {
     window: Window<Loan>,
     _lender: PhantomData<&'w ()>,
@@ -51,20 +54,24 @@ impl<K> Deref for DeviceWindow<K> {
 }
 
 impl<K: Clone> DeviceWindow<K> {
-    /// Takes charge of `len` bytes at `base`.
+    /// The device's end over `len` bytes at `base`.
     ///
     /// # Safety
-    /// - `base..base + len` stays readable and writable as long as `keep` or a clone of it lives, and `base` is aligned to 64.
-    /// - This is the only `DeviceWindow` over any of these bytes, and no Rust reference of this program covers one.
-    /// - Where this program has a [`Window`] over them as well, it does not access a byte through it while a view covers the byte.
+    /// - `base..base + len` stays readable and writable as long as `keep` or a clone of it exists,
+    ///   and `base` is aligned to 64.
+    /// - This is the only `DeviceWindow` over any of these bytes, and no Rust reference of this
+    ///   program covers one.
+    /// - Where this program has a [`Window`] over them as well, it does not access a byte through
+    ///   it while a view covers the byte.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
         // SAFETY: passed on; views are made by the heap alone.
         let whole = unsafe { Window::new(base, len, Loan(())) };
         Self { whole, keep }
     }
 
-    /// Splits `len` bytes from `off` on off as the heap. What lies before it is the window; what lies behind it belongs to neither,
-    /// since a mapping may be longer than its layout. `off` is a multiple of 64, behind the preamble.
+    /// Splits `len` bytes from `off` on off as the heap. What lies before it is the window; what
+    /// lies behind it belongs to neither, since a mapping may be longer than its layout. `off` is a
+    /// multiple of 64, behind the preamble.
     pub fn split(self, off: u64, len: u64) -> Result<(Window<K>, Heap<K>), (OutOfWindow, Self)> {
         let base = match self.whole.at_aligned(off, len, SLOT_BYTES as u64) {
             Ok(base) if off >= PREAMBLE_BYTES => base,

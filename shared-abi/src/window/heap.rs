@@ -10,8 +10,8 @@ use bytemuck::Pod;
 
 use super::{Loan, OutOfWindow, Window, Words};
 
-/// The heap as a device sees it: the one place where window memory becomes Rust references, and only through
-/// `&mut self`, so the borrow checker keeps them apart.
+/// The heap as a device sees it: the one place where window memory becomes Rust references, and
+/// only through `&mut self`, so the borrow checker keeps them apart.
 pub struct Heap<K> {
     pub(super) region: Window<()>,
     /// What it was split off, to be joined again.
@@ -19,13 +19,13 @@ pub struct Heap<K> {
     pub(super) keep: K,
 }
 
-/// A heap for the time of a borrow, without the type of what keeps it mapped: one pointer, made at every call. Opaque, so
-/// that it cannot be swapped with another heap's.
+/// A heap for the time of a borrow, without the type of what keeps it mapped: one pointer, made at
+/// every call. Opaque, so that it cannot be swapped with another heap's.
 pub struct LentHeap<'h> {
     region: &'h mut Window<()>,
 }
 
-/// A range that a handler wants to see.
+/// A range that a handler needs a view of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// Bytes from the start of the heap.
@@ -55,7 +55,8 @@ pub enum ClaimError {
         /// The later one.
         second: usize,
     },
-    /// The range does not start at a multiple of the element's alignment, or is no whole number of elements.
+    /// The range does not start at a multiple of the element's alignment, or is no whole number of
+    /// elements.
     Misaligned {
         /// Bytes from the start of the heap.
         off: u64,
@@ -153,8 +154,9 @@ impl LentHeap<'_> {
         self.region.write_bytes(off, from)
     }
 
-    /// Words of the heap for signalling between the two sides while a handler runs. `&self`: a word is an atomic, but a
-    /// view must not be alive over it, which `claim`'s `&mut self` ensures.
+    /// Words of the heap for signalling between the two sides while a handler runs. `&self` is
+    /// enough for a word, which is an atomic. No view may cover it at the same time, which
+    /// `claim`'s `&mut self` ensures.
     pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, OutOfWindow> {
         self.region.words(off, count)
     }
@@ -174,8 +176,9 @@ impl<'h> Claimed<'h> {
     /// The range as elements to read.
     pub fn shared<T: Pod>(self) -> Result<&'h [T], ClaimError> {
         let n = self.elements::<T>()?;
-        // SAFETY: in the region for 'h (claimed), aligned and whole (elements), any bytes are a T (Pod); no `&mut` view
-        // overlaps it (claim), and the peer keeps off while the call runs (abi §5; a peer that does not garbles values).
+        // SAFETY: in the region for 'h (claimed), aligned and whole (elements), any bytes are a T
+        // (Pod); no `&mut` view overlaps it (claim), and the peer keeps off while the call runs
+        // (abi §5; a peer that does not garbles values).
         Ok(unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), n) })
     }
 
@@ -185,7 +188,8 @@ impl<'h> Claimed<'h> {
         if !self.writable {
             return Err(ClaimError::ReadOnly { off: self.off });
         }
-        // SAFETY: as in `shared`; a writable claim overlaps no other claim, so this is the only reference to the range.
+        // SAFETY: as in `shared`; a writable claim overlaps no other claim, so this is the only
+        // reference to the range.
         Ok(unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr().cast(), n) })
     }
 }

@@ -1,23 +1,30 @@
-//! The mapped region and the only raw memory access in the wire layers (abi §3, §4; `docs/unsafe.md` "window").
+//! The mapped region and the only raw memory access in the wire layers (abi §3, §4;
+//! `docs/unsafe.md` "window").
 //!
 //! Three kinds of access, and no other:
-//! - control words: 32-bit atomics, one writer for life;
+//! - control words: 32-bit atomics, each with one writer, always the same;
 //! - payload words of a slot: relaxed atomics, by the side that owns the slot;
-//! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, or a [`Claimed`] view.
+//! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, or a
+//!   [`Claimed`] view.
 //!
-//! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an access outside the
-//! region: every offset is checked here against the length this side mapped, never against a length the peer wrote.
+//! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an
+//! access outside the region: every offset is checked here against the length this side mapped,
+//! never against a length the peer wrote.
 //!
-//! `access` is what the protocol needs of a queue pair, `slots` the slots and chunks of one in a window, `device` the end
-//! that has a heap, `heap` the views that handlers get, `copies` what hosts copy, `private` windows over this program's own memory.
+//! `access` is what the protocol needs of a queue pair, `slots` the slots and chunks of one in a
+//! window, `device` the end that has a heap, `heap` the views that handlers get, `copies` what
+//! hosts copy, `private` windows over this program's own memory.
 //!
-//! `K` keeps the mapping alive: an `Arc` of it on a host, `()` on a device whose window is never unmapped.
+//! `K` keeps the region mapped: an `Arc` of the mapping on a host, `()` on a device whose window is
+//! never unmapped.
 
 #![expect(unsafe_code)]
-// UNSAFETY: a window is raw memory that another program writes; someone has to turn offsets into pointers. It is done
-// here, in one module, behind safe checked methods. The contracts a caller must keep are on `Window::new` and `DeviceWindow::new`.
+// UNSAFETY: a window is raw memory that another program writes, and offsets must become pointers.
+// That happens here, in one module, behind safe checked methods. The contracts that a caller must
+// keep are on `Window::new` and `DeviceWindow::new`.
 
-// Atomics over foreign bytes cannot be a model checker's: the model runs the protocol on typed slots instead.
+// Atomics over foreign bytes cannot be a model checker's: the model runs the protocol on typed
+// slots instead.
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -76,25 +83,27 @@ pub struct Window<K> {
     keep: K,
 }
 
-// SAFETY: the pointer is to memory that `keep` holds mapped and that every method accesses through atomics or copies;
-// the region has no thread affinity. Racing bulk copies garble values only (see `docs/unsafe.md`, "racing copies").
+// SAFETY: the pointer is to memory that `keep` keeps mapped and that every method accesses through
+// atomics or copies; the region has no thread affinity. Racing bulk copies garble values only (see
+// `docs/unsafe.md`, "racing copies").
 unsafe impl<K: Send> Send for Window<K> {}
 // SAFETY: as above; `&Window` offers nothing that `Window` does not.
 unsafe impl<K: Sync> Sync for Window<K> {}
 
-/// What a lent window has for `K`: no clone of it exists, so nothing can be made of the window that outlives the loan.
+/// What a lent window has for `K`: no clone of it exists, so nothing can be made of the window that
+/// outlives the loan.
 pub struct Loan(());
 
 static_assertions::assert_not_impl_any!(Loan: Clone);
 
 impl<K> Window<K> {
-    /// Takes charge of `len` bytes at `base`.
+    /// A window over `len` bytes at `base`.
     ///
     /// # Safety
-    /// - `base..base + len` stays readable and writable as long as `keep` or a clone of it lives, and `base` is
-    ///   aligned to 64.
-    /// - No byte is accessed through it while a Rust reference of this program covers the byte: where this program is also the
-    ///   device, while a view of the device's heap does.
+    /// - `base..base + len` stays readable and writable as long as `keep` or a clone of it exists,
+    ///   and `base` is aligned to 64.
+    /// - No byte is accessed through it while a Rust reference of this program covers the byte:
+    ///   where this program is also the device, while a view of the device's heap does.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
         debug_assert!(base.as_ptr().addr().is_multiple_of(SLOT_BYTES));
         Self { base, len: len as u64, keep }
@@ -115,7 +124,8 @@ impl<K> Window<K> {
         if off > self.len || want > self.len - off {
             return Err(OutOfWindow { off, want, len: self.len });
         }
-        // SAFETY: off <= len and the region is one mapping (contract of `new`), so the sum stays inside or one past it.
+        // SAFETY: off <= len and the region is one mapping (contract of `new`), so the sum stays
+        // inside or one past it.
         Ok(unsafe { self.base.add(off as usize) })
     }
 
@@ -153,8 +163,8 @@ impl<K> Window<K> {
     #[inline(always)]
     pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
         let at = self.at(off, to.len() as u64)?;
-        // SAFETY: `at` has to.len() readable bytes (checked above), `to` is private memory of the caller and no
-        // reference covers the region (contract of `new`), so the two do not overlap.
+        // SAFETY: `at` has to.len() readable bytes (checked above), `to` is private memory of the
+        // caller and no reference covers the region (contract of `new`), so the two do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
         Ok(())
     }
@@ -192,7 +202,8 @@ impl<K> Window<K> {
         Ok(value)
     }
 
-    /// [`Self::read`] into a struct that is there: a result that holds a large one is copied once more.
+    /// [`Self::read`] into a struct that exists already: a result that contains a large one is
+    /// copied once more.
     pub fn read_into<T: FromBytes + IntoBytes>(&self, off: u64, to: &mut T) -> Result<(), OutOfWindow> {
         self.read_outlined(off, to.as_mut_bytes())
     }
@@ -202,8 +213,8 @@ impl<K> Window<K> {
         self.write_outlined(off, value.as_bytes())
     }
 
-    /// [`Self::read_bytes`], once per image: where a processor has no unaligned loads, an inlined copy of a struct is a load and
-    /// a store for each byte.
+    /// [`Self::read_bytes`], once per image: where a processor has no unaligned loads, an inlined
+    /// copy of a struct is a load and a store for each byte.
     #[inline(never)]
     fn read_outlined(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
         self.read_bytes(off, to)
@@ -241,8 +252,8 @@ pub struct Word<'w> {
 impl<'w> Word<'w> {
     #[inline(always)]
     fn atomic(self) -> &'w AtomicU32 {
-        // SAFETY: `at` is 4-aligned and inside the region for 'w (checked when made); the word is only ever accessed as a
-        // 32-bit atomic by this program (S5: no mixed sizes).
+        // SAFETY: `at` is 4-aligned and inside the region for 'w (checked when made); the word is
+        // only ever accessed as a 32-bit atomic by this program (S5: no mixed sizes).
         unsafe { AtomicU32::from_ptr(self.at.as_ptr().cast()) }
     }
 
@@ -277,13 +288,14 @@ impl<'w> Word<'w> {
     }
 }
 
-/// One 32-bit control word that keeps its window mapped by itself: for whoever looks at it often.
+/// One 32-bit control word that keeps its window mapped, for code that loads it often.
 pub struct KeptWord<K> {
     at: NonNull<u8>,
     _keep: K,
 }
 
-// SAFETY: as for `Window`: the word is accessed as an atomic only, in memory that the keeper holds.
+// SAFETY: as for `Window`: the word is accessed as an atomic only, in memory that `keep` keeps
+// mapped.
 unsafe impl<K: Send> Send for KeptWord<K> {}
 // SAFETY: as above.
 unsafe impl<K: Sync> Sync for KeptWord<K> {}

@@ -8,7 +8,7 @@ use super::{DeviceWindow, NonNull, SLOT_BYTES, Window};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::sync::Arc;
 
-/// Keeps private memory alive.
+/// The owner of private memory; the last clone frees it.
 #[derive(Clone)]
 pub struct Private(#[expect(dead_code, reason = "held for its Drop")] Arc<Block>);
 
@@ -29,7 +29,8 @@ impl Drop for Block {
     }
 }
 
-/// Keeps a region alive without saying how: for code that works over several kinds of mapping.
+/// Keeps a region mapped by a type that is erased, for code that works over several kinds of
+/// mapping.
 #[derive(Clone)]
 pub struct Shared {
     #[expect(dead_code, reason = "held for its Drop")]
@@ -44,7 +45,7 @@ impl Shared {
     }
 }
 
-/// Says who may reach the heap of a window both ends of which are in one program.
+/// Decides whether a thread may access the heap of a window both ends of which are in one program.
 pub trait CopyGate: Send + Sync {
     /// May this thread copy now? Not while it runs a handler of the device, which may have views.
     fn is_open(&self) -> bool;
@@ -88,13 +89,15 @@ impl Window<Private> {
     /// A window of `len` zero bytes (rounded up to 64) in private memory.
     pub fn private(len: u64) -> Self {
         let (base, bytes, keep) = block(len);
-        // SAFETY: the block lives as long as `keep` or a clone, is page-aligned, and no reference to it is ever made.
+        // SAFETY: the block exists as long as `keep` or a clone, is page-aligned, and no reference
+        // to it is ever made.
         unsafe { Window::new(base, bytes, keep) }
     }
 }
 
 impl DeviceWindow<Private> {
-    /// A device's end over `len` zero bytes (rounded up to 64) in private memory, which no host sees.
+    /// A device's end over `len` zero bytes (rounded up to 64) in private memory, which no host
+    /// sees.
     pub fn private(len: u64) -> Self {
         let (base, bytes, keep) = block(len);
         // SAFETY: as above; the block has no other window.
@@ -103,11 +106,13 @@ impl DeviceWindow<Private> {
 }
 
 impl Window<Shared> {
-    /// A host's and a device's end of the same private memory, for a link inside one process. What no type says: the host's end does
-    /// not touch a buffer while a handler has a view of it (`docs/unsafe.md`, "both ends in one program").
+    /// A host's and a device's end of the same private memory, for a link inside one process. No
+    /// type enforces this: the host's end does not touch a buffer while a handler has a view of it
+    /// (`docs/unsafe.md`, "both ends in one program").
     pub fn private_pair(len: u64) -> (Self, DeviceWindow<Shared>) {
         let (base, bytes, keep) = block(len);
-        // SAFETY: as in `private`, but for the views of the other end, of which the documentation above speaks.
+        // SAFETY: as in `private`, but for the views of the other end, of which the documentation
+        // above speaks.
         let host = unsafe { Window::new(base, bytes, keep.clone()) };
         // SAFETY: as above, seen from the other end; it is the block's only one.
         let device = unsafe { DeviceWindow::new(base, bytes, keep) };

@@ -47,7 +47,8 @@ impl<K> Window<K> {
 }
 
 impl Window<Loan> {
-    /// The hot slot, the first ring slot and the first ticket slot of one side of a queue pair, from `base`.
+    /// The hot slot, the first ring slot and the first ticket slot of one side of a queue pair,
+    /// from `base`.
     #[inline(never)]
     fn side(&self, d: &QueueDescriptor, base: u64) -> Result<[NonNull<u8>; 3], OutOfWindow> {
         let lines = |off: u32, count: u32| {
@@ -59,8 +60,8 @@ impl Window<Loan> {
     }
 }
 
-/// The slots and chunks of one queue pair. `F` is the kind of memory. A clone is another view of the same ones: which of them is
-/// used is for the protocol to say.
+/// The slots and chunks of one queue pair. `F` is the kind of memory. A clone is another view of
+/// the same slots; the protocol decides which view is used.
 #[derive(Clone)]
 pub struct Queue<K, F = Coherent> {
     // Hot slot, first ring slot, first ticket slot; the reply slots are the same when coherent.
@@ -75,7 +76,7 @@ pub struct Queue<K, F = Coherent> {
     _order: PhantomData<F>,
 }
 
-// SAFETY: as for `Window`: all access is by atomics or copies into memory that `keep` holds.
+// SAFETY: as for `Window`: all access is by atomics or copies into memory that `keep` keeps mapped.
 unsafe impl<K: Send, F> Send for Queue<K, F> {}
 // SAFETY: as above.
 unsafe impl<K: Sync, F> Sync for Queue<K, F> {}
@@ -100,7 +101,8 @@ impl<K, F: Order> Slots for Queue<K, F> {
     #[inline(always)]
     fn ring(&self, i: u32) -> Slot<'_, F> {
         let off = (i & self.ring_mask) as usize * SLOT_BYTES;
-        // SAFETY: the masked index is below ring_len, whose slots were checked to lie in the region.
+        // SAFETY: the masked index is below ring_len, whose slots were checked to lie in the
+        // region.
         let req = unsafe { self.req[1].add(off) };
         // SAFETY: as above, from the reply base.
         let rep = unsafe { self.rep[1].add(off) };
@@ -148,7 +150,8 @@ impl<K, F: Order> Queue<K, F> {
             return None;
         }
         let pair = self.req_chunk as usize + self.rep_chunk as usize;
-        // SAFETY: slot < slots and `slots` chunk pairs from `chunks` were checked to lie in the region; skip < pair.
+        // SAFETY: slot < slots and `slots` chunk pairs from `chunks` were checked to lie in the
+        // region; skip < pair.
         Some(unsafe { self.chunks.add(slot as usize * pair + skip as usize) })
     }
 
@@ -204,7 +207,8 @@ impl<'q, F: Order> Slot<'q, F> {
     fn word(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
         // SAFETY: a slot has 64 bytes and `off` is one of the header constants below 64.
         let at = unsafe { half.add(off) };
-        // SAFETY: slots are 64-aligned and `off` is a multiple of 4; the word is only accessed as a 32-bit atomic.
+        // SAFETY: slots are 64-aligned and `off` is a multiple of 4; the word is only accessed as a
+        // 32-bit atomic.
         unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
     }
 
@@ -223,7 +227,8 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
         F::observe(Self::word(self.req, REQ_SEQ))
     }
 
-    // Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes afterwards.
+    // Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes
+    // afterwards.
     #[inline(always)]
     fn req_hdr(self) -> u32 {
         Self::word(self.req, REQ_HDR).load(Ordering::Relaxed)
@@ -241,7 +246,8 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
         Self::word(self.rep, REP_HDR).load(Ordering::Relaxed)
     }
 
-    // P1: header, then the request word (Release), which hands the payload to the responder. Pairs with R1.
+    // P1: header, then the request word (Release), which hands the payload to the responder. Pairs
+    // with R1.
     #[inline(always)]
     fn publish_request(self, hdr: u32, seq: u32) {
         Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
@@ -255,7 +261,8 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
         F::publish(Self::word(self.rep, REP_SEQ), seq);
     }
 
-    // Rewrites the requester's own header to add CANCEL (relaxed; the responder may or may not see it).
+    // Rewrites the requester's own header to add CANCEL (relaxed; the responder may or may not see
+    // it).
     #[inline(always)]
     fn set_req_hdr(self, hdr: u32) {
         Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
@@ -287,8 +294,8 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
 fn payload_word(half: NonNull<u8>, i: usize) -> &'static core::sync::atomic::AtomicU64 {
     // SAFETY: callers pass i < INLINE_WORDS, so the word lies in the slot's 48 payload bytes.
     let at = unsafe { half.add(i * 8) };
-    // SAFETY: the slot is 64-aligned, and payload is only accessed as 64-bit atomics on this target. The reference is
-    // used up inside the caller's statement, while the slot's borrow is alive.
+    // SAFETY: the slot is 64-aligned, and payload is only accessed as 64-bit atomics on this
+    // target. The reference ends with the caller's statement, within the slot's borrow.
     unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
 }
 
@@ -312,7 +319,8 @@ fn write_words(half: NonNull<u8>, words: &[u64]) {
 fn payload_word(half: NonNull<u8>, i: usize) -> &'static AtomicU32 {
     // SAFETY: callers pass i < 2 * INLINE_WORDS, so the word lies in the slot's 48 payload bytes.
     let at = unsafe { half.add(i * 4) };
-    // SAFETY: the slot is 64-aligned, and payload is only accessed as 32-bit atomics on this target.
+    // SAFETY: the slot is 64-aligned, and payload is only accessed as 32-bit atomics on this
+    // target.
     unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
 }
 
