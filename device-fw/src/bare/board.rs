@@ -1,4 +1,5 @@
-//! What a board without an operating system brings, and what the serve loop makes of it.
+//! A board without an operating system: what it provides, and the [`Board`] that the serve loop
+//! runs on.
 
 use super::runtime::{Found, HostDoorbell, RUNTIME};
 use super::{doorbell, logging, memory, tick};
@@ -10,23 +11,25 @@ use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
 
-/// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
-/// must work wherever a fault happens.
+/// A board without an operating system: what `image!(board = ...)` takes. It has no value and no
+/// state: its console and its exit must work wherever a fault happens.
 pub trait BareBoard: 'static {
     /// Name shown to hosts, at most 24 bytes.
     const NAME: &'static str;
 
-    /// Brings the hardware up as far as the runtime needs it and finds the window. Runs once, on the boot stack, with the
-    /// processor set up by `arch/<isa>/boot`.
+    /// Brings the hardware up as far as the runtime needs it and finds the window. Runs once, on
+    /// the boot stack, with the processor set up by `arch/<isa>/boot`.
     ///
     /// # Errors
     /// What is missing; it is written to the console, and the image ends.
     fn start() -> Result<Hardware, StartError>;
 
-    /// Writes text where a person can see it. Called from fault paths too, so it keeps no state and never blocks for good.
+    /// Writes text where a person can see it. Called from fault paths too, so it keeps no state and
+    /// never blocks for good.
     fn console(text: &str);
 
-    /// Ends the machine with a code that whoever started it can see, or stops for good where there is no such thing.
+    /// Ends the machine with an exit code for the process that started it, or stops for good where
+    /// a machine has no exit code.
     fn exit(code: u8) -> !;
 }
 
@@ -34,9 +37,9 @@ pub trait BareBoard: 'static {
 pub struct Hardware {
     /// The memory shared with the host.
     pub window: DeviceWindow<()>,
-    /// The function's registers, where there is a doorbell to ring.
+    /// The function's registers, where the board has a doorbell.
     pub registers: Option<Registers>,
-    /// How to rest.
+    /// How the image sleeps.
     pub timed_sleep: TimedSleep,
 }
 
@@ -110,7 +113,7 @@ impl<B: BareBoard> Board for Running<B> {
         self.window.take()
     }
     fn set_activity(&mut self, activity: Option<&Activity>) {
-        // Before the first sleep, and so before anybody rings.
+        // This is before the first sleep, and so before the host notifies.
         if let (Some(_), Some(registers)) = (activity, &self.registers) {
             doorbell::name(registers.doorbell());
         }
@@ -149,7 +152,7 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn read_back(&mut self) {
         if let Some(registers) = &self.registers {
-            // What was asked for does not matter: the reply comes behind the host's writes.
+            // The value does not matter: the completion of the read comes behind the host's writes.
             let _ = registers.position();
         }
     }
@@ -160,7 +163,7 @@ impl<B: BareBoard> Board for Running<B> {
 /// A timed sleep between two rounds.
 #[inline(never)]
 fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
-    // It takes the timer, and a tick would end it.
+    // The sleep uses the timer, and a tick would end it.
     arch::tick::pause();
     timed_sleep.idle(rounds);
     tick::beat();
@@ -170,11 +173,12 @@ fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
 /// Sleeps until the host notifies or so many microseconds have passed.
 #[inline(never)]
 fn sleep(timed_sleep: &mut TimedSleep, micros: u32) {
-    // Masks interrupts too: a notification that comes from here on stays pending and ends the sleep.
+    // This masks interrupts too: a notification that comes from here on stays pending and ends the
+    // sleep.
     arch::tick::pause();
     if !doorbell::was_notified() {
         timed_sleep.sleep(micros);
-        // What the sleep was ended for is found by the next round, and need not end another.
+        // The next round finds what ended this sleep, so it need not end the next sleep.
         doorbell::was_notified();
     }
     tick::beat();

@@ -1,11 +1,14 @@
-//! The bare-metal image: from the processor's boot code to the serve loop, and back after a fault.
+//! The bare-metal image: from the processor's boot code to the serve loop, and back to it after a
+//! fault.
 //!
-//! Two stacks: the device's state lives on the boot stack, in a frame that never ends; the serve loop and the handlers it calls
-//! run on the serve stack. A panic or a trap abandons the serve stack with all its frames, ends the call that was running,
-//! and starts the loop again. That costs a call nothing.
+//! There are two stacks. The device's state is on the boot stack, in a frame that never ends; the
+//! serve loop and the handlers it calls run on the serve stack. A panic or a trap abandons the
+//! serve stack with all its frames, ends the call that was running, and starts the loop again. A
+//! call without a fault pays nothing for this.
 
 #![expect(unsafe_code)]
-// UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device across it.
+// UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device
+// across it (`docs/unsafe.md` "abandoning").
 
 mod board;
 mod console;
@@ -45,7 +48,7 @@ unsafe extern "Rust" {
     safe fn hamr_main() -> !;
 }
 
-/// Where boot code goes.
+/// Boot code jumps here.
 pub(crate) extern "C" fn entry() -> ! {
     hamr_main()
 }
@@ -61,8 +64,8 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             B::exit(CANNOT_START);
         }
     };
-    // SAFETY: it is used while no host is served, when no view is alive that anything goes on with, and stores control words, the
-    // handler table and the crash record.
+    // SAFETY: it is used while no host is served, when no view exists that anything goes on with,
+    // and stores control words, the handler table and the crash record.
     early::found(unsafe { hardware.window.beside() });
     let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
@@ -79,16 +82,18 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     loop {
         fault::arm();
         arch::tick::resume();
-        // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns. Abandoned frames own
-        // nothing but borrows of the device, which lives in this frame.
+        // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns.
+        // Abandoned frames own nothing but borrows of the device, which is in this frame.
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
         arch::tick::pause();
-        // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function is inside of the logger.
+        // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function
+        // is inside of the logger.
         unsafe { logging::recover() };
-        // Before the state below says otherwise.
+        // This comes before the state below changes.
         let held = no_abort::take(RUNTIME.running());
-        // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
+        // SAFETY: `device` points to the local above; the only other borrow was in the frames just
+        // abandoned.
         let device = unsafe { &mut *device };
         let in_call = device.is_running();
         let is_broken = held || !in_call;
@@ -101,7 +106,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         error!("abandoned: {}", what.text());
         let is_over = is_broken || config.on_fault == OnFault::Reset;
         if is_over {
-            // Said before the reply, so that nobody sends another call after it.
+            // This is announced before the reply, so that the host sends no other call after it.
             device.record_crash(what.text(), what.trace());
             device.announce_crash();
         }
@@ -109,14 +114,16 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             device.fail_current(what.status(), what.text(), what.trace());
         }
         if is_over {
-            // What the runtime knows of this epoch is dropped with it, the host's next offer finds it as it was at the start.
+            // The runtime's state of this epoch is dropped with it: the host's next offer meets the
+            // state of a fresh start.
             device.stop();
         }
     }
 }
 
 extern "C" fn serve<B: BareBoard>(device: *mut ()) -> ! {
-    // SAFETY: `main` passes a pointer to its device and does not touch it until this call is abandoned.
+    // SAFETY: `main` passes a pointer to its device and does not touch it until this call is
+    // abandoned.
     let device = unsafe { &mut *device.cast::<Device<'_, board::Running<B>>>() };
     device.serve()
 }
@@ -126,10 +133,11 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fault::panicked(info)
 }
 
-/// Longest text of a fault: what a crash record holds. Also of a line on the console, so that one type formats both.
+/// Longest text of a fault: what fits into a crash record. A line on the console is as long, so
+/// that one type formats both.
 const TEXT: usize = CrashRecord::TEXT;
 
-/// Text that is cut where it gets too long, which it says with [`CUT`].
+/// Text that is cut where it gets too long; [`CUT`] marks the cut.
 pub(crate) struct Text<const N: usize> {
     text: heapless::String<N>,
     /// Bytes that may be used, but for the mark behind them.
@@ -166,7 +174,7 @@ impl<const N: usize> Write for Text<N> {
         let take = text.floor_char_boundary(self.limit.saturating_sub(self.text.len()));
         self.is_cut = take < text.len();
         for piece in [text.get(..take).unwrap_or_default(), if self.is_cut { CUT } else { "" }] {
-            // It fits: so much room was measured, and kept for the mark.
+            // It fits: `take` is the room there is, and room for the mark is reserved.
             let _ = self.text.push_str(piece);
         }
         Ok(())

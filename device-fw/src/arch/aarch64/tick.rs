@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Steps of the timer between two ticks.
 static STEPS: AtomicU64 = AtomicU64::new(0);
-/// CNTV_CTL_EL0: the timer has struck.
+/// CNTV_CTL_EL0: the timer's time has come.
 const STRUCK: u64 = 1 << 2;
 /// SPSR_EL1: interrupts are masked.
 const MASKED: u64 = 1 << 7;
@@ -23,7 +23,8 @@ pub(crate) fn prepare(timer: &Timer) {
 /// Ticks from now on, where the board forwards the timer's interrupt.
 pub(crate) fn resume() {
     let steps = STEPS.load(Ordering::Relaxed);
-    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its own.
+    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
+    // own.
     unsafe {
         asm!("msr cntv_tval_el0, {steps}", "msr cntv_ctl_el0, {on}", "isb", "msr daifclr, #2",
             steps = in(reg) steps, on = in(reg) 1_u64, options(nostack, preserves_flags))
@@ -36,8 +37,9 @@ pub(crate) fn pause() {
     unsafe { asm!("msr daifset, #2", "msr cntv_ctl_el0, xzr", "isb", options(nostack, preserves_flags)) };
 }
 
-/// An interrupt came. True for the tick: the next one is prepared, which ends the request of the level-triggered interrupt, so that
-/// nobody has to acknowledge it. A doorbell's is taken and kept in mind. Any other stays pending, and masked until [`resume`].
+/// An interrupt came. True for the tick: the next one is prepared, which ends the request of the
+/// level-triggered interrupt, so that it needs no acknowledgement. A doorbell's is taken and
+/// remembered. Any other stays pending, and masked until [`resume`].
 pub(super) fn next() -> bool {
     let control: u64;
     // SAFETY: reads a register.

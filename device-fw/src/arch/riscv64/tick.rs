@@ -30,7 +30,8 @@ fn arm() {
 /// Ticks from now on.
 pub(crate) fn resume() {
     arm();
-    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its own.
+    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
+    // own.
     unsafe {
         asm!("csrs mie, {timer}", "csrs mstatus, {on}", timer = in(reg) TIMER, on = in(reg) ON, options(nostack))
     };
@@ -45,8 +46,8 @@ pub(crate) fn pause() {
     }
 }
 
-/// An interrupt came. True for the tick: the next one is prepared. A doorbell's is taken and kept in mind. Any other stays
-/// pending, and interrupts stay off until [`resume`].
+/// An interrupt came. True for the tick: the next one is prepared. A doorbell's is taken and
+/// remembered. Any other stays pending, and interrupts stay off until [`resume`].
 pub(super) fn next(cause: u64) -> bool {
     if cause == CAUSE {
         arm();
@@ -55,7 +56,8 @@ pub(super) fn next(cause: u64) -> bool {
     if crate::bare::doorbell::notified() {
         return false;
     }
-    // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state changes.
+    // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state
+    // changes.
     unsafe { asm!("csrc mstatus, {}", in(reg) ON_BEFORE, options(nostack)) };
     false
 }

@@ -46,12 +46,13 @@ impl Timer {
         self.compare.write(u64::MAX);
     }
 
-    /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts stay masked: a pending one
-    /// ends `wfi` all the same.
+    /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts
+    /// stay masked: a pending one ends `wfi` all the same.
     pub fn timed_sleep(&mut self, micros: Option<u32>) {
         let until = |micros| self.now() + u64::from(micros) * self.hz / 1_000_000;
         self.compare.write(micros.map_or(u64::MAX, until));
-        // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from reset on.
+        // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from
+        // reset on.
         unsafe { asm!("csrs mie, {}", "wfi", in(reg) TIMER, options(nostack)) };
         self.compare.write(u64::MAX);
     }

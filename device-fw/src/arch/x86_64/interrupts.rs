@@ -8,7 +8,7 @@ use crate::bare::runtime::{RUNTIME, Runtime};
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-/// The doorbell: ends `hlt`, or is kept in mind for the next one.
+/// The doorbell: ends `hlt`, or is remembered for the next one.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn notified() -> ! {
     naked_asm!(

@@ -22,7 +22,8 @@ pub(crate) fn prepare(timer: &Timer) {
 pub(crate) fn resume() {
     RUNS.store(1, Ordering::Relaxed);
     next();
-    // SAFETY: the interrupts that can come have entries that save what they use, on a stack of their own.
+    // SAFETY: the interrupts that can come have entries that save what they use, on a stack of
+    // their own.
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }
 
@@ -34,7 +35,8 @@ pub(crate) fn pause() {
     INITIAL.write(0);
 }
 
-/// The timer has struck: once more, if it was for a tick. False when it was for a timed sleep.
+/// The timer has interrupted: starts it again, if it was for a tick. False when it was for a timed
+/// sleep.
 pub(super) fn next() -> bool {
     let runs = RUNS.load(Ordering::Relaxed) != 0;
     if runs {
