@@ -8,6 +8,17 @@ use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::window::Window;
 use hamr_comm::fault::Trace;
 
+/// The window, from the moment when it was mapped, for faults while no host is served.
+#[cfg(hamr_machine)]
+pub(crate) static WINDOW: spin::Mutex<Option<Window<()>>> = spin::Mutex::new(None);
+
+/// The window is mapped.
+#[cfg(hamr_machine)]
+#[inline(never)]
+pub(crate) fn found(window: Window<()>) {
+    *WINDOW.lock() = Some(window);
+}
+
 /// Where a layout has room for the record, if it does.
 pub(crate) fn section(layout: &Layout) -> Option<u64> {
     let fits = |section: &Section| section.len >= size_of::<CrashRecord>() as u64;

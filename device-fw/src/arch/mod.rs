@@ -1,15 +1,12 @@
 //! The processor, apart from the board around it. Every instruction set has the same files:
 //!
-//! - `boot`: from the first instruction to Rust code;
 //! - `stack`: runs the serve loop on a stack of its own, and abandons it (`docs/unsafe.md`
 //!   "abandoning");
-//! - `traps`: what ends a handler that did what it must not;
-//! - `tick`: interrupts that find runaways;
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
 //!
 //! Without the feature `image` only the last is there: a program that has a start of its own has
-//! the others too.
+//! the others too. The start, traps and the tick are in `bare/<isa>`, since they call the runtime.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -30,6 +27,8 @@ mod timed_sleep;
 
 // What an instruction set's file does not repeat is documented here.
 
+#[cfg(all(target_arch = "x86_64", feature = "image"))]
+pub(crate) use isa::apic;
 /// The order of accesses to a window that is memory of a PCI function. The host observes it from
 /// behind a bus, where the order that Release and Acquire give among processors need not apply.
 /// `publish` orders all stores before the word, `observe` all accesses after the load,
@@ -60,10 +59,10 @@ pub(crate) use isa::stack::run;
 /// the address in its frame pointer.
 #[cfg(feature = "image")]
 pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN};
-#[cfg(feature = "image")]
-pub(crate) use isa::tick;
 #[cfg(all(target_arch = "x86_64", feature = "image"))]
 pub use isa::timer::DOORBELL;
+#[cfg(all(target_arch = "riscv64", feature = "image"))]
+pub(crate) use isa::timer::TIMER;
 #[cfg(feature = "image")]
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]

@@ -1,71 +1,15 @@
-//! A board without an operating system: what it provides, and the [`Board`] that the serve loop
-//! runs on.
+//! The [`Board`] that the serve loop runs on, made of a [`BareBoard`] that has started.
 
 use super::runtime::{Found, HostDoorbell, RUNTIME};
+use super::{BareBoard, Hardware, isa};
 use super::{doorbell, logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, SPIN_ROUNDS, TimedSleep};
-use crate::pci::{PciError, Registers};
+use crate::pci::Registers;
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
-
-/// A board without an operating system: what `image!(board = ...)` takes. It has no value and no
-/// state: its console and its exit must work wherever a fault happens.
-pub trait BareBoard: 'static {
-    /// Name shown to hosts, at most 24 bytes.
-    const NAME: &'static str;
-
-    /// Brings the hardware up as far as the runtime needs it and finds the window. Runs once, on
-    /// the boot stack, with the processor set up by `arch/<isa>/boot`.
-    ///
-    /// # Errors
-    /// What is missing; it is written to the console, and the image ends.
-    fn start() -> Result<Hardware, StartError>;
-
-    /// Writes text where a person can see it. Called from fault paths too, so it keeps no state and
-    /// never blocks for good.
-    fn console(text: &str);
-
-    /// Ends the machine with an exit code for the process that started it, or stops for good where
-    /// a machine has no exit code.
-    fn exit(code: u8) -> !;
-}
-
-/// What a board found.
-pub struct Hardware {
-    /// The memory shared with the host.
-    pub window: DeviceWindow<()>,
-    /// The function's registers, where the board has a doorbell.
-    pub registers: Option<Registers>,
-    /// How the image sleeps.
-    pub timed_sleep: TimedSleep,
-}
-
-/// Why an image cannot start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StartError {
-    /// The bus.
-    Pci(PciError),
-    /// Something that only the board knows.
-    Board(&'static str),
-}
-
-impl From<PciError> for StartError {
-    fn from(e: PciError) -> Self {
-        Self::Pci(e)
-    }
-}
-
-impl core::fmt::Display for StartError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Pci(e) => write!(f, "{e}"),
-            Self::Board(text) => f.write_str(text),
-        }
-    }
-}
 
 /// A board that has started.
 pub(super) struct Running<B> {
@@ -91,7 +35,7 @@ impl Found {
 impl<B> Running<B> {
     pub(super) fn new(hardware: Hardware) -> Self {
         let Hardware { window, registers, timed_sleep } = hardware;
-        arch::tick::prepare(timed_sleep.timer());
+        isa::tick::prepare(timed_sleep.timer());
         Self { window: Some(window), registers, timed_sleep, _board: PhantomData }
     }
 }
@@ -164,10 +108,10 @@ impl<B: BareBoard> Board for Running<B> {
 #[inline(never)]
 fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
     // The sleep uses the timer, and a tick would end it.
-    arch::tick::pause();
+    isa::tick::pause();
     timed_sleep.idle(rounds);
     tick::beat();
-    arch::tick::resume();
+    isa::tick::resume();
 }
 
 /// Sleeps until the host notifies or so many microseconds have passed.
@@ -175,12 +119,12 @@ fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
 fn sleep(timed_sleep: &mut TimedSleep, micros: u32) {
     // This masks interrupts too: a notification that comes from here on stays pending and ends the
     // sleep.
-    arch::tick::pause();
+    isa::tick::pause();
     if !doorbell::was_notified() {
         timed_sleep.sleep(micros);
         // The next round finds what ended this sleep, so it need not end the next sleep.
         doorbell::was_notified();
     }
     tick::beat();
-    arch::tick::resume();
+    isa::tick::resume();
 }

@@ -3,7 +3,6 @@
 //! image ends: another try would fail in the same way.
 
 use super::record::Fault;
-use super::runtime::RUNTIME;
 use super::{BROKEN, console, memory};
 use crate::crash;
 use hamr_comm::abi::ids::Epoch;
@@ -18,17 +17,11 @@ use hamr_comm::registry::Table;
 /// Polls for a host's offer: a few seconds. A host that starts a machine makes its offer meanwhile.
 const MAX_POLLS: u32 = 1 << 24;
 
-/// The window is mapped.
-#[inline(never)]
-pub(crate) fn found(window: Window<()>) {
-    *RUNTIME.window.lock() = Some(window);
-}
-
 /// Reports the fault on the console and, with a window, in the crash record; then ends the image.
 pub(super) fn end(fault: &Fault) -> ! {
     fault.report();
     // Taken, so that a fault in here ends the image at once.
-    if let Some(window) = RUNTIME.window.try_lock().and_then(|mut known| known.take()) {
+    if let Some(window) = crash::WINDOW.try_lock().and_then(|mut known| known.take()) {
         record(&window, fault);
     }
     console::exit(BROKEN)

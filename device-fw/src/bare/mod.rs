@@ -5,30 +5,47 @@
 //! serve loop and the handlers it calls run on the serve stack. A panic or a trap abandons the
 //! serve stack with all its frames, ends the call that was running, and starts the loop again. A
 //! call without a fault pays nothing for this.
+//!
+//! `<isa>/` has the part of each instruction set that calls the runtime: `boot`, from the first
+//! instruction to Rust code; `traps`, which end a handler with a fault; `tick`, the interrupt that
+//! finds runaways. What the runtime calls of a processor is in `arch`.
 
 #![expect(unsafe_code)]
 // UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device
 // across it (`docs/unsafe.md` "abandoning").
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod board;
 mod console;
 pub(crate) mod doorbell;
-pub(crate) mod early;
+mod early;
 pub(crate) mod fault;
 mod logging;
 mod memory;
 mod no_abort;
 pub(crate) mod pins;
 mod record;
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
 pub(crate) mod runtime;
 pub(crate) mod tick;
 mod walk;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
-pub use board::{BareBoard, Hardware, StartError};
+#[cfg(target_arch = "aarch64")]
+use aarch64 as isa;
+#[cfg(target_arch = "riscv64")]
+use riscv64 as isa;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as isa;
+
+pub use crate::board::bare_board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 pub use no_abort::NoAbort;
 
-use crate::{Config, Device, OnFault, arch};
+use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::fault::CUT;
@@ -66,7 +83,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     };
     // SAFETY: it is used while no host is served, when no view exists that anything goes on with,
     // and stores control words, the handler table and the crash record.
-    early::found(unsafe { hardware.window.beside() });
+    crash::found(unsafe { hardware.window.beside() });
     let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
     unsafe { RUNTIME.set_found(&found) };
@@ -81,12 +98,12 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     let device = &raw mut device;
     loop {
         fault::arm();
-        arch::tick::resume();
+        isa::tick::resume();
         // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns.
         // Abandoned frames own nothing but borrows of the device, which is in this frame.
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
-        arch::tick::pause();
+        isa::tick::pause();
         // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function
         // is inside of the logger.
         unsafe { logging::recover() };

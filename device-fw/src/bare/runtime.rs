@@ -1,6 +1,8 @@
 //! The state of an image without an operating system beside its device. It is one static, so that
 //! everything that interrupts and faults may touch is in one place.
 //!
+//! Only the window for early faults is elsewhere, in `crash`: `pci`, below this module, stores it.
+//!
 //! There is one processor, and an interrupt runs to its end. So nothing waits for a lock once the
 //! serve loop runs: code uses `try_lock` and goes on without the state if it is taken. No code
 //! takes a second lock while it has one.
@@ -17,7 +19,7 @@ use crate::runaway::RunawayDetector;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{DeviceWindow, KeptWord, Window};
+use hamr_comm::abi::window::{DeviceWindow, KeptWord};
 use hamr_comm::am::{Activity, ControlHandoff};
 use spin::Mutex;
 
@@ -71,8 +73,6 @@ pub(crate) struct Runtime {
     pub(super) fault_state: AtomicU32,
     /// The fault that ended the serve loop.
     pub(super) last_fault: Mutex<Fault>,
-    /// The window, from the moment when it was mapped, for faults while no host is served.
-    pub(super) window: Mutex<Option<Window<()>>>,
     /// The logger's.
     pub(super) log: Mutex<LoggerState<(), BusOrder>>,
 }
@@ -87,7 +87,6 @@ pub(crate) static RUNTIME: Runtime = Runtime {
     notified: AtomicU32::new(0),
     fault_state: AtomicU32::new(0),
     last_fault: Mutex::new(Fault::NONE),
-    window: Mutex::new(None),
     log: Mutex::new(LoggerState::new()),
 };
 

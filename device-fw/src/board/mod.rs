@@ -6,9 +6,9 @@ use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
 
 #[cfg(hamr_bare)]
-mod register;
-#[cfg(hamr_bare)]
-pub use register::Register;
+pub use crate::register::Register;
+#[cfg(hamr_machine)]
+pub(crate) mod bare_board;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]
 mod uart16550;
 

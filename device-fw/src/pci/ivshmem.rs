@@ -118,7 +118,7 @@ impl<'b> Ivshmem<'b> {
         // SAFETY: as in `bare::main`, where the same is done for boards that find their window in
         // another way.
         #[cfg(feature = "image")]
-        crate::bare::early::found(unsafe { window.beside() });
+        crate::crash::found(unsafe { window.beside() });
         (window, self.registers)
     }
 }

@@ -5,8 +5,8 @@
 // UNSAFETY: registers at addresses that the architecture names, a counter, and `hlt`.
 
 use super::apic::{APIC, DOORBELL_VECTOR, INITIAL, SPURIOUS_VECTOR, TIMER_VECTOR};
-use crate::board::Register;
 use crate::pci::Message;
+use crate::register::Register;
 use core::arch::asm;
 
 // SAFETY: the spurious interrupt vector, which also switches the APIC on.
@@ -77,7 +77,7 @@ impl Timer {
     }
 
     /// Steps per second of the APIC's timer.
-    pub(super) fn apic_hz(&self) -> u64 {
+    pub(crate) fn apic_hz(&self) -> u64 {
         self.apic_hz
     }
 

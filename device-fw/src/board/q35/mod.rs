@@ -8,7 +8,7 @@ mod address;
 
 use super::{Register, pc};
 use crate::arch::{DOORBELL, TimedSleep, Timer};
-use crate::bare::{BareBoard, Hardware, StartError};
+use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
 // SAFETY: read-only: what the event timer is.

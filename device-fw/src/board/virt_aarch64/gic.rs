@@ -3,7 +3,7 @@
 //! Server Base System Architecture, appendix E).
 
 #![expect(unsafe_code)]
-// UNSAFETY: see `board::register`.
+// UNSAFETY: see `register`.
 
 use super::address::{GICC, GICD, GICV2M};
 use crate::board::Register;

@@ -9,7 +9,7 @@ mod power;
 mod uart;
 
 use crate::arch::{TimedSleep, Timer};
-use crate::bare::{BareBoard, Hardware, StartError};
+use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
 /// The machine that the module's head describes.
@@ -33,7 +33,7 @@ impl BareBoard for VirtAarch64 {
             reach: address::REACH,
         };
         // SAFETY: both spaces are the machine's windows for memory of PCI functions.
-        // `arch/aarch64/tables` maps the low one, where registers go, as device memory and the high
+        // `bare/aarch64/tables` maps the low one, where registers go, as device memory and the high
         // one, where the 64-bit BAR of the memory goes and always has room (512 GiB), as normal
         // memory. Called here only, and `start` runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;

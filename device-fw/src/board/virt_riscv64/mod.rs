@@ -8,7 +8,7 @@ mod uart;
 
 use super::Register;
 use crate::arch::{TimedSleep, Timer, imsic};
-use crate::bare::{BareBoard, Hardware, StartError};
+use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
 
 // SAFETY: sifive_test of QEMU's virt machine; a write to it ends the machine or does nothing.

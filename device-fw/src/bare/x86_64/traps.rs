@@ -5,9 +5,9 @@
 // UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no
 // intrinsics.
 
-use super::apic::{DOORBELL_VECTOR, END_OF_INTERRUPT, SPURIOUS_VECTOR, TIMER_VECTOR};
 use super::interrupts::{notified, spurious};
 use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
+use crate::arch::apic::{DOORBELL_VECTOR, END_OF_INTERRUPT, SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::bare::fault::{self, Trap};
 use crate::bare::tick as bare_tick;
 use core::arch::{asm, global_asm, naked_asm};

@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the entries run on no stack of Rust's.
 
-use super::apic::END_OF_INTERRUPT;
+use crate::arch::apic::END_OF_INTERRUPT;
 use crate::bare::runtime::{RUNTIME, Runtime};
 use core::arch::naked_asm;
 use core::mem::offset_of;

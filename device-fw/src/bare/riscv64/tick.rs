@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers have no intrinsics.
 
-use super::timer::{TIMER, Timer};
+use crate::arch::{TIMER, Timer};
 use crate::bare::tick::HZ;
 use core::arch::asm;
 use spin::Once;
@@ -17,7 +17,7 @@ const CAUSE: u64 = 1 << 63 | 7;
 static CLOCK: Once<Timer> = Once::new();
 
 /// Takes the measure of `timer`. [`resume`] starts the ticks.
-pub(crate) fn prepare(timer: &Timer) {
+pub(in crate::bare) fn prepare(timer: &Timer) {
     CLOCK.call_once(|| timer.alias());
 }
 
@@ -28,7 +28,7 @@ fn arm() {
 }
 
 /// Ticks from now on.
-pub(crate) fn resume() {
+pub(in crate::bare) fn resume() {
     arm();
     // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
     // own.
@@ -38,7 +38,7 @@ pub(crate) fn resume() {
 }
 
 /// No ticks any more: the timer is free, and interrupts are off.
-pub(crate) fn pause() {
+pub(in crate::bare) fn pause() {
     // SAFETY: only fewer things can happen.
     unsafe { asm!("csrc mstatus, {}", in(reg) ON, options(nostack)) };
     if let Some(timer) = CLOCK.get() {

@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: system registers have no intrinsics.
 
-use super::timer::Timer;
+use crate::arch::Timer;
 use crate::bare::tick::HZ;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +16,12 @@ const STRUCK: u64 = 1 << 2;
 const MASKED: u64 = 1 << 7;
 
 /// Takes the measure of `timer`. [`resume`] starts the ticks.
-pub(crate) fn prepare(timer: &Timer) {
+pub(in crate::bare) fn prepare(timer: &Timer) {
     STEPS.store(timer.hz() / HZ, Ordering::Relaxed);
 }
 
 /// Ticks from now on, where the board forwards the timer's interrupt.
-pub(crate) fn resume() {
+pub(in crate::bare) fn resume() {
     let steps = STEPS.load(Ordering::Relaxed);
     // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
     // own.
@@ -32,7 +32,7 @@ pub(crate) fn resume() {
 }
 
 /// No ticks any more: the timer is free, and interrupts are masked.
-pub(crate) fn pause() {
+pub(in crate::bare) fn pause() {
     // SAFETY: only fewer things can happen.
     unsafe { asm!("msr daifset, #2", "msr cntv_ctl_el0, xzr", "isb", options(nostack, preserves_flags)) };
 }
