@@ -53,9 +53,9 @@ pub trait Board {
     }
     /// The mapped window; called once.
     fn window(&mut self) -> Option<DeviceWindow<Self::Keep>>;
-    /// Calls are served from now on, and `activity` tells which one runs; with `None` no longer.
-    /// The activity stays where it is until the next call of this function. For boards that find
-    /// runaways.
+    /// Calls are served from now on, and `activity` has the number of the one that runs; with
+    /// `None` no longer. The activity stays where it is until the next call of this function. For
+    /// boards that find runaways.
     fn set_activity(&mut self, _activity: Option<&Activity>) {}
     /// Where the control stream is while a queued handler runs, if this board has a tick or a
     /// thread that serves it then ([`ControlHandoff::serve`]): pings get their replies meanwhile.
