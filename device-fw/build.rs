@@ -1,5 +1,5 @@
-//! Names two conditions that many modules share: `hamr_bare`, a build without an operating system, and `hamr_machine`, a
-//! bare-metal image on an instruction set that `arch/` has.
+//! Names two conditions that many modules share: `hamr_bare`, a build without an operating system,
+//! and `hamr_machine`, a bare-metal image on an instruction set that `arch/` has.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,11 +1,11 @@
-//! What an image wants of its runtime: the words behind `image!`.
+//! The options that an image gives its runtime: the words in `image!`.
 
 /// Set by `image!(on_fault = reset, longest_call_ms = 100)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// After a fault of a handler.
     pub on_fault: OnFault,
-    /// Milliseconds that a call may take which has no deadline of its own; 0: for ever.
+    /// The time limit, in milliseconds, of a call without a deadline of its own; 0: none.
     pub longest_call_ms: u32,
 }
 
@@ -19,8 +19,8 @@ impl Config {
 pub enum OnFault {
     /// Serves the next call.
     Continue,
-    /// Stops, and waits for the host to begin a new epoch: nothing that the handler may have broken is used again but
-    /// statics.
+    /// Stops, and waits for the host to begin a new epoch: nothing that the handler may have broken
+    /// is used again but statics.
     Reset,
 }
 

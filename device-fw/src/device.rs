@@ -14,10 +14,11 @@ use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
 use hamr_comm::{debug, info, warn};
 
-/// Rounds in a row without work after which the host is notified of all that was answered before, if it sleeps: enough of them
-/// that a caller who waits for each result is not slowed by the fence.
+/// Rounds in a row without work after which a sleeping host is notified of all replies before.
+/// There are enough of them that a caller which waits for each result is not slowed by the fence.
 const NO_MORE_WORK: u32 = 16;
-/// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of them is a timed sleep.
+/// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of
+/// them is a timed sleep.
 const BEAT_MASK: u32 = 0xFF;
 
 /// What one [`Device::poll`] came to.
@@ -29,7 +30,7 @@ pub enum Progress {
     Worked(u32),
     /// No host has offered a window layout yet, or the last one left.
     NoHost,
-    /// The window on offer was refused; the host can read why. Another offer is looked at.
+    /// The window on offer was refused; the host can read why. The device checks the next offer.
     Refused(Refused),
 }
 
@@ -61,8 +62,8 @@ enum State<'s, K, F> {
 }
 
 impl<'s, B: Board> Device<'s, B> {
-    /// A device with the handlers of `table` over a board. `scratch` has [`hamr_comm::migrate::MAX_MESSAGE`] bytes.
-    /// `None` when the board has no window.
+    /// A device with the handlers of `table` over a board. `scratch` has
+    /// [`hamr_comm::migrate::MAX_MESSAGE`] bytes. `None` when the board has no window.
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
@@ -86,7 +87,8 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
-    /// One step: a round over all streams, or a step of the handshake. Never blocks; a handler runs inside it.
+    /// One step: a round over all streams, or a step of the handshake. Never blocks; a handler runs
+    /// inside it.
     #[inline]
     pub fn poll(&mut self) -> Progress {
         if let State::Serving(poller) = &mut self.state {
@@ -103,7 +105,8 @@ impl<'s, B: Board> Device<'s, B> {
         self.shake_hands()
     }
 
-    /// In place: a handshake holds a layout, whose copies would be a tenth of this function.
+    /// The handshake is stepped in place: it contains a layout, whose copies would be a tenth of
+    /// this function.
     #[cold]
     fn shake_hands(&mut self) -> Progress {
         let profile = self.profile();
@@ -150,7 +153,7 @@ impl<'s, B: Board> Device<'s, B> {
         };
         match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
             Ok(poller) => self.state = State::Serving(poller),
-            // The window changed between the check and here: start over.
+            // The window changed between the check and here: the handshake starts over.
             Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
                 self.state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
             }
@@ -184,7 +187,8 @@ impl<'s, B: Board> Device<'s, B> {
         };
     }
 
-    /// Serves for ever, resting through [`Board::idle`] or, where the host notifies, [`Board::sleep`].
+    /// Serves for ever. Without work it calls [`Board::idle`] or, where the host notifies,
+    /// [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
             match self.poll() {
@@ -202,9 +206,9 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
-    /// Nothing was there.
+    /// A round found nothing.
     fn rest(&mut self) {
-        // After the last number it goes on with one below, so that the beat goes on, too.
+        // The count continues below its largest value, so that the heartbeat continues, too.
         self.idle_rounds = self.idle_rounds.checked_add(1).unwrap_or(u32::MAX - BEAT_MASK);
         if self.idle_rounds & BEAT_MASK == 0 {
             self.beat();
@@ -233,7 +237,7 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
-    /// Steps `alive`, while it serves: before, the window is not its own to write.
+    /// Steps `alive` while the device serves: before, it may not write the window.
     #[cold]
     fn beat(&mut self) {
         if let State::Serving(poller) = &self.state
@@ -254,7 +258,7 @@ impl<'s, B: Board> Device<'s, B> {
         matches!(&self.state, State::Serving(poller) if poller.is_running())
     }
 
-    /// Ends the abandoned call with a fault. Call it before serving again.
+    /// Ends the abandoned call with a fault. The caller does this before it serves again.
     #[cold]
     #[inline(never)]
     pub fn fail_current(&mut self, status: Status, text: &str, trace: &Trace) {
@@ -264,7 +268,7 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
-    /// Rings a host that sleeps, for something that no round of polling will tell it.
+    /// Notifies a sleeping host of something that no later round of polling would notify it of.
     #[cold]
     #[inline(never)]
     fn notify_fenced(&mut self) {
@@ -275,7 +279,8 @@ impl<'s, B: Board> Device<'s, B> {
         }
     }
 
-    /// Says why this epoch ends: writes the crash record, its mark last (abi §9). The state is the caller's to say.
+    /// Writes the crash record, its mark last (abi §9): why this epoch ends. The caller announces
+    /// the device's state itself.
     #[cold]
     #[inline(never)]
     pub fn record_crash(&mut self, text: &str, trace: &Trace) {
@@ -283,7 +288,8 @@ impl<'s, B: Board> Device<'s, B> {
         crash::record(poller.window(), at, poller.epoch(), text, trace);
     }
 
-    /// Says that this epoch is over for good: somebody else must start the device anew.
+    /// Announces that this epoch cannot continue: the device's launcher must start the device
+    /// again.
     #[cold]
     #[inline(never)]
     pub fn announce_crash(&mut self) {
@@ -293,7 +299,7 @@ impl<'s, B: Board> Device<'s, B> {
         self.notify_fenced();
     }
 
-    /// Ends this epoch by itself: the host is told, and begins another when it likes.
+    /// Ends this epoch from the device's side: the host is notified, and may begin another.
     #[cold]
     #[inline(never)]
     pub fn stop(&mut self) {
@@ -303,14 +309,14 @@ impl<'s, B: Board> Device<'s, B> {
     }
 }
 
-/// Where the host wants the image's logs, if it does.
+/// The section for the image's logs, if the host wants them.
 fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Window<K>> {
     let wanted = accepted.features & feature::LOGS != 0;
     let section = accepted.layout.section(SectionKind::LOG).ok().filter(|_| wanted)?;
     window.part(section.off, section.len).ok()
 }
 
-/// Where a serving device says that it wants to be notified.
+/// The word in which a serving device asks to be notified.
 fn wait_word<'w, K: Clone, F: Order>(state: &'w State<'_, K, F>) -> Option<Word<'w>> {
     match state {
         State::Serving(poller) => poller.window().word(word::DEVICE_WAIT).ok(),

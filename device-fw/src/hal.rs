@@ -1,7 +1,8 @@
-//! What drivers of the embedded-hal ecosystem ask of a board: a [`Delay`], the doorbell as an output ([`NotifyPin`]), and the line on
-//! which the host notifies as an input ([`DoorbellPin`]). For boards, and for handlers, which keep drivers in a `Resource`.
+//! What drivers of the embedded-hal ecosystem need of a board: a [`Delay`], the host's doorbell as
+//! an output ([`NotifyPin`]), and this device's doorbell as an input ([`DoorbellPin`]). Boards use
+//! them, and handlers, which keep drivers in a `Resource`.
 //!
-//! Values without state: there is one board.
+//! The values refer to the one board that an image has.
 
 use core::convert::Infallible;
 use embedded_hal::delay::DelayNs;
@@ -12,7 +13,8 @@ use crate::bare::pins;
 #[cfg(not(hamr_bare))]
 use crate::hosted::pins;
 
-/// Waits by the processor's clock. Waiting takes the processor: nobody else is served meanwhile.
+/// Waits by the processor's clock. Waiting keeps the processor busy: no other call is served
+/// meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delay;
 
@@ -33,7 +35,8 @@ impl Delay {
     }
 }
 
-/// The doorbell that the host hears: rings when it goes from low to high. A board without one is set without result.
+/// The host's doorbell: the host is notified when the pin goes from low to high. On a board without
+/// a doorbell setting the pin has no effect.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NotifyPin {
     is_high: bool,
@@ -63,7 +66,7 @@ impl OutputPin for NotifyPin {
     }
 }
 
-/// The line that the host notifies on: high from a ring until the image next goes to sleep, or wakes.
+/// This device's doorbell: high from a notification until the image next goes to sleep, or wakes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoorbellPin;
 

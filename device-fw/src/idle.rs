@@ -1,5 +1,5 @@
 //! When a device that finds nothing sleeps (abi §7.3): after the time that the host's offer gives.
-//! [`Idle`] takes the decisions; here are the policy, the wait word, and how often the clock is read.
+//! [`Idle`] decides; here are the policy, the wait word, and how often the clock is read.
 
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::FOR_EVER;

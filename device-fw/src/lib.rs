@@ -1,6 +1,8 @@
-//! The device runtime: finds its window, shakes hands, serves calls. `no_std`; the hosted part is a Linux process.
+//! The device runtime: it finds its window, does the handshake and serves calls. The crate is
+//! `no_std`; its hosted part runs as a Linux process.
 //!
-//! An image is three lines (`my-image/src/main.rs`, the same file hosted and on every instruction set):
+//! An image is three lines (`my-image/src/main.rs`, the same file hosted and on every instruction
+//! set):
 //!
 //! ```ignore
 //! #![no_std]
@@ -9,8 +11,9 @@
 //! hamr_device_fw::image!();
 //! ```
 //!
-//! People with a main loop of their own (an RTOS, an executor) make a [`Device`] over their [`Board`] and call
-//! [`Device::poll`]; they leave the feature `image` off (`docs/porting.md`). Who may depend on it: images. It depends on `hamr-comm`.
+//! A program with a main loop of its own (an RTOS, an executor) makes a [`Device`] over its
+//! [`Board`] and calls [`Device::poll`]; it leaves the feature `image` off (`docs/porting.md`).
+//! Only images depend on this crate. It depends on `hamr-comm`.
 #![no_std]
 
 #[cfg(not(hamr_bare))]
@@ -36,6 +39,8 @@ pub mod log;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod pci;
 
+#[cfg(hamr_bare)]
+mod register;
 #[cfg(any(hamr_machine, not(hamr_bare)))]
 mod runaway;
 
@@ -50,9 +55,10 @@ pub mod __private {
     pub use hamr_comm::abi::image::ImageNote;
 }
 
-/// Makes a binary an image: its entry point and the note that says what it is. Bare metal runs on the instruction set's usual
-/// board (`board::Default`), or on `image!(board = MyBoard)`; hosted, the board is the process. Behind the board, fields of
-/// [`Config`]: `image!(on_fault = reset, longest_call_ms = 100)`.
+/// Makes a binary an image: its entry point and the note that describes the build. Bare metal runs
+/// on the instruction set's usual board (`board::Default`), or on `image!(board = MyBoard)`;
+/// hosted, the board is the process. Behind the board, fields of [`Config`]: `image!(on_fault =
+/// reset, longest_call_ms = 100)`.
 #[macro_export]
 macro_rules! image {
     (board = $board:ty $(, $field:ident = $value:expr)* $(,)?) => {

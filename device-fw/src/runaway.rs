@@ -1,5 +1,5 @@
-//! Runaways: a tick that finds the same call running as before, for longer than it may. No call arms a timer; the tick
-//! compares a number that the poller counts anyway.
+//! Runaways: a tick that finds the same call running as before, for longer than it may. No call
+//! arms a timer; the tick compares a number that the poller counts anyway.
 
 use hamr_comm::am::Activity;
 
@@ -15,7 +15,7 @@ pub(crate) struct Overdue {
 /// What the ticks have seen.
 #[derive(Debug)]
 pub(crate) struct RunawayDetector {
-    /// What a call may take that has no deadline of its own; 0: for ever.
+    /// The time limit of a call without a deadline of its own; 0: none.
     longest_us: u64,
     /// The call that the last tick saw, and when one first saw it.
     seen: Option<(u32, u64)>,
@@ -26,8 +26,8 @@ impl RunawayDetector {
         Self { longest_us: longest_call_ms as u64 * 1000, seen: None }
     }
 
-    /// One tick, at `now_us`. The running call when it is over its time: counted from the first tick that saw it,
-    /// so a call has up to a tick more than it may, never less.
+    /// One tick, at `now_us`. The running call when it is over its time: counted from the first
+    /// tick that saw it, so a call has up to a tick more than it may, never less.
     pub(crate) fn check(&mut self, activity: &Activity, now_us: u64) -> Option<Overdue> {
         let serial = activity.running();
         let (serial, since) = match (serial, self.seen) {
@@ -64,7 +64,7 @@ mod tests {
         let eight = Activity::for_tests(Some((8, None)));
         assert_eq!(runaways.check(&eight, 2_030_000), None, "another call");
         assert_eq!(runaways.check(&activity, 2_040_000), None, "none again");
-        assert_eq!(runaways.check(&eight, 2_060_000), None, "counted anew");
+        assert_eq!(runaways.check(&eight, 2_060_000), None, "counted again from zero");
         assert_eq!(runaways.check(&eight, 2_080_000), overdue(8));
         // Its own limit counts, longer or shorter.
         let own = Activity::for_tests(Some((9, Some(50_000))));

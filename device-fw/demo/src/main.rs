@@ -1,5 +1,5 @@
-//! The demo image: the device runtime with the handlers of `hamr-kernels`. The same file hosted and on every
-//! instruction set.
+//! The demo image: the device runtime with the handlers of `hamr-kernels`. The same file hosted and
+//! on every instruction set.
 #![no_std]
 #![no_main]
 

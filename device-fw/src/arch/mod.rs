@@ -1,13 +1,12 @@
 //! The processor, apart from the board around it. Every instruction set has the same files:
 //!
-//! - `boot`: from the first instruction to Rust code;
-//! - `stack`: runs the serve loop on a stack of its own, and abandons it;
-//! - `traps`: what ends a handler that did what it must not;
-//! - `tick`: interrupts that find runaways;
+//! - `stack`: runs the serve loop on a stack of its own, and abandons it (`docs/unsafe.md`
+//!   "abandoning");
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
 //!
-//! Without the feature `image` only the last is there: a program that has a start of its own has the others too.
+//! Without the feature `image` only the last is there: a program that has a start of its own has
+//! the others too. The start, traps and the tick are in `bare/<isa>`, since they call the runtime.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -26,15 +25,44 @@ use x86_64 as isa;
 #[cfg(feature = "image")]
 mod timed_sleep;
 
+// What an instruction set's file does not repeat is documented here.
+
+#[cfg(all(target_arch = "x86_64", feature = "image"))]
+pub(crate) use isa::apic;
+/// The order of accesses to a window that is memory of a PCI function. The host observes it from
+/// behind a bus, where the order that Release and Acquire give among processors need not apply.
+/// `publish` orders all stores before the word, `observe` all accesses after the load,
+/// `full` all accesses before it and after it.
 pub use isa::barriers::BusOrder;
 #[cfg(all(target_arch = "riscv64", feature = "image"))]
 pub use isa::imsic;
+/// Leaves the stack that [`run`] switched to: that call returns.
+///
+/// # Safety
+/// Called inside `run`, on its stack or in a trap taken from it; the abandoned frames own nothing
+/// whose leak is unsound.
 #[cfg(feature = "image")]
-pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN, abort, frame_pointer, run};
+pub(crate) use isa::stack::abort;
+/// The frame pointer of the calling function.
 #[cfg(feature = "image")]
-pub(crate) use isa::tick;
+pub(crate) use isa::stack::frame_pointer;
+/// `run(top, f, arg)` runs `f(arg)` on the stack that ends at `top`. It returns when [`abort`] is
+/// called.
+///
+/// # Safety
+/// `top` ends a stack that nothing else uses, aligned to 16. `f` never returns. Everything that the
+/// frames of `f` own when they are abandoned is leaked, never dropped; the caller treats what `arg`
+/// points to as touched at any point of `f`.
+#[cfg(feature = "image")]
+pub(crate) use isa::stack::run;
+/// Where a frame stores the pointer to the frame around it, and its return address: offsets from
+/// the address in its frame pointer.
+#[cfg(feature = "image")]
+pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN};
 #[cfg(all(target_arch = "x86_64", feature = "image"))]
 pub use isa::timer::DOORBELL;
+#[cfg(all(target_arch = "riscv64", feature = "image"))]
+pub(crate) use isa::timer::TIMER;
 #[cfg(feature = "image")]
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]
@@ -44,6 +72,7 @@ pub(crate) use timed_sleep::SPIN_ROUNDS;
 #[cfg(feature = "image")]
 pub use timed_sleep::TimedSleep;
 
-/// Stack pointer of the frame of [`run`] while it is out; stored there and read by [`abort`], both in assembly.
+/// Stack pointer of the frame of [`run`] while `f` runs; stored there and read by [`abort`], both
+/// in assembly.
 #[cfg(feature = "image")]
 static ANCHOR: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);

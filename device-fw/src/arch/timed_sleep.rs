@@ -1,10 +1,10 @@
-//! Resting between rounds that found nothing: first not at all, then timed sleeps that grow; or, where the host notifies, sleeping until
-//! it does.
+//! What a device does between rounds that found nothing: first it polls on, then it takes timed
+//! sleeps that grow; or, where the host notifies, it sleeps until it is notified.
 
 use super::Timer;
 use hamr_comm::abi::preamble::FOR_EVER;
 
-/// Rounds of polling before the first nap: some milliseconds under emulation.
+/// Rounds of polling before the first timed sleep: some milliseconds under emulation.
 pub(crate) const SPIN_ROUNDS: u32 = 20_000;
 /// Rounds with timed sleeps of one length before they get longer.
 const ROUNDS_PER_STEP: u32 = 256;
@@ -12,30 +12,31 @@ const ROUNDS_PER_STEP: u32 = 256;
 const SHORTEST: u32 = 50;
 const LONGEST: u32 = 1000;
 
-/// How an idle board rests.
+/// How an idle board sleeps.
 pub struct TimedSleep {
     timer: Timer,
     acknowledge: Option<fn()>,
 }
 
 impl TimedSleep {
-    /// TimedSleep that `timer` ends.
+    /// Sleeps that only `timer` ends.
     pub const fn new(timer: Timer) -> Self {
         Self { timer, acknowledge: None }
     }
 
-    /// Sleeps that the host's ring ends too. The board has its interrupt reach the processor; `acknowledge` takes every ring
-    /// that is pending, so that the next sleep lasts until another.
+    /// Sleeps that a notification of the host ends too. The board forwards the doorbell's interrupt
+    /// to the processor; `acknowledge` takes every notification that is pending, so that the next
+    /// sleep lasts until another one.
     pub const fn with_doorbell(timer: Timer, acknowledge: fn()) -> Self {
         Self { timer, acknowledge: Some(acknowledge) }
     }
 
-    /// Does a ring end a sleep?
+    /// Does a notification end a sleep?
     pub fn has_doorbell(&self) -> bool {
         self.acknowledge.is_some()
     }
 
-    /// How rings are taken.
+    /// How notifications are acknowledged.
     pub(crate) fn acknowledge(&self) -> Option<fn()> {
         self.acknowledge
     }
@@ -67,7 +68,8 @@ impl TimedSleep {
     /// What [`crate::Board::idle`] does.
     #[inline]
     pub fn idle(&mut self, rounds: u32) {
-        // No spin hint: an emulator leaves its translated code for it, which costs more than the look it would save.
+        // There is no spin hint: an emulator leaves its translated code for it, which costs more
+        // than the polling it would save.
         if let Some(slept) = rounds.checked_sub(SPIN_ROUNDS) {
             let micros = SHORTEST.saturating_mul(slept / ROUNDS_PER_STEP + 1);
             self.timer.timed_sleep(Some(micros.min(LONGEST)));

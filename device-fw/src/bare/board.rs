@@ -1,68 +1,15 @@
-//! What a board without an operating system brings, and what the serve loop makes of it.
+//! The [`Board`] that the serve loop runs on, made of a [`BareBoard`] that has started.
 
 use super::runtime::{Found, HostDoorbell, RUNTIME};
+use super::{BareBoard, Hardware, isa};
 use super::{doorbell, logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, SPIN_ROUNDS, TimedSleep};
-use crate::pci::{PciError, Registers};
+use crate::pci::Registers;
 use core::marker::PhantomData;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
-
-/// A board without an operating system: what `image!(board = ...)` takes. Nothing of it is kept in a value: a console and an exit
-/// must work wherever a fault happens.
-pub trait BareBoard: 'static {
-    /// Name shown to hosts, at most 24 bytes.
-    const NAME: &'static str;
-
-    /// Brings the hardware up as far as the runtime needs it and finds the window. Runs once, on the boot stack, with the
-    /// processor set up by `arch/<isa>/boot`.
-    ///
-    /// # Errors
-    /// What is missing; it is written to the console, and the image ends.
-    fn start() -> Result<Hardware, StartError>;
-
-    /// Writes text where a person can see it. Called from fault paths too, so it keeps no state and never blocks for good.
-    fn console(text: &str);
-
-    /// Ends the machine with a code that whoever started it can see, or stops for good where there is no such thing.
-    fn exit(code: u8) -> !;
-}
-
-/// What a board found.
-pub struct Hardware {
-    /// The memory shared with the host.
-    pub window: DeviceWindow<()>,
-    /// The function's registers, where there is a doorbell to ring.
-    pub registers: Option<Registers>,
-    /// How to rest.
-    pub timed_sleep: TimedSleep,
-}
-
-/// Why an image cannot start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StartError {
-    /// The bus.
-    Pci(PciError),
-    /// Something that only the board knows.
-    Board(&'static str),
-}
-
-impl From<PciError> for StartError {
-    fn from(e: PciError) -> Self {
-        Self::Pci(e)
-    }
-}
-
-impl core::fmt::Display for StartError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Pci(e) => write!(f, "{e}"),
-            Self::Board(text) => f.write_str(text),
-        }
-    }
-}
 
 /// A board that has started.
 pub(super) struct Running<B> {
@@ -88,7 +35,7 @@ impl Found {
 impl<B> Running<B> {
     pub(super) fn new(hardware: Hardware) -> Self {
         let Hardware { window, registers, timed_sleep } = hardware;
-        arch::tick::prepare(timed_sleep.timer());
+        isa::tick::prepare(timed_sleep.timer());
         Self { window: Some(window), registers, timed_sleep, _board: PhantomData }
     }
 }
@@ -110,7 +57,7 @@ impl<B: BareBoard> Board for Running<B> {
         self.window.take()
     }
     fn set_activity(&mut self, activity: Option<&Activity>) {
-        // Before the first sleep, and so before anybody rings.
+        // This is before the first sleep, and so before the host notifies.
         if let (Some(_), Some(registers)) = (activity, &self.registers) {
             doorbell::name(registers.doorbell());
         }
@@ -149,7 +96,7 @@ impl<B: BareBoard> Board for Running<B> {
     }
     fn read_back(&mut self) {
         if let Some(registers) = &self.registers {
-            // What was asked for does not matter: the reply comes behind the host's writes.
+            // The value does not matter: the completion of the read comes behind the host's writes.
             let _ = registers.position();
         }
     }
@@ -160,23 +107,24 @@ impl<B: BareBoard> Board for Running<B> {
 /// A timed sleep between two rounds.
 #[inline(never)]
 fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
-    // It takes the timer, and a tick would end it.
-    arch::tick::pause();
+    // The sleep uses the timer, and a tick would end it.
+    isa::tick::pause();
     timed_sleep.idle(rounds);
     tick::beat();
-    arch::tick::resume();
+    isa::tick::resume();
 }
 
 /// Sleeps until the host notifies or so many microseconds have passed.
 #[inline(never)]
 fn sleep(timed_sleep: &mut TimedSleep, micros: u32) {
-    // Masks interrupts too: a notification that comes from here on stays pending and ends the sleep.
-    arch::tick::pause();
+    // This masks interrupts too: a notification that comes from here on stays pending and ends the
+    // sleep.
+    isa::tick::pause();
     if !doorbell::was_notified() {
         timed_sleep.sleep(micros);
-        // What the sleep was ended for is found by the next round, and need not end another.
+        // The next round finds what ended this sleep, so it need not end the next sleep.
         doorbell::was_notified();
     }
     tick::beat();
-    arch::tick::resume();
+    isa::tick::resume();
 }

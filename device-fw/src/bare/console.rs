@@ -1,5 +1,5 @@
-//! The board's console and its end, for code that does not know the board: panics, traps. Bound by the linker, because both must
-//! work wherever a fault happens, also before anything was set up.
+//! The board's console and exit, for code that does not know the board: panics, traps. The linker
+//! binds them, because both must work wherever a fault happens, also before anything was set up.
 
 use super::{TEXT, Text};
 use core::fmt::{self, Write};
@@ -22,7 +22,8 @@ pub(super) fn line(text: fmt::Arguments<'_>) {
     write("\n");
 }
 
-/// Writes one line: what happened, and numbers. No formatting of strings, which is large and used nowhere else.
+/// Writes one line: what happened, and numbers. No formatting of strings, which is large and used
+/// nowhere else.
 pub(super) fn report(what: &str, numbers: fmt::Arguments<'_>) {
     write("hamr image: ");
     write(what);

@@ -1,8 +1,8 @@
-//! Faults while no host is served: of boot code, of a board's start, of the handshake. With a window the host reads what happened in its
-//! crash record; always on the console. Either way the image ends: another try would come to the same.
+//! Faults while no host is served: of boot code, of a board's start, of the handshake. With a
+//! window the host reads what happened in its crash record; always on the console. Either way the
+//! image ends: another try would fail in the same way.
 
 use super::record::Fault;
-use super::runtime::RUNTIME;
 use super::{BROKEN, console, memory};
 use crate::crash;
 use hamr_comm::abi::ids::Epoch;
@@ -14,26 +14,21 @@ use hamr_comm::am::MAX_QUEUES;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::registry::Table;
 
-/// Looks for a host's offer: a few seconds. A host that starts a machine makes its offer meanwhile.
+/// Polls for a host's offer: a few seconds. A host that starts a machine makes its offer meanwhile.
 const MAX_POLLS: u32 = 1 << 24;
 
-/// The window is mapped.
-#[inline(never)]
-pub(crate) fn found(window: Window<()>) {
-    *RUNTIME.window.lock() = Some(window);
-}
-
-/// Says what happened wherever somebody may look, and ends the image.
+/// Reports the fault on the console and, with a window, in the crash record; then ends the image.
 pub(super) fn end(fault: &Fault) -> ! {
     fault.report();
     // Taken, so that a fault in here ends the image at once.
-    if let Some(window) = RUNTIME.window.try_lock().and_then(|mut known| known.take()) {
+    if let Some(window) = crash::WINDOW.try_lock().and_then(|mut known| known.take()) {
         record(&window, fault);
     }
     console::exit(BROKEN)
 }
 
-/// Accepts the offer that is there or comes soon, so that the host knows the build, and writes the crash record into it.
+/// Accepts the offer that is there or comes soon, so that the host knows the build, and writes the
+/// crash record into it.
 fn record(window: &Window<()>, fault: &Fault) {
     let profile = DeviceProfile {
         features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | feature::DOORBELL,
@@ -45,7 +40,7 @@ fn record(window: &Window<()>, fault: &Fault) {
         max_chunk: QueueDescriptor::MAX_CHUNK,
     };
     let load = |off| window.word(off).map_or(0, |word| word.observe());
-    // Accepted before the fault, perhaps.
+    // The offer may have been accepted before the fault.
     let is_ready = || load(word::HOST_STATE) == HostState::READY.0;
     for _ in 0..MAX_POLLS {
         let step = DeviceHandshake::Waiting.step(window, Table::of_this_image(), &profile);

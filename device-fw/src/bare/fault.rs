@@ -1,4 +1,5 @@
-//! What happens when a handler panics or the processor traps: the text is kept, the serve stack abandoned.
+//! What happens when a handler panics or the processor traps: the fault is stored, and the serve
+//! stack is abandoned. `bare::main` then ends the call with the fault.
 
 #![expect(unsafe_code)]
 // UNSAFETY: `arch::abort` leaves frames behind (`docs/unsafe.md` "abandoning").
@@ -50,7 +51,8 @@ pub(super) fn disarm() -> Fault {
 
 /// The panic handler.
 pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
-    // Of a long message the beginning travels, and the place behind it: " at ", ":" and a number of up to ten digits are 15 bytes.
+    // A long message is cut, so that its location fits behind it: " at ", ":" and a number of up to
+    // ten digits are 15 bytes.
     let mut text = Text::before(info.location().map_or(0, |at| at.file().len() + 15));
     // Writing to `Text` never fails.
     let _ = match info.message().as_str() {
@@ -75,7 +77,7 @@ pub(crate) fn trapped(trap: Trap) -> ! {
     }
     let _ = text.write_str(name);
     let _ = write!(text, " (cause {cause})");
-    // A call of what is no code has made no frame yet.
+    // A call to an address that is no code has made no frame yet.
     let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::stack_word(stack)) };
     let trace = Trace { cause: cause.into(), pc, address, stack, ..Trace::NONE };
     give_up(Fault { status: Status::TRAP, text, trace }, frame, called)
@@ -94,17 +96,19 @@ pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
     give_up(Fault { status: Status::RUNAWAY, text, trace }, at.frame, None)
 }
 
-/// Ends the call, or the image. The trace begins at the frame that `frame` points to; `first` is as in [`walk::frames`].
+/// Ends the call, or the image. The trace begins at the frame that `frame` points to; `first` is as
+/// in [`walk::frames`].
 fn give_up(mut fault: Fault, frame: u64, first: Option<u64>) -> ! {
     walk::frames(frame, first, &mut fault.trace.frames);
     if RUNTIME.fault_state.swap(HANDLING, Ordering::AcqRel) != ARMED {
         early::end(&fault);
     }
-    // Nobody else holds the lock: one processor, and the loop that takes it is not running.
+    // The lock is free: there is one processor, and the loop that takes it is not running.
     if let Some(mut last) = RUNTIME.last_fault.try_lock() {
         *last = fault;
     }
-    // SAFETY: armed, so inside `run`; frames of the runtime own nothing that must be dropped, frames of handlers hold borrows
-    // of the window, statics, and `Resource` guards, whose abandonment the next taker notices.
+    // SAFETY: armed, so inside `run`; frames of the runtime own nothing that must be dropped,
+    // frames of handlers own borrows of the window, statics, and `Resource` guards, whose
+    // abandonment the next taker notices.
     unsafe { arch::abort() }
 }

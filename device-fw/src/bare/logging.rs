@@ -1,7 +1,8 @@
 //! Logging where there is one processor and no operating system.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the logger, and opening its lock when its holder was abandoned (`docs/unsafe.md` "logger").
+// UNSAFETY: the logger, and opening its lock when its holder was abandoned (`docs/unsafe.md`
+// "logger").
 
 use super::NoAbort;
 use super::runtime::RUNTIME;
@@ -20,20 +21,21 @@ impl Platform for Bare {
     type Order = BusOrder;
 
     fn writer() -> usize {
-        // There is one processor, and code that interrupts it has its turn to the end.
+        // There is one processor, and an interrupt runs to its end.
         1
     }
 
     fn with(what: impl FnOnce(&mut LoggerState<(), BusOrder>)) {
-        // A writer that is ended in here leaves the lock taken, and costs the image its epoch.
+        // A writer that is aborted in here would leave the lock taken, which ends the epoch.
         let _mark = NoAbort::begin();
-        // Not taken when it was just its holder that was interrupted: waiting would be for ever.
+        // The lock is taken if its holder is what was interrupted: waiting would be for ever.
         if let Some(mut state) = RUNTIME.log.try_lock() {
             what(&mut state);
         }
     }
 
-    /// Microseconds since reset; 0 before the board has started, while the length of a step is not known.
+    /// Microseconds since reset; 0 before the board has started, while the length of a step is not
+    /// known.
     fn now_us() -> u64 {
         let (hz, now) = (RUNTIME.found().map_or(0, |found| found.hz), arch::now());
         // In two parts: steps times a million would overflow within hours.
@@ -44,24 +46,26 @@ impl Platform for Bare {
     }
 }
 
-/// [`Logger::attach`] outside of generic code, which would be compiled with the image's crate, and not for size.
+/// [`Logger::attach`] outside of generic code, which would be compiled with the image's crate, and
+/// not for size.
 #[inline(never)]
 pub(super) fn attach(section: Option<Window<()>>) {
     Logger::<Bare>::attach(section);
 }
 
-/// The serve stack was just abandoned. If that happened inside of the logger, its lock is opened, and the frame buffer restarts: the next
-/// host gets what is said from here on.
+/// The serve stack was just abandoned. If that happened inside of the logger, its lock is opened,
+/// and the frame buffer restarts: the next host gets what is logged from here on.
 ///
 /// # Safety
-/// Nothing on the serve stack goes on, and the caller holds no lock of the logger's.
+/// Nothing on the serve stack goes on, and the caller has not taken the logger's lock.
 pub(super) unsafe fn recover() {
     if !RUNTIME.log.is_locked() {
         return;
     }
-    // SAFETY: there is one processor. Its holder was not in an interrupt that goes on: those have their turn to the end, before the
-    // code that they interrupted. So it was on the serve stack, or interrupted it and was abandoned with it, and as the caller says neither goes
-    // on: the guard is never dropped, and its borrow of the state never used again.
+    // SAFETY: there is one processor. The code that took the lock was not in an interrupt that goes
+    // on: an interrupt runs to its end before the code that it interrupted. So it was on the serve
+    // stack, or interrupted it and was abandoned with it, and neither goes on (contract of this
+    // function): the guard is never dropped, and its borrow of the state never used again.
     unsafe { RUNTIME.log.force_unlock() };
     if let Some(mut state) = RUNTIME.log.try_lock() {
         state.begin_epoch();

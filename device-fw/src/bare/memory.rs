@@ -19,7 +19,7 @@ unsafe extern "C" {
 /// ELF note header and the owner "GNU".
 const NOTE_HEADER: usize = 16;
 
-/// Bytes of the board's RAM, as its `memory.x` says.
+/// Bytes of the board's RAM, from its `memory.x`.
 pub fn ram() -> u64 {
     let (start, end) = (&raw const __hamr_ram_start, &raw const __hamr_ram_end);
     (end.addr() - start.addr()) as u64
@@ -59,7 +59,8 @@ pub(super) fn stack_word(address: u64) -> Option<u64> {
     if !(serve.contains(&address) || boot.contains(&address)) || !address.is_multiple_of(8) {
         return None;
     }
-    // SAFETY: an aligned word of a stack, which is always mapped. Only fault paths ask: of the serve stack when nothing runs on it any
-    // more, of the boot stack, on which they themselves may run, for words that no variable of theirs is in.
+    // SAFETY: an aligned word of a stack, which is always mapped. Only fault paths ask: of the
+    // serve stack when nothing runs on it any more, of the boot stack, on which they themselves may
+    // run, for words that no variable of theirs is in.
     Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
 }

@@ -1,31 +1,51 @@
-//! The bare-metal image: from the processor's boot code to the serve loop, and back after a fault.
+//! The bare-metal image: from the processor's boot code to the serve loop, and back to it after a
+//! fault.
 //!
-//! Two stacks: the device's state lives on the boot stack, in a frame that never ends; the serve loop and the handlers it calls
-//! run on the serve stack. A panic or a trap abandons the serve stack with all its frames, ends the call that was running,
-//! and starts the loop again. That costs a call nothing.
+//! There are two stacks. The device's state is on the boot stack, in a frame that never ends; the
+//! serve loop and the handlers it calls run on the serve stack. A panic or a trap abandons the
+//! serve stack with all its frames, ends the call that was running, and starts the loop again. A
+//! call without a fault pays nothing for this.
+//!
+//! `<isa>/` has the part of each instruction set that calls the runtime: `boot`, from the first
+//! instruction to Rust code; `traps`, which end a handler with a fault; `tick`, the interrupt that
+//! finds runaways. What the runtime calls of a processor is in `arch`.
 
 #![expect(unsafe_code)]
-// UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device across it.
+// UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device
+// across it (`docs/unsafe.md` "abandoning").
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod board;
 mod console;
 pub(crate) mod doorbell;
-pub(crate) mod early;
+mod early;
 pub(crate) mod fault;
 mod logging;
 mod memory;
 mod no_abort;
 pub(crate) mod pins;
 mod record;
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
 pub(crate) mod runtime;
 pub(crate) mod tick;
 mod walk;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
-pub use board::{BareBoard, Hardware, StartError};
+#[cfg(target_arch = "aarch64")]
+use aarch64 as isa;
+#[cfg(target_arch = "riscv64")]
+use riscv64 as isa;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as isa;
+
+pub use crate::board::bare_board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 pub use no_abort::NoAbort;
 
-use crate::{Config, Device, OnFault, arch};
+use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::fault::CUT;
@@ -45,7 +65,7 @@ unsafe extern "Rust" {
     safe fn hamr_main() -> !;
 }
 
-/// Where boot code goes.
+/// Boot code jumps here.
 pub(crate) extern "C" fn entry() -> ! {
     hamr_main()
 }
@@ -61,9 +81,9 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             B::exit(CANNOT_START);
         }
     };
-    // SAFETY: it is used while no host is served, when no view is alive that anything goes on with, and stores control words, the
-    // handler table and the crash record.
-    early::found(unsafe { hardware.window.beside() });
+    // SAFETY: it is used while no host is served, when no view exists that anything goes on with,
+    // and stores control words, the handler table and the crash record.
+    crash::found(unsafe { hardware.window.beside() });
     let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
     unsafe { RUNTIME.set_found(&found) };
@@ -78,17 +98,19 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     let device = &raw mut device;
     loop {
         fault::arm();
-        arch::tick::resume();
-        // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns. Abandoned frames own
-        // nothing but borrows of the device, which lives in this frame.
+        isa::tick::resume();
+        // SAFETY: the serve stack is used here only and ends at its symbol; `serve` never returns.
+        // Abandoned frames own nothing but borrows of the device, which is in this frame.
         unsafe { arch::run(memory::serve_stack_top(), serve::<B>, device.cast()) };
         let what = fault::disarm();
-        arch::tick::pause();
-        // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function is inside of the logger.
+        isa::tick::pause();
+        // SAFETY: the frames of the serve stack were just abandoned, and nothing of this function
+        // is inside of the logger.
         unsafe { logging::recover() };
-        // Before the state below says otherwise.
+        // This comes before the state below changes.
         let held = no_abort::take(RUNTIME.running());
-        // SAFETY: `device` points to the local above; the only other borrow was in the frames just abandoned.
+        // SAFETY: `device` points to the local above; the only other borrow was in the frames just
+        // abandoned.
         let device = unsafe { &mut *device };
         let in_call = device.is_running();
         let is_broken = held || !in_call;
@@ -101,7 +123,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
         error!("abandoned: {}", what.text());
         let is_over = is_broken || config.on_fault == OnFault::Reset;
         if is_over {
-            // Said before the reply, so that nobody sends another call after it.
+            // This is announced before the reply, so that the host sends no other call after it.
             device.record_crash(what.text(), what.trace());
             device.announce_crash();
         }
@@ -109,14 +131,16 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
             device.fail_current(what.status(), what.text(), what.trace());
         }
         if is_over {
-            // What the runtime knows of this epoch is dropped with it, the host's next offer finds it as it was at the start.
+            // The runtime's state of this epoch is dropped with it: the host's next offer meets the
+            // state of a fresh start.
             device.stop();
         }
     }
 }
 
 extern "C" fn serve<B: BareBoard>(device: *mut ()) -> ! {
-    // SAFETY: `main` passes a pointer to its device and does not touch it until this call is abandoned.
+    // SAFETY: `main` passes a pointer to its device and does not touch it until this call is
+    // abandoned.
     let device = unsafe { &mut *device.cast::<Device<'_, board::Running<B>>>() };
     device.serve()
 }
@@ -126,10 +150,11 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fault::panicked(info)
 }
 
-/// Longest text of a fault: what a crash record holds. Also of a line on the console, so that one type formats both.
+/// Longest text of a fault: what fits into a crash record. A line on the console is as long, so
+/// that one type formats both.
 const TEXT: usize = CrashRecord::TEXT;
 
-/// Text that is cut where it gets too long, which it says with [`CUT`].
+/// Text that is cut where it gets too long; [`CUT`] marks the cut.
 pub(crate) struct Text<const N: usize> {
     text: heapless::String<N>,
     /// Bytes that may be used, but for the mark behind them.
@@ -166,7 +191,7 @@ impl<const N: usize> Write for Text<N> {
         let take = text.floor_char_boundary(self.limit.saturating_sub(self.text.len()));
         self.is_cut = take < text.len();
         for piece in [text.get(..take).unwrap_or_default(), if self.is_cut { CUT } else { "" }] {
-            // It fits: so much room was measured, and kept for the mark.
+            // It fits: `take` is the room there is, and room for the mark is reserved.
             let _ = self.text.push_str(piece);
         }
         Ok(())

@@ -1,29 +1,34 @@
-//! The no-abort section: pieces of the runtime that handlers run, and that must not be left in their middle.
+//! The no-abort section: a handler that runs code of the runtime in one is not aborted there,
+//! because that code must not stop in its middle.
 
 use super::runtime::RUNTIME;
 use core::sync::atomic::Ordering;
 
-/// The word of a call, or of the runtime while none runs. Never zero; a call has the word of the 2^31st call before it.
+/// The word that marks a section of `call`, or of the runtime while no call runs. Never zero; a
+/// call has the word of the 2^31st call before it.
 fn of(call: Option<u32>) -> u32 {
     call.map_or(2, |serial| serial << 1 | 1)
 }
 
-/// While it lives no runaway is ended: for pieces of the runtime that handlers run, and that hold what must not be left behind.
-/// The verdict comes with a later tick. A fault while it lives leaves the runtime broken: the image restarts.
+/// While it exists no runaway is aborted: for code of the runtime that handlers run and that must
+/// not be abandoned, for example with a lock taken. A later tick aborts the runaway. After a fault
+/// in the section the runtime is broken: the image restarts.
 ///
-/// It counts for the call that made it. One that is forgotten ([`core::mem::forget`]) is void when that call is over.
-#[must_use = "it holds as long as it lives"]
+/// It protects the call that made it. One that is forgotten ([`core::mem::forget`]) has no effect
+/// once that call is over.
+#[must_use = "the section ends when this is dropped"]
 pub struct NoAbort {
-    /// Who held it before: this call, further out, or nobody.
+    /// The mark before: of an outer section of this call, or none.
     before: u32,
 }
 
 impl NoAbort {
-    /// From here on.
+    /// Begins a section.
     #[inline(never)]
     pub fn begin() -> Self {
         let holder = of(RUNTIME.running());
-        // Two steps, since not every processor has one for both: only interrupts come between, and they put back what they found.
+        // A load and a store, since not every processor has one instruction for both: only
+        // interrupts come between, and they restore the mark that they found.
         let before = RUNTIME.marked.load(Ordering::Relaxed);
         RUNTIME.marked.store(holder, Ordering::Release);
         Self { before }
@@ -36,12 +41,12 @@ impl Drop for NoAbort {
     }
 }
 
-/// Does `call` hold the mark, or the runtime while no call runs?
+/// Is `call`, or the runtime while no call runs, in a section?
 pub(super) fn is_held(call: Option<u32>) -> bool {
     RUNTIME.marked.load(Ordering::Acquire) == of(call)
 }
 
-/// What `call` did is over: nobody holds the mark. Did it?
+/// Clears the mark, because `call` is over. Was it in a section?
 pub(super) fn take(call: Option<u32>) -> bool {
     RUNTIME.marked.swap(0, Ordering::AcqRel) == of(call)
 }

@@ -1,4 +1,4 @@
-//! The board's clock and doorbell for drivers (`hal`), wherever they run.
+//! The board's clock and doorbells for drivers (`hal`), wherever the drivers run.
 
 use super::doorbell;
 use super::runtime::RUNTIME;

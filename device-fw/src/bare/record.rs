@@ -1,4 +1,4 @@
-//! A fault as it is kept until its call is answered.
+//! A fault, as it is stored until the reply of its call is published.
 
 use super::{TEXT, Text, console};
 use hamr_comm::abi::status::Status;
@@ -24,7 +24,7 @@ impl Fault {
         &self.trace
     }
 
-    /// Says it on the console: of a fault that no call has done.
+    /// Reports it on the console: for a fault that no call has caused.
     #[inline(never)]
     pub(super) fn report(&self) {
         let Trace { pc, address, .. } = self.trace;

@@ -1,11 +1,15 @@
-//! What an image without an operating system keeps beside its device: one static, so that all that interrupts and faults may touch
-//! is in one place.
+//! The state of an image without an operating system beside its device. It is one static, so that
+//! everything that interrupts and faults may touch is in one place.
 //!
-//! There is one processor, and an interrupt has its turn to the end. So nothing waits for a lock once the serve loop runs: `try_lock`,
-//! and code that does not get it does without. No lock is taken while another one is held.
+//! Only the window for early faults is elsewhere, in `crash`: `pci`, below this module, stores it.
+//!
+//! There is one processor, and an interrupt runs to its end. So nothing waits for a lock once the
+//! serve loop runs: code uses `try_lock` and goes on without the state if it is taken. No code
+//! takes a second lock while it has one.
 
 #![expect(unsafe_code)]
-// UNSAFETY: what the board found and what the poller does are in frames, reached through pointers (`docs/unsafe.md` "abandoning").
+// UNSAFETY: what the board found and what the poller does are in frames, reached through pointers
+// (`docs/unsafe.md` "abandoning").
 
 use super::record::Fault;
 use crate::arch::BusOrder;
@@ -15,11 +19,11 @@ use crate::runaway::RunawayDetector;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use hamr_comm::abi::preamble::word;
-use hamr_comm::abi::window::{DeviceWindow, KeptWord, Window};
+use hamr_comm::abi::window::{DeviceWindow, KeptWord};
 use hamr_comm::am::{Activity, ControlHandoff};
 use spin::Mutex;
 
-/// The host's doorbell: the card's register, and the word that says what to write there.
+/// The host's doorbell: the card's register, and the window's word with the value to write there.
 pub(super) struct HostDoorbell {
     registers: Registers,
     host: KeptWord<()>,
@@ -31,13 +35,13 @@ impl HostDoorbell {
         Some(Self { registers: registers.again(), host: window.keep_word(word::HOST_DOORBELL).ok()? })
     }
 
-    /// Rings it.
+    /// Notifies the host.
     pub(super) fn notify(&self) {
         self.registers.again().notify(self.host.word().load());
     }
 }
 
-/// What the board found, as far as code needs it that has no board at hand.
+/// What the board found, as far as code that cannot reach the board needs it.
 pub(super) struct Found {
     /// Steps of the clock per second, not zero.
     pub(super) hz: u64,
@@ -45,32 +49,30 @@ pub(super) struct Found {
     pub(super) doorbell: Option<HostDoorbell>,
     /// Where `alive` is in the window.
     pub(super) alive: Option<KeptWord<()>>,
-    /// Where the host learns what to write to ring this side.
+    /// The window's word with the value that the host writes to notify this device.
     pub(super) own_bell: Option<KeptWord<()>>,
-    /// How the board takes its rings.
+    /// How the board acknowledges notifications.
     pub(super) acknowledge: Option<fn()>,
 }
 
-/// See the module's head.
+/// The state beside the device; the module's head describes it.
 pub(crate) struct Runtime {
     /// Null until the board has started.
     found: AtomicPtr<Found>,
     /// Null while no host is served.
     activity: AtomicPtr<Activity>,
-    /// The control stream, while a queued handler runs.
+    /// The control stream, while a queued handler runs and the tick serves it.
     pub(super) control: ControlHandoff<(), BusOrder>,
     /// What the ticks have seen, and the time in microseconds by their count.
     pub(super) runaways: Mutex<(RunawayDetector, u64)>,
-    /// Which call holds the no-abort section (`mark`); zero none.
+    /// The call that is in a no-abort section (`no_abort`); zero: none.
     pub(super) marked: AtomicU32,
-    /// Not zero: the host has rung. Also stored by x86_64's entry, in assembly.
+    /// Not zero: the host has notified. Also stored by x86_64's entry, in assembly.
     pub(crate) notified: AtomicU32,
     /// Whether a fault can be survived (`fault`).
     pub(super) fault_state: AtomicU32,
     /// The fault that ended the serve loop.
     pub(super) last_fault: Mutex<Fault>,
-    /// The window, from the moment when it was mapped, for faults while no host is served.
-    pub(super) window: Mutex<Option<Window<()>>>,
     /// The logger's.
     pub(super) log: Mutex<LoggerState<(), BusOrder>>,
 }
@@ -85,7 +87,6 @@ pub(crate) static RUNTIME: Runtime = Runtime {
     notified: AtomicU32::new(0),
     fault_state: AtomicU32::new(0),
     last_fault: Mutex::new(Fault::NONE),
-    window: Mutex::new(None),
     log: Mutex::new(LoggerState::new()),
 };
 
@@ -100,11 +101,12 @@ impl Runtime {
 
     /// What the board found; `None` before.
     pub(super) fn found(&self) -> Option<&Found> {
-        // SAFETY: null, or what the caller of `set_found` says: in place for good, and never written.
+        // SAFETY: null, or in place for good and never written (contract of `set_found`).
         unsafe { self.found.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Where the poller says what it is doing; `None` while no host is served. It stays there until this is called again.
+    /// Sets where the poller reports what it is doing; `None` while no host is served. The activity
+    /// stays there until the next call of this function.
     pub(super) fn set_activity(&self, activity: Option<&Activity>) {
         let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());
         self.activity.store(activity, Ordering::Release);
@@ -112,8 +114,8 @@ impl Runtime {
 
     /// What the poller is doing.
     pub(super) fn activity(&self) -> Option<&Activity> {
-        // SAFETY: null, or in the device, which is in the frame of `main` for good. Code that comes here was called by the poller or
-        // has interrupted it, so the device does not move now.
+        // SAFETY: null, or in the device, which is in the frame of `main` for good. Code that comes
+        // here was called by the poller or has interrupted it, so the device does not move now.
         unsafe { self.activity.load(Ordering::Acquire).as_ref() }
     }
 

@@ -1,4 +1,5 @@
-//! The tick that finds runaways and answers pings beside queued handlers, as far as it does not depend on the processor.
+//! The tick: an interrupt that finds runaways and serves pings while queued handlers run. Here is
+//! the part that does not depend on the processor; `arch` has the other part.
 
 use super::fault::{self, Trap};
 use super::no_abort;
@@ -9,8 +10,9 @@ use hamr_comm::am::LoanStatus;
 /// Ticks per second.
 pub(crate) const HZ: u64 = 100;
 
-/// Steps `alive`, while a host is served: before and after, the window is not this side's to write. Called by the tick, which
-/// strikes while handlers run, and where rests end, because it does not strike in them.
+/// Steps `alive` while a host is served: before and after, this device may not write the window.
+/// Called by the tick, which comes while handlers run, and at the end of sleeps, because no tick
+/// comes in a sleep.
 pub(super) fn beat() {
     if RUNTIME.activity().is_some()
         && let Some(alive) = RUNTIME.found().and_then(|found| found.alive.as_ref())
@@ -19,13 +21,14 @@ pub(super) fn beat() {
     }
 }
 
-/// What calls may take that have no deadline of their own; 0: for ever.
+/// Sets the time limit of calls without a deadline of their own; 0: no limit.
 pub(super) fn limit(longest_call_ms: u32) {
     RUNTIME.runaways.lock().0 = RunawayDetector::new(longest_call_ms);
 }
 
-/// A tick struck at `at`. Returns, unless the call that runs is over its time. The reply of a call is written when no call
-/// runs any more, so that is never what is left behind.
+/// A tick has interrupted the code at `at`. Returns, unless the call that runs is over its time.
+/// The reply of a call is written when the call no longer counts as running, so an abort never
+/// interrupts the writing of a reply.
 pub(crate) fn tick(at: Trap) {
     beat();
     if !fault::is_armed() {

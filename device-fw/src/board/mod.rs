@@ -1,14 +1,14 @@
-//! Boards: what the runtime needs of the hardware around the processor. QEMU's machines are boards like any other
-//! (`docs/porting.md` says how to add one outside this crate).
+//! Boards: what the runtime needs of the hardware around the processor. QEMU's machines are boards
+//! like any other (`docs/porting.md` describes how to add one outside this crate).
 
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
 
 #[cfg(hamr_bare)]
-mod register;
-#[cfg(hamr_bare)]
-pub use register::Register;
+pub use crate::register::Register;
+#[cfg(hamr_machine)]
+pub(crate) mod bare_board;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]
 mod uart16550;
 
@@ -29,8 +29,8 @@ mod virt_riscv64;
 #[cfg(all(feature = "image", hamr_bare, target_arch = "riscv64"))]
 pub use virt_riscv64::VirtRiscv64 as Default;
 
-/// What the serve loop asks of whatever it runs on. The hosted process is one, every `bare::BareBoard` is another; people
-/// with a main loop of their own write theirs.
+/// What the serve loop needs of the platform it runs on. The hosted process is one, every
+/// `bare::BareBoard` is another; a program with a main loop of its own implements its own.
 pub trait Board {
     /// What keeps the window mapped; `()` where nothing unmaps it.
     type Keep: Clone + 'static;
@@ -51,13 +51,15 @@ pub trait Board {
     fn build_id(&self) -> [u8; 20] {
         [0; 20]
     }
-    /// The mapped window; asked for once.
+    /// The mapped window; called once.
     fn window(&mut self) -> Option<DeviceWindow<Self::Keep>>;
-    /// Calls are served from now on, and `activity` says which, where it is until this is called again; or no longer are. For
-    /// boards that look for runaways.
+    /// Calls are served from now on, and `activity` has the number of the one that runs; with
+    /// `None` no longer. The activity stays where it is until the next call of this function. For
+    /// boards that find runaways.
     fn set_activity(&mut self, _activity: Option<&Activity>) {}
-    /// Where the control stream lies while a queued handler runs, if something of this board interrupts the handler now and then
-    /// and has it served ([`ControlHandoff::serve`]): pings are answered meanwhile. Otherwise they wait until the handler has ended.
+    /// Where the control stream is while a queued handler runs, if this board has a tick or a
+    /// thread that serves it then ([`ControlHandoff::serve`]): pings get their replies meanwhile.
+    /// Otherwise they wait until the handler has ended.
     fn control_handoff(&self) -> Option<&'static ControlHandoff<Self::Keep, Self::Order>> {
         None
     }
@@ -65,30 +67,34 @@ pub trait Board {
     fn logs(&self) -> bool {
         false
     }
-    /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing does, the dispatcher steps it when it
-    /// finds no work, and its host goes by `progress` otherwise.
+    /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing else does,
+    /// the dispatcher steps it when it finds no work, and its host uses `progress` otherwise.
     fn has_heartbeat(&self) -> bool {
         false
     }
-    /// Where this image's logs go from now on: the LOG section of the host that was accepted, or `None` when it leaves. A board that
-    /// logs nowhere ignores it.
+    /// Sets where this image's logs go: the LOG section of the host that was accepted, or `None`
+    /// when it leaves. A board that does not log ignores it.
     fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}
     /// Notifies the host.
     fn notify(&mut self) {}
-    /// Can the host ring this board, and is [`Self::sleep`] ended by it? Without, [`Self::idle`] is all the rest there is.
+    /// Can the host notify this board, and does that end [`Self::sleep`]? Otherwise the device only
+    /// calls [`Self::idle`].
     fn doorbell(&self) -> bool {
         false
     }
-    /// Sleeps until the host notifies, at most so many microseconds ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A ring that
-    /// came since the last sleep ends it at once. Returning early is always right.
+    /// Sleeps until the host notifies, at most so many microseconds
+    /// ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A notification that came since the last
+    /// sleep ends it at once. Returning early is always right.
     fn sleep(&mut self, _micros: u32) {}
-    /// Microseconds of any clock that never goes back. Asked for only where there is a [`Self::doorbell`].
+    /// Microseconds of any clock that never goes back. Called only where there is a
+    /// [`Self::doorbell`].
     fn micros(&mut self) -> u64 {
         0
     }
-    /// Reads from the far side of the bus, where there is one: what the host wrote before it could see this board's last store
-    /// has arrived by then (abi §7.3, rule 25).
+    /// Reads from the far side of the bus, where there is one: what the host wrote before it could
+    /// see this board's last store has arrived by then (abi §7.3, rule 25).
     fn read_back(&mut self) {}
-    /// Nothing was there for `rounds` rounds in a row: spin, or sleep a little. Returning early is always right.
+    /// The last `rounds` rounds found nothing: the board spins, or sleeps a little. Returning early
+    /// is always right.
     fn idle(&mut self, rounds: u32);
 }

@@ -1,8 +1,8 @@
-//! The 16550-compatible UART, transmitting only. Where its registers are is the board's to know.
+//! The 16550-compatible UART, transmitting only. The board knows where its registers are.
 
 /// Offset of the line status register; the data register is the first.
 pub(super) const STATUS: u8 = 5;
-/// Looks at a transmitter that stays full before the byte is dropped: a console may not stop an image.
+/// Polls of a full transmitter after which the byte is dropped: a console may not stop an image.
 const MAX_READY_POLLS: u32 = 100_000;
 /// Transmit holding register is empty.
 const EMPTY: u8 = 1 << 5;

@@ -1,4 +1,5 @@
-//! The socket to the host: the window's descriptor comes over it, and its end of file ends the process.
+//! The socket to the host: the window's descriptor comes over it, and its end of file ends the
+//! process.
 
 use super::doorbells::ProcessDoorbells;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::string::{String, ToString};
 use std::{format, fs};
 
-/// First bytes on the socket; the number is that of this little protocol.
+/// First bytes on the socket; the digit is the version of this protocol.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -22,7 +23,7 @@ const QUICK_BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 pub(super) enum StartError {
     /// Standard input is no socket to a hamr host.
     NotStartedByHost(String),
-    /// The window's descriptor may be truncated under our feet.
+    /// The window's file can be truncated while it is mapped.
     NotSealed,
     /// Something of the operating system.
     Os(std::io::Error),
@@ -77,7 +78,7 @@ impl ControlChannel {
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
         recvmsg(&socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map_err(|e| not_ours(&format!("{e}")))?;
         if handshake != *HANDSHAKE {
-            return Err(not_ours("another greeting"));
+            return Err(not_ours("another handshake"));
         }
         let mut descriptors = ancillary.drain().filter_map(|m| match m {
             RecvAncillaryMessage::ScmRights(fds) => Some(fds),
@@ -104,8 +105,8 @@ impl ControlChannel {
         self.window.as_fd()
     }
 
-    /// Steps `alive` until the host is gone, then ends the process; more often while `alive` says so. The host never writes after
-    /// the handshake, so anything readable is its end.
+    /// Steps `alive` until the host is gone, then ends the process; more often while `alive`
+    /// returns true. The host never writes after the handshake, so anything readable is its end.
     pub(super) fn watch(&self, mut alive: impl FnMut(u32) -> bool) -> ! {
         let mut beat = 0u32;
         loop {
@@ -113,7 +114,8 @@ impl ControlChannel {
             let beat_length = if alive(beat) { QUICK_BEAT } else { BEAT };
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             if poll(&mut fds, Some(&beat_length)).is_ok_and(|n| n > 0) {
-                // Not `exit`: a handler may run in the other thread, and would meet what `atexit` takes down.
+                // Not `exit`: a handler may run in the other thread, and would use what `atexit`
+                // destroys.
                 super::signals::end(0);
             }
         }

@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 
 /// Both directions.
 pub(super) struct ProcessDoorbells {
-    /// Rung by the host; does not block.
+    /// Written by the host; reading does not block.
     own: OwnedFd,
     host: OwnedFd,
 }
@@ -16,12 +16,12 @@ impl ProcessDoorbells {
         Self { own, host }
     }
 
-    /// The same bells once more.
+    /// The same doorbells once more.
     pub(super) fn again(&self) -> std::io::Result<Self> {
         Ok(Self { own: self.own.try_clone()?, host: self.host.try_clone()? })
     }
 
-    /// Has the host rung since the last sleep?
+    /// Has the host notified since the last sleep?
     pub(super) fn is_notified(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.own, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
@@ -29,7 +29,7 @@ impl ProcessDoorbells {
 
     /// Notifies the host.
     pub(super) fn notify(&self) {
-        // The only error is a bell that holds no more rings, and then the host is being woken already.
+        // The only error is a full pipe, and then the host is being notified already.
         let _ = rustix::io::write(&self.host, &1u64.to_ne_bytes());
     }
 
@@ -40,7 +40,7 @@ impl ProcessDoorbells {
         let mut fds = [PollFd::new(&self.own, PollFlags::IN)];
         // A signal ends the sleep early, which is right.
         if poll(&mut fds, limit).is_ok_and(|n| n > 0) {
-            // One read takes all rings since the last.
+            // One read takes all notifications since the last.
             let _ = rustix::io::read(&self.own, &mut [0; 512]);
         }
     }

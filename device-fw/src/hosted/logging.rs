@@ -27,7 +27,7 @@ impl Platform for Process {
     }
 
     fn with(what: impl FnOnce(&mut LoggerState<Arc<Mapping>, Coherent>)) {
-        // Its holder never waits for anything, so neither does this for long.
+        // The thread that has the lock never waits for anything, so this does not wait for long.
         what(&mut STATE.lock());
     }
 

@@ -1,8 +1,8 @@
 //! Maps the window into this process (`docs/unsafe.md` "hosted map").
 
 #![expect(unsafe_code)]
-// UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the last window over it is
-// gone.
+// UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the
+// last window over it is gone.
 
 use super::control::{StartError, size_of_file};
 use core::ptr::NonNull;
@@ -27,17 +27,20 @@ unsafe impl Sync for Mapping {}
 type Ends = (DeviceWindow<Arc<Mapping>>, Window<Arc<Mapping>>);
 
 impl Mapping {
-    /// All of the file behind `fd`: what the dispatcher serves, and a window for the preamble's words.
+    /// All of the file behind `fd`: what the dispatcher serves, and a window for the preamble's
+    /// words.
     pub(super) fn of(fd: impl AsFd) -> Result<Ends, StartError> {
         let len = size_of_file(&fd)? as usize;
         let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program; the file is sealed
-        // against shrinking (checked by the caller), so no access inside `len` can fault.
+        // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this
+        // program; the file is sealed against shrinking (checked by the caller), so no access
+        // inside `len` can fault.
         let raw = unsafe { mmap(core::ptr::null_mut(), len, both, MapFlags::SHARED, fd, 0) }?;
         let base = NonNull::new(raw.cast()).ok_or(StartError::NoWindow)?;
         let mapping = Arc::new(Self { base, len });
-        // SAFETY: the mapping is page-aligned, readable, writable, and lives as long as the Arc that the window keeps; it is this
-        // mapping's only one, and the window beside it reaches the preamble alone.
+        // SAFETY: the mapping is page-aligned, readable, writable, and exists as long as the Arc
+        // that the window keeps; it is this mapping's only one, and the window beside it reaches
+        // the preamble alone.
         let device = unsafe { DeviceWindow::new(base, len, mapping.clone()) };
         // SAFETY: as above; it ends where the preamble does, which no heap covers.
         let words = unsafe { Window::new(base, len.min(PREAMBLE_BYTES as usize), mapping) };

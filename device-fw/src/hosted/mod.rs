@@ -1,8 +1,8 @@
 //! The hosted image: a process of its own over a memfd that the host made (`docs/shm.md`).
 //!
-//! Standard input is a UNIX socket to the host. One message on it carries the window's descriptor; afterwards its end of
-//! file means that the host is gone, and the process ends. That is why the socket and not PDEATHSIG: that signal fires
-//! when the *thread* that started the process ends.
+//! Standard input is a UNIX socket to the host. One message on it carries the window's descriptor;
+//! afterwards its end of file means that the host is gone, and the process ends. That is why the
+//! socket and not PDEATHSIG: that signal fires when the *thread* that started the process ends.
 
 mod control;
 mod doorbells;
@@ -34,9 +34,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{eprintln, vec};
 
-/// Rounds of polling before the first nap: about two milliseconds.
+/// Rounds of polling before the first timed sleep: about two milliseconds.
 const SPIN_ROUNDS: u32 = 40_000;
-/// TimedSleep grow with the number of them, up to this.
+/// Timed sleeps grow with their number, up to this.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
@@ -103,7 +103,8 @@ impl Board for Process {
         if rounds < SPIN_ROUNDS {
             return;
         }
-        // One nap longer per thousand: half a second of silence reaches the longest.
+        // A sleep is one step longer per thousand rounds: after half a second without work it is
+        // the longest.
         let timed_sleep = SHORTEST_SLEEP * ((rounds - SPIN_ROUNDS) / 1000 + 1);
         std::thread::sleep(timed_sleep.min(LONGEST_SLEEP));
     }
@@ -121,14 +122,14 @@ pub fn main(config: Config) -> i32 {
     }
 }
 
-/// Takes the name of the image's file for lists of processes. The host starts the file by a descriptor, whose number the system takes
-/// for the name.
+/// Takes the name of the image's file for lists of processes. The host starts the file by a
+/// descriptor, whose number the system takes for the name.
 fn take_name() {
     let started_as = std::env::args_os().next().unwrap_or_default();
     if let Some(name) = std::path::Path::new(&started_as).file_name()
         && let Ok(name) = std::ffi::CString::new(name.as_encoded_bytes())
     {
-        // An error leaves a name that says less.
+        // After an error the process has a less useful name, and nothing else.
         let _ = rustix::thread::set_name(&name);
     }
 }
@@ -142,8 +143,8 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     pins::connect(doorbells.as_ref());
     let (window, words) = Mapping::of(control.window_fd())?;
     info!("a window of {} bytes", window.len());
-    // Watches the host, steps `alive`, answers pings beside queued handlers: the only thread besides the dispatcher, asleep
-    // nearly always.
+    // Watches the host, steps `alive`, serves pings while queued handlers run: the only thread
+    // besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
         let (mut runaways, begin) = (RunawayDetector::new(config.longest_call_ms), Instant::now());
@@ -160,13 +161,13 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
         })
     })?;
     let board = Process { window: Some(window), build_id, doorbells, started: Instant::now() };
-    // Lives as long as the process.
+    // Used until the process ends.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
 }
 
-/// Serves; a handler that panics fails its own call only. Entering `catch_unwind` once per panic, not per call, keeps it
-/// off the path of calls.
+/// Serves; a handler that panics fails its own call only. Entering `catch_unwind` once per panic,
+/// not per call, keeps it off the path of calls.
 fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
     panics::capture();
     signals::catch(&raw mut *device);
@@ -176,7 +177,8 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
         let (text, trace) = panics::take();
         hamr_comm::fault::discard(payload);
         if !device.is_running() {
-            // Not a handler's: the runtime is broken, and dying is the honest report.
+            // The panic is not a handler's: the runtime is broken, so the process ends with a crash
+            // record.
             eprintln!("hamr image: {text}");
             device.record_crash(&text, &trace);
             device.announce_crash();

@@ -1,4 +1,4 @@
-//! The message of the last panic, for the fault that answers its call.
+//! The message of the last panic, for the fault that its call is completed with.
 
 use super::trace;
 use hamr_comm::fault::{TRACED_TEXT, Trace, cut};
@@ -8,13 +8,13 @@ use std::sync::Mutex;
 
 static LAST: Mutex<(String, Trace)> = Mutex::new((String::new(), Trace::NONE));
 
-/// Keeps panic messages instead of printing them: the host is who wants to know.
+/// Stores panic messages instead of printing them: the host gets them in the reply.
 pub(super) fn capture() {
     std::panic::set_hook(std::boxed::Box::new(|info| {
         let text = info.payload_as_str().unwrap_or("panic");
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         if let Ok(mut last) = LAST.lock() {
-            // Of a long message the beginning travels, and the place behind it.
+            // A long message is cut, so that its location fits behind it.
             let (text, mark) = cut(text, TRACED_TEXT.saturating_sub(place.len()));
             *last = (format!("{text}{mark}{place}"), trace::here());
         }

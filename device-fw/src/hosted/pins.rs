@@ -7,7 +7,8 @@ use std::time::Instant;
 static DOORBELLS: OnceLock<ProcessDoorbells> = OnceLock::new();
 static BEGIN: OnceLock<Instant> = OnceLock::new();
 
-/// What came from the host. Without descriptors to spare, drivers have no bell.
+/// Sets the doorbells that came from the host. If their descriptors cannot be duplicated, drivers
+/// have no doorbell.
 pub(super) fn connect(doorbells: Option<&ProcessDoorbells>) {
     if let Some(Ok(again)) = doorbells.map(ProcessDoorbells::again) {
         let _ = DOORBELLS.set(again);

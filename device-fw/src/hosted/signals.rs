@@ -1,11 +1,13 @@
-//! Traps and runaways of a hosted image: its handler of signals answers the call that was running, and ends the process.
+//! Traps and runaways of a hosted image: its signal handler completes the call that was running
+//! with a fault, and ends the process.
 //!
-//! The process cannot go on as a bare-metal image does: the handler may have held a lock of the system's libraries. So the host
-//! starts it anew, in a new epoch; that it has to, it reads in the device's state, which is published before the reply.
+//! The process cannot go on as a bare-metal image does: the handler may have taken a lock of the
+//! system's libraries. So the host restarts it, in a new epoch. The host learns this from the
+//! device's state, which is published before the reply.
 
 #![expect(unsafe_code)]
-// UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a pointer
-// (`docs/unsafe.md` "hosted faults").
+// UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a
+// pointer (`docs/unsafe.md` "hosted faults").
 
 use super::{Process, trace};
 use crate::Device;
@@ -68,8 +70,8 @@ pub(super) fn catch(device: *mut Device<'static, Process>) {
     }
 }
 
-/// Signals that somebody sends to the process are for the dispatcher, not for this thread. A trap of this thread's own ends the process
-/// all the same.
+/// Signals that another process sends to this one are for the dispatcher, not for this thread. A
+/// trap of this thread's own ends the process all the same.
 pub(super) fn leave_to_dispatcher() {
     // SAFETY: all zeros is a value of it, an empty set.
     let mut signals: libc::sigset_t = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -77,20 +79,20 @@ pub(super) fn leave_to_dispatcher() {
         // SAFETY: a set of its own.
         unsafe { libc::sigaddset(&raw mut signals, signal) };
     }
-    // SAFETY: as before; what was blocked until now is not asked for.
+    // SAFETY: as before; the set that was blocked until now is not requested.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, null_mut()) };
 }
 
-/// Where the poller says what it is doing.
+/// Sets where the poller reports what it is doing.
 pub(super) fn set_activity(activity: Option<&Activity>) {
     let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());
     ACTIVITY.store(activity, Ordering::Release);
 }
 
-/// Shows the poller's activity to `look`; ends the call whose number it returns.
+/// Passes the poller's activity to `look`; ends the call whose number `look` returns.
 pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<Overdue>) {
-    // SAFETY: null, or in the device, which is in the frame of `main` for good. Should it have moved out of its place just now,
-    // its words there are still words.
+    // SAFETY: null, or in the device, which is in the frame of `main` for good. If it moves at this
+    // moment, its words there are still words.
     let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
     if let Some(Overdue { serial, limit_us }) = look(activity) {
         LIMIT_US.store(limit_us, Ordering::Relaxed);
@@ -128,7 +130,8 @@ pub(super) fn end(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Answers the call that was running, and says how this epoch ended. Allocates nothing and takes no lock.
+/// Completes the call that was running with a fault, and records how this epoch ended. Allocates
+/// nothing and takes no lock.
 fn end_call(device: &mut Device<'static, Process>, signal: c_int, address: u64) {
     let mut trace = trace::here();
     trace.cause = signal as u64;

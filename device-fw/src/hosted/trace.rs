@@ -1,12 +1,14 @@
-//! Return addresses of this process's stack, by the unwinder that panics use (`docs/unsafe.md` "hosted faults").
+//! Return addresses of this process's stack, by the unwinder that panics use (`docs/unsafe.md`
+//! "hosted faults").
 
 #![expect(unsafe_code)]
-// UNSAFETY: the unwinder's C interface, and the header that the linker puts in front of the program.
+// UNSAFETY: the unwinder's C interface, and the header that the linker puts in front of the
+// program.
 
 use core::ffi::{c_int, c_void};
 use hamr_comm::fault::{FRAMES, Trace};
 
-/// Frames that are looked at: those of a panic's machinery take some.
+/// Frames that are visited at most: the panic runtime's own are among them.
 const DEEPEST: u32 = 64;
 /// `_URC_NO_REASON` and `_URC_END_OF_STACK`.
 const GO_ON: c_int = 0;
@@ -37,7 +39,8 @@ struct Walk {
     bias: u64,
 }
 
-/// Where the caller is; in a signal's handler, where the signal struck: what is further in is left out.
+/// Where the caller is; in a signal's handler, where the signal came: the frames of the handler are
+/// left out.
 pub(super) fn here() -> Trace {
     let mut walk = Walk { trace: Trace::NONE, used: 0, steps: 0, bias: bias() };
     // SAFETY: `step` takes what it is given here, which outlives the call.
@@ -46,7 +49,7 @@ pub(super) fn here() -> Trace {
 }
 
 extern "C" fn step(context: *mut UnwindContext, argument: *mut c_void) -> c_int {
-    // SAFETY: `here` passes its `Walk`, and nobody else refers to it while the unwinder runs.
+    // SAFETY: `here` passes its `Walk`, and nothing else refers to it while the unwinder runs.
     let walk = unsafe { &mut *argument.cast::<Walk>() };
     let mut interrupted = 0;
     // SAFETY: the context is the unwinder's, valid for this call.
@@ -57,7 +60,8 @@ extern "C" fn step(context: *mut UnwindContext, argument: *mut c_void) -> c_int 
     }
     let address = address.wrapping_sub(walk.bias);
     if interrupted != 0 {
-        // A signal came between two instructions: this is the one, and what was found before is the handler of the signal.
+        // A signal came between two instructions: this is the one, and what was found before is the
+        // handler of the signal.
         // SAFETY: as above.
         let stack = unsafe { _Unwind_GetCFA(context) } as u64;
         walk.trace = Trace { pc: address, stack, ..Trace::NONE };
@@ -68,7 +72,7 @@ extern "C" fn step(context: *mut UnwindContext, argument: *mut c_void) -> c_int 
     } else if walk.trace.pc != 0 {
         return ENOUGH;
     } else {
-        // A panic's machinery may fill all of them; what called it is what matters.
+        // The panic runtime's frames may fill all of them; only those of its callers are needed.
         walk.trace.frames.rotate_left(1);
         if let Some(last) = walk.trace.frames.last_mut() {
             *last = address;
@@ -80,10 +84,11 @@ extern "C" fn step(context: *mut UnwindContext, argument: *mut c_void) -> c_int 
     GO_ON
 }
 
-/// Frames of the hook and of the standard library in front of whoever panicked.
+/// Frames of the hook and of the standard library in front of the code that panicked.
 const HIDDEN: usize = 6;
 
-/// Zero in a program that runs where its file says.
+/// What a loaded address is above the file's; zero in a program that runs at the addresses in its
+/// file.
 fn bias() -> u64 {
     let header = &raw const __ehdr_start;
     // SAFETY: the linker defines it as the loaded ELF header, whose 64 bytes are read-only.

@@ -1,5 +1,5 @@
-//! From the pieces that defmt writes to whole frames in the ring, or in a small memory of this image's own as long as there is no
-//! ring.
+//! Collects the pieces that defmt writes into whole frames, and puts them into the ring, or into a
+//! small buffer of this image while there is no ring.
 
 use super::RingWriter;
 use defmt::Encoder;
@@ -8,19 +8,20 @@ use hamr_comm::abi::sync::Order;
 
 /// Bytes of a frame, encoded. Longer ones are dropped.
 const FRAME: usize = RingHeader::MAX_FRAME as usize;
-/// Bytes of frames kept for the first host: the image's start, and what went wrong before anybody listened.
+/// Bytes of frames kept for the first host: the image's start, and what went wrong before a host
+/// was accepted.
 const EARLY: usize = 1024;
 
-/// Where the frame being written stands.
+/// The state of the frame being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// There is none.
     Closed,
-    /// Its id comes next, which tells how severe it is.
+    /// Its id comes next, from which its severity follows.
     Begun,
     /// It is being encoded.
     Open,
-    /// Nobody wants it.
+    /// The host does not want it.
     Muted,
 }
 
@@ -71,7 +72,8 @@ impl<K, F: Order> FrameBuffer<K, F> {
         (self.phase, self.used) = (Phase::Begun, 0);
     }
 
-    /// A piece of the frame; the first is its id. `first_id` tells the smallest id of a level: ids are in order of severity.
+    /// A piece of the frame; the first is its id. `first_id` returns the smallest id of a level:
+    /// ids are in order of severity.
     pub fn write(&mut self, bytes: &[u8], first_id: impl FnOnce(LogLevel) -> u16) {
         if self.phase == Phase::Begun {
             let wanted = match (&self.ring, bytes) {
@@ -121,14 +123,16 @@ impl<K, F: Order> FrameBuffer<K, F> {
         }
     }
 
-    /// Whoever was writing is gone for good, perhaps in the middle of a function of this journal: his line is lost, and of the ring, of
-    /// which he may have left anything, nothing is used again. Lines are kept here until the next one is attached.
+    /// The writer was abandoned, perhaps in the middle of a function of this frame buffer: its
+    /// frame is lost, and the ring, which it may have left in any state, is not used again. Frames
+    /// are kept here until the next ring is attached.
     pub fn begin_epoch(&mut self) {
         (self.phase, self.encoder, self.ring) = (Phase::Closed, Encoder::new(), None);
         self.lose();
     }
 
-    /// Where frames go from now on, beginning with those that were kept; `None` keeps them here again.
+    /// Where frames go from now on, beginning with those that were kept; `None` keeps them here
+    /// again.
     pub fn attach(&mut self, ring: Option<RingWriter<K, F>>) {
         self.ring = ring;
         if let Some(ring) = &mut self.ring {
@@ -148,7 +152,7 @@ fn push(frame: &mut [u8; FRAME], used: &mut usize, bytes: &[u8]) {
         if let Some(at) = frame.get_mut(*used) {
             *at = byte;
         }
-        // Beyond the end, too: that is how `end` knows that something is missing.
+        // It counts beyond the end, too: so `end` detects that something is missing.
         *used = used.saturating_add(1);
     }
 }
@@ -220,7 +224,7 @@ mod tests {
             }
             assert_eq!(frames(&window).len() - before, count, "level {level}");
         }
-        assert_eq!(dropped(&window), 0, "what nobody wants is not lost");
+        assert_eq!(dropped(&window), 0, "a muted frame is not lost");
     }
 
     #[test]

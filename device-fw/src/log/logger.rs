@@ -9,14 +9,14 @@ use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
 
-/// What a logger needs of the place it runs in.
+/// What a logger needs of the platform it runs on.
 pub(crate) trait Platform {
     /// What keeps a window mapped.
     type Keep: Clone + 'static;
     /// The fences that the window's memory needs.
     type Order: Order;
 
-    /// The number of the thread or processor that asks, never 0.
+    /// The number of the calling thread or processor, never 0.
     fn writer() -> usize;
     /// Runs `what` alone, or not at all where it would have to wait for what it interrupted.
     fn with(what: impl FnOnce(&mut LoggerState<Self::Keep, Self::Order>));
@@ -24,7 +24,7 @@ pub(crate) trait Platform {
     fn now_us() -> u64;
 }
 
-/// The journal, and which writer's frame is open in it; 0 none.
+/// The frame buffer, and the writer whose frame is open in it; 0: none.
 pub(crate) struct LoggerState<K, F> {
     owner: usize,
     frame_buffer: FrameBuffer<K, F>,
@@ -35,7 +35,7 @@ impl<K, F: Order> LoggerState<K, F> {
         Self { owner: 0, frame_buffer: FrameBuffer::new() }
     }
 
-    /// The writer is gone in the middle of what it did ([`FrameBuffer::begin_epoch`]).
+    /// The writer was abandoned in the middle of a function ([`FrameBuffer::begin_epoch`]).
     #[cfg(hamr_machine)]
     pub(crate) fn begin_epoch(&mut self) {
         self.owner = 0;
@@ -43,8 +43,9 @@ impl<K, F: Order> LoggerState<K, F> {
     }
 }
 
-/// What defmt's macros call. Every function takes the state for itself and leaves the frame buffer in order; a frame of one writer
-/// ignores the pieces of another, so interleaved calls lose lines and corrupt none.
+/// What defmt's macros call. Every function has the state alone and leaves the frame buffer
+/// consistent; a frame of one writer ignores the pieces of another, so interleaved calls lose lines
+/// and corrupt none.
 pub(crate) struct Logger<P>(PhantomData<P>);
 
 impl<P: Platform> Logger<P> {
@@ -75,13 +76,15 @@ impl<P: Platform> Logger<P> {
         });
     }
 
-    /// Where frames go from now on: the LOG section of a host that was accepted, or this image's own memory.
+    /// Where frames go from now on: the LOG section of a host that was accepted, or this image's
+    /// own memory.
     pub(crate) fn attach(section: Option<Window<P::Keep>>) {
         P::with(|state| state.frame_buffer.attach(section.and_then(RingWriter::new)));
     }
 }
 
-/// Makes [`Logger`] of a platform the one of the image. defmt wants a type without parameters, and one per program.
+/// Makes [`Logger`] of a platform the one of the image. defmt wants a type without parameters, and
+/// one per program.
 macro_rules! image_logger {
     ($platform:ty) => {
         #[defmt::global_logger]
@@ -93,7 +96,7 @@ macro_rules! image_logger {
                 $crate::log::Logger::<$platform>::begin();
             }
             unsafe fn flush() {
-                // The reader of the ring takes its time; waiting for it is what this logger never does.
+                // This logger never waits for the reader of the ring, which may be slow.
             }
             unsafe fn release() {
                 $crate::log::Logger::<$platform>::end();

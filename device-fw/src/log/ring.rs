@@ -5,7 +5,8 @@ use hamr_comm::abi::rings::{LogLevel, RingHeader};
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Window;
 
-/// Writes whole frames into a LOG section. What does not fit is counted and dropped: a writer never waits for its reader.
+/// Writes whole frames into a LOG section. What does not fit is counted and dropped: a writer never
+/// waits for its reader.
 pub struct RingWriter<K, F> {
     section: Window<K>,
     /// Bytes of ring, a power of two.
@@ -16,13 +17,15 @@ pub struct RingWriter<K, F> {
     frames: u32,
     /// Frames dropped in this epoch.
     dropped: u32,
-    /// The last frame found no room. A shorter one does not slip in behind it: what comes stays without gaps until the reader has come.
+    /// The last frame found no room. No shorter one is written after it: the log stays without gaps
+    /// until the reader has made room.
     is_full: bool,
     _order: PhantomData<F>,
 }
 
 impl<K, F: Order> RingWriter<K, F> {
-    /// A writer that begins where the host's layout left off: with nothing written. `None` when no frame fits.
+    /// A writer that begins where the host's layout left off: with nothing written. `None` when no
+    /// frame fits.
     pub fn new(section: Window<K>) -> Option<Self> {
         let len = RingHeader::ring_len(section.len());
         (len != 0).then_some(Self {
@@ -37,7 +40,8 @@ impl<K, F: Order> RingWriter<K, F> {
     }
 
     fn word(&self, off: u64) -> u32 {
-        // An Acquire load: bytes that the reader gave back must not be written before it has said so.
+        // An Acquire load: bytes of the ring must not be written before the reader has published
+        // that it has read them.
         self.section.word(off).map_or(0, |word| word.observe())
     }
 
@@ -46,7 +50,8 @@ impl<K, F: Order> RingWriter<K, F> {
         LogLevel(self.word(RingHeader::LEVEL))
     }
 
-    /// Bytes that may be written now. A `consumed` that no honest reader could store leaves no room.
+    /// Bytes that may be written now. A `consumed` that no honest reader could store leaves no
+    /// room.
     fn room(&self) -> u32 {
         if self.word(RingHeader::READER) == 0 {
             return self.len;
@@ -60,13 +65,15 @@ impl<K, F: Order> RingWriter<K, F> {
         let needed = if self.is_full { frames.len().max(RingHeader::MAX_FRAME as usize) } else { frames.len() };
         self.is_full = needed > self.room() as usize;
         if self.is_full {
-            // Said again: a reader that was told something else would wait for room for ever.
+            // It is published again: a reader that saw another value, written by a peer, would wait
+            // for ever.
             self.set(RingHeader::WRITTEN, self.written);
             return self.count_dropped(count);
         }
         let at = self.written & (self.len - 1);
         let (front, back) = frames.split_at(frames.len().min((self.len - at) as usize));
-        // Both lie in the ring: `at` is below its length, and the parts together are no longer than it.
+        // Both are in the ring: `at` is below its length, and the parts together are no longer than
+        // it.
         let _ = self.section.write_bytes(RingHeader::BYTES + u64::from(at), front);
         let _ = self.section.write_bytes(RingHeader::BYTES, back);
         self.written = self.written.wrapping_add(frames.len() as u32);
@@ -82,7 +89,7 @@ impl<K, F: Order> RingWriter<K, F> {
         }
     }
 
-    /// Adds to the count of frames that nobody will read.
+    /// Adds to the count of frames that no reader will get.
     pub fn count_dropped(&mut self, frames: u32) {
         self.dropped = self.dropped.wrapping_add(frames);
         if let Ok(word) = self.section.word(RingHeader::DROPPED) {
@@ -184,7 +191,8 @@ mod tests {
             bench.writer.put(&[1; 10], 1);
         }
         assert_eq!((bench.header().written, bench.header().dropped), (0, 4));
-        // A host that was told nonsense has given back what never was; it learns the truth, and there is room again.
+        // The window was overwritten, and the host has consumed bytes that were never written.
+        // `put` publishes the true count, and there is room again.
         bench.set(RingHeader::CONSUMED, 0);
         bench.writer.put(&[1; 100], 1);
         bench.set(RingHeader::WRITTEN, 12_345);

@@ -1,4 +1,5 @@
-//! Base address registers: sized, and placed where no firmware did (PCI local bus specification 3.0, section 6.2.5.1).
+//! Base address registers: sized, and placed where no firmware did (PCI local bus specification
+//! 3.0, section 6.2.5.1).
 
 use super::{Function, PciError};
 use core::cell::Cell;
@@ -7,7 +8,7 @@ use core::ops::Range;
 /// Configuration registers used here.
 const COMMAND: u16 = 0x04;
 const FIRST_BAR: u16 = 0x10;
-/// COMMAND: answers memory accesses; may start transactions.
+/// COMMAND: decodes memory accesses; may start transactions.
 const MEMORY: u32 = 1 << 1;
 const MASTER: u32 = 1 << 2;
 const DECODING: u32 = 0b11;
@@ -17,7 +18,7 @@ const KIND: u32 = 0b110;
 const KIND_64: u32 = 0b100;
 const FLAGS: u32 = 0xF;
 
-/// Addresses not yet given away.
+/// Addresses that no register has yet.
 pub struct Space {
     next: Cell<u64>,
     end: u64,
@@ -38,7 +39,7 @@ impl Space {
     }
 }
 
-/// A base address register: a range of addresses that the function answers.
+/// A base address register: a range of addresses that the function decodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bar {
     /// First address.
@@ -48,12 +49,13 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// Sizes register `index` of `function` and makes it answer: at its present address when firmware gave it one, else at an
-    /// address of `low` (32-bit registers) or `high` (64-bit ones, or `low` when `high` has no room).
+    /// Sizes register `index` of `function` and enables it: at its present address when firmware
+    /// gave it one, else at an address of `low` (32-bit registers) or `high` (64-bit ones, or `low`
+    /// when `high` has no room).
     pub(super) fn enable(function: &Function<'_>, index: u8, low: &Space, high: &Space) -> Result<Self, PciError> {
         let at = FIRST_BAR + 4 * u16::from(index);
         let command = function.read(COMMAND);
-        // A register must not decode while it holds the pattern that sizes it.
+        // A register must not decode while its value is the pattern that sizes it.
         function.write(COMMAND, command & !DECODING);
         let before = function.read(at);
         let is_wide = before & KIND == KIND_64;
@@ -75,7 +77,7 @@ impl Bar {
     }
 }
 
-/// Writes ones and sees which stick; `None` when it is no memory.
+/// Writes ones and reads which bits are kept; `None` when the register is not for memory.
 fn size(function: &Function<'_>, at: u16, before: u32, is_wide: bool) -> Option<u64> {
     if before & IS_IO != 0 {
         return None;

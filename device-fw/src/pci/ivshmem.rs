@@ -1,5 +1,5 @@
-//! QEMU's inter-VM shared memory function: BAR0 has four registers, BAR2 is the memory (QEMU, `specs/ivshmem-spec`;
-//! `docs/unsafe.md` "ivshmem").
+//! QEMU's inter-VM shared memory function: BAR0 has four registers, BAR2 is the memory (QEMU,
+//! `specs/ivshmem-spec`; `docs/unsafe.md` "ivshmem").
 
 #![expect(unsafe_code)]
 // UNSAFETY: registers and memory of a function are addresses that the bus gave it.
@@ -30,11 +30,13 @@ unsafe impl Send for Registers {}
 
 impl Registers {
     fn block(&self) -> &RegisterBlock {
-        // SAFETY: BAR0 is mapped and answers for as long as the image runs (`Ivshmem::find`), and every register is a cell.
+        // SAFETY: BAR0 is mapped and decodes for as long as the image runs (`Ivshmem::find`), and
+        // every register is a cell.
         unsafe { self.0.as_ref() }
     }
 
-    /// This side's number among those that share the memory; 0 with `ivshmem-plain`, which has no server.
+    /// This side's number among those that share the memory; 0 with `ivshmem-plain`, which has no
+    /// server.
     pub fn position(&self) -> u32 {
         self.block().iv_position.read()
     }
@@ -45,12 +47,13 @@ impl Registers {
         Self(self.0)
     }
 
-    /// What others write to their doorbell registers to ring this side: its number and vector 0.
+    /// What peers write to their doorbell registers to notify this device: its number and vector 0.
     pub fn doorbell(&self) -> u32 {
         self.position() << 16
     }
 
-    /// Rings whoever `doorbell` belongs to. Without a server, or when nobody is there, nothing happens.
+    /// Notifies the peer that `doorbell` belongs to. Without a server, or without such a peer,
+    /// nothing happens.
     pub fn notify(&mut self, doorbell: u32) {
         // SAFETY: any value may be written; the device only signals.
         unsafe { self.block().doorbell.write(doorbell) };
@@ -68,11 +71,12 @@ pub struct Ivshmem<'b> {
 }
 
 impl<'b> Ivshmem<'b> {
-    /// Finds the function and makes its registers and memory answer.
+    /// Finds the function and enables its registers and memory.
     ///
     /// # Safety
-    /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for registers, and whatever
-    /// address below `reach` firmware or this function gives the memory as normal, cacheable memory. Called once.
+    /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for
+    /// registers, and as normal, cacheable memory any address below `reach` that firmware or this
+    /// function gives the memory. Called once.
     pub unsafe fn find(bus: &'b Bus) -> Result<Self, PciError> {
         let function = bus.find(VENDOR, DEVICE)?;
         let registers = Bar::enable(&function, 0, &bus.low, &bus.low)?;
@@ -94,25 +98,27 @@ impl<'b> Ivshmem<'b> {
         })
     }
 
-    /// Has whoever rings this side interrupt by `message`. False when the function has no doorbell to be notified by
-    /// (`ivshmem-plain`).
+    /// Makes a notification of this device interrupt by `message`. False when the function has no
+    /// doorbell (`ivshmem-plain`).
     ///
     /// # Safety
     /// A write of the message's data to its address interrupts, and does nothing else.
     pub unsafe fn listen(&self, message: Message) -> Result<bool, PciError> {
-        // SAFETY: the board maps the addresses of `bus` (contract of `find`); the message only interrupts, says the caller.
+        // SAFETY: the board maps the addresses of `bus` (contract of `find`); the message only
+        // interrupts (contract of this function).
         unsafe { msix::send(&self.function, self.bus, message) }
     }
 
     /// The memory as a window, and the registers.
     pub fn into_parts(self) -> (DeviceWindow<()>, Registers) {
-        // SAFETY: the memory answers for as long as the image runs (`find`), is aligned to its own size, which is a power of
-        // two of at least 4 KiB, and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so
-        // there is one of these.
+        // SAFETY: the memory is decoded for as long as the image runs (`find`), is aligned to its
+        // own size, which is a power of two of at least 4 KiB, and nothing else in the image refers
+        // to it; `self` is consumed, and `find` runs once, so there is one of these.
         let window = unsafe { DeviceWindow::new(self.memory, self.len, ()) };
-        // SAFETY: as in `bare::main`, where the same is done for boards that find their window in another way.
+        // SAFETY: as in `bare::main`, where the same is done for boards that find their window in
+        // another way.
         #[cfg(feature = "image")]
-        crate::bare::early::found(unsafe { window.beside() });
+        crate::crash::found(unsafe { window.beside() });
         (window, self.registers)
     }
 }

@@ -1,8 +1,9 @@
-//! PCI Express from the device's side of QEMU's bus: configuration space, base addresses, the ivshmem function whose BAR2 is
-//! the window.
+//! PCI Express from the device's side of QEMU's bus: configuration space, base addresses, the
+//! ivshmem function whose BAR2 is the window.
 //!
-//! A real card would *be* the function; an image under QEMU finds it on its own machine's bus, as the host finds it on
-//! the host's. Nothing above this module knows the difference: a board hands out a window.
+//! A real card would *be* the function; an image under QEMU finds it on its own machine's bus, as
+//! the host finds it on the host's. Nothing above this module knows the difference: a board
+//! provides a window.
 
 mod bar;
 mod ecam;
@@ -14,12 +15,12 @@ pub use ecam::Ecam;
 pub use ivshmem::{Ivshmem, Registers};
 pub use msix::Message;
 
-/// Why the bus has no window for us.
+/// Why no window was found on the bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PciError {
-    /// No ivshmem function answered on any bus; functions that did.
+    /// No ivshmem function was found on any bus.
     NoDevice {
-        /// How many functions there were.
+        /// How many other functions there were.
         functions: u32,
     },
     /// A base address register that the function lacks, or that is no memory.

@@ -1,5 +1,5 @@
-//! Message-signalled interrupts: a function that wants to interrupt writes a word to an address (PCI local bus specification
-//! 3.0, section 6.8.2; `docs/unsafe.md` "MSI-X").
+//! Message-signalled interrupts: a function that wants to interrupt writes a word to an address
+//! (PCI local bus specification 3.0, section 6.8.2; `docs/unsafe.md` "MSI-X").
 
 #![expect(unsafe_code)]
 // UNSAFETY: the table of messages is at an address that the bus gave the function.
@@ -17,9 +17,9 @@ const HAS_CAPABILITIES: u32 = 1 << 20;
 /// The capability's first word: on; all masked.
 const ON: u32 = 1 << 31;
 const MASKED: u32 = 1 << 30;
-/// Its second: which base address register the table is behind; the rest is the offset.
+/// Its second: which base address register the table is behind; the other bits are the offset.
 const BAR: u32 = 0b111;
-/// More than fit between two registers of 256 bytes: a chain that is longer goes in circles.
+/// More than fit between two registers of 256 bytes: a longer chain is a circle.
 const LONGEST_CHAIN: u32 = 48;
 
 /// What a function writes to interrupt.
@@ -42,11 +42,12 @@ struct Entry {
 }
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// Has the first interrupt of `function` send `message`, and switches the capability on. False when it has none.
+/// Makes the first interrupt of `function` send `message`, and enables the capability. False when
+/// the function has none.
 ///
 /// # Safety
-/// The addresses that `bus.low` gives away, or firmware gave, are mapped as device memory. A write of the message's data to
-/// its address interrupts, and does nothing else.
+/// The addresses that `bus.low` provides, or firmware gave, are mapped as device memory. A write of
+/// the message's data to its address interrupts, and does nothing else.
 pub(super) unsafe fn send(function: &Function<'_>, bus: &Bus, message: Message) -> Result<bool, PciError> {
     let Some(at) = capability(function) else { return Ok(false) };
     let table = function.read(at + 4);
@@ -56,8 +57,9 @@ pub(super) unsafe fn send(function: &Function<'_>, bus: &Bus, message: Message) 
     let fits = offset + size_of::<Entry>() as u64 <= bar.len;
     let entry = NonNull::new(core::ptr::with_exposed_provenance_mut::<Entry>((bar.address + offset) as usize));
     let entry = entry.filter(|_| fits).ok_or(PciError::NotMemory { bar: index })?;
-    // SAFETY: the table answers at this address (enabled above), is mapped (contract of this function), offsets are multiples
-    // of 8, and every register is a cell; nothing else refers to it.
+    // SAFETY: the table is decoded at this address (enabled above), is mapped (contract of this
+    // function), offsets are multiples of 8, and every register is a cell; nothing else refers to
+    // it.
     let entry = unsafe { entry.as_ref() };
     let writes = [
         (&entry.address, message.address as u32),
@@ -66,7 +68,8 @@ pub(super) unsafe fn send(function: &Function<'_>, bus: &Bus, message: Message) 
         (&entry.control, 0),
     ];
     for (register, value) in writes {
-        // SAFETY: the message only interrupts (contract of this function), and nothing is sent before the capability is on.
+        // SAFETY: the message only interrupts (contract of this function), and nothing is sent
+        // before the capability is on.
         unsafe { register.write(value) };
     }
     function.write(at, function.read(at) & !MASKED | ON);

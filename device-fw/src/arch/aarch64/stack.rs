@@ -1,4 +1,4 @@
-//! The serve loop's own stack, and leaving it for good (`docs/unsafe.md` "abandoning").
+//! The stack switch of this instruction set; `arch` documents what is common to all.
 
 #![expect(unsafe_code)]
 // UNSAFETY: switching stacks has no words in Rust.
@@ -6,11 +6,10 @@
 use crate::arch::ANCHOR;
 use core::arch::{asm, naked_asm};
 
-/// Where a frame keeps the pointer to the frame around it and its return address, from where its pointer points: the frame record of the procedure call standard.
+/// The frame pointer points to the frame record of the procedure call standard.
 pub(crate) const SAVED_FRAME: i64 = 0;
 pub(crate) const SAVED_RETURN: i64 = 8;
 
-/// The frame pointer of whoever asks.
 #[inline(always)]
 pub(crate) fn frame_pointer() -> u64 {
     let frame;
@@ -19,7 +18,7 @@ pub(crate) fn frame_pointer() -> u64 {
     frame
 }
 
-/// Stores or loads the registers that a function keeps for its caller.
+/// Stores or loads the registers that a function preserves for its caller.
 macro_rules! kept {
     ($instruction:literal) => {
         kept!($instruction,
@@ -30,11 +29,6 @@ macro_rules! kept {
     };
 }
 
-/// Runs `f(arg)` on the stack that ends at `top`. Returns when somebody calls [`abort`].
-///
-/// # Safety
-/// `top` ends a stack that nothing else uses, aligned to 16. `f` never returns. Whatever `f`'s frames own when they are
-/// abandoned is leaked, never dropped; the caller treats what `arg` points to as touched at any point of `f`.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !, arg: *mut ()) {
     naked_asm!(
@@ -55,10 +49,6 @@ pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !
     )
 }
 
-/// Leaves the stack that [`run`] switched to: that call returns.
-///
-/// # Safety
-/// Inside `run`, on its stack or in a trap taken from it; the abandoned frames hold nothing whose leak is unsound.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn abort() -> ! {
     naked_asm!(

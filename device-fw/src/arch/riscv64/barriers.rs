@@ -7,7 +7,8 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::abi::sync::Order;
 
-/// Memory of a PCI function: accesses may count as input and output, which Release and Acquire do not order.
+/// Memory of a PCI function: accesses may count as input and output, which Release and Acquire do
+/// not order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusOrder;
 

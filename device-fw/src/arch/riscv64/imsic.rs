@@ -1,5 +1,6 @@
-//! The interrupt controller that messages of functions go to: each processor has a file of interrupt numbers, which it reaches
-//! through control registers (RISC-V Advanced Interrupt Architecture 1.0, chapter 3).
+//! The interrupt controller that messages of functions go to: each processor has a file of
+//! interrupt numbers, which it reaches through control registers (RISC-V Advanced Interrupt
+//! Architecture 1.0, chapter 3).
 
 #![expect(unsafe_code)]
 // UNSAFETY: control registers have no intrinsics.
@@ -9,14 +10,16 @@ use core::arch::asm;
 /// mie: machine external interrupt.
 const EXTERNAL: u64 = 1 << 11;
 
-/// Lets interrupt `number`, below 32, end a `wfi`. False where the processor has no such controller.
+/// Lets interrupt `number`, below 32, end a `wfi`. False where the processor has no such
+/// controller.
 ///
 /// Nothing is taken: mstatus.MIE is clear from reset on.
 pub fn forward(number: u32) -> bool {
     let is_there: u64;
-    // SAFETY: numbers are of the machine-level interrupt file: eidelivery and eithreshold let everything through, eie0 enables
-    // one number. A processor without the registers traps at the first of them, before anything has changed; the trap comes
-    // to the label, which sets the vector back, and finds `is_there` still zero.
+    // SAFETY: numbers are of the machine-level interrupt file: eidelivery and eithreshold let
+    // everything through, eie0 enables one number. A processor without the registers traps at the
+    // first of them, before anything has changed; the trap comes to the label, which sets the
+    // vector back, and finds `is_there` still zero.
     unsafe {
         asm!(
             "la {vector}, 2f",
@@ -51,7 +54,8 @@ pub fn forward(number: u32) -> bool {
 pub fn acknowledge() {
     loop {
         let top: u64;
-        // SAFETY: reads the most urgent number and clears it (mtopei); only after `forward` found the register.
+        // SAFETY: reads the most urgent number and clears it (mtopei); only after `forward` found
+        // the register.
         unsafe { asm!("csrrw {}, 0x35C, zero", out(reg) top, options(nostack)) };
         if top == 0 {
             return;

@@ -3,11 +3,11 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers and `wfi` have no intrinsics.
 
-use crate::board::Register;
+use crate::register::Register;
 use core::arch::asm;
 
 /// mie: machine timer interrupt.
-pub(super) const TIMER: u64 = 1 << 7;
+pub(crate) const TIMER: u64 = 1 << 7;
 
 /// The machine timer.
 pub struct Timer {
@@ -32,26 +32,27 @@ impl Timer {
     }
 
     /// The same timer, for the tick.
-    pub(super) fn alias(&self) -> Self {
+    pub(crate) fn alias(&self) -> Self {
         Self { compare: self.compare, hz: self.hz }
     }
 
     /// Interrupts after so many steps.
-    pub(super) fn strike_in(&self, steps: u64) {
+    pub(crate) fn strike_in(&self, steps: u64) {
         self.compare.write(self.now() + steps);
     }
 
     /// Does not interrupt.
-    pub(super) fn never_strike(&self) {
+    pub(crate) fn never_strike(&self) {
         self.compare.write(u64::MAX);
     }
 
-    /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts stay masked: a pending one
-    /// ends `wfi` all the same.
+    /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts
+    /// stay masked: a pending one ends `wfi` all the same.
     pub fn timed_sleep(&mut self, micros: Option<u32>) {
         let until = |micros| self.now() + u64::from(micros) * self.hz / 1_000_000;
         self.compare.write(micros.map_or(u64::MAX, until));
-        // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from reset on.
+        // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from
+        // reset on.
         unsafe { asm!("csrs mie, {}", "wfi", in(reg) TIMER, options(nostack)) };
         self.compare.write(u64::MAX);
     }

@@ -1,5 +1,5 @@
-//! What compiled code calls without being asked to: the functions of C's library for bytes, and of the unwinder. This target's
-//! programs usually get them from the operating system.
+//! Functions that the compiler calls by itself: those of the C library for bytes, and one of the
+//! unwinder. This target's programs usually get them from the operating system.
 
 #![expect(unsafe_code)]
 // UNSAFETY: unmangled names that compilers know.

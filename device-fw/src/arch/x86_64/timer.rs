@@ -1,12 +1,12 @@
-//! Time, and sleeping until some has passed: the time stamp counter, and the local APIC's timer (Intel SDM volume 3, chapters
-//! 11 and 18).
+//! Time, and sleeping until some has passed: the time stamp counter, and the local APIC's timer
+//! (Intel SDM volume 3, chapters 11 and 18).
 
 #![expect(unsafe_code)]
 // UNSAFETY: registers at addresses that the architecture names, a counter, and `hlt`.
 
 use super::apic::{APIC, DOORBELL_VECTOR, INITIAL, SPURIOUS_VECTOR, TIMER_VECTOR};
-use crate::board::Register;
 use crate::pci::Message;
+use crate::register::Register;
 use core::arch::asm;
 
 // SAFETY: the spurious interrupt vector, which also switches the APIC on.
@@ -29,12 +29,13 @@ const BY_ONE: u32 = 0b1011;
 
 /// Calibration takes this part of a second: one in 200, 5 ms.
 const SHARE: u64 = 200;
-/// Looks at a clock before it is said to stand still.
+/// Reads of a clock after which it counts as standing still.
 const MAX_CALIBRATION_POLLS: u32 = 10_000_000;
 /// Tries at reading two clocks at once.
 const TRIES: u32 = 4;
 
-/// What a function writes to end a sleep: an interrupt of this processor's APIC (Intel SDM volume 3, section 11.11).
+/// What a function writes to end a sleep: an interrupt of this processor's APIC (Intel SDM volume
+/// 3, section 11.11).
 pub const DOORBELL: Message = Message { address: APIC as u64, data: DOORBELL_VECTOR as u32 };
 
 /// The time stamp counter and the local APIC's timer.
@@ -45,8 +46,8 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Measures both against `clock`, which makes `hz` steps a second: neither says reliably how fast it is. `None` when that
-    /// clock stands still. Takes 5 ms.
+    /// Measures both against `clock`, which makes `hz` steps a second: neither reports its rate
+    /// reliably. `None` when that clock stands still. Takes 5 ms.
     pub fn new(clock: impl Fn() -> u64, hz: u64) -> Option<Self> {
         SPURIOUS.write(ON | u32::from(SPURIOUS_VECTOR));
         LVT_LINT0.write(MASKED);
@@ -76,7 +77,7 @@ impl Timer {
     }
 
     /// Steps per second of the APIC's timer.
-    pub(super) fn apic_hz(&self) -> u64 {
+    pub(crate) fn apic_hz(&self) -> u64 {
         self.apic_hz
     }
 
@@ -86,8 +87,9 @@ impl Timer {
             let steps = u64::from(micros) * self.apic_hz / 1_000_000;
             INITIAL.write(u32::try_from(steps).unwrap_or(u32::MAX).max(1));
         }
-        // SAFETY: the interrupts that can come have their own entries and their own stack. `sti` lets none in before `hlt` has
-        // begun, so one that is pending already ends `hlt` and cannot slip by.
+        // SAFETY: the interrupts that can come have their own entries and their own stack. `sti`
+        // lets none in before `hlt` has begun, so one that is pending already ends `hlt` and cannot
+        // slip by.
         unsafe { asm!("sti", "hlt", "cli", options(nostack, preserves_flags)) };
         // Zero stops it: it would end the next sleep.
         INITIAL.write(0);
@@ -100,7 +102,8 @@ pub(crate) fn now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// A clock and the counter at one moment: the tightest of some tries, since an emulator may be stopped in between.
+/// A clock and the counter at one moment: the tightest of some tries, since an emulator may be
+/// stopped in between.
 fn both(clock: &impl Fn() -> u64) -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..TRIES {

@@ -1,7 +1,8 @@
 //! I/O ports, and stopping (`docs/unsafe.md` "boards").
 
 #![expect(unsafe_code)]
-// UNSAFETY: `in`, `out` and `hlt` have no intrinsics, and only whoever knows the board can vouch for a port.
+// UNSAFETY: `in`, `out` and `hlt` have no intrinsics, and only the author of the board knows what a
+// port does.
 
 use core::arch::asm;
 
@@ -13,7 +14,8 @@ impl Port {
     /// The port of this number.
     ///
     /// # Safety
-    /// Neither reading the port nor writing any value to it makes a device touch memory of the image or change how it is mapped.
+    /// Neither reading the port nor writing any value to it makes a device touch memory of the
+    /// image or change how it is mapped.
     pub const unsafe fn new(port: u16) -> Self {
         Self(port)
     }
@@ -21,14 +23,15 @@ impl Port {
     /// Reads it.
     pub fn read(self) -> u8 {
         let value;
-        // SAFETY: harmless, says the caller of `new`.
+        // SAFETY: harmless (contract of `new`).
         unsafe { asm!("in al, dx", in("dx") self.0, out("al") value, options(nomem, nostack, preserves_flags)) };
         value
     }
 
     /// Writes it. Everything stored before is in memory by then.
     pub fn write(self, value: u8) {
-        // SAFETY: as above. Not `nomem`: the write may end the machine, and others look at the memory then.
+        // SAFETY: as above. Not `nomem`: the write may end the machine, and the host reads the
+        // memory then.
         unsafe { asm!("out dx, al", in("dx") self.0, in("al") value, options(nostack, preserves_flags)) };
     }
 }

@@ -1,18 +1,19 @@
-//! QEMU's `q35`: a PC whose firmware has numbered the bus and placed every base address register, entered by PVH.
+//! QEMU's `q35`: a PC whose firmware has numbered the bus and placed every base address register,
+//! entered by PVH.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
 
 mod address;
 
 use super::{Register, pc};
 use crate::arch::{DOORBELL, TimedSleep, Timer};
-use crate::bare::{BareBoard, Hardware, StartError};
+use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
 // SAFETY: read-only: what the event timer is.
 const HPET_CAPABILITIES: Register<u64> = unsafe { Register::new(address::HPET_CAPABILITIES) };
-// SAFETY: its switch. Its comparators stay off, so it interrupts nobody.
+// SAFETY: its switch. Its comparators stay off, so it does not interrupt.
 const HPET_CONFIGURATION: Register<u64> = unsafe { Register::new(address::HPET_CONFIGURATION) };
 // SAFETY: its counter.
 const HPET_COUNTER: Register<u64> = unsafe { Register::new(address::HPET_COUNTER) };
@@ -23,7 +24,7 @@ const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
 /// Femtoseconds of a step at most (IA-PC HPET specification 1.0a, section 2.3.4).
 const LONGEST_STEP: u64 = 100_000_000;
 
-/// See the module's head.
+/// The machine that the module's head describes.
 pub struct Q35;
 
 impl BareBoard for Q35 {
@@ -35,16 +36,17 @@ impl BareBoard for Q35 {
         pc::mask_interrupts();
         // SAFETY: where SeaBIOS puts the ECAM of q35: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        // Firmware places base address registers. One without an address found no room; giving it one that may be somebody
-        // else's would not help, so there are none to give.
+        // Firmware places base address registers. It found no room for one without an address; an
+        // address chosen here may be that of another device, so there are none to give.
         let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
-        // SAFETY: firmware gives away addresses outside of RAM, and what is behind `REACH`, where page tables end, is refused;
-        // and caching there is as firmware set it. Called here only, and `start` runs once.
+        // SAFETY: firmware uses addresses outside of RAM, and what is behind `REACH`, where page
+        // tables end, is refused; and caching there is as firmware set it. Called here only, and
+        // `start` runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;
         let timer = timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?;
         // SAFETY: the processor's own message, whose vector has an entry.
         let rings = unsafe { card.listen(DOORBELL) }?;
-        // The interrupt's entry has acknowledged it.
+        // The interrupt's entry has acknowledged the doorbell already.
         let timed_sleep = if rings { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
         Ok(Hardware { window, registers: Some(registers), timed_sleep })

@@ -1,4 +1,5 @@
-//! Addresses of QEMU's `virt` machine for aarch64 (QEMU 7.2, `hw/arm/virt.c`), with a GICv2 and `highmem` on.
+//! Addresses of QEMU's `virt` machine for aarch64 (QEMU 7.2, `hw/arm/virt.c`), with a GICv2 and
+//! `highmem` on.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -17,7 +18,8 @@ pub(super) const ECAM: NonNull<u32> = match NonNull::new(0x40_1000_0000 as *mut 
     Some(base) => base,
     None => panic!("not zero"),
 };
-/// Where base address registers may point. `memory-aarch64.x` names the upper range too: it is mapped as cached memory.
+/// Where base address registers may point. `memory-aarch64.x` names the upper range too: it is
+/// mapped as cached memory.
 pub(super) const LOW_MMIO: Range<u64> = 0x1000_0000..0x3EFF_0000;
 pub(super) const HIGH_MMIO: Range<u64> = 0x80_0000_0000..0x100_0000_0000;
 /// Translation tables map what is below.

@@ -1,8 +1,9 @@
-//! The interrupt controller, as far as `wfi` needs it: an interrupt that stays masked must still reach the processor
-//! (Arm Generic Interrupt Controller specification, version 2; GICv2m: Arm Server Base System Architecture, appendix E).
+//! The interrupt controller, as far as `wfi` needs it: an interrupt that stays masked must still
+//! reach the processor (Arm Generic Interrupt Controller specification, version 2; GICv2m: Arm
+//! Server Base System Architecture, appendix E).
 
 #![expect(unsafe_code)]
-// UNSAFETY: see `board::register`.
+// UNSAFETY: see `register`.
 
 use super::address::{GICC, GICD, GICV2M};
 use crate::board::Register;
@@ -15,7 +16,8 @@ const ANY_PRIORITY: u32 = 0xFF;
 
 // SAFETY: GICD_CTLR.
 const DISTRIBUTOR: Register<u32> = unsafe { Register::new(GICD) };
-// SAFETY: GICD_ISENABLER0, where interrupts private to this processor are enabled; zeros change nothing.
+// SAFETY: GICD_ISENABLER0, where interrupts private to this processor are enabled; zeros change
+// nothing.
 const SET_ENABLED: Register<u32> = unsafe { Register::new(GICD + 0x100) };
 // SAFETY: GICC_CTLR.
 const INTERFACE: Register<u32> = unsafe { Register::new(GICC) };
@@ -40,7 +42,8 @@ const EDGE: u32 = 0b10;
 /// GICD_ITARGETSR: this processor.
 const THIS: u8 = 1;
 
-/// The message that makes the first interrupt of the window pending, which is forwarded to this processor.
+/// The message that makes the first interrupt of the window pending, which is forwarded to this
+/// processor.
 pub(super) fn message() -> Message {
     // Ten bits: all of the registers below exist.
     let number = MESSAGES.read() >> 16 & 0x3FF;
@@ -57,8 +60,9 @@ pub(super) fn message() -> Message {
     Message { address: SET_PENDING, data: number }
 }
 
-/// Takes every message that is pending. Not the timer's interrupt, whose line stays up until the timer is set anew: it would come
-/// again and again. It is more urgent, so messages behind it stay pending until then.
+/// Takes every message that is pending. Not the timer's interrupt, which stays requested until the
+/// timer is set again: it would come again and again. It is more urgent, so messages behind it stay
+/// pending until then.
 pub(super) fn acknowledge() {
     loop {
         let taken = TAKE.read();

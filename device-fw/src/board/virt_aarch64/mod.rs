@@ -1,7 +1,7 @@
 //! QEMU's `virt` machine for aarch64, without firmware: the image runs at exception level 1.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
 
 mod address;
 mod gic;
@@ -9,10 +9,10 @@ mod power;
 mod uart;
 
 use crate::arch::{TimedSleep, Timer};
-use crate::bare::{BareBoard, Hardware, StartError};
+use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
-/// See the module's head.
+/// The machine that the module's head describes.
 pub struct VirtAarch64;
 
 impl BareBoard for VirtAarch64 {
@@ -23,8 +23,8 @@ impl BareBoard for VirtAarch64 {
     fn start() -> Result<Hardware, StartError> {
         uart::turn_on();
         gic::forward(address::TIMER_INTERRUPT);
-        // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, mapped as device memory, accessed by nothing
-        // else.
+        // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, mapped as device memory,
+        // accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         let bus = Bus {
             ecam,
@@ -32,12 +32,14 @@ impl BareBoard for VirtAarch64 {
             high: Space::new(address::HIGH_MMIO),
             reach: address::REACH,
         };
-        // SAFETY: both spaces are the machine's windows for memory of PCI functions. `arch/aarch64/tables` maps the low
-        // one, where registers go, as device memory and the high one, where the 64-bit BAR of the memory goes and
-        // always has room (512 GiB), as normal memory. Called here only, and `start` runs once.
+        // SAFETY: both spaces are the machine's windows for memory of PCI functions.
+        // `bare/aarch64/tables` maps the low one, where registers go, as device memory and the high
+        // one, where the 64-bit BAR of the memory goes and always has room (512 GiB), as normal
+        // memory. Called here only, and `start` runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;
         let timer = Timer::of_this_processor();
-        // SAFETY: the message window of the interrupt controller, which takes the numbers of its own interrupts.
+        // SAFETY: the message window of the interrupt controller, which takes the numbers of its
+        // own interrupts.
         let rings = unsafe { card.listen(gic::message()) }?;
         let timed_sleep =
             if rings { TimedSleep::with_doorbell(timer, gic::acknowledge) } else { TimedSleep::new(timer) };

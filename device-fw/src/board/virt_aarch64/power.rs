@@ -1,7 +1,7 @@
 //! The end of the machine: semihosting, which has an exit code, else PSCI, which has none.
 
 #![expect(unsafe_code)]
-// UNSAFETY: both are instructions that whoever is around the machine understands.
+// UNSAFETY: both are instructions that the emulator or firmware around the machine executes.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +12,8 @@ const APPLICATION_EXIT: u64 = 0x2_0026;
 /// PSCI's function.
 const SYSTEM_OFF: u64 = 0x8400_0008;
 
-/// Ways that were tried. Where nobody understands one, its instruction traps, which ends in another call of [`off`]
-/// (and in a line on the console).
+/// Count of the ways that were tried. Where a way is not supported, its instruction traps, which
+/// leads to another call of [`off`] (and to text on the console).
 static TRIED: AtomicU32 = AtomicU32::new(0);
 
 /// Ends the machine.
@@ -26,7 +26,8 @@ pub(super) fn off(code: u8) -> ! {
             off(code)
         }
         1 => {
-            // SAFETY: ends the machine, traps, or returns an error; the calling convention clobbers x0 to x17.
+            // SAFETY: ends the machine, traps, or returns an error; the calling convention clobbers
+            // x0 to x17.
             unsafe { asm!("hvc #0", inout("x0") SYSTEM_OFF => _, clobber_abi("C"), options(nostack)) };
             off(code)
         }

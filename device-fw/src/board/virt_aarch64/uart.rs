@@ -1,12 +1,12 @@
 //! The PL011, transmitting only.
 
 #![expect(unsafe_code)]
-// UNSAFETY: see `board::register`.
+// UNSAFETY: see `register`.
 
 use super::address::UART;
 use crate::board::Register;
 
-/// Looks at a transmitter that stays full before the byte is dropped: a console may not stop an image.
+/// Polls of a full transmitter after which the byte is dropped: a console may not stop an image.
 const MAX_READY_POLLS: u32 = 100_000;
 /// UARTFR: the transmit FIFO is full.
 const FULL: u32 = 1 << 5;
@@ -20,7 +20,7 @@ const FLAGS: Register<u32> = unsafe { Register::new(UART + 0x18) };
 // SAFETY: its control register.
 const CONTROL: Register<u32> = unsafe { Register::new(UART + 0x30) };
 
-/// Firmware would have done it; QEMU 7.2 transmits without, later ones complain.
+/// Firmware would do this; QEMU 7.2 transmits without it, later versions print a warning.
 pub(super) fn turn_on() {
     CONTROL.write(TRANSMIT);
 }

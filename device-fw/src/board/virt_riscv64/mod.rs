@@ -1,14 +1,14 @@
 //! QEMU's `virt` machine for riscv64, without firmware: the image runs in machine mode.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are vouched for here (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
 
 mod address;
 mod uart;
 
 use super::Register;
 use crate::arch::{TimedSleep, Timer, imsic};
-use crate::bare::{BareBoard, Hardware, StartError};
+use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
 
 // SAFETY: sifive_test of QEMU's virt machine; a write to it ends the machine or does nothing.
@@ -19,7 +19,7 @@ const COMPARE: Register<u64> = unsafe { Register::new(address::MTIMECMP) };
 /// Any number but zero would do: no other interrupt is enabled.
 const DOORBELL: Message = Message { address: address::IMSIC, data: 5 };
 
-/// See the module's head.
+/// The machine that the module's head describes.
 pub struct VirtRiscv64;
 
 impl BareBoard for VirtRiscv64 {
@@ -32,12 +32,14 @@ impl BareBoard for VirtRiscv64 {
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         let bus =
             Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO), reach: u64::MAX };
-        // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode has no translation, and what
-        // answers in them is memory or registers by what is behind them. Called here only, and `start` runs once.
+        // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode
+        // has no translation, and an address in them is memory or a register by the device behind
+        // it. Called here only, and `start` runs once.
         let card = unsafe { Ivshmem::find(&bus) }?;
         let timer = Timer::new(COMPARE, address::TIMER_HZ);
-        // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has none (without
-        // `aia=aplic-imsic`), nobody answers at its address, and the ring is lost.
+        // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has
+        // none (without `aia=aplic-imsic`), no device is at its address, and the notification is
+        // lost.
         let rings = unsafe { card.listen(DOORBELL) }? && imsic::forward(DOORBELL.data);
         let timed_sleep =
             if rings { TimedSleep::with_doorbell(timer, imsic::acknowledge) } else { TimedSleep::new(timer) };

@@ -1,7 +1,7 @@
 //! The machine's UART.
 
 #![expect(unsafe_code)]
-// UNSAFETY: see `board::register`.
+// UNSAFETY: see `register`.
 
 use super::address::UART;
 use crate::board::{Register, uart16550};

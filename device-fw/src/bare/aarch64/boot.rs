@@ -1,4 +1,5 @@
-//! From reset to Rust: exception level 1, floating point and translation on, `.bss` zero, traps caught.
+//! From reset to Rust: exception level 1, floating point and translation on, `.bss` zero, traps
+//! caught.
 
 #![expect(unsafe_code)]
 // UNSAFETY: before there is a stack there is only assembly.
@@ -7,13 +8,13 @@ use core::arch::global_asm;
 
 /// SCTLR_EL1 with all that can be off off: only the bits that read as one in ARMv8.0.
 const SCTLR_RESET: u64 = 0x30D0_0800;
-/// The same with translation (M), data and instruction caches (C, I) and the check of the stack pointer's alignment
-/// (SA).
+/// The same with translation (M), data and instruction caches (C, I) and the check of the stack
+/// pointer's alignment (SA).
 const SCTLR_RUN: u64 = SCTLR_RESET | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 12;
 /// MAIR_EL1: attribute 0 is device memory (nGnRE), attribute 1 normal write-back memory.
 const MAIR: u64 = 0x04 | 0xFF << 8;
-/// TCR_EL1: 4 KiB pages; 40 bits of virtual (T0SZ) and of physical (IPS) addresses; tables are read through the caches,
-/// inner shareable; nothing in the upper half of the address space (EPD1).
+/// TCR_EL1: 4 KiB pages; 40 bits of virtual (T0SZ) and of physical (IPS) addresses; tables are read
+/// through the caches, inner shareable; nothing in the upper half of the address space (EPD1).
 const TCR: u64 = 24 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 2 << 32;
 /// HCR_EL2: exception level 1 is 64-bit (RW), and nothing of it is trapped.
 const HCR: u64 = 1 << 31;
@@ -22,13 +23,15 @@ const CPTR: u64 = 0x33FF;
 /// SPSR_EL2: to exception level 1 with its own stack pointer, everything masked.
 const SPSR: u64 = 0x3C5;
 
-// Other processors are off until PSCI starts them, so this one is alone. The loader has left nothing of the image's RAM
-// in caches (as Linux demands it of whoever boots it), else lines from before would appear when they are turned on.
+// Other processors are off until PSCI starts them, so this one is alone. The loader has left
+// nothing of the image's RAM in caches (Linux demands the same of its loaders), else lines from
+// before would appear when they are turned on.
 //
-// Code runs with SP_EL0, and exceptions switch to SP_EL1 by themselves: a stack that overflowed can still be reported.
+// Code runs with SP_EL0, and exceptions switch to SP_EL1 by themselves: a stack that overflowed can
+// still be reported.
 //
-// Before translation is on, memory counts as device memory: no atomics, and nothing unaligned, which the target rules
-// out (strict-align). `tables::make` is written to that.
+// Before translation is on, memory counts as device memory: no atomics, and nothing unaligned,
+// which the target rules out (strict-align). `tables::make` is written to that.
 global_asm!(
     r#"
     .section .text.hamr.entry, "ax"

@@ -1,11 +1,13 @@
-//! Traps: every exception ends the handler that caused it; the timer's interrupt ends timed sleeps and runaways.
+//! Traps: every exception ends the handler that caused it; the timer's interrupt ends timed sleeps
+//! and runaways.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no intrinsics.
+// UNSAFETY: the entries run on no stack of Rust's, and CR2 and the table's register have no
+// intrinsics.
 
-use super::apic::{DOORBELL_VECTOR, END_OF_INTERRUPT, SPURIOUS_VECTOR, TIMER_VECTOR};
 use super::interrupts::{notified, spurious};
 use super::segments::{CODE, TIMER_STACK, TRAP_STACK};
+use crate::arch::apic::{DOORBELL_VECTOR, END_OF_INTERRUPT, SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::bare::fault::{self, Trap};
 use crate::bare::tick as bare_tick;
 use core::arch::{asm, global_asm, naked_asm};
@@ -19,8 +21,8 @@ const PAGE_FAULT: u64 = 14;
 /// Present, interrupt gate: interrupts are off behind it.
 const GATE: u64 = 0x8E;
 
-/// What an exception leaves on the trap stack: what [`exception`] pushed, then what the processor did. Debuggers find the
-/// interrupted code's registers here.
+/// What an exception leaves on the trap stack: what [`exception`] pushed, then what the processor
+/// did. Debuggers find the interrupted code's registers here.
 #[repr(C)]
 struct Frame {
     vectors: [u8; 512],
@@ -44,7 +46,8 @@ unsafe extern "C" {
     static __hamr_exceptions: [[u8; 16]; EXCEPTIONS];
 }
 
-// 0x60227D00: the exceptions with an error code. The others push one too, so that all frames look alike.
+// 0x60227D00: the exceptions with an error code. The others push one too, so that all frames have
+// one layout.
 global_asm!(
     r#"
     .section .text.hamr.exceptions, "ax"
@@ -80,7 +83,7 @@ macro_rules! pop {
     () => { "" };
 }
 
-/// Pushes what code may be using; the vectors' place is the lowest.
+/// Pushes what code may be using; the vector registers have the lowest address.
 macro_rules! save {
     () => {
         concat!(registers!(push), "sub rsp, 512\n", "fxsave64 [rsp]\n", "cld")
@@ -100,7 +103,8 @@ unsafe extern "C" fn exception() -> ! {
     naked_asm!(
         save!(),
         "mov rdi, rsp",
-        // The processor holds further NMIs back until IRETQ. As nobody will return, return to here.
+        // The processor blocks further NMIs until IRETQ. No trap returns, so this returns to the
+        // next line.
         "mov eax, ss",
         "push rax",
         "push rdi",
@@ -118,11 +122,12 @@ unsafe extern "C" fn exception() -> ! {
     )
 }
 
-/// The timer, on a stack of its own: saves what code may be using, and returns to it, unless [`tick`] does not.
+/// The timer, on a stack of its own: saves what code may be using, and returns to it, unless
+/// [`tick`] does not.
 #[unsafe(naked)]
 unsafe extern "C" fn timer() -> ! {
     naked_asm!(
-        // So that the frame looks like an exception's: an error code and a vector.
+        // An error code and a vector, so that the frame has the layout of an exception's.
         "push 0",
         "push {vector}",
         save!(),
@@ -166,7 +171,8 @@ pub(super) fn load() {
         base: usize,
     }
     let pointer = Pointer { limit: size_of_val(&TABLE) as u16 - 1, base: (&raw const TABLE).addr() };
-    // SAFETY: the table is static and each of its gates leads to an entry above; without `nomem` they are stored by now.
+    // SAFETY: the table is static and each of its gates leads to an entry above; without `nomem`
+    // they are stored by now.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(readonly, nostack, preserves_flags)) };
 }
 
@@ -179,7 +185,8 @@ fn set([low, high]: &[AtomicU64; 2], entry: usize, stack: u64) {
 
 extern "C" fn trap(frame: &Frame) -> ! {
     let &Frame { general: [.., base, _, _, _, _, _, _], vector, error, pc, stack, .. } = frame;
-    // Of a page fault the error code is in the name. Elsewhere it is a selector: what the processor could not use.
+    // Of a page fault the error code is in the name. Elsewhere it is a selector: what the processor
+    // could not use.
     let address = if vector == PAGE_FAULT { fault_address() } else { error };
     fault::trapped(Trap {
         name: name(vector, error),

@@ -1,21 +1,22 @@
-//! Translation tables: every address is mapped to itself. What they add is memory types, since atomics need normal
-//! memory, and holes: page zero, and the page below the serve stack.
+//! Translation tables: every address is mapped to itself. What they add is memory types, since
+//! atomics need normal memory, and holes: page zero, and the page below the serve stack.
 //!
 //! Made once, before translation is on: see `boot` for what this code may not do.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the processor reads the tables, and the linker makes the list of what they say.
+// UNSAFETY: the processor reads the tables, and the linker fills in the list of regions.
 
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
 /// Bits of an address.
 const ADDRESS_BITS: u32 = 40;
-/// Tables of the last level hold pages, and have no tables below them.
+/// Tables of the last level contain pages, and have no tables below them.
 const LAST_LEVEL: u32 = 3;
-/// One of level 0 and two of level 1 cover everything. Below, a table is needed where a region begins or ends inside of
-/// an entry: at most four on level 2 (zero and RAM) and six on level 3 (RAM, text, read-only data and the guard), with
-/// room for a board whose cached memory begins or ends inside of one.
+/// One of level 0 and two of level 1 cover everything. Below, a table is needed where a region
+/// begins or ends inside of an entry: at most four on level 2 (zero and RAM) and six on level 3
+/// (RAM, text, read-only data and the guard), with room for a board whose cached memory begins or
+/// ends inside of one.
 const TABLES: usize = 16;
 
 /// Bits of an entry.
@@ -46,15 +47,16 @@ struct Region {
 }
 const _: () = assert!(size_of::<Region>() == 24);
 
-// In assembly, because the linker knows most of the numbers, and some are farther away than code can reach: the
-// compiler would have to be kept from computing them itself.
+// In assembly, because the linker knows most of the numbers, and some are farther away than code
+// can reach: the compiler would have to be kept from computing them itself.
 global_asm!(
     r#"
     .section .rodata.__hamr_regions, "a"
     .balign 8
     .globl __hamr_regions
 __hamr_regions:
-    // Whatever nobody says anything about: peripherals are anywhere, and a board knows where.
+    // Every address without a later entry: peripherals may be anywhere, and only the board knows
+    // where.
     .quad 0, 1 << {bits}, {device}
     // More than a page, so that fields of what a null pointer points to trap too.
     .quad 0, 0x200000, {nothing}
@@ -91,13 +93,14 @@ static POOL: Pool = Pool(UnsafeCell::new([const { Table([0; 512]) }; TABLES]));
 
 /// Makes the tables; the address of the first. Called by `boot`, once.
 pub(super) extern "C" fn make() -> u64 {
-    // SAFETY: called once, and nothing else refers to the pool; the processor does not read it before this returned.
+    // SAFETY: called once, and nothing else refers to the pool; the processor does not read it
+    // before this returned.
     let pool = unsafe { &mut *POOL.0.get() };
     table(&mut pool.iter_mut(), 0, 0)
 }
 
-/// Makes a table of `level` for the addresses from `base` on; its address, or 0, an entry that maps nothing, when none
-/// is left.
+/// Makes a table of `level` for the addresses from `base` on; its address, or 0, an entry that maps
+/// nothing, when none is left.
 fn table(pool: &mut core::slice::IterMut<'static, Table>, level: u32, base: u64) -> u64 {
     let Some(Table(entries)) = pool.next() else { return 0 };
     let bytes = 1 << (12 + 9 * (LAST_LEVEL - level));

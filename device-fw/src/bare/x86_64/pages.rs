@@ -1,8 +1,10 @@
-//! Page tables: the first 512 GiB at their own addresses, but for what must trap (Intel SDM volume 3, chapter 4).
+//! Page tables: the first 512 GiB at their own addresses, but for what must trap (Intel SDM volume
+//! 3, chapter 4).
 //!
-//! Boot code maps everything in pages of 1 GiB, the highest base address register included. [`protect`] then splits the first
-//! GiB, where the image is, as far as its parts differ: no page 0, no guard page, code that cannot be written, data that
-//! cannot be run. Caching follows the memory type range registers that firmware has set.
+//! Boot code maps everything in pages of 1 GiB, the highest base address register included.
+//! [`protect`] then splits the first GiB, where the image is, as far as its parts differ: no page
+//! 0, no guard page, code that cannot be written, data that cannot be run. Caching follows the
+//! memory type range registers that firmware has set.
 
 #![expect(unsafe_code)]
 // UNSAFETY: linker symbols, and CR3 has no intrinsic.
@@ -28,8 +30,8 @@ const WRITABLE: u64 = 1 << 1;
 const IS_LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
 
-/// Large pages that may have to be split: the one of page 0, and of each place where the image's parts meet (code's start and
-/// end, data's start, the guard).
+/// Large pages that may have to be split: the one of page 0, and of each address where the image's
+/// parts meet (code's start and end, data's start, the guard).
 const SPLITS: usize = 5;
 
 /// One table. Atomics, because the processor writes its marks into entries.
@@ -92,7 +94,7 @@ impl Parts {
     }
 }
 
-/// Takes away what nobody may do.
+/// Removes the rights that no code needs.
 pub(super) fn protect() {
     let parts = Parts::of_this_image();
     let mut small = SMALL.iter();
@@ -117,7 +119,8 @@ pub(super) fn protect() {
         entry.fetch_or(NO_EXECUTE, Ordering::Relaxed);
     }
     let root = (&raw const ROOT).addr();
-    // SAFETY: the tables map all that Rust knows of at the address it had: code to be run, constants to be read, the rest to be
-    // written. Without `nomem` they are in memory by now; writing CR3 drops what the processor remembers of the old ones.
+    // SAFETY: the tables map all that Rust knows of at the address it had: code to be run,
+    // constants to be read, the rest to be written. Without `nomem` they are in memory by now;
+    // writing CR3 drops what the processor remembers of the old ones.
     unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) };
 }

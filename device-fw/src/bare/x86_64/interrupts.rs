@@ -3,12 +3,12 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the entries run on no stack of Rust's.
 
-use super::apic::END_OF_INTERRUPT;
+use crate::arch::apic::END_OF_INTERRUPT;
 use crate::bare::runtime::{RUNTIME, Runtime};
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-/// The doorbell: ends `hlt`, or is kept in mind for the next one.
+/// The doorbell: ends `hlt`, or is remembered for the next one.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn notified() -> ! {
     naked_asm!(

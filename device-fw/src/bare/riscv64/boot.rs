@@ -5,10 +5,11 @@
 
 use core::arch::global_asm;
 
-/// A naturally aligned 4 KiB in pmpaddr: its address in words, and below it ones, as many as the size has.
+/// A naturally aligned 4 KiB in pmpaddr: its address in words, and below it ones, as many as the
+/// size has.
 const PAGE: u32 = 4096 / 8;
-/// pmpcfg: locked, and neither read nor written nor run. Of a naturally aligned power of two; from the address of the entry before
-/// to its own.
+/// pmpcfg: locked, and neither read nor written nor run. Of a naturally aligned power of two; from
+/// the address of the entry before to its own.
 const NO_PAGE: u64 = 1 << 7 | 3 << 3;
 const NO_RANGE: u64 = 1 << 7 | 1 << 3;
 /// The same that may be read and run; read. Entries 1 and 3 are such addresses, and off.
@@ -38,8 +39,8 @@ _start:
     sd zero, 0(t0)
     addi t0, t0, 8
     j 1b
-2:  # Locked entries of physical memory protection, which bind machine mode too: nobody touches page 0 or the guard below the
-    # serve stack. A hart without such entries goes on at 4.
+2:  # Locked entries of physical memory protection, which bind machine mode too: no access to page 0
+    # or to the guard below the serve stack. A hart without such entries goes on at 4.
     la t0, 4f
     csrw mtvec, t0
     li t0, {page} - 1
@@ -50,7 +51,7 @@ _start:
     la t0, __hamr_serve_stack
     srli t0, t0, 2
     csrw pmpaddr2, t0
-    # Nor does anybody write code or constants, or run constants.
+    # No code writes code or constants, or runs constants.
     la t0, __hamr_image_start
     srli t0, t0, 2
     csrw pmpaddr3, t0

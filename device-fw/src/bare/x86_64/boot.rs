@@ -1,4 +1,5 @@
-//! From a PVH loader to Rust: 32-bit code that makes page tables and enters long mode, then tables that trap.
+//! From a PVH loader to Rust: 32-bit code that makes page tables and enters long mode, then tables
+//! that trap.
 
 #![expect(unsafe_code)]
 // UNSAFETY: before there is a stack there is only assembly.
@@ -8,8 +9,9 @@ use super::segments::{CODE, DATA, GDT, GDT_BYTES};
 use super::{pages, segments, traps};
 use core::arch::global_asm;
 
-// The loader's state (Xen, "x86/HVM direct boot ABI"): 32-bit, flat segments, no paging, interrupts off, no stack. The image lies
-// below 4 GiB, so 32-bit addresses reach all of it. Page tables are in `.bss`, hence zeroing comes first.
+// The loader's state (Xen, "x86/HVM direct boot ABI"): 32-bit, flat segments, no paging, interrupts
+// off, no stack. The image lies below 4 GiB, so 32-bit addresses reach all of it. Page tables are
+// in `.bss`, hence zeroing comes first.
 //
 // A processor without pages of 1 GiB faults at the first instruction under paging and resets.
 global_asm!(
@@ -96,7 +98,7 @@ _start:
 );
 
 extern "C" fn start() -> ! {
-    // Traps first: a mistake in the page tables then has somewhere to go.
+    // Traps first: a mistake in the page tables is then reported.
     segments::load();
     traps::load();
     pages::protect();

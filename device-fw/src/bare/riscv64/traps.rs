@@ -7,7 +7,7 @@ use crate::bare::fault::{self, Trap};
 use crate::bare::tick as bare_tick;
 use core::arch::{asm, naked_asm};
 
-/// Registers of the interrupted code, as [`entry`] lays them down: x1 to x31.
+/// Registers of the interrupted code, as [`entry`] stores them: x1 to x31.
 #[repr(C)]
 pub(super) struct Registers {
     x: [u64; 31],
@@ -15,7 +15,7 @@ pub(super) struct Registers {
 }
 const _: () = assert!(size_of::<Registers>() == 256);
 
-/// `$instruction` for each `$kind$number` and its place, in words from the stack pointer.
+/// `$instruction` for each `$kind$number` and its offset, in words from the stack pointer.
 macro_rules! each {
     ($instruction:literal, $kind:literal, $($number:literal at $place:literal)*) => {
         concat!($($instruction, " ", $kind, $number, ", 8 * ", $place, "(sp)\n",)*)
@@ -61,8 +61,8 @@ pub(super) unsafe extern "C" fn entry() -> ! {
         "csrr a1, mcause",
         "bltz a1, 1f",
         "tail {trap}",
-        // An interrupt: what code may be using beside the registers saved above. The assembler of naked functions is not
-        // told what the target has.
+        // An interrupt: what code may be using beside the registers saved above. The assembler of
+        // naked functions does not know the target's extensions.
         ".option push",
         ".option arch, +d",
         "1:",

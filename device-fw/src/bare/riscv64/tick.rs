@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers have no intrinsics.
 
-use super::timer::{TIMER, Timer};
+use crate::arch::{TIMER, Timer};
 use crate::bare::tick::HZ;
 use core::arch::asm;
 use spin::Once;
@@ -17,7 +17,7 @@ const CAUSE: u64 = 1 << 63 | 7;
 static CLOCK: Once<Timer> = Once::new();
 
 /// Takes the measure of `timer`. [`resume`] starts the ticks.
-pub(crate) fn prepare(timer: &Timer) {
+pub(in crate::bare) fn prepare(timer: &Timer) {
     CLOCK.call_once(|| timer.alias());
 }
 
@@ -28,16 +28,17 @@ fn arm() {
 }
 
 /// Ticks from now on.
-pub(crate) fn resume() {
+pub(in crate::bare) fn resume() {
     arm();
-    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its own.
+    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
+    // own.
     unsafe {
         asm!("csrs mie, {timer}", "csrs mstatus, {on}", timer = in(reg) TIMER, on = in(reg) ON, options(nostack))
     };
 }
 
 /// No ticks any more: the timer is free, and interrupts are off.
-pub(crate) fn pause() {
+pub(in crate::bare) fn pause() {
     // SAFETY: only fewer things can happen.
     unsafe { asm!("csrc mstatus, {}", in(reg) ON, options(nostack)) };
     if let Some(timer) = CLOCK.get() {
@@ -45,8 +46,8 @@ pub(crate) fn pause() {
     }
 }
 
-/// An interrupt came. True for the tick: the next one is prepared. A doorbell's is taken and kept in mind. Any other stays
-/// pending, and interrupts stay off until [`resume`].
+/// An interrupt came. True for the tick: the next one is prepared. A doorbell's is taken and
+/// remembered. Any other stays pending, and interrupts stay off until [`resume`].
 pub(super) fn next(cause: u64) -> bool {
     if cause == CAUSE {
         arm();
@@ -55,7 +56,8 @@ pub(super) fn next(cause: u64) -> bool {
     if crate::bare::doorbell::notified() {
         return false;
     }
-    // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state changes.
+    // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state
+    // changes.
     unsafe { asm!("csrc mstatus, {}", in(reg) ON_BEFORE, options(nostack)) };
     false
 }

@@ -1,5 +1,5 @@
-//! Segments, which long mode reduces to two descriptors, and the stacks that traps switch to (Intel SDM volume 3, chapters 3
-//! and 8).
+//! Segments, which long mode reduces to two descriptors, and the stacks that traps switch to (Intel
+//! SDM volume 3, chapters 3 and 8).
 
 #![expect(unsafe_code)]
 // UNSAFETY: the task register has no intrinsic, and a stack's end is a linker symbol.
@@ -19,8 +19,8 @@ pub(super) const TIMER_STACK: u64 = 2;
 /// What [`GDT`] takes.
 pub(super) const GDT_BYTES: usize = size_of::<[AtomicU64; 5]>();
 
-/// Null, code, data, and the task state in two entries. Atomics, because the processor writes into it too: it marks the task
-/// state busy. "Accessed" is set already in the others.
+/// Null, code, data, and the task state in two entries. Atomics, because the processor writes into
+/// it too: it marks the task state busy. "Accessed" is set already in the others.
 pub(super) static GDT: [AtomicU64; 5] = [
     AtomicU64::new(0),
     AtomicU64::new(0x00AF_9B00_0000_FFFF),
@@ -33,7 +33,8 @@ pub(super) static GDT: [AtomicU64; 5] = [
 static TASK_STATE: [AtomicU32; 26] = [const { AtomicU32::new(0) }; 26];
 const TASK_STATE_BYTES: u64 = 104;
 const _: () = assert!(size_of_val(&TASK_STATE) as u64 == TASK_STATE_BYTES);
-/// Word of the interrupt stack table's entry 1, and the one whose upper half says where the I/O map is.
+/// Word of the interrupt stack table's entry 1, and the one whose upper half is the offset of the
+/// I/O map.
 const FIRST_STACK: usize = 9;
 const IO_MAP: usize = 25;
 
@@ -58,7 +59,8 @@ pub(super) fn load() {
     let [_, _, _, task_low, task_high] = &GDT;
     task_low.store(low, Ordering::Relaxed);
     task_high.store(base >> 32, Ordering::Relaxed);
-    // SAFETY: the selector's descriptor was just made; without `nomem` the compiler has stored it by now.
+    // SAFETY: the selector's descriptor was just made; without `nomem` the compiler has stored it
+    // by now.
     unsafe { asm!("ltr {:x}", in(reg) TASK, options(nostack, preserves_flags)) };
 }
 

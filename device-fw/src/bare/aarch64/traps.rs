@@ -7,7 +7,7 @@ use crate::bare::fault::{self, Trap};
 use crate::bare::tick as bare_tick;
 use core::arch::{asm, global_asm, naked_asm};
 
-/// Registers of the interrupted code, as the vectors lay them down: x0 to x30 and the stack pointer.
+/// Registers of the interrupted code, as the vectors store them: x0 to x30 and the stack pointer.
 #[repr(C)]
 struct Registers {
     x: [u64; 31],
@@ -15,13 +15,15 @@ struct Registers {
 }
 const _: () = assert!(size_of::<Registers>() == 256);
 
-/// Why a vector was taken; the same four times, for each of the states that an exception can come from.
+/// Why a vector was taken; the same four times, for each of the states that an exception can come
+/// from.
 const SYNCHRONOUS: u32 = 0;
 const INTERRUPT: u32 = 1;
 const SYSTEM_ERROR: u32 = 3;
 
-// Where VBAR_EL1 points: sixteen entries of 128 bytes, in a multiple of 2 KiB. The processor has switched to SP_EL1; it
-// is set to the trap stack's top every time, since no trap returns and the trap stack may be what the last one broke.
+// Where VBAR_EL1 points: sixteen entries of 128 bytes, in a multiple of 2 KiB. The processor has
+// switched to SP_EL1; it is set to the trap stack's top every time, since no trap returns and the
+// trap stack may be what the last one broke.
 global_asm!(
     r#"
     .section .text.__hamr_vectors, "ax"
@@ -49,7 +51,8 @@ __hamr_vectors:
     save = sym save,
 );
 
-/// `$instruction` for each pair of registers and its place, in units of `$bytes` from the stack pointer.
+/// `$instruction` for each pair of registers and its offset, in units of `$bytes` from the stack
+/// pointer.
 macro_rules! pairs {
     ($instruction:literal, $kind:literal, $bytes:literal, $($first:literal $second:literal)*) => {
         concat!($($instruction, " ", $kind, $first, ", ", $kind, $second, ", [sp, #", $bytes, " * ", $first, "]\n",)*)
@@ -72,7 +75,7 @@ macro_rules! vectors {
     };
 }
 
-/// The rest of every entry; x1 says which kind it was.
+/// The common part of every entry; x1 is its kind.
 #[unsafe(naked)]
 unsafe extern "C" fn save() -> ! {
     naked_asm!(
@@ -131,7 +134,7 @@ extern "C" fn trap(registers: &Registers, kind: u32) -> ! {
     let (name, cause) = match kind {
         SYNCHRONOUS => (name(class, syndrome), class),
         SYSTEM_ERROR => ("system error", class),
-        _ => ("interrupt nobody asked for", 0),
+        _ => ("unexpected interrupt", 0),
     };
     // Others leave the register as it was.
     let has_address = kind == SYNCHRONOUS && matches!(class, 0x20..=0x22 | 0x24 | 0x25 | 0x34 | 0x35);

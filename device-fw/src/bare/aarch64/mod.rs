@@ -1,0 +1,6 @@
+//! aarch64, at exception level 1: its start, its traps and its tick.
+
+mod boot;
+mod tables;
+pub(super) mod tick;
+mod traps;
