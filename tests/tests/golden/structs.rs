@@ -141,6 +141,24 @@ fn borrowed(parts: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {
     parts.iter().map(|(label, bytes)| (label.as_str(), bytes.as_slice())).collect()
 }
 
+/// The numbers of the faults that a refused view makes, one of each kind (abi §6).
+#[test]
+fn bad_buffer() {
+    let claim = Claim { off: 0x10, bytes: 0x20, writable: false };
+    let parts = [
+        ("outside: end, limit", ClaimError::Outside { which: 0, claim, heap: 0x18 }),
+        ("overlap: first, second", ClaimError::Overlap { first: 2, second: 3 }),
+        ("misaligned: off, alignment", ClaimError::Misaligned { off: 0x11, align: 8 }),
+        ("read only: off, 0", ClaimError::ReadOnly { off: 0x12 }),
+    ]
+    .map(|(label, e)| {
+        let fault = Fault::from(e);
+        assert_eq!(fault.status, Status::BAD_BUFFER);
+        (label.to_owned(), fault.numbers.map(u64::to_le_bytes).concat())
+    });
+    golden("bad_buffer", "Numbers of BAD_BUFFER faults (abi §6)", &borrowed(&parts));
+}
+
 #[test]
 fn status() {
     let known = (0..=u16::MAX).map(Status).filter(|s| s.name() != "UNKNOWN");
