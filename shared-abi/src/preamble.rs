@@ -181,7 +181,7 @@ open_enum! {
         QUEUE_COUNT = 9 => "number of queue pairs",
         /// The epoch word is zero.
         EPOCH = 10 => "epoch",
-        /// Two handlers of the image have one name; detail: indices.
+        /// Two handlers of the image have one name or id; detail: index of the first, 0.
         DUPLICATE = 11 => "two handlers of one name",
         /// A staging chunk is longer than the image's scratch; detail: limit, wanted.
         CHUNK = 12 => "staging chunk size",

@@ -24,7 +24,7 @@ use hamr_shared_abi::preamble::Refusal;
 use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::{Loan, OutOfWindow, Window};
 
-/// How a device polls and sleeps, as the host asks (abi §7.1); used only with the feature DOORBELL.
+/// How a device polls and sleeps, as the host asks (abi §7.3); used only with the feature DOORBELL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IdlePolicy {
     /// Microseconds of polling without result before it sleeps.
