@@ -56,6 +56,7 @@ pub struct Options {
 /// How host and device wait for each other. Devices without a doorbell (loopback, and images that
 /// support none) poll with timed sleeps, whatever mode is set here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum WaitMode {
     /// Always poll: the least latency, for a processor each.
     Spin,

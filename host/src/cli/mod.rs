@@ -144,33 +144,17 @@ pub struct Global {
     /// How host and device wait for each other: always polling, asleep at once, or one after the
     /// other
     #[arg(long, global = true, value_name = "HOW", default_value = "adaptive")]
-    pub wait: Waiting,
+    pub wait: WaitMode,
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS")]
     pub spin: Option<u32>,
 }
 
-/// [`crate::WaitMode`] on the command line.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// [`crate::WaitMode::Spin`]
-    Spin,
-    /// [`crate::WaitMode::Adaptive`]
-    Adaptive,
-    /// [`crate::WaitMode::Sleep`]
-    Sleep,
-}
-
 impl Global {
     /// `options` with the choices of the command line.
     pub fn apply(&self, options: Options) -> Options {
-        let wait = match self.wait {
-            Waiting::Spin => WaitMode::Spin,
-            Waiting::Adaptive => WaitMode::Adaptive,
-            Waiting::Sleep => WaitMode::Sleep,
-        };
         let spin = self.spin.map_or(options.spin, |micros| Duration::from_micros(micros.into()));
-        Options { wait, spin, ..options }
+        Options { wait: self.wait, spin, ..options }
     }
 }
 
