@@ -94,14 +94,10 @@ pub(crate) fn doctests(_: &Run) -> Outcome {
 pub(crate) fn loom(run: &Run) -> Outcome {
     let mut command = child::cargo();
     command
-        .args(["test", "--release", "--package", "hamr-tests-model"])
+        .args(["test", "--profile", "model", "--package", "hamr-tests-model"])
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "--cfg loom -D warnings")
-        .env("CARGO_TARGET_DIR", run.metadata.target.join("loom"))
-        // The models need optimised code, but not the slow inlining across crates of the release
-        // profile.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        .env("CARGO_TARGET_DIR", run.metadata.target.join("loom"));
     Outcome::of(child::run(&mut command, SUITE))
 }
 
