@@ -144,7 +144,13 @@ macro_rules! __entry {
         const _: () = {
             #[used]
             #[unsafe(link_section = concat!(".hamr.handlers.v1.", $section))]
-            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>();
+            static ENTRY: $crate::Entry = {
+                // A name of an instance is in a buffer of fixed size, most of it empty. Here, where
+                // the type is known, its length is: an image holds no byte more.
+                const TEXT: [u8; <$handler as $crate::Handler>::NAME.len()] =
+                    $crate::migrate::bytes_of(<$handler as $crate::Handler>::NAME);
+                $crate::Entry { name: $crate::migrate::text_of(&TEXT), ..$crate::Entry::of::<$handler>() }
+            };
         };
     };
 }
