@@ -46,7 +46,7 @@ pub(super) fn arm() {
 pub(super) fn disarm() -> Fault {
     RUNTIME.fault_state.store(0, Ordering::Release);
     let mut last = RUNTIME.last_fault.lock();
-    core::mem::replace(&mut *last, Fault::NONE)
+    core::mem::replace(&mut *last, Fault::none())
 }
 
 /// The panic handler.
