@@ -128,6 +128,8 @@ impl Table {
 
     /// Hash of names and signatures: equal on two sides that were built from the same handlers. A
     /// sum, so that it can be computed over an image file's table in whatever order that is.
+    // One copy: the hash is an unrolled loop.
+    #[inline(never)]
     pub fn fingerprint(&self) -> u64 {
         self.iter().fold(hash(b"hamr table"), |sum, e| sum.wrapping_add(hash_join(e.id, e.signature)))
     }
