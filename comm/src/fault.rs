@@ -110,6 +110,7 @@ pub struct Fault {
 
 impl Fault {
     /// A fault of some kind without text.
+    #[inline(always)]
     pub const fn new(status: Status, numbers: [u64; 3]) -> Self {
         Self { status, numbers, text: heapless::String::new() }
     }
@@ -148,11 +149,11 @@ mod bad_buffer {
 }
 
 impl From<ClaimError> for Fault {
+    // As [`LentHeap::claim`](hamr_shared_abi::window::LentHeap::claim).
+    #[inline(always)]
     fn from(e: ClaimError) -> Self {
         let numbers = match e {
-            ClaimError::Outside { claim, heap, .. } => {
-                [bad_buffer::OUTSIDE, claim.off.saturating_add(claim.bytes), heap]
-            }
+            ClaimError::Outside { end, heap } => [bad_buffer::OUTSIDE, end, heap],
             ClaimError::Overlap { first, second } => [bad_buffer::OVERLAP, first as u64, second as u64],
             ClaimError::Misaligned { off, align } => [bad_buffer::MISALIGNED, off, align],
             ClaimError::ReadOnly { off } => [bad_buffer::READ_ONLY, off, 0],
@@ -163,11 +164,13 @@ impl From<ClaimError> for Fault {
 
 impl Fault {
     /// A buffer argument that names another node's memory.
+    #[inline(always)]
     pub(crate) fn foreign_buffer(named: u16, here: u16) -> Self {
         Self::new(Status::BAD_BUFFER, [bad_buffer::FOREIGN, named.into(), here.into()])
     }
 
     /// A buffer argument that reaches past the heap.
+    #[inline(always)]
     pub(crate) fn outside_heap(end: u64, heap: u64) -> Self {
         Self::new(Status::BAD_BUFFER, [bad_buffer::OUTSIDE, end, heap])
     }

@@ -18,7 +18,7 @@ mod name;
 
 #[cfg(feature = "postcard")]
 pub use bounded::{MAX_DEPTH, MAX_ELEMENTS};
-pub use name::{MAX_NAME, Name};
+pub use name::{MAX_NAME, Name, bytes_of, text_of};
 
 /// Longest message of any kind, arguments or result: an image copies a long message into scratch
 /// memory of this size before it decodes it. Longer data belongs into a [`crate::BufferPtr`].

@@ -128,6 +128,8 @@ impl Table {
 
     /// Hash of names and signatures: equal on two sides that were built from the same handlers. A
     /// sum, so that it can be computed over an image file's table in whatever order that is.
+    // One copy: the hash is an unrolled loop.
+    #[inline(never)]
     pub fn fingerprint(&self) -> u64 {
         self.iter().fold(hash(b"hamr table"), |sum, e| sum.wrapping_add(hash_join(e.id, e.signature)))
     }
@@ -144,7 +146,13 @@ macro_rules! __entry {
         const _: () = {
             #[used]
             #[unsafe(link_section = concat!(".hamr.handlers.v1.", $section))]
-            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>();
+            static ENTRY: $crate::Entry = {
+                // A name of an instance is in a buffer of fixed size, most of it empty. Here, where
+                // the type is known, its length is: an image holds no byte more.
+                const TEXT: [u8; <$handler as $crate::Handler>::NAME.len()] =
+                    $crate::migrate::bytes_of(<$handler as $crate::Handler>::NAME);
+                $crate::Entry { name: $crate::migrate::text_of(&TEXT), ..$crate::Entry::of::<$handler>() }
+            };
         };
     };
 }

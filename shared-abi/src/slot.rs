@@ -89,21 +89,25 @@ macro_rules! header {
             }
 
             /// The same with flag bits set.
+            #[inline(always)]
             pub const fn with(self, flags: u32) -> Self {
                 Self(self.0 | flags)
             }
 
             $(#[$fdoc])*
+            #[inline(always)]
             pub const fn $field(self) -> $named {
                 $named(self.0 as u16)
             }
 
             /// Payload bytes in the slot; a peer may write up to 63.
+            #[inline(always)]
             pub const fn len(self) -> usize {
                 (self.0 >> LEN_SHIFT & 0x3F) as usize
             }
 
             /// No payload in the slot.
+            #[inline(always)]
             pub const fn is_empty(self) -> bool {
                 self.len() == 0
             }
@@ -114,6 +118,7 @@ macro_rules! header {
             }
 
             /// Is any of `flags` set?
+            #[inline(always)]
             pub const fn has(self, flags: u32) -> bool {
                 self.0 & flags != 0
             }

@@ -30,7 +30,8 @@ pub struct Found {
 impl<S: Slots> Responder<S> {
     /// The end of a queue pair at the start of `epoch`.
     pub fn new(slots: S, epoch: Epoch) -> Self {
-        let ring_bits = slots.ring_len().ilog2();
+        // A power of two. The logarithm would panic for zero.
+        let ring_bits = slots.ring_len().trailing_zeros();
         let tag = epoch.tag();
         let first = seq(tag, 1, S::COUNT_BITS);
         Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }

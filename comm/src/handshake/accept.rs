@@ -218,7 +218,7 @@ fn write_table(window: &Window<Loan>, layout: &Layout, table: Table) -> Result<(
             reserved: 0,
         };
         window.write(record_at, &record)?;
-        window.write_bytes(section.off + name_off as u64, e.name.as_bytes())?;
+        window.write(section.off + name_off as u64, e.name.as_bytes())?;
         record_at += size_of::<TableRecord>() as u64;
         name_off += e.name.len();
     }

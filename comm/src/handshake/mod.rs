@@ -69,7 +69,10 @@ impl core::fmt::Display for Refused {
     }
 }
 
+// Not inlined: every check of the device's half may end in one of these.
 impl From<LayoutError> for Refused {
+    #[cold]
+    #[inline(never)]
     fn from(e: LayoutError) -> Self {
         match e {
             LayoutError::Section(kind) => Self::new(Refusal::SECTION, kind.0, 0),
@@ -80,6 +83,8 @@ impl From<LayoutError> for Refused {
 }
 
 impl From<OutOfWindow> for Refused {
+    #[cold]
+    #[inline(never)]
     fn from(e: OutOfWindow) -> Self {
         Self::new(Refusal::WINDOW_LEN, e.off.saturating_add(e.want) as u32, e.len as u32)
     }

@@ -58,11 +58,23 @@ impl Name {
 
     /// The text.
     pub const fn as_str(&self) -> &str {
-        match core::str::from_utf8(self.bytes.split_at(self.len).0) {
-            Ok(text) => text,
-            // Only whole strings were appended.
-            Err(_) => "",
-        }
+        // Only whole strings were appended.
+        text_of(self.bytes.split_at(self.len).0)
+    }
+}
+
+/// The bytes of a text of `N` bytes.
+pub const fn bytes_of<const N: usize>(text: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(text.as_bytes());
+    bytes
+}
+
+/// The text in `bytes`; empty if they are none.
+pub const fn text_of(bytes: &[u8]) -> &str {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => "",
     }
 }
 
@@ -78,5 +90,13 @@ mod tests {
         assert_eq!(<(u8,)>::TYPE_NAME, "(u8)");
         assert_eq!(Option::<BufferPtr<i32>>::TYPE_NAME, "Option<BufferPtr<i32>>");
         assert_eq!(heapless::Vec::<char, 8>::TYPE_NAME, "Vec<char, 8>");
+    }
+
+    #[test]
+    fn a_name_survives_without_its_buffer() {
+        const NAME: &str = <(u8, [f64; 12])>::TYPE_NAME;
+        const BYTES: [u8; NAME.len()] = bytes_of(NAME);
+        assert_eq!((text_of(&BYTES), BYTES.len()), ("(u8, [f64; 12])", 15));
+        assert_eq!(text_of(&[0xFF]), "");
     }
 }

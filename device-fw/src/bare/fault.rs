@@ -46,7 +46,7 @@ pub(super) fn arm() {
 pub(super) fn disarm() -> Fault {
     RUNTIME.fault_state.store(0, Ordering::Release);
     let mut last = RUNTIME.last_fault.lock();
-    core::mem::replace(&mut *last, Fault::NONE)
+    core::mem::replace(&mut *last, Fault::none())
 }
 
 /// The panic handler.
@@ -91,7 +91,14 @@ pub(super) fn is_armed() -> bool {
 /// The call that was interrupted is over its time.
 pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
     let mut text = Text::new();
-    let _ = write!(text, "it may take {limit_us} us");
+    // A limit of more than 32 bits was given in milliseconds. Numbers of 64 bits would need formatting
+    // code of their own.
+    let (limit, unit) = match u32::try_from(limit_us) {
+        Ok(us) => (us, " us"),
+        Err(_) => ((limit_us / 1000) as u32, " ms"),
+    };
+    let _ = write!(text, "it may take {limit}");
+    let _ = text.write_str(unit);
     let trace = Trace { pc: at.pc, stack: at.stack, ..Trace::NONE };
     give_up(Fault { status: Status::RUNAWAY, text, trace }, at.frame, None)
 }

@@ -12,7 +12,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    pub(super) const NONE: Self = Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE };
+    /// Nothing was stored. No constant, because an image would contain all its bytes, most of them
+    /// the room of an empty text.
+    pub(super) const fn none() -> Self {
+        Self { status: Status::PANIC, text: Text::new(), trace: Trace::NONE }
+    }
 
     pub(crate) fn status(&self) -> Status {
         self.status

@@ -86,7 +86,7 @@ pub(crate) static RUNTIME: Runtime = Runtime {
     marked: AtomicU32::new(0),
     notified: AtomicU32::new(0),
     fault_state: AtomicU32::new(0),
-    last_fault: Mutex::new(Fault::NONE),
+    last_fault: Mutex::new(Fault::none()),
     log: Mutex::new(LoggerState::new()),
 };
 

@@ -46,21 +46,24 @@ pub enum PciError {
 
 impl core::fmt::Display for PciError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
+        // Numbers have 32 bits or are in hexadecimal, as elsewhere in an image: any other type or base
+        // would add formatting code.
+        match *self {
             Self::NoDevice { functions } => write!(
                 f,
                 "expected an ivshmem function (1af4:1110) on the bus, found {functions} others; start QEMU with \
                  `-device ivshmem-doorbell` or `ivshmem-plain`"
             ),
-            Self::NotMemory { bar } => write!(f, "expected memory behind BAR{bar} of ivshmem, found none"),
+            Self::NotMemory { bar } => write!(f, "expected memory behind BAR{} of ivshmem, found none", u32::from(bar)),
             Self::OutOfReach { bar, end } => {
                 write!(
                     f,
-                    "BAR{bar} ends at {end:#x}, which the board does not map; give the machine less memory or a smaller card"
+                    "BAR{} ends at {end:#x}, which the board does not map; give the machine less memory or a smaller card",
+                    u32::from(bar)
                 )
             }
             Self::NoRoom { bar, bytes } => {
-                write!(f, "BAR{bar} needs {bytes} bytes of address space, the board has no such room")
+                write!(f, "BAR{} needs {bytes:#x} bytes of address space, the board has no such room", u32::from(bar))
             }
         }
     }

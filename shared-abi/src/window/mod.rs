@@ -205,25 +205,12 @@ impl<K> Window<K> {
     /// [`Self::read`] into a struct that exists already: a result that contains a large one is
     /// copied once more.
     pub fn read_into<T: FromBytes + IntoBytes>(&self, off: u64, to: &mut T) -> Result<(), OutOfWindow> {
-        self.read_outlined(off, to.as_mut_bytes())
+        self.lend().read_outlined(off, to.as_mut_bytes())
     }
 
-    /// Copies a wire struct in.
-    pub fn write<T: IntoBytes + Immutable>(&self, off: u64, value: &T) -> Result<(), OutOfWindow> {
-        self.write_outlined(off, value.as_bytes())
-    }
-
-    /// [`Self::read_bytes`], once per image: where a processor has no unaligned loads, an inlined
-    /// copy of a struct is a load and a store for each byte.
-    #[inline(never)]
-    fn read_outlined(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.read_bytes(off, to)
-    }
-
-    /// The same for [`Self::write_bytes`].
-    #[inline(never)]
-    fn write_outlined(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        self.write_bytes(off, from)
+    /// Copies a wire struct, or a run of bytes, in.
+    pub fn write<T: IntoBytes + Immutable + ?Sized>(&self, off: u64, value: &T) -> Result<(), OutOfWindow> {
+        self.lend().write_outlined(off, value.as_bytes())
     }
 
     /// A window over a part of this one, `off` a multiple of 64.
@@ -233,6 +220,21 @@ impl<K> Window<K> {
     {
         let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
         Ok(Self { base, len, keep: self.keep.clone() })
+    }
+}
+
+impl Window<Loan> {
+    /// [`Self::read_bytes`], one copy for all kinds of windows: where a processor has no unaligned
+    /// loads, an inlined copy of a struct is a load and a store for each byte.
+    #[inline(never)]
+    fn read_outlined(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.read_bytes(off, to)
+    }
+
+    /// The same for [`Self::write_bytes`].
+    #[inline(never)]
+    fn write_outlined(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.write_bytes(off, from)
     }
 }
 

@@ -63,8 +63,8 @@ fn claims_are_checked_together() {
     let (_, mut heap) = split(OFF + 256, OFF, 256).expect("aligned");
     let mut heap = heap.lend();
     let c = |off, bytes, writable| Claim { off, bytes, writable };
-    assert!(matches!(heap.claim([c(0, 300, false)]), Err(ClaimError::Outside { which: 0, .. })));
-    assert!(matches!(heap.claim([c(u64::MAX, 2, false)]), Err(ClaimError::Outside { .. })));
+    assert!(matches!(heap.claim([c(0, 300, false)]), Err(ClaimError::Outside { end: 300, heap: 256 })));
+    assert!(matches!(heap.claim([c(u64::MAX, 2, false)]), Err(ClaimError::Outside { end: u64::MAX, .. })));
     assert!(matches!(heap.claim([c(0, 64, false), c(32, 64, true)]), Err(ClaimError::Overlap { first: 0, second: 1 })));
     assert!(heap.claim([c(0, 64, false), c(32, 64, false)]).is_ok());
     let [a, b] = heap.claim([c(0, 64, false), c(64, 64, true)]).expect("disjoint");

@@ -15,13 +15,14 @@ struct Registers {
 }
 const _: () = assert!(size_of::<Registers>() == 256);
 
-/// Why a vector was taken; the same four times, for each of the states that an exception can come
-/// from.
+/// Why a vector was taken; the same for each of the states that an exception can come from.
 const SYNCHRONOUS: u32 = 0;
 const INTERRUPT: u32 = 1;
 const SYSTEM_ERROR: u32 = 3;
 
-// Where VBAR_EL1 points: sixteen entries of 128 bytes, in a multiple of 2 KiB. The processor has
+// Where VBAR_EL1 points, in a multiple of 2 KiB: entries of 128 bytes, four for code that runs with
+// SP_EL0, four for a trap within a trap. The other eight of the architecture are for exceptions from
+// exception level 0, where an image runs nothing, so code follows in their place. The processor has
 // switched to SP_EL1; it is set to the trap stack's top every time, since no trap returns and the
 // trap stack may be what the last one broke.
 global_asm!(
@@ -30,7 +31,7 @@ global_asm!(
     .balign 0x800
     .globl __hamr_vectors
 __hamr_vectors:
-    .rept 4
+    .rept 2
     .set hamr_kind, 0
     .rept 4
     .balign 0x80
