@@ -38,11 +38,11 @@ impl BareBoard for Q35 {
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         // Firmware places base address registers. It found no room for one without an address; an
         // address chosen here may be that of another device, so there are none to give.
-        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
+        let mut bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
         // SAFETY: firmware uses addresses outside of RAM, and what is behind `REACH`, where page
         // tables end, is refused; and caching there is as firmware set it. Called here only, and
         // `start` runs once.
-        let card = unsafe { Ivshmem::find(&bus) }?;
+        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer = timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?;
         // SAFETY: the processor's own message, whose vector has an entry.
         let rings = unsafe { card.listen(DOORBELL) }?;

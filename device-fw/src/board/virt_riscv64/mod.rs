@@ -30,12 +30,12 @@ impl BareBoard for VirtRiscv64 {
     fn start() -> Result<Hardware, StartError> {
         // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus =
+        let mut bus =
             Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO), reach: u64::MAX };
         // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode
         // has no translation, and an address in them is memory or a register by the device behind
         // it. Called here only, and `start` runs once.
-        let card = unsafe { Ivshmem::find(&bus) }?;
+        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer = Timer::new(COMPARE, address::TIMER_HZ);
         // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has
         // none (without `aia=aplic-imsic`), no device is at its address, and the notification is
