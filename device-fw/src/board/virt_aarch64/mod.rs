@@ -38,9 +38,10 @@ impl BareBoard for VirtAarch64 {
         // memory. Called here only, and `start` runs once.
         let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer = Timer::of_this_processor();
+        let message = gic::message().ok_or(StartError::Board("no interrupt is left for messages"))?;
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its
         // own interrupts.
-        let rings = unsafe { card.listen(gic::message()) }?;
+        let rings = unsafe { card.listen(message) }?;
         let timed_sleep =
             if rings { TimedSleep::with_doorbell(timer, gic::acknowledge) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
