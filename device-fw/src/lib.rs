@@ -39,8 +39,6 @@ pub mod log;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod pci;
 
-#[cfg(hamr_bare)]
-mod register;
 #[cfg(any(hamr_machine, not(hamr_bare)))]
 mod runaway;
 

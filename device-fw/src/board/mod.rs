@@ -5,8 +5,6 @@ use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
 
-#[cfg(hamr_bare)]
-pub use crate::register::Register;
 #[cfg(hamr_machine)]
 pub(crate) mod bare_board;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]

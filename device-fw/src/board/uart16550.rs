@@ -7,9 +7,7 @@ const MAX_READY_POLLS: u32 = 100_000;
 /// Transmit holding register is empty.
 const EMPTY: u8 = 1 << 5;
 
-/// Transmits a byte.
-pub(super) fn put(byte: u8, status: impl Fn() -> u8, data: impl FnOnce(u8)) {
-    if (0..MAX_READY_POLLS).any(|_| status() & EMPTY != 0) {
-        data(byte);
-    }
+/// Waits until the data register takes a byte; false where the byte is to be dropped.
+pub(super) fn is_ready(mut status: impl FnMut() -> u8) -> bool {
+    (0..MAX_READY_POLLS).any(|_| status() & EMPTY != 0)
 }

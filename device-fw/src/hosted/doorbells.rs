@@ -16,11 +16,6 @@ impl ProcessDoorbells {
         Self { own, host }
     }
 
-    /// The same doorbells once more.
-    pub(super) fn again(&self) -> std::io::Result<Self> {
-        Ok(Self { own: self.own.try_clone()?, host: self.host.try_clone()? })
-    }
-
     /// Has the host notified since the last sleep?
     pub(super) fn is_notified(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

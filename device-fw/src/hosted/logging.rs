@@ -4,15 +4,12 @@
 // UNSAFETY: the logger (`docs/unsafe.md` "logger").
 
 use super::map::Mapping;
+use super::runtime::RUNTIME;
 use crate::log::{LoggerState, Platform, image_logger};
 use hamr_comm::abi::sync::Coherent;
-use spin::Mutex;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::Arc;
 
 image_logger!(Process);
-
-static STATE: Mutex<LoggerState<Arc<Mapping>, Coherent>> = Mutex::new(LoggerState::new());
 
 /// The platform: any thread may write.
 pub(super) struct Process;
@@ -28,12 +25,11 @@ impl Platform for Process {
 
     fn with(what: impl FnOnce(&mut LoggerState<Arc<Mapping>, Coherent>)) {
         // The thread that has the lock never waits for anything, so this does not wait for long.
-        what(&mut STATE.lock());
+        what(&mut RUNTIME.log.lock());
     }
 
-    /// Microseconds since the first line.
+    /// Microseconds since about the first line.
     fn now_us() -> u64 {
-        static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed().as_micros() as u64
+        RUNTIME.micros()
     }
 }

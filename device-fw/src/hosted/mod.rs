@@ -11,13 +11,13 @@ mod logging;
 mod map;
 mod panics;
 pub(crate) mod pins;
+mod runtime;
 mod signals;
 mod trace;
 
 use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
 use control::ControlChannel;
-use doorbells::ProcessDoorbells;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
@@ -29,9 +29,10 @@ use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use map::Mapping;
+use runtime::RUNTIME;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{eprintln, vec};
 
 /// Rounds of polling before the first timed sleep: about two milliseconds.
@@ -40,14 +41,9 @@ const SPIN_ROUNDS: u32 = 40_000;
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
-/// The control stream, while a queued handler runs.
-static CONTROL_HANDOFF: ControlHandoff<Arc<Mapping>> = ControlHandoff::new();
-
 struct Process {
     window: Option<DeviceWindow<Arc<Mapping>>>,
     build_id: [u8; 20],
-    doorbells: Option<ProcessDoorbells>,
-    started: Instant,
 }
 
 impl Board for Process {
@@ -72,7 +68,7 @@ impl Board for Process {
         signals::set_activity(activity);
     }
     fn control_handoff(&self) -> Option<&'static ControlHandoff<Arc<Mapping>>> {
-        Some(&CONTROL_HANDOFF)
+        Some(&RUNTIME.control)
     }
     #[cfg(hamr_image)]
     fn logs(&self) -> bool {
@@ -83,20 +79,18 @@ impl Board for Process {
         crate::log::Logger::<logging::Process>::attach(section);
     }
     fn notify(&mut self) {
-        if let Some(doorbells) = &self.doorbells {
-            doorbells.notify();
-        }
+        RUNTIME.notify();
     }
     fn doorbell(&self) -> bool {
-        self.doorbells.is_some()
+        RUNTIME.doorbells.get().is_some()
     }
     fn sleep(&mut self, micros: u32) {
-        if let Some(doorbells) = &self.doorbells {
+        if let Some(doorbells) = RUNTIME.doorbells.get() {
             doorbells.sleep(micros);
         }
     }
     fn micros(&mut self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        RUNTIME.micros()
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {
@@ -139,28 +133,32 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
     info!("image starts as process {}, build {:016x}", std::process::id(), build);
     let mut control = ControlChannel::from_stdin()?;
-    let doorbells = control.take_doorbells();
-    pins::connect(doorbells.as_ref());
+    if let Some(doorbells) = control.take_doorbells() {
+        // Set here only, and once.
+        let _ = RUNTIME.doorbells.set(doorbells);
+    }
     let (window, words) = Mapping::of(control.window_fd())?;
     info!("a window of {} bytes", window.len());
     // Watches the host, steps `alive`, serves pings while queued handlers run: the only thread
     // besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
-        let (mut runaways, begin) = (RunawayDetector::new(config.longest_call_ms), Instant::now());
+        let mut runaways = RunawayDetector::new(config.longest_call_ms);
         control.watch(|beat| {
             if let Ok(word) = words.word(word::DEVICE_ALIVE) {
                 word.store(beat);
             }
-            let lent = CONTROL_HANDOFF.serve();
+            let lent = RUNTIME.control.serve();
             if lent == LoanStatus::NeedsNotify {
-                pins::notify();
+                RUNTIME.notify();
             }
-            signals::tick(|activity| runaways.check(activity, begin.elapsed().as_micros() as u64));
+            signals::tick(|activity| runaways.check(activity, RUNTIME.micros()));
             lent != LoanStatus::No
-        })
+        });
+        // Not `exit`: a handler may run in the other thread, and would use what `atexit` destroys.
+        signals::end(0)
     })?;
-    let board = Process { window: Some(window), build_id, doorbells, started: Instant::now() };
+    let board = Process { window: Some(window), build_id };
     // Used until the process ends.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)

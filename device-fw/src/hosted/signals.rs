@@ -9,6 +9,7 @@
 // UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a
 // pointer (`docs/unsafe.md` "hosted faults").
 
+use super::runtime::RUNTIME;
 use super::{Process, trace};
 use crate::Device;
 use crate::runaway::Overdue;
@@ -16,7 +17,7 @@ use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::Activity;
 
@@ -37,21 +38,10 @@ const STACK: usize = 256 << 10;
 /// An address so near to the stack pointer is one of the stack.
 const NEAR: u64 = 1 << 16;
 
-static DEVICE: AtomicPtr<Device<'static, Process>> = AtomicPtr::new(null_mut());
-static ACTIVITY: AtomicPtr<Activity> = AtomicPtr::new(null_mut());
-/// The thread that handlers run in.
-static DISPATCHER: AtomicU32 = AtomicU32::new(0);
-/// The number of the call that is over its time.
-static OVERDUE_SERIAL: AtomicU32 = AtomicU32::new(0);
-/// What it was allowed.
-static LIMIT_US: AtomicU64 = AtomicU64::new(0);
-/// A trap is being handled: another one is the handling's own.
-static HANDLING: AtomicU32 = AtomicU32::new(0);
-
 /// From now on signals of this thread, which is to serve, end its calls.
 pub(super) fn catch(device: *mut Device<'static, Process>) {
-    DEVICE.store(device, Ordering::Release);
-    DISPATCHER.store(thread(), Ordering::Release);
+    RUNTIME.device.store(device, Ordering::Release);
+    RUNTIME.dispatcher.store(thread(), Ordering::Release);
     // The unwinder allocates at its first use, which must not be in a handler.
     trace::here();
     let stack = libc::stack_t { ss_sp: std::vec![0_u8; STACK].leak().as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
@@ -86,18 +76,23 @@ pub(super) fn leave_to_dispatcher() {
 /// Sets where the poller reports what it is doing.
 pub(super) fn set_activity(activity: Option<&Activity>) {
     let activity = activity.map_or(null_mut(), |activity| (&raw const *activity).cast_mut());
-    ACTIVITY.store(activity, Ordering::Release);
+    RUNTIME.activity.store(activity, Ordering::Release);
+}
+
+/// What the poller is doing.
+fn activity() -> Option<&'static Activity> {
+    // SAFETY: null, or in the device, which is in the frame of `main` for good. If it moves at this
+    // moment, its words there are still words.
+    unsafe { RUNTIME.activity.load(Ordering::Acquire).as_ref() }
 }
 
 /// Passes the poller's activity to `look`; ends the call whose number `look` returns.
 pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<Overdue>) {
-    // SAFETY: null, or in the device, which is in the frame of `main` for good. If it moves at this
-    // moment, its words there are still words.
-    let Some(activity) = (unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() }) else { return };
+    let Some(activity) = activity() else { return };
     if let Some(Overdue { serial, limit_us }) = look(activity) {
-        LIMIT_US.store(limit_us, Ordering::Relaxed);
-        OVERDUE_SERIAL.store(serial, Ordering::Release);
-        let thread = DISPATCHER.load(Ordering::Acquire);
+        RUNTIME.limit_us.store(limit_us, Ordering::Relaxed);
+        RUNTIME.overdue_serial.store(serial, Ordering::Release);
+        let thread = RUNTIME.dispatcher.load(Ordering::Acquire);
         // SAFETY: a system call that touches no memory.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, RUNAWAY) };
     }
@@ -105,15 +100,16 @@ pub(super) fn tick(look: impl FnOnce(&Activity) -> Option<Overdue>) {
 
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     if signal == RUNAWAY {
-        // SAFETY: as in `tick`; the poller is what was interrupted.
-        let activity = unsafe { ACTIVITY.load(Ordering::Acquire).as_ref() };
         // Between the tick and here the call may have ended, and another begun.
-        if activity.and_then(Activity::running) != Some(OVERDUE_SERIAL.load(Ordering::Acquire)) {
+        if activity().and_then(Activity::running) != Some(RUNTIME.overdue_serial.load(Ordering::Acquire)) {
             return;
         }
     }
-    let device = DEVICE.load(Ordering::Acquire);
-    if thread() == DISPATCHER.load(Ordering::Acquire) && HANDLING.swap(1, Ordering::AcqRel) == 0 && !device.is_null() {
+    let device = RUNTIME.device.load(Ordering::Acquire);
+    if thread() == RUNTIME.dispatcher.load(Ordering::Acquire)
+        && RUNTIME.handling.swap(1, Ordering::AcqRel) == 0
+        && !device.is_null()
+    {
         // SAFETY: the kernel passes what SA_SIGINFO promises.
         let info = unsafe { &*info };
         // SAFETY: of a trap, the kernel fills the address in.
@@ -137,7 +133,7 @@ fn end_call(device: &mut Device<'static, Process>, signal: c_int, address: u64) 
     trace.cause = signal as u64;
     let mut text = heapless::String::<64>::new();
     let status = if signal == RUNAWAY {
-        let _ = write!(text, "it may take {} us", LIMIT_US.load(Ordering::Relaxed));
+        let _ = write!(text, "it may take {} us", RUNTIME.limit_us.load(Ordering::Relaxed));
         Status::RUNAWAY
     } else {
         let has_address = signal == libc::SIGSEGV || signal == libc::SIGBUS;

@@ -52,7 +52,7 @@ impl Bar {
     /// Sizes register `index` of `function` and enables it: at its present address when firmware
     /// gave it one, else at an address of `low` (32-bit registers) or `high` (64-bit ones, or `low`
     /// when `high` has no room).
-    pub(super) fn enable(function: &Function<'_>, index: u8, low: &Space, high: &Space) -> Result<Self, PciError> {
+    pub(super) fn enable(function: &mut Function<'_>, index: u8, low: &Space, high: &Space) -> Result<Self, PciError> {
         let at = FIRST_BAR + 4 * u16::from(index);
         let command = function.read(COMMAND);
         // A register must not decode while its value is the pattern that sizes it.
@@ -78,7 +78,7 @@ impl Bar {
 }
 
 /// Writes ones and reads which bits are kept; `None` when the register is not for memory.
-fn size(function: &Function<'_>, at: u16, before: u32, is_wide: bool) -> Option<u64> {
+fn size(function: &mut Function<'_>, at: u16, before: u32, is_wide: bool) -> Option<u64> {
     if before & IS_IO != 0 {
         return None;
     }

@@ -4,18 +4,22 @@
 #![expect(unsafe_code)]
 // UNSAFETY: configuration registers are memory at an address that only the board knows.
 
+use super::PciError;
 use core::ptr::NonNull;
+use safe_mmio::fields::ReadPureWrite;
+use safe_mmio::{SharedMmioPointer, UniqueMmioPointer};
 
 /// Vendor number of a function that is not there.
 const NO_DEVICE: u16 = 0xFFFF;
 /// Functions of one bus.
-const PER_BUS: u32 = 256;
+const PER_BUS: usize = 256;
+/// Registers of one function.
+const PER_FUNCTION: usize = 1024;
 
-/// The configuration space of some buses.
-pub struct Ecam {
-    base: NonNull<u32>,
-    buses: u32,
-}
+type Registers = [ReadPureWrite<u32>; PER_FUNCTION];
+
+/// The configuration space of some buses, function by function.
+pub struct Ecam(UniqueMmioPointer<'static, [Registers]>);
 
 impl Ecam {
     /// Configuration space of `buses` buses at `base`.
@@ -24,54 +28,49 @@ impl Ecam {
     /// `base` is the address of `buses` MiB of configuration space, mapped as device memory for as
     /// long as the image runs, and nothing else in the image writes there.
     pub const unsafe fn new(base: NonNull<u32>, buses: u32) -> Self {
-        Self { base, buses }
+        let functions = NonNull::slice_from_raw_parts(base.cast(), buses as usize * PER_BUS);
+        // SAFETY: as many functions as these buses have, for this value alone (contract of this
+        // function). A read has no effect; that of a write depends on the function, and no code
+        // uses memory that a write makes appear or move before [`super::Bar`] returns its address.
+        Self(unsafe { UniqueMmioPointer::new(functions) })
     }
 
-    /// Every function that is there, in the order of bus, device and function number. Buses behind
-    /// bridges are seen where firmware has numbered them.
-    pub(super) fn functions(&self) -> impl Iterator<Item = Function<'_>> {
-        (0..self.buses * PER_BUS)
-            .map(|number| Function { ecam: self, number })
-            .filter(|function| function.id().0 != NO_DEVICE)
+    /// The first function with this vendor and device number, in the order of bus, device and
+    /// function number. Buses behind bridges are seen where firmware has numbered them.
+    pub(super) fn find(&mut self, vendor: u16, device: u16) -> Result<Function<'_>, PciError> {
+        let no_device = |functions| PciError::NoDevice { functions };
+        let mut others = 0;
+        for number in 0..self.0.len() {
+            let id = self.id(number);
+            if id == u32::from(device) << 16 | u32::from(vendor) {
+                return self.0.get(number).map(Function).ok_or(no_device(others));
+            }
+            others += u32::from(id as u16 != NO_DEVICE);
+        }
+        Err(no_device(others))
     }
 
-    fn register(&self, function: u32, offset: u16) -> NonNull<u32> {
-        let index = (function as usize) << 10 | usize::from(offset & 0xFFC) >> 2;
-        // SAFETY: a function number is below 256 times the number of buses and an offset below 4
-        // KiB (masked), so the register is in the configuration space at `base` (contract of
-        // `new`).
-        unsafe { self.base.add(index) }
+    /// Device and vendor number of a function.
+    fn id(&self, number: usize) -> u32 {
+        let functions: &SharedMmioPointer<'_, [Registers]> = &self.0;
+        functions.get(number).and_then(|function| function.get(0)).map_or(u32::MAX, |id| id.read())
     }
 }
 
-/// One function.
-#[derive(Clone, Copy)]
-pub(super) struct Function<'e> {
-    ecam: &'e Ecam,
-    number: u32,
-}
+/// One function. A register's offset is a multiple of 4 below 4096.
+pub(super) struct Function<'e>(UniqueMmioPointer<'e, Registers>);
 
 impl Function<'_> {
-    /// Vendor and device number.
-    pub(super) fn id(&self) -> (u16, u16) {
-        let word = self.read(0);
-        (word as u16, (word >> 16) as u16)
-    }
-
-    /// The register at `offset`, a multiple of 4 below 4096.
+    /// Reads the register at `offset`.
     pub(super) fn read(&self, offset: u16) -> u32 {
-        // SAFETY: the register is in mapped configuration space (`Ecam::register`) and aligned;
-        // reading configuration registers has no side effect that Rust could notice.
-        unsafe { self.ecam.register(self.number, offset).read_volatile() }
+        let registers: &SharedMmioPointer<'_, Registers> = &self.0;
+        registers.get(usize::from(offset) / 4 % PER_FUNCTION).map_or(u32::MAX, |register| register.read())
     }
 
-    /// Writes the register at `offset`, a multiple of 4 below 4096. The effect depends on the
-    /// function; no code uses memory that a write makes appear or move before [`super::Bar`]
-    /// returns its address.
-    pub(super) fn write(&self, offset: u16, value: u32) {
-        // SAFETY: as in `read`; the image has no other access to configuration space (contract of
-        // `Ecam::new`), and no code outside of this module can write it and move memory that is in
-        // use.
-        unsafe { self.ecam.register(self.number, offset).write_volatile(value) };
+    /// Writes the register at `offset`.
+    pub(super) fn write(&mut self, offset: u16, value: u32) {
+        if let Some(mut register) = self.0.get(usize::from(offset) / 4 % PER_FUNCTION) {
+            register.write(value);
+        }
     }
 }

@@ -4,7 +4,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: registers and memory of a function are addresses that the bus gave it.
 
-use super::{Bar, Bus, Function, Message, PciError, msix};
+use super::{Bar, Bus, Function, Message, PciError, Space, msix};
 use core::ptr::NonNull;
 use hamr_comm::abi::window::DeviceWindow;
 use volatile_register::{RO, RW, WO};
@@ -65,7 +65,7 @@ pub struct Ivshmem<'b> {
     /// Its registers.
     pub registers: Registers,
     function: Function<'b>,
-    bus: &'b Bus,
+    low: &'b Space,
     memory: NonNull<u8>,
     len: usize,
 }
@@ -77,10 +77,10 @@ impl<'b> Ivshmem<'b> {
     /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for
     /// registers, and as normal, cacheable memory any address below `reach` that firmware or this
     /// function gives the memory. Called once.
-    pub unsafe fn find(bus: &'b Bus) -> Result<Self, PciError> {
-        let function = bus.find(VENDOR, DEVICE)?;
-        let registers = Bar::enable(&function, 0, &bus.low, &bus.low)?;
-        let memory = Bar::enable(&function, 2, &bus.low, &bus.high)?;
+    pub unsafe fn find(bus: &'b mut Bus) -> Result<Self, PciError> {
+        let mut function = bus.ecam.find(VENDOR, DEVICE)?;
+        let registers = Bar::enable(&mut function, 0, &bus.low, &bus.low)?;
+        let memory = Bar::enable(&mut function, 2, &bus.low, &bus.high)?;
         match memory.address.checked_add(memory.len) {
             Some(end) if end <= bus.reach => {}
             end => return Err(PciError::OutOfReach { bar: 2, end: end.unwrap_or(u64::MAX) }),
@@ -92,7 +92,7 @@ impl<'b> Ivshmem<'b> {
         Ok(Self {
             registers: Registers(at(registers, 0)?.cast::<RegisterBlock>()),
             function,
-            bus,
+            low: &bus.low,
             memory: at(memory, 2)?,
             len: memory.len as usize,
         })
@@ -103,10 +103,10 @@ impl<'b> Ivshmem<'b> {
     ///
     /// # Safety
     /// A write of the message's data to its address interrupts, and does nothing else.
-    pub unsafe fn listen(&self, message: Message) -> Result<bool, PciError> {
+    pub unsafe fn listen(&mut self, message: Message) -> Result<bool, PciError> {
         // SAFETY: the board maps the addresses of `bus` (contract of `find`); the message only
         // interrupts (contract of this function).
-        unsafe { msix::send(&self.function, self.bus, message) }
+        unsafe { msix::send(&mut self.function, self.low, message) }
     }
 
     /// The memory as a window, and the registers.

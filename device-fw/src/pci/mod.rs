@@ -83,17 +83,3 @@ pub struct Bus {
 
 use bar::Bar;
 use ecam::Function;
-
-impl Bus {
-    /// The first function with this vendor and device number.
-    fn find(&self, vendor: u16, device: u16) -> Result<Function<'_>, PciError> {
-        let mut functions = 0;
-        for function in self.ecam.functions() {
-            if function.id() == (vendor, device) {
-                return Ok(function);
-            }
-            functions += 1;
-        }
-        Err(PciError::NoDevice { functions })
-    }
-}

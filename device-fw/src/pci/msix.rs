@@ -4,9 +4,10 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the table of messages is at an address that the bus gave the function.
 
-use super::{Bar, Bus, Function, PciError};
+use super::{Bar, Function, PciError, Space};
 use core::ptr::NonNull;
-use volatile_register::RW;
+use safe_mmio::fields::WriteOnly;
+use safe_mmio::{UniqueMmioPointer, field};
 
 /// Configuration registers used here, and the capability's number.
 const COMMAND: u16 = 0x04;
@@ -31,14 +32,16 @@ pub struct Message {
     pub data: u32,
 }
 
-/// An entry of the table.
+/// An entry of the table (section 6.8.2).
 #[repr(C)]
 struct Entry {
-    address: RW<u32>,
-    address_high: RW<u32>,
-    data: RW<u32>,
-    /// Bit 0 masks it.
-    control: RW<u32>,
+    /// Message Address, and Message Upper Address.
+    address: WriteOnly<u32>,
+    address_high: WriteOnly<u32>,
+    /// Message Data.
+    data: WriteOnly<u32>,
+    /// Vector Control: bit 0 masks the entry.
+    control: WriteOnly<u32>,
 }
 const _: () = assert!(size_of::<Entry>() == 16);
 
@@ -46,33 +49,27 @@ const _: () = assert!(size_of::<Entry>() == 16);
 /// the function has none.
 ///
 /// # Safety
-/// The addresses that `bus.low` provides, or firmware gave, are mapped as device memory. A write of
+/// The addresses that `low` provides, or firmware gave, are mapped as device memory. A write of
 /// the message's data to its address interrupts, and does nothing else.
-pub(super) unsafe fn send(function: &Function<'_>, bus: &Bus, message: Message) -> Result<bool, PciError> {
+pub(super) unsafe fn send(function: &mut Function<'_>, low: &Space, message: Message) -> Result<bool, PciError> {
     let Some(at) = capability(function) else { return Ok(false) };
     let table = function.read(at + 4);
     let index = (table & BAR) as u8;
-    let bar = Bar::enable(function, index, &bus.low, &bus.low)?;
+    let bar = Bar::enable(function, index, low, low)?;
     let offset = u64::from(table & !BAR);
     let fits = offset + size_of::<Entry>() as u64 <= bar.len;
     let entry = NonNull::new(core::ptr::with_exposed_provenance_mut::<Entry>((bar.address + offset) as usize));
     let entry = entry.filter(|_| fits).ok_or(PciError::NotMemory { bar: index })?;
     // SAFETY: the table is decoded at this address (enabled above), is mapped (contract of this
-    // function), offsets are multiples of 8, and every register is a cell; nothing else refers to
-    // it.
-    let entry = unsafe { entry.as_ref() };
-    let writes = [
-        (&entry.address, message.address as u32),
-        (&entry.address_high, (message.address >> 32) as u32),
-        (&entry.data, message.data),
-        (&entry.control, 0),
-    ];
-    for (register, value) in writes {
-        // SAFETY: the message only interrupts (contract of this function), and nothing is sent
-        // before the capability is on.
-        unsafe { register.write(value) };
-    }
-    function.write(at, function.read(at) & !MASKED | ON);
+    // function), and offsets are multiples of 8; no other code has its address. The message only
+    // interrupts (contract of this function), and is not sent before the capability is on.
+    let mut entry = unsafe { UniqueMmioPointer::new(entry) };
+    field!(entry, address).write(message.address as u32);
+    field!(entry, address_high).write((message.address >> 32) as u32);
+    field!(entry, data).write(message.data);
+    field!(entry, control).write(0);
+    let control = function.read(at);
+    function.write(at, control & !MASKED | ON);
     Ok(true)
 }
 

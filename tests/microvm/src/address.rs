@@ -5,10 +5,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Configuration space of 256 buses.
-pub(crate) const ECAM: NonNull<u32> = match NonNull::new(0xE000_0000 as *mut u32) {
-    Some(base) => base,
-    None => panic!("not zero"),
-};
+pub(crate) const ECAM: NonNull<u32> = NonNull::new(0xE000_0000 as *mut _).expect("not zero");
 /// The range for base address registers. The machine has a second range, of 64 bits, that begins at
 /// 768 GiB: page tables end at 512.
 pub(crate) const WINDOW: Range<u64> = 0xC000_0000..0xE000_0000;

@@ -22,12 +22,12 @@ impl BareBoard for Microvm {
         // accesses. Page tables map it; an emulator has no caches, so it needs no attribute of
         // device memory.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus = Bus { ecam, low: Space::new(address::WINDOW), high: Space::new(0..0), reach: address::REACH };
+        let mut bus = Bus { ecam, low: Space::new(address::WINDOW), high: Space::new(0..0), reach: address::REACH };
         // SAFETY: only the bus is in the machine's window, and no other function was given an
         // address there. Page tables map the first 512 GiB, and the emulator's caching is that of
         // the memory behind it, which is ordinary memory of the host. Called here only, and `start`
         // runs once.
-        let card = unsafe { Ivshmem::find(&bus) }?;
+        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer =
             clock::timer().ok_or(StartError::Board("expected the interval timer (8254) to count, it does not"))?;
         // SAFETY: the processor's own message, whose vector has an entry.

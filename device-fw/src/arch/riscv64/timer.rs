@@ -3,22 +3,23 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers and `wfi` have no intrinsics.
 
-use crate::register::Register;
 use core::arch::asm;
 
 /// mie: machine timer interrupt.
 pub(crate) const TIMER: u64 = 1 << 7;
 
 /// The machine timer.
+#[derive(Clone, Copy)]
 pub struct Timer {
-    compare: Register<u64>,
+    set_compare: fn(u64),
     hz: u64,
 }
 
 impl Timer {
-    /// A timer that interrupts when `time` reaches `compare`, `hz` steps a second.
-    pub const fn new(compare: Register<u64>, hz: u64) -> Self {
-        Self { compare, hz }
+    /// A timer that interrupts when `time`, `hz` steps a second, reaches what was passed to
+    /// `set_compare` last. That function is also called in the timer's interrupt.
+    pub const fn new(set_compare: fn(u64), hz: u64) -> Self {
+        Self { set_compare, hz }
     }
 
     /// Steps since reset.
@@ -31,30 +32,25 @@ impl Timer {
         self.hz
     }
 
-    /// The same timer, for the tick.
-    pub(crate) fn alias(&self) -> Self {
-        Self { compare: self.compare, hz: self.hz }
-    }
-
     /// Interrupts after so many steps.
     pub(crate) fn strike_in(&self, steps: u64) {
-        self.compare.write(self.now() + steps);
+        (self.set_compare)(self.now() + steps);
     }
 
     /// Does not interrupt.
     pub(crate) fn never_strike(&self) {
-        self.compare.write(u64::MAX);
+        (self.set_compare)(u64::MAX);
     }
 
     /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts
     /// stay masked: a pending one ends `wfi` all the same.
     pub fn timed_sleep(&mut self, micros: Option<u32>) {
         let until = |micros| self.now() + u64::from(micros) * self.hz / 1_000_000;
-        self.compare.write(micros.map_or(u64::MAX, until));
+        (self.set_compare)(micros.map_or(u64::MAX, until));
         // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from
         // reset on.
         unsafe { asm!("csrs mie, {}", "wfi", in(reg) TIMER, options(nostack)) };
-        self.compare.write(u64::MAX);
+        (self.set_compare)(u64::MAX);
     }
 }
 

@@ -1,7 +1,8 @@
 # Moving and comparing bytes, in AT&T syntax (arguments: rdi, rsi, rdx; result: rax). What mem.rs gives C's names.
 #
-# Loads and stores of 16 bytes, since an emulator runs string instructions byte by byte. Every length is covered by blocks that
-# may overlap: the last (or first) 16 bytes are loaded before anything is stored, and stored at the end.
+# Loads and stores of 8 bytes, since an emulator runs string instructions byte by byte and moves vectors through memory of its own.
+# Every length is covered by blocks that may overlap: the last (or first) bytes are loaded before anything is stored, and stored
+# at the end.
 
     .section .text.hamr.mem, "ax"
 
@@ -11,84 +12,55 @@
 __hamr_move:
     mov %rdi, %rax
     cmp $16, %rdx
-    jb 6f
-    cmp $32, %rdx
-    ja 1f
-    movups (%rsi), %xmm0
-    movups -16(%rsi,%rdx), %xmm1
-    movups %xmm0, (%rdi)
-    movups %xmm1, -16(%rdi,%rdx)
-    ret
-1:  mov %rdi, %rcx
+    jb 4f
+    mov %rdi, %rcx
     sub %rsi, %rcx
     cmp %rdx, %rcx
-    jb 4f
+    jb 2f
     # Upwards: the destination does not begin inside the source.
-    movups -16(%rsi,%rdx), %xmm4
-    lea -16(%rdi,%rdx), %r8
-    sub $64, %rdx
-    jbe 3f
-2:  movups (%rsi), %xmm0
-    movups 16(%rsi), %xmm1
-    movups 32(%rsi), %xmm2
-    movups 48(%rsi), %xmm3
-    movups %xmm0, (%rdi)
-    movups %xmm1, 16(%rdi)
-    movups %xmm2, 32(%rdi)
-    movups %xmm3, 48(%rdi)
-    add $64, %rsi
-    add $64, %rdi
-    sub $64, %rdx
-    ja 2b
-    # 1 to 64 bytes are left, and rdx is 64 less.
-3:  add $48, %rdx
-    jle 8f
-9:  movups (%rsi), %xmm0
-    movups %xmm0, (%rdi)
+    mov -16(%rsi,%rdx), %r8
+    mov -8(%rsi,%rdx), %r9
+    lea -16(%rdi,%rdx), %rdx
+1:  mov (%rsi), %r10
+    mov 8(%rsi), %r11
+    mov %r10, (%rdi)
+    mov %r11, 8(%rdi)
     add $16, %rsi
     add $16, %rdi
-    sub $16, %rdx
-    jg 9b
-8:  movups %xmm4, (%r8)
+    cmp %rdx, %rdi
+    jb 1b
+    mov %r8, (%rdx)
+    mov %r9, 8(%rdx)
     ret
     # Downwards.
-4:  movups (%rsi), %xmm4
-    sub $64, %rdx
-    jbe 5f
-2:  movups (%rsi,%rdx), %xmm0
-    movups 16(%rsi,%rdx), %xmm1
-    movups 32(%rsi,%rdx), %xmm2
-    movups 48(%rsi,%rdx), %xmm3
-    movups %xmm0, (%rdi,%rdx)
-    movups %xmm1, 16(%rdi,%rdx)
-    movups %xmm2, 32(%rdi,%rdx)
-    movups %xmm3, 48(%rdi,%rdx)
-    sub $64, %rdx
-    ja 2b
-5:  add $48, %rdx
-    jle 8f
-9:  movups (%rsi,%rdx), %xmm0
-    movups %xmm0, (%rdi,%rdx)
+2:  mov (%rsi), %r8
+    mov 8(%rsi), %r9
+3:  mov -16(%rsi,%rdx), %r10
+    mov -8(%rsi,%rdx), %r11
+    mov %r10, -16(%rdi,%rdx)
+    mov %r11, -8(%rdi,%rdx)
     sub $16, %rdx
-    jg 9b
-8:  movups %xmm4, (%rdi)
+    cmp $16, %rdx
+    ja 3b
+    mov %r8, (%rdi)
+    mov %r9, 8(%rdi)
     ret
     # Below 16 bytes: two loads, then two stores.
-6:  cmp $8, %edx
-    jb 7f
+4:  cmp $8, %edx
+    jb 5f
     mov (%rsi), %rcx
     mov -8(%rsi,%rdx), %r8
     mov %rcx, (%rdi)
     mov %r8, -8(%rdi,%rdx)
     ret
-7:  cmp $4, %edx
-    jb 7f
+5:  cmp $4, %edx
+    jb 6f
     mov (%rsi), %ecx
     mov -4(%rsi,%rdx), %r8d
     mov %ecx, (%rdi)
     mov %r8d, -4(%rdi,%rdx)
     ret
-7:  cmp $2, %edx
+6:  cmp $2, %edx
     jb 7f
     movzwl (%rsi), %ecx
     movzwl -2(%rsi,%rdx), %r8d
@@ -110,45 +82,27 @@ __hamr_set:
     movabs $0x0101010101010101, %rcx
     imul %rsi, %rcx
     cmp $16, %rdx
-    jb 5f
-    movq %rcx, %xmm0
-    punpcklqdq %xmm0, %xmm0
-    lea -16(%rdi,%rdx), %r8
-    sub $64, %rdx
-    jbe 2f
-1:  movups %xmm0, (%rdi)
-    movups %xmm0, 16(%rdi)
-    movups %xmm0, 32(%rdi)
-    movups %xmm0, 48(%rdi)
-    add $64, %rdi
-    sub $64, %rdx
-    ja 1b
-2:  add $48, %rdx
-    jle 4f
-3:  movups %xmm0, (%rdi)
+    jb 2f
+    lea -16(%rdi,%rdx), %rdx
+1:  mov %rcx, (%rdi)
+    mov %rcx, 8(%rdi)
     add $16, %rdi
-    sub $16, %rdx
-    jg 3b
-4:  movups %xmm0, (%r8)
+    cmp %rdx, %rdi
+    jb 1b
+    mov %rcx, (%rdx)
+    mov %rcx, 8(%rdx)
     ret
-5:  cmp $8, %edx
-    jb 6f
+2:  cmp $8, %edx
+    jb 3f
     mov %rcx, (%rdi)
     mov %rcx, -8(%rdi,%rdx)
     ret
-6:  cmp $4, %edx
-    jb 6f
-    mov %ecx, (%rdi)
-    mov %ecx, -4(%rdi,%rdx)
-    ret
-6:  test %edx, %edx
-    jz 7f
-    mov %cl, (%rdi)
-    mov %cl, -1(%rdi,%rdx)
-    cmp $3, %edx
-    jb 7f
-    mov %cl, 1(%rdi)
-7:  ret
+3:  test %edx, %edx
+    jz 5f
+4:  mov %cl, -1(%rdi,%rdx)
+    dec %edx
+    jnz 4b
+5:  ret
 
 # memcmp and bcmp: compares rdx bytes. Returns less than, equal to or greater than zero.
     .balign 16

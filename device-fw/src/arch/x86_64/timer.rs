@@ -2,29 +2,18 @@
 //! (Intel SDM volume 3, chapters 11 and 18).
 
 #![expect(unsafe_code)]
-// UNSAFETY: registers at addresses that the architecture names, a counter, and `hlt`.
+// UNSAFETY: a counter, and `hlt`.
 
-use super::apic::{APIC, DOORBELL_VECTOR, INITIAL, SPURIOUS_VECTOR, TIMER_VECTOR};
+use super::apic::{BASE, DOORBELL_VECTOR, SPURIOUS_VECTOR, TIMER_VECTOR, apic, start_count};
 use crate::pci::Message;
-use crate::register::Register;
 use core::arch::asm;
+use safe_mmio::{field, field_shared};
 
-// SAFETY: the spurious interrupt vector, which also switches the APIC on.
-const SPURIOUS: Register<u32> = unsafe { Register::new(APIC + 0xF0) };
-// SAFETY: the timer's entry of the vector table.
-const LVT_TIMER: Register<u32> = unsafe { Register::new(APIC + 0x320) };
-// SAFETY: the entry of the pin that the old interrupt controllers are wired to.
-const LVT_LINT0: Register<u32> = unsafe { Register::new(APIC + 0x350) };
-// SAFETY: the count now.
-const CURRENT: Register<u32> = unsafe { Register::new(APIC + 0x390) };
-// SAFETY: by what the timer's clock is divided.
-const DIVIDE: Register<u32> = unsafe { Register::new(APIC + 0x3E0) };
-
-/// SPURIOUS: the APIC is on.
+/// Spurious interrupt vector: the APIC is on.
 const ON: u32 = 1 << 8;
 /// Vector table: no interrupt.
 const MASKED: u32 = 1 << 16;
-/// DIVIDE: by 1.
+/// The timer's clock is divided by 1.
 const BY_ONE: u32 = 0b1011;
 
 /// Calibration takes this part of a second: one in 200, 5 ms.
@@ -36,7 +25,7 @@ const TRIES: u32 = 4;
 
 /// What a function writes to end a sleep: an interrupt of this processor's APIC (Intel SDM volume
 /// 3, section 11.11).
-pub const DOORBELL: Message = Message { address: APIC as u64, data: DOORBELL_VECTOR as u32 };
+pub const DOORBELL: Message = Message { address: BASE as u64, data: DOORBELL_VECTOR as u32 };
 
 /// The time stamp counter and the local APIC's timer.
 pub struct Timer {
@@ -49,21 +38,22 @@ impl Timer {
     /// Measures both against `clock`, which makes `hz` steps a second: neither reports its rate
     /// reliably. `None` when that clock stands still. Takes 5 ms.
     pub fn new(clock: impl Fn() -> u64, hz: u64) -> Option<Self> {
-        SPURIOUS.write(ON | u32::from(SPURIOUS_VECTOR));
-        LVT_LINT0.write(MASKED);
-        LVT_TIMER.write(MASKED);
-        DIVIDE.write(BY_ONE);
+        let mut apic = apic();
+        field!(apic, spurious).write(ON | u32::from(SPURIOUS_VECTOR));
+        field!(apic, lvt_lint0).write(MASKED);
+        field!(apic, lvt_timer).write(MASKED);
+        field!(apic, divide).write(BY_ONE);
         let (clock_begin, begin) = both(&clock);
-        INITIAL.write(u32::MAX);
+        field!(apic, initial).write(u32::MAX);
         let enough = hz / SHARE;
         (0..MAX_CALIBRATION_POLLS).find(|_| clock().wrapping_sub(clock_begin) >= enough)?;
-        let apic = u64::from(u32::MAX - CURRENT.read());
+        let counted = u64::from(u32::MAX - field_shared!(apic, current).read());
         let (clock_end, end) = both(&clock);
-        INITIAL.write(0);
+        field!(apic, initial).write(0);
         // One-shot: mode bits are zero.
-        LVT_TIMER.write(u32::from(TIMER_VECTOR));
+        field!(apic, lvt_timer).write(u32::from(TIMER_VECTOR));
         let per_second = |steps: u64| steps.checked_mul(hz)?.checked_div(clock_end.wrapping_sub(clock_begin));
-        Some(Self { hz: per_second(end.wrapping_sub(begin))?, apic_hz: per_second(apic)? })
+        Some(Self { hz: per_second(end.wrapping_sub(begin))?, apic_hz: per_second(counted)? })
     }
 
     /// Steps since reset.
@@ -85,14 +75,14 @@ impl Timer {
     pub fn timed_sleep(&mut self, micros: Option<u32>) {
         if let Some(micros) = micros {
             let steps = u64::from(micros) * self.apic_hz / 1_000_000;
-            INITIAL.write(u32::try_from(steps).unwrap_or(u32::MAX).max(1));
+            start_count(u32::try_from(steps).unwrap_or(u32::MAX).max(1));
         }
         // SAFETY: the interrupts that can come have their own entries and their own stack. `sti`
         // lets none in before `hlt` has begun, so one that is pending already ends `hlt` and cannot
         // slip by.
         unsafe { asm!("sti", "hlt", "cli", options(nostack, preserves_flags)) };
         // Zero stops it: it would end the next sleep.
-        INITIAL.write(0);
+        start_count(0);
     }
 }
 

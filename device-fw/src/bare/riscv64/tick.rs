@@ -18,9 +18,11 @@ static CLOCK: Once<Timer> = Once::new();
 
 /// Takes the measure of `timer`. [`resume`] starts the ticks.
 pub(in crate::bare) fn prepare(timer: &Timer) {
-    CLOCK.call_once(|| timer.alias());
+    CLOCK.call_once(|| *timer);
 }
 
+// Not inlined, for size.
+#[inline(never)]
 fn arm() {
     if let Some(timer) = CLOCK.get() {
         timer.strike_in(timer.hz() / HZ);

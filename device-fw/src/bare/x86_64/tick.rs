@@ -4,7 +4,7 @@
 // UNSAFETY: the interrupt flag has no intrinsic.
 
 use crate::arch::Timer;
-use crate::arch::apic::INITIAL;
+use crate::arch::apic;
 use crate::bare::tick::HZ;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +32,7 @@ pub(in crate::bare) fn pause() {
     // SAFETY: only fewer things can happen.
     unsafe { asm!("cli", options(nostack, preserves_flags)) };
     RUNS.store(0, Ordering::Relaxed);
-    INITIAL.write(0);
+    apic::start_count(0);
 }
 
 /// The timer has interrupted: starts it again, if it was for a tick. False when it was for a timed
@@ -40,7 +40,7 @@ pub(in crate::bare) fn pause() {
 pub(super) fn next() -> bool {
     let runs = RUNS.load(Ordering::Relaxed) != 0;
     if runs {
-        INITIAL.write(STEPS.load(Ordering::Relaxed));
+        apic::start_count(STEPS.load(Ordering::Relaxed));
     }
     runs
 }

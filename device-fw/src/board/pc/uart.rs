@@ -15,5 +15,7 @@ const DATA: Port = unsafe { Port::new(UART) };
 const STATUS: Port = unsafe { Port::new(UART + uart16550::STATUS as u16) };
 
 pub(super) fn put(byte: u8) {
-    uart16550::put(byte, || STATUS.read(), |byte| DATA.write(byte));
+    if uart16550::is_ready(|| STATUS.read()) {
+        DATA.write(byte);
+    }
 }

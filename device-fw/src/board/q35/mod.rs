@@ -6,22 +6,32 @@
 
 mod address;
 
-use super::{Register, pc};
+use super::pc;
 use crate::arch::{DOORBELL, TimedSleep, Timer};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
+use core::mem::offset_of;
+use safe_mmio::fields::{ReadPure, WriteOnly};
+use safe_mmio::{UniqueMmioPointer, field, field_shared};
 
-// SAFETY: read-only: what the event timer is.
-const HPET_CAPABILITIES: Register<u64> = unsafe { Register::new(address::HPET_CAPABILITIES) };
-// SAFETY: its switch. Its comparators stay off, so it does not interrupt.
-const HPET_CONFIGURATION: Register<u64> = unsafe { Register::new(address::HPET_CONFIGURATION) };
-// SAFETY: its counter.
-const HPET_COUNTER: Register<u64> = unsafe { Register::new(address::HPET_COUNTER) };
+/// Registers of the event timer (IA-PC HPET specification 1.0a).
+#[repr(C)]
+struct Hpet {
+    /// Capabilities (section 2.3.4): the upper half is the femtoseconds of a step.
+    capabilities: ReadPure<u64>,
+    _unused: u64,
+    /// Configuration (2.3.5).
+    configuration: WriteOnly<u64>,
+    _unused_too: [u64; 27],
+    /// Main counter (2.3.7).
+    counter: ReadPure<u64>,
+}
+const _: () = assert!(offset_of!(Hpet, counter) == 0xF0);
 
-/// HPET_CONFIGURATION: the counter runs.
+/// Configuration: the counter runs. The comparators stay off, so the timer does not interrupt.
 const RUNS: u64 = 1;
 const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
-/// Femtoseconds of a step at most (IA-PC HPET specification 1.0a, section 2.3.4).
+/// Femtoseconds of a step at most (section 2.3.4).
 const LONGEST_STEP: u64 = 100_000_000;
 
 /// The machine that the module's head describes.
@@ -38,11 +48,11 @@ impl BareBoard for Q35 {
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         // Firmware places base address registers. It found no room for one without an address; an
         // address chosen here may be that of another device, so there are none to give.
-        let bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
+        let mut bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
         // SAFETY: firmware uses addresses outside of RAM, and what is behind `REACH`, where page
         // tables end, is refused; and caching there is as firmware set it. Called here only, and
         // `start` runs once.
-        let card = unsafe { Ivshmem::find(&bus) }?;
+        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer = timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?;
         // SAFETY: the processor's own message, whose vector has an entry.
         let rings = unsafe { card.listen(DOORBELL) }?;
@@ -63,8 +73,11 @@ impl BareBoard for Q35 {
 
 /// The processor's timers, measured by the machine's.
 fn timer() -> Option<Timer> {
-    let step = HPET_CAPABILITIES.read() >> 32;
+    // SAFETY: where SeaBIOS leaves the event timer, which reaches no memory. Used here only, and
+    // `start` calls this once.
+    let mut hpet = unsafe { UniqueMmioPointer::<Hpet>::new(address::HPET.cast()) };
+    let step = field_shared!(hpet, capabilities).read() >> 32;
     let hz = (1..=LONGEST_STEP).contains(&step).then(|| FEMTOSECONDS / step)?;
-    HPET_CONFIGURATION.write(RUNS);
-    Timer::new(|| HPET_COUNTER.read(), hz)
+    field!(hpet, configuration).write(RUNS);
+    Timer::new(|| field_shared!(hpet, counter).read(), hz)
 }

@@ -5,19 +5,16 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 /// GICv2: the distributor, and this processor's interface to it.
-pub(super) const GICD: usize = 0x0800_0000;
-pub(super) const GICC: usize = 0x0801_0000;
+pub(super) const GICD: NonNull<()> = NonNull::new(0x0800_0000 as *mut _).expect("not zero");
+pub(super) const GICC: NonNull<()> = NonNull::new(0x0801_0000 as *mut _).expect("not zero");
 /// Its message window (GICv2m).
-pub(super) const GICV2M: usize = 0x0802_0000;
+pub(super) const GICV2M: NonNull<()> = NonNull::new(0x0802_0000 as *mut _).expect("not zero");
 /// The virtual timer's interrupt, private to each processor.
 pub(super) const TIMER_INTERRUPT: u32 = 27;
 /// PL011.
-pub(super) const UART: usize = 0x0900_0000;
+pub(super) const UART: NonNull<()> = NonNull::new(0x0900_0000 as *mut _).expect("not zero");
 /// 256 MiB of configuration space.
-pub(super) const ECAM: NonNull<u32> = match NonNull::new(0x40_1000_0000 as *mut u32) {
-    Some(base) => base,
-    None => panic!("not zero"),
-};
+pub(super) const ECAM: NonNull<u32> = NonNull::new(0x40_1000_0000 as *mut _).expect("not zero");
 /// Where base address registers may point. `memory-aarch64.x` names the upper range too: it is
 /// mapped as cached memory.
 pub(super) const LOW_MMIO: Range<u64> = 0x1000_0000..0x3EFF_0000;

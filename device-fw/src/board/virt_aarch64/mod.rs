@@ -26,7 +26,7 @@ impl BareBoard for VirtAarch64 {
         // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, mapped as device memory,
         // accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus = Bus {
+        let mut bus = Bus {
             ecam,
             low: Space::new(address::LOW_MMIO),
             high: Space::new(address::HIGH_MMIO),
@@ -36,11 +36,12 @@ impl BareBoard for VirtAarch64 {
         // `bare/aarch64/tables` maps the low one, where registers go, as device memory and the high
         // one, where the 64-bit BAR of the memory goes and always has room (512 GiB), as normal
         // memory. Called here only, and `start` runs once.
-        let card = unsafe { Ivshmem::find(&bus) }?;
+        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer = Timer::of_this_processor();
+        let message = gic::message().ok_or(StartError::Board("no interrupt is left for messages"))?;
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its
         // own interrupts.
-        let rings = unsafe { card.listen(gic::message()) }?;
+        let rings = unsafe { card.listen(message) }?;
         let timed_sleep =
             if rings { TimedSleep::with_doorbell(timer, gic::acknowledge) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();

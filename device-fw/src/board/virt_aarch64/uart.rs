@@ -1,10 +1,25 @@
-//! The PL011, transmitting only.
+//! The PL011, transmitting only (Arm PrimeCell UART, DDI 0183).
 
 #![expect(unsafe_code)]
-// UNSAFETY: see `register`.
+// UNSAFETY: the address is that of this machine (`docs/unsafe.md` "boards").
 
 use super::address::UART;
-use crate::board::Register;
+use core::mem::offset_of;
+use safe_mmio::fields::{ReadPure, WriteOnly};
+use safe_mmio::{UniqueMmioPointer, field, field_shared};
+
+#[repr(C)]
+struct Registers {
+    /// UARTDR (section 3.3.1); the upper bytes are ignored.
+    data: WriteOnly<u32>,
+    _unused: [u32; 5],
+    /// UARTFR (3.3.3).
+    flags: ReadPure<u32>,
+    _unused_too: [u32; 5],
+    /// UARTCR (3.3.8).
+    control: WriteOnly<u32>,
+}
+const _: () = assert!(offset_of!(Registers, flags) == 0x18 && offset_of!(Registers, control) == 0x30);
 
 /// Polls of a full transmitter after which the byte is dropped: a console may not stop an image.
 const MAX_READY_POLLS: u32 = 100_000;
@@ -13,20 +28,21 @@ const FULL: u32 = 1 << 5;
 /// UARTCR: on, and transmitting.
 const TRANSMIT: u32 = 1 << 0 | 1 << 8;
 
-// SAFETY: the data register of QEMU's UART; the upper bytes are ignored.
-const DATA: Register<u32> = unsafe { Register::new(UART) };
-// SAFETY: its flag register.
-const FLAGS: Register<u32> = unsafe { Register::new(UART + 0x18) };
-// SAFETY: its control register.
-const CONTROL: Register<u32> = unsafe { Register::new(UART + 0x30) };
+fn registers() -> UniqueMmioPointer<'static, Registers> {
+    // SAFETY: this machine's UART, mapped as device memory, without effects on memory; a fault
+    // that interrupts `put` and writes a text of its own does not return to it.
+    unsafe { UniqueMmioPointer::new(UART.cast()) }
+}
 
 /// Firmware would do this; QEMU 7.2 transmits without it, later versions print a warning.
 pub(super) fn turn_on() {
-    CONTROL.write(TRANSMIT);
+    let mut uart = registers();
+    field!(uart, control).write(TRANSMIT);
 }
 
 pub(super) fn put(byte: u8) {
-    if (0..MAX_READY_POLLS).any(|_| FLAGS.read() & FULL == 0) {
-        DATA.write(u32::from(byte));
+    let mut uart = registers();
+    if (0..MAX_READY_POLLS).any(|_| field_shared!(uart, flags).read() & FULL == 0) {
+        field!(uart, data).write(u32::from(byte));
     }
 }

@@ -6,15 +6,11 @@
 mod address;
 mod uart;
 
-use super::Register;
 use crate::arch::{TimedSleep, Timer, imsic};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
-
-// SAFETY: sifive_test of QEMU's virt machine; a write to it ends the machine or does nothing.
-const TEST: Register<u32> = unsafe { Register::new(address::TEST) };
-// SAFETY: the timer compare register of hart 0 in the ACLINT.
-const COMPARE: Register<u64> = unsafe { Register::new(address::MTIMECMP) };
+use safe_mmio::UniqueMmioPointer;
+use safe_mmio::fields::WriteOnly;
 
 /// Any number but zero would do: no other interrupt is enabled.
 const DOORBELL: Message = Message { address: address::IMSIC, data: 5 };
@@ -30,13 +26,13 @@ impl BareBoard for VirtRiscv64 {
     fn start() -> Result<Hardware, StartError> {
         // SAFETY: the ECAM of QEMU's virt machine: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
-        let bus =
+        let mut bus =
             Bus { ecam, low: Space::new(address::LOW_MMIO), high: Space::new(address::HIGH_MMIO), reach: u64::MAX };
         // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode
         // has no translation, and an address in them is memory or a register by the device behind
         // it. Called here only, and `start` runs once.
-        let card = unsafe { Ivshmem::find(&bus) }?;
-        let timer = Timer::new(COMPARE, address::TIMER_HZ);
+        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
+        let timer = Timer::new(set_compare, address::TIMER_HZ);
         // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has
         // none (without `aia=aplic-imsic`), no device is at its address, and the notification is
         // lost.
@@ -52,9 +48,19 @@ impl BareBoard for VirtRiscv64 {
     }
 
     fn exit(code: u8) -> ! {
-        TEST.write(if code == 0 { address::PASS } else { u32::from(code) << 16 | address::FAIL });
+        // SAFETY: sifive_test of QEMU's virt machine, used here only; a write to it ends the machine
+        // or does nothing.
+        let mut test = unsafe { UniqueMmioPointer::<WriteOnly<u32>>::new(address::TEST.cast()) };
+        test.write(if code == 0 { address::PASS } else { u32::from(code) << 16 | address::FAIL });
         loop {
             core::hint::spin_loop();
         }
     }
+}
+
+/// Sets when the timer interrupts.
+fn set_compare(time: u64) {
+    // SAFETY: the timer compare register of hart 0 in the ACLINT, used here only, with interrupts
+    // off.
+    unsafe { UniqueMmioPointer::<WriteOnly<u64>>::new(address::MTIMECMP.cast()) }.write(time);
 }

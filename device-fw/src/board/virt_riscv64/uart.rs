@@ -1,16 +1,30 @@
 //! The machine's UART.
 
 #![expect(unsafe_code)]
-// UNSAFETY: see `register`.
+// UNSAFETY: the address is that of this machine (`docs/unsafe.md` "boards").
 
 use super::address::UART;
-use crate::board::{Register, uart16550};
+use crate::board::uart16550;
+use core::mem::offset_of;
+use safe_mmio::fields::{ReadOnly, WriteOnly};
+use safe_mmio::{UniqueMmioPointer, field};
 
-// SAFETY: the data register of QEMU's UART, one byte wide.
-const DATA: Register<u8> = unsafe { Register::new(UART) };
-// SAFETY: its line status register.
-const STATUS: Register<u8> = unsafe { Register::new(UART + uart16550::STATUS as usize) };
+/// Registers of one byte (PC16550D data sheet, section 8).
+#[repr(C)]
+struct Registers {
+    /// THR, the transmitter holding register.
+    data: WriteOnly<u8>,
+    _unused: [u8; 4],
+    /// LSR, the line status register; reading clears the receiver's errors.
+    status: ReadOnly<u8>,
+}
+const _: () = assert!(offset_of!(Registers, status) == uart16550::STATUS as usize);
 
 pub(super) fn put(byte: u8) {
-    uart16550::put(byte, || STATUS.read(), |byte| DATA.write(byte));
+    // SAFETY: this machine's UART, which reaches no memory; a fault that interrupts this and
+    // writes a text of its own does not return to it.
+    let mut uart = unsafe { UniqueMmioPointer::<Registers>::new(UART.cast()) };
+    if uart16550::is_ready(|| field!(uart, status).read()) {
+        field!(uart, data).write(byte);
+    }
 }
