@@ -25,7 +25,7 @@ use hamr_comm::abi::slot::{Descriptor, Ext, INLINE_BYTES, RepHdr, ReqHdr, SLOT_B
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::version::AbiVersion;
-use hamr_comm::abi::window::{Claim, ClaimError, DeviceWindow, Queue, Shared, Window};
+use hamr_comm::abi::window::{ClaimError, DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Requester, Round, Slots};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};

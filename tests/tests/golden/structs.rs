@@ -144,9 +144,8 @@ fn borrowed(parts: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {
 /// The numbers of the faults that a refused view makes, one of each kind (abi §6).
 #[test]
 fn bad_buffer() {
-    let claim = Claim { off: 0x10, bytes: 0x20, writable: false };
     let parts = [
-        ("outside: end, limit", ClaimError::Outside { which: 0, claim, heap: 0x18 }),
+        ("outside: end, limit", ClaimError::Outside { end: 0x30, heap: 0x18 }),
         ("overlap: first, second", ClaimError::Overlap { first: 2, second: 3 }),
         ("misaligned: off, alignment", ClaimError::Misaligned { off: 0x11, align: 8 }),
         ("read only: off, 0", ClaimError::ReadOnly { off: 0x12 }),
