@@ -149,7 +149,7 @@ mod bad_buffer {
 }
 
 impl From<ClaimError> for Fault {
-    // As [`LentHeap::claim`](hamr_shared_abi::window::LentHeap::claim).
+    // Inlined for the reason that `LentHeap::claim` states.
     #[inline(always)]
     fn from(e: ClaimError) -> Self {
         let numbers = match e {
