@@ -32,6 +32,9 @@ pub const REQ_SEQ: usize = 60;
 pub const COUNT_BITS: u32 = 24;
 
 const _: () = assert!(REQ_SEQ + 4 == SLOT_BYTES && REP_HDR == INLINE_BYTES);
+// A header and the published word behind it are one aligned pair.
+const _: () = assert!(REP_HDR.is_multiple_of(8) && REP_SEQ == REP_HDR + 4);
+const _: () = assert!(REQ_HDR.is_multiple_of(8) && REQ_SEQ == REQ_HDR + 4);
 
 /// Where the arguments or the result are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +198,24 @@ pub const fn next_seq(word: u32, count_bits: u32) -> u32 {
     word & 0xFF00_0000 | word.wrapping_add(1) & ((1 << count_bits) - 1)
 }
 
+/// A header and its published word as one value (abi §4): the word above, as it lies in memory.
+#[inline(always)]
+pub const fn pair(hdr: u32, seq: u32) -> u64 {
+    (seq as u64) << 32 | hdr as u64
+}
+
+/// The header of a pair.
+#[inline(always)]
+pub const fn pair_hdr(pair: u64) -> u32 {
+    pair as u32
+}
+
+/// The published word of a pair.
+#[inline(always)]
+pub const fn pair_seq(pair: u64) -> u32 {
+    (pair >> 32) as u32
+}
+
 /// The epoch tag of a published word.
 pub const fn seq_tag(word: u32) -> u8 {
     (word >> 24) as u8
@@ -268,5 +289,12 @@ mod tests {
         assert_eq!(seq(3, 0x0100_0001, COUNT_BITS), 3 << 24 | 1);
         assert_eq!(seq(3, 5, 2), 3 << 24 | 1);
         assert_eq!((seq_tag(0x0300_0001), seq_count(0x0300_0001)), (3, 1));
+    }
+
+    #[test]
+    fn a_pair_is_its_two_words_in_memory() {
+        let at = pair(0x1122_3344, 0x5566_7788);
+        assert_eq!(at.to_le_bytes(), [0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55]);
+        assert_eq!((pair_hdr(at), pair_seq(at)), (0x1122_3344, 0x5566_7788));
     }
 }

@@ -109,8 +109,7 @@ impl<S: Slots> Requester<S> {
     /// The reply of the message in the hot slot, when it is there.
     #[inline(always)]
     pub fn hot_reply(&self) -> Option<RepHdr> {
-        let slot = self.slots.hot();
-        (slot.rep_seq() == self.hot_seq).then(|| RepHdr(slot.rep_hdr()))
+        self.slots.hot().rep_hdr_of(self.hot_seq).map(RepHdr)
     }
 
     /// Releases the hot slot, after its reply was read.
@@ -158,8 +157,7 @@ impl<S: Slots> Requester<S> {
     /// The reply of the message at `x`, when it is there. `x` is at or behind [`Self::oldest`].
     #[inline(always)]
     pub fn ring_reply(&self, x: u64) -> Option<RepHdr> {
-        let slot = self.slots.ring(x as u32);
-        (slot.rep_seq() == self.ring_seq(x)).then(|| RepHdr(slot.rep_hdr()))
+        self.slots.ring(x as u32).rep_hdr_of(self.ring_seq(x)).map(RepHdr)
     }
 
     /// Releases the oldest slot, after its reply was read or moved to its completion entry (rule
