@@ -114,9 +114,14 @@ impl Keys {
     /// The key of `H`, when the device can run it.
     #[inline(always)]
     pub(crate) fn key<H: Handler>(&self) -> Option<HandlerKey> {
-        let tag = const { hash_join(H::ID, H::SIGNATURE) };
+        self.first_key::<H>().or_else(|| self.key_further_on(const { hash_join(H::ID, H::SIGNATURE) }))
+    }
+
+    /// [`Self::key`] from the row where it nearly always is.
+    #[inline(always)]
+    pub(crate) fn first_key<H: Handler>(&self) -> Option<HandlerKey> {
         let row = &self.rows[const { hash_join(H::ID, H::SIGNATURE) as usize % ROWS }];
-        if row.tag == tag { Some(row.key) } else { self.key_further_on(tag) }
+        (row.tag == const { hash_join(H::ID, H::SIGNATURE) }).then_some(row.key)
     }
 
     #[cold]

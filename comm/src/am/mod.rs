@@ -21,6 +21,6 @@ pub use hamr_shared_abi::window::{SlotAccess, Slots};
 pub use handoff::{ControlHandoff, LoanStatus};
 pub use idle::{Idle, IdleStep, Moment};
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
-pub use requester::Requester;
+pub use requester::{InHot, Requester};
 pub use responder::{Found, Responder};
 pub use wait::{Notifier, WaitWord, Waiter};

@@ -7,16 +7,38 @@
 
 use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::{RepHdr, ReqHdr, next_seq, seq};
+use hamr_shared_abi::slot::{RepHdr, ReqHdr, SeqCounter, pair, seq};
+
+/// A message is in the hot slot that has not been released.
+const BUSY: u8 = 1;
+/// A ring message was submitted since the ring was last seen answered.
+const RING: u8 = 2;
+
+/// A message in the hot slot, between [`Requester::call_hot`] and its reply.
+#[must_use]
+pub struct InHot {
+    counter: SeqCounter,
+    seq: u32,
+}
+
+impl InHot {
+    /// The pair of a reply with this header.
+    #[inline(always)]
+    pub fn reply_pair(&self, hdr: RepHdr) -> u64 {
+        pair(hdr.0, self.seq)
+    }
+}
 
 /// The requester's state (see the module).
 pub struct Requester<S> {
     slots: S,
     tag: u8,
     ring_bits: u32,
-    /// The word that the hot slot's current (or next) message carries.
-    hot_seq: u32,
-    hot_busy: bool,
+    /// Of the word that the hot slot's current (or next) message carries.
+    hot: SeqCounter,
+    /// Why the hot slot may not be used: [`BUSY`], [`RING`], or nothing. One word, so that a call
+    /// that finds it open tests once.
+    hot_closed: u8,
     /// Ring messages submitted.
     submitted: u64,
     /// Ring slots below this position have their replies and are released.
@@ -34,8 +56,8 @@ impl<S: Slots> Requester<S> {
             slots,
             tag,
             ring_bits,
-            hot_seq: seq(tag, 1, S::COUNT_BITS),
-            hot_busy: false,
+            hot: SeqCounter::first(tag, S::COUNT_BITS),
+            hot_closed: 0,
             submitted: 0,
             released: 0,
             answered: 0,
@@ -57,8 +79,8 @@ impl<S: Slots> Requester<S> {
     /// outstanding calls.
     pub fn enter(&mut self, epoch: Epoch) {
         self.tag = epoch.tag();
-        self.hot_seq = seq(self.tag, 1, S::COUNT_BITS);
-        self.hot_busy = false;
+        self.hot = SeqCounter::first(self.tag, S::COUNT_BITS);
+        self.hot_closed = 0;
         (self.submitted, self.released, self.answered) = (0, 0, 0);
     }
 
@@ -73,7 +95,27 @@ impl<S: Slots> Requester<S> {
     /// been answered.
     #[inline(always)]
     pub fn hot_is_open(&mut self) -> bool {
-        !self.hot_busy && (self.answered == self.submitted || self.newest_is_answered())
+        self.hot_is_known_open() || self.hot_reopens()
+    }
+
+    /// [`Self::hot_is_open`] without a look into the window: false also when the ring's replies
+    /// were not all seen yet.
+    #[inline(always)]
+    pub fn hot_is_known_open(&self) -> bool {
+        self.hot_closed == 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hot_reopens(&mut self) -> bool {
+        if self.hot_closed == RING && self.ring_is_answered() {
+            self.hot_closed = 0;
+        }
+        self.hot_closed == 0
+    }
+
+    fn ring_is_answered(&mut self) -> bool {
+        self.answered == self.submitted || self.newest_is_answered()
     }
 
     // Slots of the ring are answered in ring order, so the reply to the newest implies all others.
@@ -88,13 +130,13 @@ impl<S: Slots> Requester<S> {
     /// The word that the hot slot's current (or next) message carries.
     #[inline(always)]
     pub fn hot_seq(&self) -> u32 {
-        self.hot_seq
+        self.hot.word(S::COUNT_BITS)
     }
 
     /// Is a message in the hot slot that has not been released?
     #[inline(always)]
     pub fn hot_is_busy(&self) -> bool {
-        self.hot_busy
+        self.hot_closed & BUSY != 0
     }
 
     /// Publishes a message in the hot slot. Only after [`Self::hot_is_open`].
@@ -102,22 +144,41 @@ impl<S: Slots> Requester<S> {
     pub fn submit_hot(&mut self, hdr: ReqHdr, words: &[u64]) {
         let slot = self.slots.hot();
         slot.write_request(words);
-        slot.publish_request(hdr.0, self.hot_seq);
-        self.hot_busy = true;
+        slot.publish_request(hdr.0, self.hot_seq());
+        self.hot_closed |= BUSY;
+    }
+
+    /// Publishes a message in the hot slot for a caller that polls for its reply before it does
+    /// anything else. Only after [`Self::hot_is_open`]. The state is already that behind the reply,
+    /// so that nothing is left to do when that comes; [`Self::leave_in_hot`] goes back.
+    #[inline(always)]
+    pub fn call_hot(&mut self, hdr: ReqHdr, words: &[u64]) -> InHot {
+        let called = InHot { counter: self.hot, seq: self.hot_seq() };
+        let slot = self.slots.hot();
+        slot.write_request(words);
+        slot.publish_request(hdr.0, called.seq);
+        self.hot = self.hot.next(S::COUNT_BITS);
+        called
+    }
+
+    /// The reply to that message has not come, or was not read: the slot is busy with it.
+    #[inline(always)]
+    pub fn leave_in_hot(&mut self, called: InHot) {
+        self.hot = called.counter;
+        self.hot_closed |= BUSY;
     }
 
     /// The reply of the message in the hot slot, when it is there.
     #[inline(always)]
     pub fn hot_reply(&self) -> Option<RepHdr> {
-        let slot = self.slots.hot();
-        (slot.rep_seq() == self.hot_seq).then(|| RepHdr(slot.rep_hdr()))
+        self.slots.hot().rep_hdr_of(self.hot_seq()).map(RepHdr)
     }
 
     /// Releases the hot slot, after its reply was read.
     #[inline(always)]
     pub fn release_hot(&mut self) {
-        self.hot_seq = next_seq(self.hot_seq, S::COUNT_BITS);
-        self.hot_busy = false;
+        self.hot = self.hot.next(S::COUNT_BITS);
+        self.hot_closed &= !BUSY;
     }
 
     // --- the ring ---
@@ -152,14 +213,14 @@ impl<S: Slots> Requester<S> {
         slot.write_request(words);
         slot.publish_request(hdr.0, self.ring_seq(x));
         self.submitted = x + 1;
+        self.hot_closed |= RING;
         x
     }
 
     /// The reply of the message at `x`, when it is there. `x` is at or behind [`Self::oldest`].
     #[inline(always)]
     pub fn ring_reply(&self, x: u64) -> Option<RepHdr> {
-        let slot = self.slots.ring(x as u32);
-        (slot.rep_seq() == self.ring_seq(x)).then(|| RepHdr(slot.rep_hdr()))
+        self.slots.ring(x as u32).rep_hdr_of(self.ring_seq(x)).map(RepHdr)
     }
 
     /// Releases the oldest slot, after its reply was read or moved to its completion entry (rule
@@ -172,6 +233,6 @@ impl<S: Slots> Requester<S> {
 
     /// True when nothing is unanswered: what a flush waits for.
     pub fn is_quiet(&mut self) -> bool {
-        (!self.hot_busy || self.hot_reply().is_some()) && (self.answered == self.submitted || self.newest_is_answered())
+        (!self.hot_is_busy() || self.hot_reply().is_some()) && self.ring_is_answered()
     }
 }

@@ -18,6 +18,6 @@ impl Node {
                     .map_err(|e| SubmitError::NoRoom { site: device.site::<H>("submitting"), why: e.to_string() })?,
             )),
         };
-        crate::stream::sync(submitter, device, call)
+        crate::stream::sync_with(submitter, device, call)
     }
 }

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::keys::Differences;
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
-use crate::stream::{QueuePairs, Submitter, call_methods};
+use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream};
 use crate::{Stream, SubmitError};
 use hamr_comm::{Element, Handler};
@@ -129,10 +129,25 @@ impl Node {
         })
     }
 
+    /// The thread's stream for one call.
+    #[inline(always)]
+    fn one_call<H: Handler>(&self) -> Result<OneCall<'_>, SubmitError> {
+        match OneCall::last(&self.device) {
+            Some(stream) => Ok(stream),
+            None => self.other_stream::<H>(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_stream<H: Handler>(&self) -> Result<OneCall<'_>, SubmitError> {
+        self.thread_stream::<H>().map(OneCall::of)
+    }
+
     // All of them on the calling thread's stream (see `local`).
     call_methods!(
         self, LocalStream<'_>,
-        call: self.thread_stream::<H>()?,
+        call: self.one_call::<H>()?,
         keep: self.thread_stream::<H>()?,
         open: LocalStream::opened(&self.device)
     );

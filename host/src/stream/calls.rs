@@ -15,7 +15,7 @@ macro_rules! call_methods {
         ///
         /// # Errors
         /// See [`CallError`](crate::CallError).
-        #[inline]
+        #[inline(always)]
         pub fn sync<H: hamr_comm::Handler>(
             &$self,
             call: hamr_comm::Call<H>,
@@ -97,9 +97,12 @@ pub(crate) use call_methods;
 #[inline(always)]
 pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     if S::IS_SHARED {
-        return offload(stream, call)?.wait();
+        return match super::sync::sync_shared::<H>(&stream, &call) {
+            Some(outcome) => outcome,
+            None => offload(stream, call)?.wait(),
+        };
     }
-    stream.with(|submitter, device| super::sync(submitter, device, call))
+    super::sync::sync(&stream, call)
 }
 
 pub(crate) fn sync_with<H: Handler, S: StreamRef>(

@@ -54,6 +54,20 @@ pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; INLINE_WORDS] {
     words
 }
 
+/// Those of [`plain_words`] that a call of `H` uses.
+#[inline(always)]
+pub(super) fn used_words<H: Handler>(words: &[u64; INLINE_WORDS]) -> &[u64] {
+    words.split_at(const { plain_len::<H>().div_ceil(8) }).0
+}
+
+/// Bytes of the results of `H`, when all of them have the same and fit into the slot.
+pub(super) const fn short_result<H: Handler>() -> Option<usize> {
+    match <ValueOf<H> as Migratable>::SIZE {
+        Some(n) if n <= INLINE_BYTES => Some(n),
+        _ => None,
+    }
+}
+
 /// A message ready for any slot; long arguments are in scratch memory.
 pub(super) struct Message {
     pub(super) hdr: ReqHdr,

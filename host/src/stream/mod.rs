@@ -12,11 +12,13 @@ mod encode;
 mod epoch;
 mod epoch_end;
 mod hot;
+mod local;
 mod pending;
 mod queue_end;
 mod queues;
 mod reply;
 mod ring;
+mod shared;
 mod started;
 mod submit;
 mod submitter;
@@ -26,22 +28,25 @@ mod tickets;
 mod uses;
 mod wait;
 
+pub use local::LocalStream;
 pub use pending::Pending;
+pub use shared::SharedStream;
 pub use started::Started;
 
 pub(crate) use calls::call_methods;
+pub(crate) use local::{OneCall, forget_closed, reap_local};
 
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
-pub(crate) use self::sync::sync;
+pub(crate) use self::sync::sync_with;
 
 use crate::device::{Device, Fence};
 use crate::{BufferError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, Handler};
-use std::cell::{RefCell, RefMut};
+use std::cell::Cell;
 use std::marker::PhantomData;
-use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of one call beyond the usual. Ends with `..CallOptions::default()`, as
@@ -76,14 +81,25 @@ impl CallOptions {
 
 mod sealed {
     use super::{Device, Submitter};
+    use std::ops::DerefMut;
 
     /// Access to a stream's submitter, whatever kind of stream it is.
     pub trait Access {
-        /// Other threads use the submitter too: no wait is inside of [`Self::with`].
+        /// Other threads use the submitter too: no use of it waits beyond a microsecond.
         #[doc(hidden)]
         const IS_SHARED: bool = false;
         #[doc(hidden)]
-        fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R;
+        type Use<'a>: DerefMut<Target = Submitter>
+        where
+            Self: 'a;
+        /// Begins a use of the submitter, which ends with the drop.
+        #[doc(hidden)]
+        fn enter(&self) -> Self::Use<'_>;
+        #[doc(hidden)]
+        #[inline(always)]
+        fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
+            f(&mut self.enter(), self.device())
+        }
         #[doc(hidden)]
         fn device(&self) -> &Device;
     }
@@ -97,9 +113,13 @@ impl<A: sealed::Access> StreamRef for A {}
 
 impl<A: sealed::Access> sealed::Access for &A {
     const IS_SHARED: bool = A::IS_SHARED;
+    type Use<'a>
+        = A::Use<'a>
+    where
+        Self: 'a;
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
-        (**self).with(f)
+    fn enter(&self) -> Self::Use<'_> {
+        (**self).enter()
     }
     #[inline(always)]
     fn device(&self) -> &Device {
@@ -112,37 +132,79 @@ struct Owned {
     device: Arc<Device>,
     queues: Arc<QueuePairs>,
     index: u32,
-    /// Always there until it is dropped.
-    submitter: RefCell<Option<Box<Submitter>>>,
+    /// Taken by each use and put back behind it.
+    submitter: Cell<Option<Box<Submitter>>>,
 }
 
 impl Owned {
     fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         let (device, queues) = (device.clone(), queues.clone());
         let (index, submitter) = queues.take(&device)?;
-        Ok(Self { device, queues, index, submitter: RefCell::new(Some(submitter)) })
+        Ok(Self { device, queues, index, submitter: Cell::new(Some(submitter)) })
     }
 
     #[inline(always)]
-    fn submitter(&self) -> RefMut<'_, Box<Submitter>> {
-        RefMut::map(self.submitter.borrow_mut(), submitter)
+    fn enter(&self) -> Used<'_> {
+        self.try_enter().unwrap_or_else(|| in_use())
+    }
+
+    /// `None`: this runs inside of another use.
+    #[inline(always)]
+    fn try_enter(&self) -> Option<Used<'_>> {
+        let submitter = self.submitter.take()?;
+        Some(Used { of: &self.submitter, submitter: Some(submitter) })
+    }
+}
+
+/// A submitter in use. Puts it back, also when a panic unwinds.
+pub struct Used<'o> {
+    of: &'o Cell<Option<Box<Submitter>>>,
+    /// There until the drop.
+    submitter: Option<Box<Submitter>>,
+}
+
+impl Deref for Used<'_> {
+    type Target = Submitter;
+    #[inline(always)]
+    fn deref(&self) -> &Submitter {
+        there(self.submitter.as_deref())
+    }
+}
+
+impl DerefMut for Used<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Submitter {
+        there(self.submitter.as_deref_mut())
+    }
+}
+
+impl Drop for Used<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // The cell is empty: nothing is lost.
+        std::mem::forget(self.of.replace(self.submitter.take()));
     }
 }
 
 #[inline(always)]
-fn submitter(submitter: &mut Option<Box<Submitter>>) -> &mut Box<Submitter> {
+fn there<T>(submitter: Option<T>) -> T {
     match submitter {
         Some(submitter) => submitter,
-        // Taken only by `Drop`, after which there is no `Owned` to ask.
-        None => unreachable!("a stream's engine is there until the stream is dropped"),
+        None => unreachable!("a submitter is there until its use ends"),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn in_use() -> ! {
+    panic!("a stream is used inside of a use of itself: by the code that encodes an argument or decodes a result")
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
         // The submitter stays with its queue pair: the counts go on, and calls in flight still use
         // buffers.
-        let Some(mut submitter) = self.submitter.get_mut().take() else { return };
+        let Some(mut submitter) = self.submitter.take() else { return };
         submitter.detach_hot();
         submitter.poll(&self.device);
         self.queues.give_back(&self.device, self.index, submitter);
@@ -174,13 +236,8 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]: nothing was sent.
     #[inline]
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        let mut submitter = self.owned.submitter();
-        let seq = submitter.hot_seq();
-        let started = submitter.start(&self.owned.device, &call);
-        drop(submitter);
-        if !started {
-            return self.start_in_ring(call);
-        }
+        let seq = self.owned.enter().start(&self.owned.device, &call);
+        let Some(seq) = seq else { return self.start_in_ring(call) };
         // Rule 21: no thread waits for this call yet.
         self.owned.device.notify(Fence::Relaxed);
         Ok(Started::hot(self, seq))
@@ -189,7 +246,7 @@ impl<'n> Stream<'n> {
     #[cold]
     #[inline(never)]
     fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        self.owned.submitter().poll_hot(&self.owned.device);
+        self.owned.enter().poll_hot(&self.owned.device);
         calls::offload(self, call).map(Started::queued)
     }
 
@@ -226,121 +283,16 @@ impl<'n> Stream<'n> {
 }
 
 impl sealed::Access for Stream<'_> {
+    type Use<'a>
+        = Used<'a>
+    where
+        Self: 'a;
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
-        f(&mut self.owned.submitter(), &self.owned.device)
-    }
-    #[inline(always)]
-    fn device(&self) -> &Device {
-        &self.owned.device
-    }
-}
-
-thread_local! {
-    /// This thread's streams, one per device. Those of dropped nodes are removed at the next
-    /// access.
-    static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Removes this thread's streams of devices that were closed: a stream keeps its window mapped.
-pub(crate) fn forget_closed() {
-    // An error means that the thread is ending, or is at work on the list right now: then the next
-    // access removes them.
-    let _ = STREAMS.try_with(|streams| {
-        if let Ok(mut streams) = streams.try_borrow_mut() {
-            streams.retain(|s| !s.device.is_closed());
-        }
-    });
-}
-
-/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds
-/// a buffer busy or the heap full.
-pub(crate) fn reap_local(device: &Device) {
-    // An error means that the thread is ending, or that this runs inside of a call of that stream
-    // (a handler on loopback).
-    let _ = STREAMS.try_with(|streams| {
-        let Ok(streams) = streams.try_borrow() else { return };
-        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.device, device)) else { return };
-        if let Ok(mut owned) = owned.submitter.try_borrow_mut() {
-            submitter(&mut owned).poll(device);
-        }
-    });
-}
-
-/// The calling thread's stream of one device.
-#[derive(Clone)]
-pub struct LocalStream<'n> {
-    owned: Rc<Owned>,
-    _node: PhantomData<&'n Device>,
-}
-
-impl<'n> LocalStream<'n> {
-    #[inline]
-    pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
-        STREAMS.with_borrow_mut(|streams| {
-            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
-                return Ok(Self { owned: owned.clone(), _node: PhantomData });
-            }
-            streams.retain(|s| !s.device.is_closed());
-            let owned = Rc::new(Owned::open(device, queues)?);
-            streams.push(owned.clone());
-            Ok(Self { owned, _node: PhantomData })
-        })
-    }
-
-    /// The calling thread's stream, when it has one of this device.
-    pub(crate) fn opened(device: &'n Arc<Device>) -> Option<Self> {
-        STREAMS.with_borrow(|streams| {
-            let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, device))?;
-            Some(Self { owned: owned.clone(), _node: PhantomData })
-        })
-    }
-
-    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
-}
-
-impl sealed::Access for LocalStream<'_> {
-    #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
-        f(&mut self.owned.submitter(), &self.owned.device)
+    fn enter(&self) -> Used<'_> {
+        self.owned.enter()
     }
     #[inline(always)]
     fn device(&self) -> &Device {
         &self.owned.device
-    }
-}
-
-/// A stream that threads share: every call takes a lock, while it polls or submits and never while
-/// it waits. A flush waits for the calls that the stream has when it begins. Its [`Pending`]s are
-/// `Send` and own their share of it, so they move freely between threads and tasks.
-#[derive(Clone)]
-pub struct SharedStream {
-    shared: Arc<SharedInner>,
-}
-
-struct SharedInner {
-    device: Arc<Device>,
-    owned: Mutex<Owned>,
-}
-
-impl SharedStream {
-    pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
-        let owned = Owned::open(device, queues)?;
-        Ok(Self { shared: Arc::new(SharedInner { device: owned.device.clone(), owned: Mutex::new(owned) }) })
-    }
-
-    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
-}
-
-impl sealed::Access for SharedStream {
-    const IS_SHARED: bool = true;
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
-        // A panic inside leaves the submitter consistent: it changes its state only in steps that
-        // end consistent.
-        let mut owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        f(submitter(owned.submitter.get_mut()), &self.shared.device)
-    }
-    fn device(&self) -> &Device {
-        &self.shared.device
     }
 }

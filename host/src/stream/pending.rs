@@ -1,7 +1,7 @@
 //! A call in flight.
 
-use super::StreamRef;
 use super::wait::{SPINS, Stop, Wait, in_time};
+use super::{StreamRef, Submitter};
 use crate::CallError;
 use crate::device::{Fence, GRACE_STEP};
 use hamr_comm::{ErrorOf, Handler, ValueOf};
@@ -10,6 +10,11 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+/// Polls of a task without result from one check of clock and peer to the next. A count that has
+/// stopped at its last value checks at every poll.
+const CLOCK_EVERY: u16 = 16;
+const _: () = assert!(u16::MAX % CLOCK_EVERY == CLOCK_EVERY - 1);
 
 /// A call in flight, or its unread result. Dropping it detaches: the call runs on, its result is
 /// discarded.
@@ -79,17 +84,18 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     }
 
     /// The outcome, when it is there.
-    fn try_complete(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-        self.stream.with(|submitter, device| {
-            submitter.try_complete(device, self.entry).then(|| submitter.take::<H>(device, self.entry))
+    fn try_take(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+        self.stream.with(|submitter, device| match submitter.take_in_place::<H>(device, self.entry) {
+            Some(value) => Some(Ok(value)),
+            None => submitter.try_complete(device, self.entry).then(|| submitter.take::<H>(device, self.entry)),
         })
     }
 
     /// The deadline is over. A caller that is woken late may still find the reply; otherwise the
     /// call is abandoned.
     #[cold]
-    fn try_complete_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        self.try_complete().unwrap_or_else(|| {
+    fn try_take_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        self.try_take().unwrap_or_else(|| {
             self.stream.with(|submitter, device| submitter.abandon(device, self.entry));
             Err(CallError::Deadline(self.stream.device().site::<H>("waiting for the reply")))
         })
@@ -104,25 +110,32 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 
     #[cold]
     fn wait_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for _ in 0..SPINS {
-            if self.stream.with(|submitter, device| submitter.has_outcome(device, self.entry)) {
-                break;
+        // One use of the stream for all these polls: of a shared one the lock, which is free again
+        // after about a microsecond.
+        let value = self.stream.with(|submitter, device| {
+            for _ in 0..SPINS {
+                if submitter.has_outcome(device, self.entry) {
+                    return None;
+                }
+                if let Some(value) = submitter.take_in_place::<H>(device, self.entry) {
+                    return Some(value);
+                }
+                std::hint::spin_loop();
             }
-            if let Some(value) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry))
-            {
-                return Ok(value);
-            }
-            std::hint::spin_loop();
+            None
+        });
+        if let Some(value) = value {
+            return Ok(value);
         }
         let epoch = self.stream.with(|submitter, _| submitter.epoch());
         let mut wait = Wait::new(self.stream.device(), epoch, until.or(self.until));
         loop {
-            if let Some(outcome) = self.try_complete() {
+            if let Some(outcome) = self.try_take() {
                 return outcome;
             }
             match wait.step() {
                 Ok(()) => {}
-                Err(Stop::Deadline) => return self.try_complete_last(),
+                Err(Stop::Deadline) => return self.try_take_last(),
                 // A reply published just before the end still counts; the next poll finds it, or
                 // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
@@ -163,26 +176,35 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         if self.taken {
             return Poll::Ready(Err(self.already_taken()));
         }
-        if let Some(outcome) = self.try_complete() {
+        if let Some(outcome) = self.try_take() {
             self.taken = true;
             return Poll::Ready(outcome);
         }
-        let limit = self.stream.device().options.deadline;
-        let until = self.until.or_else(|| limit.map(in_time));
-        self.until = until;
-        if until.is_some_and(|until| Instant::now() >= until) {
-            self.taken = true;
-            return Poll::Ready(self.try_complete_last());
-        }
+        let polls = self.polls;
+        self.polls = polls.saturating_add(1);
         let device = self.stream.device();
-        device.poll_peer();
         // A poll and what its executor does around it take a microsecond or so, so a count is as
         // good as a clock.
-        let spins = device.options.spin_time().is_none_or(|spin| u128::from(self.polls) < spin.as_micros());
-        let is_notified = device.wait_queue.is_notified();
-        self.polls = self.polls.saturating_add(1);
-        if spins || !is_notified {
-            self.stream.with(|submitter, device| submitter.follow_epoch(device));
+        let spins = device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros());
+        let sleeps = !spins && device.wait_queue.is_notified();
+        // A call's own deadline may be over before the first poll.
+        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until.is_some();
+        if !sleeps && !is_due {
+            device.link.wait(0);
+            self.stream.with(Submitter::follow_epoch);
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let limit = device.options.deadline;
+        let until = self.until.or_else(|| limit.map(in_time));
+        if until.is_some_and(|until| Instant::now() >= until) {
+            self.taken = true;
+            return Poll::Ready(self.try_take_last());
+        }
+        device.poll_peer();
+        self.until = until;
+        if !sleeps {
+            self.stream.with(Submitter::follow_epoch);
             task.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -195,7 +217,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         // Rule 23: the device notifies for nothing that it published before it could see that this
         // side sleeps, so the task checks once more.
         self.stream.with(|submitter, device| submitter.follow_epoch(device));
-        match self.try_complete() {
+        match self.try_take() {
             Some(outcome) => {
                 self.taken = true;
                 Poll::Ready(outcome)

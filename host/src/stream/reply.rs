@@ -38,6 +38,13 @@ impl ReplyCopy {
     }
 }
 
+/// The error of a call whose result does not decode.
+#[cold]
+#[inline(never)]
+pub(super) fn corrupt<H: Handler>(device: &Device) -> CallError<ErrorOf<H>> {
+    CallError::Corrupt(device.site::<H>("reading the reply"), "a result that does not decode".into())
+}
+
 /// Makes the caller's result of a reply.
 #[cold]
 pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {

@@ -3,7 +3,7 @@
 
 use super::CallOptions;
 use super::completion::Calls;
-use super::encode::{Limits, Message, is_plain, is_queued, plain_len, plain_words, prepare};
+use super::encode::{Limits, Message, is_plain, is_queued, plain_len, plain_words, prepare, used_words};
 use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
@@ -29,9 +29,8 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Cal
         && let Some(key) = device.keys.key::<H>()
         && let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position()))
     {
-        let len = const { plain_len::<H>() };
-        let words = plain_words(call);
-        calls.end.push(device, entry, ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
+        let hdr = ReqHdr::inline(key, const { plain_len::<H>() });
+        calls.end.push(device, entry, hdr, used_words::<H>(&plain_words(call)));
         return Some(entry);
     }
     None
@@ -46,10 +45,8 @@ pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H
         && (calls.end.req.ring_has_room() || calls.make_room(device))
         && let Some(key) = device.keys.key::<H>()
     {
-        let len = const { plain_len::<H>() };
-        let words = plain_words(call);
-        let hdr = ReqHdr::inline(key, len).with(ReqHdr::ONE_WAY);
-        calls.end.push(device, ONE_WAY, hdr, words.split_at(len.div_ceil(8)).0);
+        let hdr = ReqHdr::inline(key, const { plain_len::<H>() }).with(ReqHdr::ONE_WAY);
+        calls.end.push(device, ONE_WAY, hdr, used_words::<H>(&plain_words(call)));
         return true;
     }
     false

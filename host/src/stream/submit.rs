@@ -13,7 +13,7 @@ use super::wait::{SPINS, Stop, Wait};
 use crate::SubmitError;
 use crate::device::Device;
 use hamr_comm::{Call, Handler};
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::time::Instant;
 
 /// A submitter that its caller has alone.
@@ -29,8 +29,12 @@ impl<'a> Exclusive<'a> {
 }
 
 impl Access for Exclusive<'_> {
-    fn with<R>(&self, f: impl FnOnce(&mut Submitter, &Device) -> R) -> R {
-        f(&mut self.submitter.borrow_mut(), self.device)
+    type Use<'u>
+        = RefMut<'u, Submitter>
+    where
+        Self: 'u;
+    fn enter(&self) -> RefMut<'_, Submitter> {
+        RefMut::map(self.submitter.borrow_mut(), |submitter| &mut **submitter)
     }
     fn device(&self) -> &Device {
         self.device
@@ -40,7 +44,8 @@ impl Access for Exclusive<'_> {
 /// Puts a call into the ring; its result comes to the entry returned.
 #[inline(always)]
 pub(super) fn offload<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<u32, SubmitError> {
-    match stream.with(|submitter, device| submitter.offload(device, call)) {
+    let entry = stream.enter().offload(stream.device(), call);
+    match entry {
         Some(entry) => Ok(entry),
         None => offload_slow(stream, call, &CallOptions::default(), None),
     }
@@ -60,10 +65,8 @@ pub(super) fn offload_slow<H: Handler>(
 /// Sends a call that returns nothing.
 #[inline(always)]
 pub(super) fn send<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
-    if stream.with(|submitter, device| submitter.send(device, call)) {
-        return Ok(());
-    }
-    send_slow(stream, call)
+    let sent = stream.enter().send(stream.device(), call);
+    if sent { Ok(()) } else { send_slow(stream, call) }
 }
 
 #[cold]
@@ -124,13 +127,13 @@ pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, 
 
 /// Waits until every call that the stream has now has run.
 pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
-    let (epoch, before) = stream.with(|submitter, _| (submitter.epoch(), submitter.next_position()));
+    let (epoch, calls) = stream.with(|submitter, _| (submitter.epoch(), submitter.calls_so_far()));
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
         let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {
             // Where the epoch ended during that poll, its calls have an outcome, but may not have
             // run.
-            true => Ok(submitter.has_run(device, before) && submitter.epoch() == epoch),
+            true => Ok(submitter.have_run(device, calls) && submitter.epoch() == epoch),
             false => Err(Stop::EpochEnded(EpochEnd::of(device))),
         })?;
         if has_run {

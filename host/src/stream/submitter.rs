@@ -6,12 +6,12 @@
 
 use super::CallOptions;
 use super::completion::{Calls, Progress};
-use super::encode::{is_short, plain_len, plain_words, prepare};
+use super::encode::{is_short, plain_len, plain_words, prepare, used_words};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
 use super::queue_end::QueueEnd;
-use super::reply::{decode, ended_error};
+use super::reply::{corrupt, decode, ended_error};
 use super::ring::{self, Sent};
 use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
@@ -19,6 +19,7 @@ use super::uses::InlineUses;
 use super::wait::{SPINS, Stop, Wait};
 use crate::device::Device;
 use crate::{CallError, SubmitError};
+use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared};
@@ -29,10 +30,19 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 pub struct Submitter {
-    calls: Calls,
-    hot: HotCall,
+    pub(super) calls: Calls,
+    pub(super) hot: HotCall,
     /// Long arguments, on their way to a chunk or to the heap.
     scratch: Vec<u8>,
+}
+
+/// The calls of a stream at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct CallsSoFar {
+    /// Those of the ring before this position.
+    before: u64,
+    /// The word of the one in the hot slot.
+    hot: Option<u32>,
 }
 
 impl Submitter {
@@ -76,19 +86,18 @@ impl Submitter {
         self.calls.poll_ticket_slots(device);
     }
 
-    /// The ring's position that the next call takes.
-    pub(super) fn next_position(&self) -> u64 {
-        self.calls.end.req.next_position()
+    /// The calls that were submitted before now.
+    pub(super) fn calls_so_far(&self) -> CallsSoFar {
+        let req = &self.calls.end.req;
+        CallsSoFar { before: req.next_position(), hot: req.hot_is_busy().then(|| req.hot_seq()) }
     }
 
-    /// Has every call that was submitted before the ring's position `before` run?
-    pub(super) fn has_run(&mut self, device: &Device, before: u64) -> bool {
+    /// Have all of these calls run?
+    pub(super) fn have_run(&mut self, device: &Device, calls: CallsSoFar) -> bool {
         self.poll_hot(device);
         self.calls.empty_ring(device);
         self.calls.poll_ticket_slots(device);
-        // A started call counts as run when it is answered, read or not.
-        let hot_runs = self.calls.end.req.hot_is_busy() && self.calls.end.req.hot_reply().is_none();
-        !hot_runs && !self.hot.is_abandoned && self.calls.have_run(before)
+        calls.hot.is_none_or(|seq| self.hot_is_done(seq)) && self.calls.have_run(calls.before)
     }
 
     /// See [`epoch_end::follow`].
@@ -110,22 +119,71 @@ impl Submitter {
         self.calls.end.req.hot_is_open()
     }
 
-    /// Publishes a short call in the hot slot, when that is open to it; [`Self::finish`] ends its
-    /// uses.
+    /// Opens the hot slot to later calls, if the earlier ones have their replies by now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reopen_hot(&mut self, device: &Device) {
+        self.poll_hot(device);
+        self.hot_is_open();
+    }
+
+    /// Publishes a short call in the hot slot, when that is open to it, and returns the word of its
+    /// request; [`Self::finish`] ends its uses.
     #[inline(always)]
-    pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
-        if const { is_short::<H>() }
-            && self.calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
-            && self.calls.end.req.hot_is_open()
-            && let Some(key) = device.keys.key::<H>()
-            && self.use_inline(device, call)
-        {
-            let len = const { plain_len::<H>() };
-            let words = plain_words(call);
-            self.calls.end.req.submit_hot(ReqHdr::inline(key, len), words.split_at(len.div_ceil(8)).0);
-            return true;
+    pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
+        match self.open_hot(device, call) {
+            Some((hdr, uses)) => Some(self.start_open(hdr, uses, call)),
+            None => self.start_otherwise(device, call),
         }
-        false
+    }
+
+    /// [`Self::start`] where the slot is not known to be open, or the key is not found at once.
+    #[cold]
+    #[inline(never)]
+    fn start_otherwise<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
+        if !const { is_short::<H>() } || !self.hot_is_open() {
+            return None;
+        }
+        let (hdr, uses) = self.open_hot_by(device, call, device.keys.key::<H>()?)?;
+        Some(self.start_open(hdr, uses, call))
+    }
+
+    #[inline(always)]
+    fn start_open<H: Handler>(&mut self, hdr: ReqHdr, uses: InlineUses, call: &Call<H>) -> u32 {
+        if H::Args::HAS_BUFFERS {
+            self.hot.inline = uses;
+        }
+        let seq = self.hot_seq();
+        self.calls.end.req.submit_hot(hdr, used_words::<H>(&plain_words(call)));
+        seq
+    }
+
+    /// The header of a short call and the buffers that it uses from here on, when the hot slot is
+    /// open to it.
+    #[inline(always)]
+    pub(super) fn open_hot<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<(ReqHdr, InlineUses)> {
+        if const { is_short::<H>() }
+            && self.calls.end.req.hot_is_known_open()
+            && let Some(key) = device.keys.first_key::<H>()
+        {
+            return self.open_hot_by(device, call, key);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn open_hot_by<H: Handler>(
+        &mut self,
+        device: &Device,
+        call: &Call<H>,
+        key: HandlerKey,
+    ) -> Option<(ReqHdr, InlineUses)> {
+        if self.calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
+            && let Some(uses) = InlineUses::of::<H>(&device.memory, self.calls.end.number(), call)
+        {
+            return Some((ReqHdr::inline(key, const { plain_len::<H>() }), uses));
+        }
+        None
     }
 
     /// Publishes any call in the hot slot, which is open.
@@ -140,20 +198,6 @@ impl Submitter {
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;
         Ok(())
-    }
-
-    /// Begins the use of the buffers that a call for the hot slot names; false when one is not
-    /// usable.
-    #[inline(always)]
-    fn use_inline<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
-        if !H::Args::HAS_BUFFERS {
-            return true;
-        }
-        match InlineUses::of::<H>(&device.memory, self.calls.end.number(), call) {
-            Some(uses) => self.hot.inline = uses,
-            None => return false,
-        }
-        true
     }
 
     #[inline(always)]
@@ -216,11 +260,25 @@ impl Submitter {
         self.wait_hot::<H>(device, Some(until))
     }
 
-    /// Has the call with the word `seq` in the hot slot an outcome? One that left the slot ended
-    /// with its epoch.
+    /// Has the call with the word `seq` in the hot slot an outcome, read or not? One that left the
+    /// slot has been read, or ended with its epoch.
     pub(super) fn hot_is_done(&self, seq: u32) -> bool {
         let req = &self.calls.end.req;
         req.hot_seq() != seq || !req.hot_is_busy() || req.hot_reply().is_some()
+    }
+
+    /// The outcome of the call with the word `seq` in the hot slot, which has left the fast path,
+    /// when it has one.
+    pub(super) fn try_finish_hot<H: Handler>(
+        &mut self,
+        device: &Device,
+        seq: u32,
+    ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+        if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
+            return Some(self.hot_after_end::<H>(device, seq));
+        }
+        let hdr = self.calls.end.req.hot_reply()?;
+        Some(self.take_hot_slow::<H>(device, hdr))
     }
 
     /// The outcome of the call with the word `seq` in the hot slot, whose epoch is over.
@@ -243,7 +301,8 @@ impl Submitter {
         {
             let mut words = [0u64; INLINE_WORDS];
             self.calls.end.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
-            if self.calls.end.is_wiped(device) {
+            // A result without payload came with the word, and a slot that was wiped has another.
+            if len != 0 && self.calls.end.is_wiped(device) {
                 return self.hot_after_end::<H>(device, self.hot_seq());
             }
             self.calls.end.req.release_hot();
@@ -251,10 +310,7 @@ impl Submitter {
             if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
                 return Ok(value);
             }
-            return Err(CallError::Corrupt(
-                device.site::<H>("reading the reply"),
-                "a result that does not decode".into(),
-            ));
+            return Err(corrupt::<H>(device));
         }
         self.take_hot_slow::<H>(device, hdr)
     }

@@ -1,27 +1,193 @@
 //! Calls that wait for their result.
 
 use super::CallOptions;
-use super::encode::is_queued;
+use super::encode::{is_queued, plain_words, short_result, used_words};
+use super::epoch::SubmitterEpoch;
+use super::reply::corrupt;
+use super::sealed::Access;
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::wait::{SPINS, Stop, Wait, in_time};
 use crate::CallError;
 use crate::device::Device;
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, pair_seq};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::Slot;
+use hamr_comm::am::{SlotAccess, Slots};
+use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::time::Instant;
 
-/// Calls and waits.
+/// Calls and waits. The path of a short call whose reply comes soon is in its caller, where it needs
+/// no frame and its result no memory; every other one is behind [`Hot`], out of line.
 #[inline(always)]
-pub(crate) fn sync<H: Handler>(
+pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &call);
+    match hot {
+        Hot::Done(value) => Ok(value),
+        Hot::Sent => wait_long::<H>(stream),
+        Hot::Unsent => sync_otherwise::<H>(stream, call),
+        Hot::Corrupt => Err(corrupt::<H>(stream.device())),
+    }
+}
+
+/// [`sync`] of a submitter.
+pub(crate) fn sync_with<H: Handler>(
     submitter: &mut Submitter,
     device: &Device,
     call: Call<H>,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    if submitter.start(device, &call) {
-        submitter.finish::<H>(device)
-    } else {
-        sync_slow(submitter, device, call, &CallOptions::default())
+    sync(&Exclusive::new(submitter, device), call)
+}
+
+/// What became of a call for the hot slot.
+pub(super) enum Hot<V> {
+    Done(V),
+    /// It was not sent, because the slot is not open to it.
+    Unsent,
+    /// It is in the slot, and its reply was not read.
+    Sent,
+    /// Its result does not decode.
+    Corrupt,
+}
+
+/// Calls in the hot slot, when that is open, and polls for about a microsecond.
+#[inline(always)]
+pub(super) fn call_hot<H: Handler>(submitter: &mut Submitter, device: &Device, call: &Call<H>) -> Hot<ValueOf<H>> {
+    let Some(len) = (const { short_result::<H>() }) else {
+        return Hot::Unsent;
+    };
+    let Some((hdr, uses)) = submitter.open_hot(device, call) else { return Hot::Unsent };
+    let end = &mut submitter.calls.end;
+    let called = end.req.call_hot(hdr, used_words::<H>(&plain_words(call)));
+    let slot = end.req.slots().hot();
+    let mut words = [0u64; INLINE_WORDS];
+    let is_answered = is_answered(slot, called.reply_pair(RepHdr::inline(Status::OK, len)), device);
+    if is_answered {
+        slot.read_reply(words.split_at_mut(len.div_ceil(8)).0);
     }
+    // A result without payload came with the word, and a slot that was wiped has another word.
+    if !is_answered || len != 0 && end.is_wiped(device) {
+        end.req.leave_in_hot(called);
+        if H::Args::HAS_BUFFERS {
+            submitter.hot.inline = uses;
+        }
+        return Hot::Sent;
+    }
+    uses.release::<H>(&device.memory, end.number());
+    let bytes: &[u8] = bytemuck::cast_slice(&words);
+    match Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
+        Ok(value) => Hot::Done(value),
+        Err(_) => Hot::Corrupt,
+    }
+}
+
+/// Polls for the reply `good` for about a microsecond. False when it has not come, or is another
+/// one.
+#[inline(always)]
+fn is_answered(slot: Slot<'_, Coherent>, good: u64, device: &Device) -> bool {
+    if slot.rep_pair() == good {
+        return true;
+    }
+    // Rule 21: the first step of waiting notifies. Not before the first poll, because a call whose
+    // reply is there should not pay for it.
+    if device.wait_queue.device_is_waiting() {
+        return false;
+    }
+    for _ in 1..SPINS {
+        // Not a tight loop: its polls run ahead of each other and fetch the slot back before the
+        // device has written its reply, which doubles a round trip between neighbouring cores of
+        // some processors (docs/performance.md).
+        std::hint::spin_loop();
+        let pair = slot.rep_pair();
+        if pair == good {
+            return true;
+        }
+        if pair_seq(pair) == pair_seq(good) {
+            return false;
+        }
+    }
+    false
+}
+
+/// [`sync`] on a stream that other threads use as well. `None`: nothing was sent, because the hot
+/// slot is not open to the call.
+#[inline]
+pub(super) fn sync_shared<H: Handler>(
+    stream: &impl Access,
+    call: &Call<H>,
+) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+    let mut sent = None;
+    let called = stream.with(|submitter, device| {
+        let called = call_hot::<H>(submitter, device, call);
+        match called {
+            Hot::Sent => {
+                submitter.hot.leave_fast_path(submitter.calls.end.number());
+                sent = Some((submitter.hot_seq(), submitter.epoch()));
+            }
+            Hot::Unsent => submitter.reopen_hot(device),
+            Hot::Done(_) | Hot::Corrupt => {}
+        }
+        called
+    });
+    match (called, sent) {
+        (Hot::Done(value), _) => Some(Ok(value)),
+        (Hot::Corrupt, _) => Some(Err(corrupt::<H>(stream.device()))),
+        (_, Some((seq, epoch))) => Some(wait_shared::<H>(stream, seq, epoch)),
+        (_, None) => None,
+    }
+}
+
+/// Waits for the call with the word `seq` in the hot slot, without the stream between two polls.
+#[cold]
+#[inline(never)]
+fn wait_shared<H: Handler>(
+    stream: &impl Access,
+    seq: u32,
+    epoch: SubmitterEpoch,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let poll = |submitter: &mut Submitter, device: &Device| submitter.try_finish_hot::<H>(device, seq);
+    let mut wait = Wait::new(stream.device(), epoch, None);
+    loop {
+        if let Some(outcome) = stream.with(poll) {
+            return outcome;
+        }
+        match wait.step() {
+            Ok(()) => {}
+            // A thread that is woken late finds the reply after the deadline.
+            Err(Stop::Deadline) => {
+                return stream.with(|submitter, device| {
+                    poll(submitter, device).unwrap_or_else(|| {
+                        submitter.abandon_hot(device, seq);
+                        Err(CallError::Deadline(device.site::<H>("waiting for the reply")))
+                    })
+                });
+            }
+            // The next poll finds the reply, when one was published just before, or the end.
+            Err(Stop::EpochEnded(_)) => stream.with(Submitter::follow_epoch),
+        }
+    }
+}
+
+/// Waits for a call that [`call_hot`] has sent.
+#[cold]
+#[inline(never)]
+fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    stream.with(|submitter, device| {
+        submitter.hot.leave_fast_path(submitter.calls.end.number());
+        submitter.wait_hot::<H>(device, None)
+    })
+}
+
+/// [`sync`] of a call that [`call_hot`] has not sent.
+#[cold]
+#[inline(never)]
+fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    stream.with(|submitter, device| match submitter.start(device, &call) {
+        Some(_) => submitter.finish::<H>(device),
+        None => sync_slow(submitter, device, call, &CallOptions::default()),
+    })
 }
 
 /// [`sync`] for every call: of any length, queued, with options.

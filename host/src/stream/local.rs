@@ -1,0 +1,144 @@
+//! The streams that each thread has of its own.
+
+use super::{Access, Owned, QueuePairs, Used, call_methods};
+use crate::Error;
+use crate::device::Device;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+thread_local! {
+    /// This thread's streams, one per device. Those of dropped nodes are removed at the next
+    /// access.
+    static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
+    /// The one that had the thread's last [`OneCall`]: for the next one without a search and
+    /// without a count.
+    static LAST: Cell<Option<Rc<Owned>>> = const { Cell::new(None) };
+}
+
+/// Removes this thread's streams of devices that were closed: a stream keeps its window mapped.
+pub(crate) fn forget_closed() {
+    // An error means that the thread is ending, or is at work on the list right now: then the next
+    // access removes them.
+    let _ = LAST.try_with(|last| last.set(last.take().filter(|s| !s.device.is_closed())));
+    let _ = STREAMS.try_with(|streams| {
+        if let Ok(mut streams) = streams.try_borrow_mut() {
+            streams.retain(|s| !s.device.is_closed());
+        }
+    });
+}
+
+/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds
+/// a buffer busy or the heap full.
+pub(crate) fn reap_local(device: &Device) {
+    // An error means that the thread is ending, or that this runs inside of a call of that stream
+    // (a handler on loopback).
+    let _ = STREAMS.try_with(|streams| {
+        let Ok(streams) = streams.try_borrow() else { return };
+        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.device, device)) else { return };
+        if let Some(mut submitter) = owned.try_enter() {
+            submitter.poll(device);
+        }
+    });
+}
+
+/// The calling thread's stream of one device.
+#[derive(Clone)]
+pub struct LocalStream<'n> {
+    owned: Rc<Owned>,
+    _node: PhantomData<&'n Device>,
+}
+
+impl<'n> LocalStream<'n> {
+    #[inline]
+    pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        STREAMS.with_borrow_mut(|streams| {
+            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
+                return Ok(Self { owned: owned.clone(), _node: PhantomData });
+            }
+            streams.retain(|s| !s.device.is_closed());
+            let owned = Rc::new(Owned::open(device, queues)?);
+            streams.push(owned.clone());
+            Ok(Self { owned, _node: PhantomData })
+        })
+    }
+
+    /// The calling thread's stream, when it has one of this device.
+    pub(crate) fn opened(device: &'n Arc<Device>) -> Option<Self> {
+        STREAMS.with_borrow(|streams| {
+            let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, device))?;
+            Some(Self { owned: owned.clone(), _node: PhantomData })
+        })
+    }
+
+    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
+}
+
+impl Access for LocalStream<'_> {
+    type Use<'a>
+        = Used<'a>
+    where
+        Self: 'a;
+    #[inline(always)]
+    fn enter(&self) -> Used<'_> {
+        self.owned.enter()
+    }
+    #[inline(always)]
+    fn device(&self) -> &Device {
+        &self.owned.device
+    }
+}
+
+/// The calling thread's stream of one device, for one call whose result is not kept.
+pub(crate) struct OneCall<'n> {
+    /// There until the drop.
+    owned: Option<Rc<Owned>>,
+    _node: PhantomData<&'n Device>,
+}
+
+impl<'n> OneCall<'n> {
+    /// The stream of the thread's last such call, when it is one of this device.
+    #[inline(always)]
+    pub(crate) fn last(device: &'n Arc<Device>) -> Option<Self> {
+        let owned = LAST.take().filter(|owned| Arc::ptr_eq(&owned.device, device))?;
+        Some(Self { owned: Some(owned), _node: PhantomData })
+    }
+
+    pub(crate) fn of(stream: LocalStream<'n>) -> Self {
+        Self { owned: Some(stream.owned), _node: PhantomData }
+    }
+
+    #[inline(always)]
+    fn owned(&self) -> &Owned {
+        match &self.owned {
+            Some(owned) => owned,
+            // Taken only by `Drop`.
+            None => unreachable!("a call has its stream until it is dropped"),
+        }
+    }
+}
+
+impl Drop for OneCall<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let owned = self.owned.take();
+        // An error means that the thread is ending.
+        let _ = LAST.try_with(|last| last.set(owned));
+    }
+}
+
+impl Access for OneCall<'_> {
+    type Use<'a>
+        = Used<'a>
+    where
+        Self: 'a;
+    #[inline(always)]
+    fn enter(&self) -> Used<'_> {
+        self.owned().enter()
+    }
+    #[inline(always)]
+    fn device(&self) -> &Device {
+        &self.owned().device
+    }
+}
