@@ -5,10 +5,9 @@
 //! longer than that copy: nothing that a caller supplies runs inside of one. Refusing it instead
 //! would fail programs in which threads fill parts of one buffer, at random.
 //!
-//! Where one thread makes all transfers, none takes the lock (`ownership`). It is taken by one
-//! locked instruction before the copy. A writer releases it by a plain store: a locked instruction
-//! behind the copy would wait for the data just put to reach memory before the next request may
-//! follow it.
+//! The lock is taken by one locked instruction before the copy. A writer releases it by a plain
+//! store: a locked instruction behind the copy would wait for the data just put to reach memory
+//! before the next request may follow it.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -102,7 +101,7 @@ impl Drop for Writing<'_> {
 
 #[cold]
 #[inline(never)]
-pub(super) fn wait_for(mut attempt: impl FnMut() -> bool) {
+fn wait_for(mut attempt: impl FnMut() -> bool) {
     let mut rounds = 0;
     while !attempt() {
         rounds += 1;

@@ -23,7 +23,6 @@
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
 mod copying;
-mod ownership;
 
 use crate::node_number::NodeNumber;
 use crate::{BufferError, Error};
@@ -33,7 +32,6 @@ use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
-use ownership::Ownership;
 use range_alloc::RangeAllocator;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -53,10 +51,8 @@ pub(crate) struct DeviceMemory {
     device: String,
     heap: Section,
     /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each
-    /// as the owner of transfers or with the lock of its records.
+    /// with the lock of its records.
     copies: Copies<Shared>,
-    /// Who copies without the locks of the records.
-    ownership: Ownership,
     records: Box<[Record]>,
     state: Mutex<State>,
 }
@@ -120,7 +116,6 @@ impl DeviceMemory {
             device: device.into(),
             heap,
             copies,
-            ownership: Ownership::new(),
             records,
             state: Mutex::new(state),
         })
@@ -198,8 +193,6 @@ impl DeviceMemory {
         // the transfer sees that the buffer is gone, or this thread sees the transfer.
         let generation = record.generation.load(Ordering::Relaxed) & (LIVE - 1);
         record.generation.store(generation, Ordering::SeqCst);
-        // A copy without the lock ends before, too.
-        self.ownership.settle();
         let mut state = self.state();
         if record.is_in_use() {
             state.deferred.push(index);
@@ -244,26 +237,18 @@ impl DeviceMemory {
     #[inline(always)]
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;
-        let write = || self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused);
-        if let Some(_copying) = self.ownership.copy() {
-            return write();
-        }
         let _writing = record.copying.write();
         record.still(to)?;
-        write()
+        self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
     /// Copies the front of what `from` names to `to`, unless a call in flight names it.
     #[inline(always)]
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
         let record = self.free_record(from, size_of_val(to) as u64)?;
-        let mut read = || self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused);
-        if let Some(_copying) = self.ownership.copy() {
-            return read();
-        }
         let _reading = record.copying.read();
         record.still(from)?;
-        read()
+        self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
     }
 
     /// Copies all of what `from` names to the front of what `to` names, unless a call in flight
@@ -271,10 +256,6 @@ impl DeviceMemory {
     pub(crate) fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), BufferError> {
         let bytes = from.bytes();
         let (source, target) = (self.free_record(from, bytes)?, self.free_record(to, bytes)?);
-        let copy = || self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused);
-        if let Some(_copying) = self.ownership.copy() {
-            return copy();
-        }
         // In the order of the records: two threads that copy between the same two buffers do not
         // wait for each other.
         let (first, second) = (from.parts().index, to.parts().index);
@@ -288,7 +269,7 @@ impl DeviceMemory {
         }
         source.still(from)?;
         target.still(to)?;
-        copy()
+        self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
     }
 
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
