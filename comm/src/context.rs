@@ -7,7 +7,7 @@ use crate::resource::Resource;
 use core::cell::Cell;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::slot::ReqHdr;
-use hamr_shared_abi::window::{Claim, Claimed, LentHeap, Word, Words};
+use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, Words};
 
 /// Handed to every handler as its first argument.
 ///
@@ -16,7 +16,7 @@ pub struct Context<'c> {
     pub(crate) heap: LentHeap<'c>,
     pub(crate) node: NodeId,
     /// Header word of the running call's slot, where the requester may set CANCEL.
-    pub(crate) cancel: Option<Word<'c>>,
+    pub(crate) cancel: Option<HdrWord<'c>>,
     /// The handler asked and got "yes": its reply is `Cancelled`.
     pub(crate) saw_cancel: Cell<bool>,
     pub(crate) deadline_us: u32,
@@ -31,7 +31,7 @@ impl<'c> Context<'c> {
 
     /// The context of one call.
     #[inline(always)]
-    pub(crate) fn of_call(heap: LentHeap<'c>, node: NodeId, cancel: Word<'c>, deadline_us: u32) -> Self {
+    pub(crate) fn of_call(heap: LentHeap<'c>, node: NodeId, cancel: HdrWord<'c>, deadline_us: u32) -> Self {
         Self { heap, node, cancel: Some(cancel), saw_cancel: Cell::new(false), deadline_us }
     }
 

@@ -32,6 +32,9 @@ pub const REQ_SEQ: usize = 60;
 pub const COUNT_BITS: u32 = 24;
 
 const _: () = assert!(REQ_SEQ + 4 == SLOT_BYTES && REP_HDR == INLINE_BYTES);
+// A header and the published word behind it are one aligned pair.
+const _: () = assert!(REP_HDR.is_multiple_of(8) && REP_SEQ == REP_HDR + 4);
+const _: () = assert!(REQ_HDR.is_multiple_of(8) && REQ_SEQ == REQ_HDR + 4);
 
 /// Where the arguments or the result are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +198,49 @@ pub const fn next_seq(word: u32, count_bits: u32) -> u32 {
     word & 0xFF00_0000 | word.wrapping_add(1) & ((1 << count_bits) - 1)
 }
 
+/// The published words of one slot in turn. The count is kept above the tag, so that a step is an
+/// addition that wraps the count alone. `count_bits` as for [`seq`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeqCounter(u32);
+
+impl SeqCounter {
+    /// Begins with count 1.
+    pub const fn first(tag: u8, count_bits: u32) -> Self {
+        Self(tag as u32).next(count_bits)
+    }
+
+    /// The word as it is published.
+    #[inline(always)]
+    pub const fn word(self, count_bits: u32) -> u32 {
+        // In 64 bits, where a shift by all 32 is one.
+        self.0 << 24 | (self.0 as u64 >> (32 - count_bits)) as u32
+    }
+
+    /// The counter of the next word.
+    #[inline(always)]
+    pub const fn next(self, count_bits: u32) -> Self {
+        Self(self.0.wrapping_add((1u64 << (32 - count_bits)) as u32))
+    }
+}
+
+/// A header and its published word as one value (abi §4): the word above, as it lies in memory.
+#[inline(always)]
+pub const fn pair(hdr: u32, seq: u32) -> u64 {
+    (seq as u64) << 32 | hdr as u64
+}
+
+/// The header of a pair.
+#[inline(always)]
+pub const fn pair_hdr(pair: u64) -> u32 {
+    pair as u32
+}
+
+/// The published word of a pair.
+#[inline(always)]
+pub const fn pair_seq(pair: u64) -> u32 {
+    (pair >> 32) as u32
+}
+
 /// The epoch tag of a published word.
 pub const fn seq_tag(word: u32) -> u8 {
     (word >> 24) as u8
@@ -268,5 +314,27 @@ mod tests {
         assert_eq!(seq(3, 0x0100_0001, COUNT_BITS), 3 << 24 | 1);
         assert_eq!(seq(3, 5, 2), 3 << 24 | 1);
         assert_eq!((seq_tag(0x0300_0001), seq_count(0x0300_0001)), (3, 1));
+    }
+
+    #[test]
+    fn a_seq_counter_steps_as_next_seq_does() {
+        for (tag, bits) in [(1, 0), (0x80, 2), (255, 2), (7, COUNT_BITS)] {
+            let mut counter = SeqCounter::first(tag, bits);
+            let mut word = seq(tag, 1, bits);
+            for step in 0..20 {
+                assert_eq!(counter.word(bits), word, "{bits} bits, tag {tag}, step {step}");
+                (counter, word) = (counter.next(bits), next_seq(word, bits));
+            }
+        }
+        let last = SeqCounter(0xFFFF_FF07);
+        assert_eq!(last.word(COUNT_BITS), seq(7, 0x00FF_FFFF, COUNT_BITS));
+        assert_eq!(last.next(COUNT_BITS).word(COUNT_BITS), seq(7, 0, COUNT_BITS));
+    }
+
+    #[test]
+    fn a_pair_is_its_two_words_in_memory() {
+        let at = pair(0x1122_3344, 0x5566_7788);
+        assert_eq!(at.to_le_bytes(), [0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55]);
+        assert_eq!((pair_hdr(at), pair_seq(at)), (0x1122_3344, 0x5566_7788));
     }
 }

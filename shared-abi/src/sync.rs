@@ -13,6 +13,10 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// How a word is published and observed in one kind of memory. A window is generic over it, so the
 /// fast path has no branch on it.
 pub trait Order: Copy + Send + Sync + 'static {
+    /// Is an aligned 64-bit access of this memory one access for the peer too? Then a header and
+    /// its published word are stored and loaded together, where the processor has such atomics. On
+    /// a bus a bridge may make two of it.
+    const PAIRED: bool = false;
     /// Stores the word behind every earlier access of this side, for a peer that observes it.
     fn publish(word: &core::sync::atomic::AtomicU32, value: u32);
     /// Loads the word; every later access of this side comes behind it.
@@ -27,6 +31,7 @@ pub trait Order: Copy + Send + Sync + 'static {
 pub struct Coherent;
 
 impl Order for Coherent {
+    const PAIRED: bool = true;
     #[inline(always)]
     fn publish(word: &core::sync::atomic::AtomicU32, value: u32) {
         word.store(value, core::sync::atomic::Ordering::Release);

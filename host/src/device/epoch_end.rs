@@ -206,7 +206,8 @@ impl Device {
     }
 
     /// Cancels whatever is in flight, for a device that finishes its call before it leaves. The
-    /// flag does no harm in slots without a call: the next epoch clears them.
+    /// flag does no harm in slots without a call: the next epoch clears them. A request that
+    /// another thread publishes at this moment may be withdrawn: it ends with the epoch.
     fn cancel_all(&self) {
         let window = self.link.window();
         for index in 0..self.layout.queues() {

@@ -26,12 +26,16 @@ pub trait SlotAccess: Copy {
     fn req_seq(self) -> u32;
     /// The request's header, once R1 matched.
     fn req_hdr(self) -> u32;
+    /// R1 and the header: that of the request with this word, when it is there.
+    fn req_hdr_of(self, seq: u32) -> Option<u32>;
     /// P1, behind the payload.
     fn publish_request(self, hdr: u32, seq: u32);
     /// R2.
     fn rep_seq(self) -> u32;
     /// The reply's header, once R2 matched.
     fn rep_hdr(self) -> u32;
+    /// R2 and the header: that of the reply with this word, when it is there.
+    fn rep_hdr_of(self, seq: u32) -> Option<u32>;
     /// P2, behind the payload.
     fn publish_reply(self, hdr: u32, seq: u32);
     /// Payload in, by the requester, before P1.

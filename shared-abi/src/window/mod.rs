@@ -2,7 +2,8 @@
 //! `docs/unsafe.md` "window").
 //!
 //! Three kinds of access, and no other:
-//! - control words: 32-bit atomics, each with one writer, always the same;
+//! - control words: 32-bit atomics, each with one writer, always the same; in coherent memory a
+//!   slot's header and published word together as a 64-bit one;
 //! - payload words of a slot: relaxed atomics, by the side that owns the slot;
 //! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, or a
 //!   [`Claimed`] view.
@@ -51,7 +52,7 @@ pub use device::{DeviceWindow, LentWindow};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
-pub use slots::{Queue, Slot};
+pub use slots::{HdrWord, Queue, Slot};
 
 /// An access that does not lie in the region. Carries what was asked and what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,9 +7,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Loan, OutOfWindow, SlotAccess, Slots, Window, Word};
+use super::{Loan, OutOfWindow, SlotAccess, Slots, Window};
 use crate::queue::QueueDescriptor;
-use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REP_SEQ, REQ_HDR, REQ_SEQ, SLOT_BYTES};
+use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SLOT_BYTES, pair, pair_hdr, pair_seq};
 use crate::sync::{Coherent, Order};
 
 impl<K> Window<K> {
@@ -203,20 +203,68 @@ impl<F> Clone for Slot<'_, F> {
 impl<F> Copy for Slot<'_, F> {}
 
 impl<'q, F: Order> Slot<'q, F> {
+    /// The request's header as a word, for a handler that asks whether it was cancelled.
     #[inline(always)]
-    fn word(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
-        // SAFETY: a slot has 64 bytes and `off` is one of the header constants below 64.
-        let at = unsafe { half.add(off) };
-        // SAFETY: slots are 64-aligned and `off` is a multiple of 4; the word is only accessed as a
-        // 32-bit atomic.
-        unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
+    pub fn req_hdr_word(self) -> HdrWord<'q> {
+        HdrWord { at: self.req, _queue: PhantomData }
     }
 
-    /// The request's header as a word, for a handler that asks whether it was cancelled.
-    pub fn req_hdr_word(self) -> Word<'q> {
-        // SAFETY: a slot has 64 bytes and REQ_HDR is below 64 and a multiple of 4.
-        let at = unsafe { self.req.add(REQ_HDR) };
-        Word { at, _window: PhantomData }
+    /// R2 with the header, as one [`pair`]: for a requester that expects one header more than any
+    /// other.
+    #[inline(always)]
+    pub fn rep_pair(self) -> u64 {
+        Self::observe_pair(self.rep, REP_HDR)
+    }
+
+    // The functions below: `hdr` is REP_HDR or REQ_HDR, whose word is behind it. In memory that is
+    // PAIRED both are one 64-bit atomic and accessed as nothing else; elsewhere two of 32 bits, the
+    // word loaded before the header and stored after it.
+
+    #[inline(always)]
+    fn observe_pair(half: NonNull<u8>, hdr: usize) -> u64 {
+        #[cfg(target_has_atomic = "64")]
+        if F::PAIRED {
+            return pair_at(half, hdr).load(Ordering::Acquire);
+        }
+        let seq = F::observe(word_at(half, hdr + 4));
+        pair(word_at(half, hdr).load(Ordering::Relaxed), seq)
+    }
+
+    #[inline(always)]
+    fn hdr_of(half: NonNull<u8>, hdr: usize, seq: u32) -> Option<u32> {
+        if F::PAIRED {
+            let pair = Self::observe_pair(half, hdr);
+            return (pair_seq(pair) == seq).then_some(pair_hdr(pair));
+        }
+        (Self::observe_seq(half, hdr) == seq).then(|| Self::load_hdr(half, hdr))
+    }
+
+    #[inline(always)]
+    fn observe_seq(half: NonNull<u8>, hdr: usize) -> u32 {
+        #[cfg(target_has_atomic = "64")]
+        if F::PAIRED {
+            return pair_seq(pair_at(half, hdr).load(Ordering::Acquire));
+        }
+        F::observe(word_at(half, hdr + 4))
+    }
+
+    #[inline(always)]
+    fn load_hdr(half: NonNull<u8>, hdr: usize) -> u32 {
+        #[cfg(target_has_atomic = "64")]
+        if F::PAIRED {
+            return pair_hdr(pair_at(half, hdr).load(Ordering::Relaxed));
+        }
+        word_at(half, hdr).load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn publish_pair(half: NonNull<u8>, hdr: usize, value: u32, seq: u32) {
+        #[cfg(target_has_atomic = "64")]
+        if F::PAIRED {
+            return pair_at(half, hdr).store(pair(value, seq), Ordering::Release);
+        }
+        word_at(half, hdr).store(value, Ordering::Relaxed);
+        F::publish(word_at(half, hdr + 4), seq);
     }
 }
 
@@ -224,48 +272,64 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
     // Request word (Acquire). R1: pairs with P1 in `publish_request`.
     #[inline(always)]
     fn req_seq(self) -> u32 {
-        F::observe(Self::word(self.req, REQ_SEQ))
+        Self::observe_seq(self.req, REQ_HDR)
     }
 
     // Request header (relaxed): valid once R1 saw the expected word. Only CANCEL changes
     // afterwards.
     #[inline(always)]
     fn req_hdr(self) -> u32 {
-        Self::word(self.req, REQ_HDR).load(Ordering::Relaxed)
+        Self::load_hdr(self.req, REQ_HDR)
+    }
+
+    // R1 and the header.
+    #[inline(always)]
+    fn req_hdr_of(self, seq: u32) -> Option<u32> {
+        Self::hdr_of(self.req, REQ_HDR, seq)
     }
 
     // Reply word (Acquire). R2: pairs with P2 in `publish_reply`.
     #[inline(always)]
     fn rep_seq(self) -> u32 {
-        F::observe(Self::word(self.rep, REP_SEQ))
+        Self::observe_seq(self.rep, REP_HDR)
     }
 
     // Reply header (relaxed): valid once R2 saw the expected word.
     #[inline(always)]
     fn rep_hdr(self) -> u32 {
-        Self::word(self.rep, REP_HDR).load(Ordering::Relaxed)
+        Self::load_hdr(self.rep, REP_HDR)
     }
 
-    // P1: header, then the request word (Release), which hands the payload to the responder. Pairs
-    // with R1.
+    // R2 and the header.
+    #[inline(always)]
+    fn rep_hdr_of(self, seq: u32) -> Option<u32> {
+        Self::hdr_of(self.rep, REP_HDR, seq)
+    }
+
+    // P1: header and request word (Release), which hand the payload to the responder. Pairs with
+    // R1.
     #[inline(always)]
     fn publish_request(self, hdr: u32, seq: u32) {
-        Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
-        F::publish(Self::word(self.req, REQ_SEQ), seq);
+        Self::publish_pair(self.req, REQ_HDR, hdr, seq);
     }
 
-    // P2: header, then the reply word (Release), which hands the payload back. Pairs with R2.
+    // P2: header and reply word (Release), which hand the payload back. Pairs with R2.
     #[inline(always)]
     fn publish_reply(self, hdr: u32, seq: u32) {
-        Self::word(self.rep, REP_HDR).store(hdr, Ordering::Relaxed);
-        F::publish(Self::word(self.rep, REP_SEQ), seq);
+        Self::publish_pair(self.rep, REP_HDR, hdr, seq);
     }
 
-    // Rewrites the requester's own header to add CANCEL (relaxed; the responder may or may not see
-    // it).
+    // Rewrites the requester's own header to add CANCEL (the responder may or may not see it). A
+    // pair is published a second time: an R1 that finds only this store gets the payload by it.
     #[inline(always)]
     fn set_req_hdr(self, hdr: u32) {
-        Self::word(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
+        #[cfg(target_has_atomic = "64")]
+        if F::PAIRED {
+            let at = pair_at(self.req, REQ_HDR);
+            let seq = pair_seq(at.load(Ordering::Relaxed));
+            return at.store(pair(hdr, seq), Ordering::Release);
+        }
+        word_at(self.req, REQ_HDR).store(hdr, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -287,6 +351,45 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
     fn write_reply(self, words: &[u64]) {
         write_words(self.rep, words);
     }
+}
+
+/// The header of one request, for its handler.
+#[derive(Clone, Copy)]
+pub struct HdrWord<'q> {
+    /// The slot's request half.
+    at: NonNull<u8>,
+    _queue: PhantomData<&'q ()>,
+}
+
+impl HdrWord<'_> {
+    /// Relaxed load: CANCEL may be set in it or not.
+    #[inline(always)]
+    pub fn load(self) -> u32 {
+        // In memory that is not PAIRED too: no side stores a request's words in one width and loads
+        // them in another.
+        #[cfg(target_has_atomic = "64")]
+        return pair_hdr(pair_at(self.at, REQ_HDR).load(Ordering::Relaxed));
+        #[cfg(not(target_has_atomic = "64"))]
+        word_at(self.at, REQ_HDR).load(Ordering::Relaxed)
+    }
+}
+
+#[inline(always)]
+fn word_at<'q>(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
+    // SAFETY: a slot has 64 bytes, and callers pass an offset of a header or of its word.
+    let at = unsafe { half.add(off) };
+    // SAFETY: slots are 64-aligned and `off` is a multiple of 4. The reference ends with the
+    // caller's statement, within the slot's borrow; S5 says in which width who accesses it.
+    unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
+}
+
+#[cfg(target_has_atomic = "64")]
+#[inline(always)]
+fn pair_at<'q>(half: NonNull<u8>, hdr: usize) -> &'q core::sync::atomic::AtomicU64 {
+    // SAFETY: callers pass REP_HDR or REQ_HDR: the header and the word behind it end at 64.
+    let at = unsafe { half.add(hdr) };
+    // SAFETY: slots are 64-aligned and both offsets are multiples of 8; otherwise as in `word_at`.
+    unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
 }
 
 #[cfg(target_has_atomic = "64")]

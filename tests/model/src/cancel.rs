@@ -10,7 +10,7 @@ use loom::thread::{self, yield_now};
 
 use crate::Model;
 use crate::ends::{CANCELLED, Caller, Server, Want, all_orders, pick, request_hdr};
-use crate::slots::{Pair, Shapes};
+use crate::slots::{Pair, Shape, Shapes};
 use Want::Hot;
 
 /// When the caller sets the bit of message 0, counted in messages sent.
@@ -30,6 +30,7 @@ struct Case {
     first: Want,
     rest: Vec<Want>,
     when: When,
+    shapes: Shapes,
     /// The handler looks for the bit once more while it runs, and stops.
     asks: bool,
     /// The outcomes of message 0 over all executions: bit 0 cancelled, bit 1 run.
@@ -38,7 +39,7 @@ struct Case {
 
 impl Case {
     fn run(self) {
-        let pair = Pair::<2>::new(Shapes::SOUND);
+        let pair = Pair::<2>::new(self.shapes);
         // What ran, as the model's own note: the standard library's atomic, which the checker does not interleave.
         let ran = Arc::new(AtomicU32::new(0));
         let mut server = Server::new(pair.clone(), Epoch::FIRST, pick);
@@ -98,36 +99,46 @@ fn serve(server: &mut Server<2>, k: u32, asks: bool, ran: &AtomicU32) -> bool {
     true
 }
 
-fn cases(when: When, rest: usize, seen: &Arc<AtomicU32>) -> Vec<Case> {
+fn cases(when: When, shapes: Shapes, rest: usize, seen: &Arc<AtomicU32>) -> Vec<Case> {
     let mut cases = Vec::new();
     for asks in [false, true] {
         for mut rest in all_orders(1 + rest) {
             let first = rest.remove(0);
-            cases.push(Case { first, rest, when, asks, seen: seen.clone() });
+            cases.push(Case { first, rest, when, shapes, asks, seen: seen.clone() });
         }
     }
     cases
 }
 
-fn holds(name: &'static str, rest: usize, preemptions: Option<usize>) {
+fn holds(name: &'static str, shapes: Shapes, rest: usize, preemptions: Option<usize>) {
     for when in [When::AtOnce, When::BehindNext] {
         let seen = Arc::new(AtomicU32::new(0));
-        Model { preemptions, ..Model::new(name, cases(when, rest, &seen), Case::run) }.holds();
+        Model { preemptions, ..Model::new(name, cases(when, shapes, rest, &seen), Case::run) }.holds();
         assert_eq!(seen.load(Ordering::Relaxed), 0b11, "{name}: one outcome never came, {when:?}");
     }
 }
 
 #[test]
 fn a_cancelled_call_ends_once() {
-    holds("cancel, 2 messages", 1, None);
+    holds("cancel, 2 messages", Shapes::SOUND, 1, None);
+    holds("cancel apart", Shapes::APART, 1, None);
 }
 
 #[test]
 fn a_cancelled_call_ends_once_among_others() {
-    holds("cancel, 3 messages", 2, Some(3));
+    holds("cancel, 3 messages", Shapes::SOUND, 2, Some(3));
 }
 
 #[test]
 fn cancelling_a_line_used_again_hits_another_call() {
-    Model::new("cancel after reuse", cases(When::AfterReuse, 1, &Arc::default()), Case::run).breaks("torn request");
+    let cases = cases(When::AfterReuse, Shapes::SOUND, 1, &Arc::default());
+    Model::new("cancel after reuse", cases, Case::run).breaks("torn request");
+}
+
+/// The responder may find the message by this store alone.
+#[test]
+fn cancelling_without_release_tears() {
+    let shapes = Shapes { req: Shape::RelaxedCancel, ..Shapes::SOUND };
+    let cases = cases(When::AtOnce, shapes, 1, &Arc::default());
+    Model::new("relaxed cancel", cases, Case::run).breaks("torn request");
 }

@@ -211,6 +211,7 @@ fn the_control_words_order_the_change() {
 #[test]
 fn the_tag_alone_keeps_epochs_apart() {
     Model::new("epoch, nothing zeroed", unzeroed(Shapes::SOUND), Change::by_threads).holds();
+    Model::new("epoch, nothing zeroed, apart", unzeroed(Shapes::APART), Change::by_threads).holds();
 }
 
 /// Each is `the_tag_alone_keeps_epochs_apart` but for the shape of one side.

@@ -48,6 +48,10 @@ impl<const BITS: u32> Stream<BITS> {
         Self { shapes: Shapes::SOUND, pick, count: |_, _| (), before: Vec::new(), sent: sent.to_vec(), send: pipelined }
     }
 
+    fn apart(self) -> Self {
+        Self { shapes: Shapes::APART, ..self }
+    }
+
     fn after(self, before: &[Want]) -> Self {
         Self { before: before.to_vec(), ..self }
     }
@@ -84,6 +88,12 @@ fn orders(n: usize) -> Vec<Stream<2>> {
 #[test]
 fn three_messages_run_in_their_order() {
     Model::new("order, 3 messages", orders(3), Stream::run).holds();
+}
+
+/// In memory where header and published word are two accesses.
+#[test]
+fn three_messages_run_in_their_order_with_headers_apart() {
+    Model::new("order apart", orders(3).into_iter().map(Stream::apart).collect(), Stream::run).holds();
 }
 
 #[test]
@@ -151,27 +161,36 @@ fn without_rule_7_order_is_lost() {
 }
 
 /// The same three messages over lines of which one side is wrong: requests then tear at the responder, answers at the
-/// requester. `three_messages_run_in_their_order` has the twin with both sides right.
-fn shape_breaks(name: &'static str, wrong: Shape) {
+/// requester. `three_messages_run_in_their_order` and its twin apart have both sides right.
+fn shape_breaks(name: &'static str, sound: Shapes, wrong: Shape) {
     let case = |shapes| vec![Stream::<2> { shapes, ..Stream::sound(&MIXED) }];
-    Model::new(name, case(Shapes::SOUND), Stream::run).holds();
-    Model::new(name, case(Shapes { req: wrong, ..Shapes::SOUND }), Stream::run).breaks("torn request");
-    Model::new(name, case(Shapes { rep: wrong, ..Shapes::SOUND }), Stream::run).breaks("torn reply");
+    Model::new(name, case(sound), Stream::run).holds();
+    Model::new(name, case(Shapes { req: wrong, ..sound }), Stream::run).breaks("torn request");
+    Model::new(name, case(Shapes { rep: wrong, ..sound }), Stream::run).breaks("torn reply");
 }
 
 #[test]
 fn without_release_messages_tear() {
-    shape_breaks("relaxed publish", Shape::RelaxedPublish);
+    shape_breaks("relaxed publish", Shapes::SOUND, Shape::RelaxedPublish);
+    shape_breaks("relaxed publish, apart", Shapes::APART, Shape::ApartRelaxedPublish);
 }
 
 #[test]
 fn without_acquire_messages_tear() {
-    shape_breaks("relaxed observe", Shape::RelaxedObserve);
+    shape_breaks("relaxed observe", Shapes::SOUND, Shape::RelaxedObserve);
+    shape_breaks("relaxed observe, apart", Shapes::APART, Shape::ApartRelaxedObserve);
 }
 
 #[test]
 fn a_header_behind_its_word_tears() {
-    shape_breaks("header last", Shape::HeaderLast);
+    shape_breaks("header last", Shapes::APART, Shape::HeaderLast);
+}
+
+/// The responder loads the header behind the word in any case: only the requester takes both at once.
+#[test]
+fn a_header_loaded_before_its_word_tears() {
+    let case = |rep| vec![Stream::<2> { shapes: Shapes { rep, ..Shapes::APART }, ..Stream::sound(&MIXED) }];
+    Model::new("header first", case(Shape::HeaderFirst), Stream::run).breaks("reply");
 }
 
 #[test]

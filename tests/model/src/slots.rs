@@ -3,22 +3,33 @@
 use std::sync::Arc;
 
 use hamr_comm::am::{SlotAccess, Slots};
+use hamr_shared_abi::slot::{pair, pair_hdr, pair_seq};
 use hamr_shared_abi::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Lines of the ring: the fewest that the protocol allows.
 pub(crate) const RING: usize = 2;
 
-/// How one side publishes. All but the first are wrong on purpose.
+/// How one side publishes. All but the first two are wrong on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
-    /// As in production.
+    /// As in coherent memory: header and published word are one atomic.
     Sound,
-    /// The published word is stored without Release.
+    /// As in other memory: the header is stored before the published word and loaded after it.
+    Apart,
+    /// The pair is stored without Release.
     RelaxedPublish,
-    /// The published word is loaded without Acquire.
+    /// The pair is loaded without Acquire.
     RelaxedObserve,
+    /// CANCEL is stored with the pair, but without Release.
+    RelaxedCancel,
+    /// As [`Self::Apart`], with the published word stored without Release.
+    ApartRelaxedPublish,
+    /// As [`Self::Apart`], with the published word loaded without Acquire.
+    ApartRelaxedObserve,
     /// The header is stored after the word that publishes it.
     HeaderLast,
+    /// The header is loaded before the word that publishes it.
+    HeaderFirst,
     /// The tag travels with the header; the published word is the count alone.
     TagInHeader,
     /// One word per side says the epoch of all its lines; the published words are counts alone.
@@ -34,14 +45,17 @@ pub(crate) struct Shapes {
 
 impl Shapes {
     pub(crate) const SOUND: Self = Self::both(Shape::Sound);
+    /// Sound, in memory that is not coherent.
+    pub(crate) const APART: Self = Self::both(Shape::Apart);
 
     pub(crate) const fn both(shape: Shape) -> Self {
         Self { req: shape, rep: shape }
     }
 }
 
-/// One half of a line: the words that one side writes.
+/// One half of a line: the words that one side writes. A shape uses the pair, or the others.
 struct Half {
+    pair: AtomicU64,
     hdr: AtomicU32,
     seq: AtomicU32,
     /// Only of [`Shape::TagInHeader`].
@@ -50,7 +64,7 @@ struct Half {
 
 impl Half {
     fn new() -> Self {
-        Self { hdr: AtomicU32::new(0), seq: AtomicU32::new(0), tag: AtomicU32::new(0) }
+        Self { pair: AtomicU64::new(0), hdr: AtomicU32::new(0), seq: AtomicU32::new(0), tag: AtomicU32::new(0) }
     }
 }
 
@@ -140,13 +154,35 @@ pub(crate) struct At<'a> {
 
 const COUNT: u32 = 0x00FF_FFFF;
 
+impl Shape {
+    /// Are header and published word one atomic?
+    fn is_paired(self) -> bool {
+        matches!(self, Self::Sound | Self::RelaxedPublish | Self::RelaxedObserve | Self::RelaxedCancel)
+    }
+
+    fn publish_order(self) -> Ordering {
+        match self {
+            Self::RelaxedPublish | Self::ApartRelaxedPublish => Ordering::Relaxed,
+            _ => Ordering::Release,
+        }
+    }
+
+    fn observe_order(self) -> Ordering {
+        match self {
+            Self::RelaxedObserve | Self::ApartRelaxedObserve => Ordering::Relaxed,
+            _ => Ordering::Acquire,
+        }
+    }
+}
+
 fn publish(shape: Shape, half: &Half, hdr: u32, seq: u32) {
+    if shape.is_paired() {
+        return half.pair.store(pair(hdr, seq), shape.publish_order());
+    }
     if shape != Shape::HeaderLast {
         half.hdr.store(hdr, Ordering::Relaxed);
     }
     match shape {
-        Shape::Sound | Shape::RelaxedObserve => half.seq.store(seq, Ordering::Release),
-        Shape::RelaxedPublish => half.seq.store(seq, Ordering::Relaxed),
         Shape::EpochWord => half.seq.store(seq & COUNT, Ordering::Release),
         Shape::TagInHeader => {
             half.tag.store(seq >> 24, Ordering::Relaxed);
@@ -156,13 +192,15 @@ fn publish(shape: Shape, half: &Half, hdr: u32, seq: u32) {
             half.seq.store(seq, Ordering::Release);
             half.hdr.store(hdr, Ordering::Relaxed);
         }
+        _ => half.seq.store(seq, shape.publish_order()),
     }
 }
 
-fn observe(shape: Shape, half: &Half, epoch: &AtomicU32) -> u32 {
+fn observe_seq(shape: Shape, half: &Half, epoch: &AtomicU32) -> u32 {
+    if shape.is_paired() {
+        return pair_seq(half.pair.load(shape.observe_order()));
+    }
     match shape {
-        Shape::Sound | Shape::RelaxedPublish | Shape::HeaderLast => half.seq.load(Ordering::Acquire),
-        Shape::RelaxedObserve => half.seq.load(Ordering::Relaxed),
         Shape::TagInHeader => {
             let count = half.seq.load(Ordering::Acquire);
             half.tag.load(Ordering::Relaxed) << 24 | count
@@ -171,24 +209,50 @@ fn observe(shape: Shape, half: &Half, epoch: &AtomicU32) -> u32 {
             let count = half.seq.load(Ordering::Acquire);
             epoch.load(Ordering::Acquire) << 24 | count
         }
+        _ => half.seq.load(shape.observe_order()),
     }
+}
+
+fn load_hdr(shape: Shape, half: &Half) -> u32 {
+    if shape.is_paired() {
+        return pair_hdr(half.pair.load(Ordering::Relaxed));
+    }
+    half.hdr.load(Ordering::Relaxed)
+}
+
+fn hdr_of(shape: Shape, half: &Half, epoch: &AtomicU32, expected: u32) -> Option<u32> {
+    if shape.is_paired() {
+        let pair = half.pair.load(shape.observe_order());
+        return (pair_seq(pair) == expected).then_some(pair_hdr(pair));
+    }
+    if shape == Shape::HeaderFirst {
+        let hdr = load_hdr(shape, half);
+        return (observe_seq(shape, half, epoch) == expected).then_some(hdr);
+    }
+    (observe_seq(shape, half, epoch) == expected).then(|| load_hdr(shape, half))
 }
 
 impl SlotAccess for At<'_> {
     fn req_seq(self) -> u32 {
-        observe(self.lines.shapes.req, &self.cells.req, &self.lines.req_epoch)
+        observe_seq(self.lines.shapes.req, &self.cells.req, &self.lines.req_epoch)
     }
     fn req_hdr(self) -> u32 {
-        self.cells.req.hdr.load(Ordering::Relaxed)
+        load_hdr(self.lines.shapes.req, &self.cells.req)
+    }
+    fn req_hdr_of(self, seq: u32) -> Option<u32> {
+        hdr_of(self.lines.shapes.req, &self.cells.req, &self.lines.req_epoch, seq)
     }
     fn publish_request(self, hdr: u32, seq: u32) {
         publish(self.lines.shapes.req, &self.cells.req, hdr, seq);
     }
     fn rep_seq(self) -> u32 {
-        observe(self.lines.shapes.rep, &self.cells.rep, &self.lines.rep_epoch)
+        observe_seq(self.lines.shapes.rep, &self.cells.rep, &self.lines.rep_epoch)
     }
     fn rep_hdr(self) -> u32 {
-        self.cells.rep.hdr.load(Ordering::Relaxed)
+        load_hdr(self.lines.shapes.rep, &self.cells.rep)
+    }
+    fn rep_hdr_of(self, seq: u32) -> Option<u32> {
+        hdr_of(self.lines.shapes.rep, &self.cells.rep, &self.lines.rep_epoch, seq)
     }
     fn publish_reply(self, hdr: u32, seq: u32) {
         publish(self.lines.shapes.rep, &self.cells.rep, hdr, seq);
@@ -206,6 +270,12 @@ impl SlotAccess for At<'_> {
         words[0] = self.cells.payload.load(Ordering::Relaxed);
     }
     fn set_req_hdr(self, hdr: u32) {
-        self.cells.req.hdr.store(hdr, Ordering::Relaxed);
+        let (shape, half) = (self.lines.shapes.req, &self.cells.req);
+        if !shape.is_paired() {
+            return half.hdr.store(hdr, Ordering::Relaxed);
+        }
+        let seq = pair_seq(half.pair.load(Ordering::Relaxed));
+        let order = if shape == Shape::RelaxedCancel { Ordering::Relaxed } else { Ordering::Release };
+        half.pair.store(pair(hdr, seq), order);
     }
 }
