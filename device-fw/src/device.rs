@@ -91,8 +91,13 @@ impl<'s, B: Board> Device<'s, B> {
     /// inside it.
     #[inline]
     pub fn poll(&mut self) -> Progress {
+        self.step(Poller::poll)
+    }
+
+    #[inline(always)]
+    fn step(&mut self, round: impl FnOnce(&mut Poller<'s, B::Keep, B::Order>) -> Round) -> Progress {
         if let State::Serving(poller) = &mut self.state {
-            match poller.poll() {
+            match round(poller) {
                 Round::Idle => return Progress::Idle,
                 Round::Worked(n) => return Progress::Worked(n),
                 Round::NeedsNotify(n) => {
@@ -191,7 +196,7 @@ impl<'s, B: Board> Device<'s, B> {
     /// [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
-            match self.poll() {
+            match self.step(Poller::serve) {
                 Progress::Worked(_) => self.found(),
                 _ => self.rest(),
             }
