@@ -7,7 +7,7 @@
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, Stop, spill_state};
 use super::handoff::LentControl;
 use super::request::ReplyMode;
-use super::{Activity, ControlHandoff, Found, Notifier, Responder, SlotAccess};
+use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder, SlotAccess};
 use crate::fault::Trace;
 use crate::frame::Frame;
 use crate::migrate::MAX_MESSAGE;
@@ -25,9 +25,9 @@ use hamr_shared_abi::window::{DeviceWindow, Window};
 pub const MAX_QUEUES: usize = 80;
 /// Rounds between two checks of the state words.
 const STATE_CHECK_MASK: u32 = 63;
-/// Most extra polls of one stream's hot slot between two rounds over all streams, with a pause
-/// after each: two hundred nanoseconds.
-const EXTRA_POLLS: u32 = 8;
+/// Nanoseconds of extra polls of one stream's hot slot between two rounds over all streams, at
+/// most.
+const EXTRA_NS: u32 = 200;
 /// Streams that are polled between two polls of the stream served last.
 const GROUP: usize = 32;
 /// Calls in a row that the stream served last may make before the others are polled.
@@ -76,9 +76,11 @@ pub struct Poller<'s, K, F = Coherent> {
     /// it may make.
     last_served: usize,
     budget: u32,
-    /// Calls in a row from this stream alone, up to [`EXTRA_POLLS`]: so many extra polls it has
-    /// before each round.
+    /// Calls in a row from this stream alone, up to `extra_polls`: so many extra polls it has before
+    /// each round.
     run_length: u32,
+    /// Polls in [`EXTRA_NS`].
+    extra_polls: u32,
     /// Notifies the host, which may sleep.
     notifier: Notifier,
     /// Messages answered since the last fence.
@@ -148,6 +150,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             last_served: 0,
             budget: 0,
             run_length: 0,
+            extra_polls: Pauses::ASSUMED.in_ns(EXTRA_NS),
             notifier: Notifier::new(),
             unfenced: 0,
             handoff: None,
@@ -159,6 +162,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Leaves the control stream on `handoff` while queued handlers run. It is this poller's alone.
     pub fn use_handoff(&mut self, handoff: Option<&'s ControlHandoff<K, F>>) {
         self.handoff = handoff;
+    }
+
+    /// Sets how long a poll takes on this processor.
+    pub fn use_pauses(&mut self, pauses: Pauses) {
+        self.extra_polls = pauses.in_ns(EXTRA_NS);
     }
 
     /// Gives the window back, whole, and the scratch memory.
@@ -226,7 +234,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             && let Some(endpoint) = self.endpoints.get_mut(self.last_served)
             && !endpoint.blocked
         {
-            match self.dispatcher.serve_lone(endpoint, &mut left, self.run_length, EXTRA_POLLS) {
+            match self.dispatcher.serve_lone(endpoint, &mut left, self.run_length, self.extra_polls) {
                 Stop::Idle => break,
                 Stop::Other => {
                     left -= 1;
@@ -239,7 +247,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
         }
         self.budget += left;
-        self.run_length = (self.run_length + at_most - left).min(EXTRA_POLLS);
+        self.run_length = (self.run_length + at_most - left).min(self.extra_polls);
         at_most - left
     }
 

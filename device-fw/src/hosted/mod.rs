@@ -98,6 +98,9 @@ impl Board for Process {
     fn micros(&mut self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
+    fn nanos(&mut self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
     #[inline]
     fn idle(&mut self, rounds: u32) {
         if rounds < SPIN_ROUNDS {
