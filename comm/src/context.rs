@@ -14,25 +14,44 @@ use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, Words};
 /// There is deliberately no way to wait here: a handler that blocks stops its device.
 pub struct Context<'c> {
     pub(crate) heap: LentHeap<'c>,
-    pub(crate) node: NodeId,
     /// Header word of the running call's slot, where the requester may set CANCEL.
-    pub(crate) cancel: Option<HdrWord<'c>>,
-    /// The handler asked and got "yes": its reply is `Cancelled`.
-    pub(crate) saw_cancel: Cell<bool>,
-    pub(crate) deadline_us: u32,
+    cancel: Option<HdrWord<'c>>,
+    state: Cell<CallState>,
+}
+
+/// What a context knows of the device and of the running call, in one word: node (16 bits), flags,
+/// time budget (32 bits).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallState(u64);
+
+impl CallState {
+    /// The handler asked whether its call was cancelled and got "yes": its reply is `Cancelled`.
+    const SAW_CANCEL: u64 = 1 << 16;
+
+    /// A call on `node`; of `deadline_us` microseconds, or 0.
+    #[inline(always)]
+    pub(crate) const fn new(node: NodeId, deadline_us: u32) -> Self {
+        Self((deadline_us as u64) << 32 | node.0 as u64)
+    }
 }
 
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
     #[inline(always)]
     pub fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
-        Self { heap, node, cancel: None, saw_cancel: Cell::new(false), deadline_us: 0 }
+        Self { heap, cancel: None, state: Cell::new(CallState::new(node, 0)) }
     }
 
     /// The context of one call.
     #[inline(always)]
-    pub(crate) fn of_call(heap: LentHeap<'c>, node: NodeId, cancel: HdrWord<'c>, deadline_us: u32) -> Self {
-        Self { heap, node, cancel: Some(cancel), saw_cancel: Cell::new(false), deadline_us }
+    pub(crate) fn of_call(heap: LentHeap<'c>, cancel: HdrWord<'c>, state: CallState) -> Self {
+        Self { heap, cancel: Some(cancel), state: Cell::new(state) }
+    }
+
+    /// Did the handler learn that its call was cancelled?
+    #[inline(always)]
+    pub(crate) fn saw_cancel(&self) -> bool {
+        self.state.get().0 & CallState::SAW_CANCEL != 0
     }
 
     /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`
@@ -84,7 +103,7 @@ impl<'c> Context<'c> {
 
     /// This device's id in its runtime.
     pub fn node(&self) -> NodeId {
-        self.node
+        NodeId(self.state.get().0 as u16)
     }
 
     /// The instruction set this handler runs on.
@@ -96,13 +115,15 @@ impl<'c> Context<'c> {
     /// result was true, the call's outcome is `Cancelled`, whatever the handler returns.
     pub fn cancelled(&self) -> bool {
         let cancelled = self.cancel.is_some_and(|word| ReqHdr(word.load()).has(ReqHdr::CANCEL));
-        self.saw_cancel.set(self.saw_cancel.get() || cancelled);
+        if cancelled {
+            self.state.set(CallState(self.state.get().0 | CallState::SAW_CANCEL));
+        }
         cancelled
     }
 
     /// The time budget the caller gave this call, in microseconds; 0 for none.
     pub fn deadline_us(&self) -> u32 {
-        self.deadline_us
+        (self.state.get().0 >> 32) as u32
     }
 
     /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in
@@ -120,8 +141,9 @@ impl<'c> Context<'c> {
     }
 
     fn own<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), Fault> {
-        if ptr.node() != self.node {
-            return Err(Fault::foreign_buffer(ptr.node().0, self.node.0));
+        let node = self.node();
+        if ptr.node() != node {
+            return Err(Fault::foreign_buffer(ptr.node().0, node.0));
         }
         Ok(())
     }

@@ -1,124 +1,156 @@
-//! The private copy of one message: arguments on the way in, result on the way out, in the same
-//! storage.
+//! One message on its way through a handler: where its arguments are, and what became of it.
 //!
-//! Handlers never see it. A request is copied here once, checked, and used from here (slot
-//! protocol, rule 5).
+//! Handlers never see it. The arguments are copied out of the slot once, checked, and used (slot
+//! protocol, rule 5). Short ones and short results stay in registers; storage is for the others.
 
 use crate::fault::{Fault, Trace};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
 use hamr_shared_abi::status::Status;
+use hamr_shared_abi::window::Payload;
 
-/// What a thunk made of a request: the reply's header, and how many bytes of the scratch memory are
-/// its payload (0: the payload is inline, with the length in the header).
+/// What a thunk made of a request: two words, which it returns in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Status and inline length.
-    pub hdr: RepHdr,
-    /// Bytes in scratch memory to be placed by the dispatcher.
-    pub long: u32,
+    /// The reply's header in the lower half. The upper half is zero when [`Self::word`] is the
+    /// whole payload.
+    meta: u64,
+    /// The payload, if it is no longer than this.
+    word: u64,
 }
 
-/// Where the arguments of a message lie: one word, so that the common case is one comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arguments(u32);
+impl Reply {
+    /// The payload is in the frame's words.
+    const IN_FRAME: u64 = 1 << 48;
 
-impl Arguments {
-    const LONG: u32 = 1 << 31;
-
-    /// In the slot, behind EXT and descriptors: bytes `start..end`, both below 64.
     #[inline(always)]
-    pub(crate) const fn inline(start: usize, end: usize) -> Self {
-        Self((start as u32) << 16 | end as u32)
+    const fn short(hdr: RepHdr, word: u64) -> Self {
+        Self { meta: hdr.0 as u64, word }
     }
 
-    /// The first `len` bytes of scratch memory; at most [`crate::migrate::MAX_MESSAGE`].
-    pub(crate) const fn long(len: usize) -> Self {
-        Self(Self::LONG | len as u32)
+    #[inline(always)]
+    const fn in_frame(hdr: RepHdr) -> Self {
+        Self { meta: hdr.0 as u64 | Self::IN_FRAME, word: 0 }
     }
 
-    const fn is_long(self) -> bool {
-        self.0 & Self::LONG != 0
+    /// `len` bytes of payload, at most [`crate::migrate::MAX_MESSAGE`], are in scratch memory.
+    const fn in_scratch(hdr: RepHdr, len: usize) -> Self {
+        Self { meta: hdr.0 as u64 | (len as u64) << 32, word: 0 }
     }
 
-    const fn start(self) -> usize {
-        (self.0 >> 16 & 0x3F) as usize
+    /// Status and inline length.
+    #[inline(always)]
+    pub const fn hdr(self) -> RepHdr {
+        RepHdr(self.meta as u32)
     }
 
-    const fn end(self) -> usize {
-        (self.0 & 0xFFFF) as usize
+    /// Is [`Self::word`] the whole payload?
+    #[inline(always)]
+    pub(crate) const fn is_short(self) -> bool {
+        self.meta >> 32 == 0
+    }
+
+    /// The payload of a short reply; bytes behind the header's length mean nothing.
+    #[inline(always)]
+    pub(crate) const fn word(self) -> u64 {
+        self.word
+    }
+
+    /// Bytes of payload in scratch memory, to be placed by the dispatcher; 0: it is elsewhere.
+    pub(crate) const fn long(self) -> usize {
+        (self.meta >> 32 & 0xFFFF) as usize
+    }
+
+    const fn with(self, flags: u32) -> Self {
+        Self { meta: self.meta | flags as u64, ..self }
+    }
+}
+
+/// The arguments of a message: two words, for the same reason.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a> {
+    /// Up to [`INLINE_BYTES`] are here; more are in scratch memory.
+    payload: Payload<'a>,
+    len: u32,
+}
+
+impl<'a> Arguments<'a> {
+    /// `len` bytes: at the front of `payload`, or of scratch memory if that is not long enough.
+    #[inline(always)]
+    pub(crate) const fn new(payload: Payload<'a>, len: usize) -> Self {
+        Self { payload, len: len as u32 }
+    }
+
+    /// No arguments, for tests.
+    pub fn none(words: &'a mut [u64; INLINE_WORDS]) -> Self {
+        Self::new(Payload::private(words), 0)
     }
 }
 
 /// Message storage of one poller.
 pub struct Frame<'s> {
-    /// Inline payload, request then reply.
+    /// Inline payload that is not in registers.
     pub(crate) words: [u64; INLINE_WORDS],
-    pub(crate) args: Arguments,
     pub(crate) scratch: &'s mut [u8],
 }
 
 impl<'s> Frame<'s> {
     /// Storage for messages up to `scratch.len()` bytes.
     pub fn new(scratch: &'s mut [u8]) -> Self {
-        Self { words: [0; INLINE_WORDS], args: Arguments::inline(0, 0), scratch }
+        Self { words: [0; INLINE_WORDS], scratch }
     }
 
     /// Decodes the arguments. `Malformed` when lengths or bytes do not fit the type.
     #[inline(always)]
-    pub(crate) fn arguments<A: Migratable>(&mut self) -> Result<A, Malformed> {
+    pub(crate) fn arguments<A: Migratable>(&mut self, args: Arguments<'_>) -> Result<A, Malformed> {
         if let Some(n) = A::SIZE
             && n <= INLINE_BYTES
         {
-            // The common call has everything inline from the front. The length is a constant, so
-            // the checks in the decoder fold away.
-            if self.args != Arguments::inline(0, n) {
-                self.bring_to_front(n)?;
+            if args.len as usize != n {
+                return Err(Malformed);
             }
-            let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
+            // The length is a constant, so that the words are copied into registers and the checks
+            // in the decoder fold away.
+            let mut words = [0; INLINE_WORDS];
+            args.payload.read(words.split_at_mut(n.div_ceil(8)).0);
+            let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&words);
             return A::decode(&mut Decoder::new(bytes.split_at(n).0));
         }
-        let mut from = Decoder::new(self.argument_bytes()?);
+        let mut from = Decoder::new(self.argument_bytes(args)?);
         let args = A::decode(&mut from)?;
         if from.is_done() { Ok(args) } else { Err(Malformed) }
     }
 
-    fn argument_bytes(&self) -> Result<&[u8], Malformed> {
-        let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
-        let (start, end) = (self.args.start(), self.args.end());
-        let bytes = if self.args.is_long() { self.scratch.get(..end) } else { inline.get(start..end) };
-        bytes.ok_or(Malformed)
-    }
-
-    /// Moves arguments of `n` bytes, at most [`INLINE_BYTES`], to the front of the slot's payload.
-    /// One function for all handlers: a second decoder in each of their thunks would be a tenth of
-    /// an image.
-    #[cold]
     #[inline(never)]
-    fn bring_to_front(&mut self, n: usize) -> Result<(), Malformed> {
-        let mut front = [0; INLINE_WORDS];
-        let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut front);
-        let from = self.argument_bytes()?;
-        let to = bytes.get_mut(..n).filter(|to| to.len() == from.len()).ok_or(Malformed)?;
-        to.copy_from_slice(from);
-        (self.words, self.args) = (front, Arguments::inline(0, n));
-        Ok(())
+    fn argument_bytes(&mut self, args: Arguments<'_>) -> Result<&[u8], Malformed> {
+        let len = args.len as usize;
+        if len > INLINE_BYTES {
+            return self.scratch.get(..len).ok_or(Malformed);
+        }
+        args.payload.read(&mut self.words);
+        let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
+        Ok(inline.split_at(len).0)
     }
 
     /// A reply without payload.
     #[inline(always)]
     pub fn status(&mut self, status: Status) -> Reply {
-        Reply { hdr: RepHdr::inline(status, 0), long: 0 }
+        Reply::short(RepHdr::inline(status, 0), 0)
     }
 
     /// A reply that carries a value.
     #[inline(always)]
     pub fn value<T: Migratable>(&mut self, status: Status, value: &T) -> Reply {
         match T::SIZE {
+            Some(n) if n <= 8 => {
+                let mut bytes = [0; 8];
+                value.encode(&mut Encoder::new(bytes.split_at_mut(n).0));
+                Reply::short(RepHdr::inline(status, n), u64::from_ne_bytes(bytes))
+            }
             Some(n) if n <= INLINE_BYTES => {
                 let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut self.words);
                 value.encode(&mut Encoder::new(bytes.split_at_mut(n).0));
-                Reply { hdr: RepHdr::inline(status, n), long: 0 }
+                Reply::in_frame(RepHdr::inline(status, n))
             }
             _ => self.long_value(status, |out| value.encode(out)),
         }
@@ -126,15 +158,13 @@ impl<'s> Frame<'s> {
 
     /// A reply that carries a fault.
     pub fn fault(&mut self, fault: &Fault) -> Reply {
-        let reply = self.long_value(fault.status, |out| fault.encode(out));
-        Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
+        self.long_value(fault.status, |out| fault.encode(out)).with(RepHdr::FAULT)
     }
 
     /// A fault of an abandoned handler: where it was, and a text that may be longer than a
     /// [`Fault`] has room for.
     pub fn traced_fault(&mut self, status: Status, text: &str, trace: &Trace) -> Reply {
-        let reply = self.long_value(status, |out| trace.encode(text, out));
-        Reply { hdr: reply.hdr.with(RepHdr::FAULT), long: reply.long }
+        self.long_value(status, |out| trace.encode(text, out)).with(RepHdr::FAULT)
     }
 
     fn long_value(&mut self, status: Status, encode: impl Fn(&mut Encoder<'_>)) -> Reply {
@@ -149,8 +179,8 @@ impl<'s> Frame<'s> {
             if let (Some(to), Some(from)) = (bytes.get_mut(..needed), self.scratch.get(..needed)) {
                 to.copy_from_slice(from);
             }
-            return Reply { hdr: RepHdr::inline(status, needed), long: 0 };
+            return Reply::in_frame(RepHdr::inline(status, needed));
         }
-        Reply { hdr: RepHdr::inline(status, 0), long: needed as u32 }
+        Reply::in_scratch(RepHdr::inline(status, 0), needed)
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::frame::{Frame, Reply};
+use crate::frame::{Arguments, Frame, Reply};
 use crate::migrate::{Decoder, Malformed, Migratable};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::{hash, hash_join, record_flag};
@@ -173,7 +173,7 @@ pub fn no_body() -> ! {
 }
 
 /// What the dispatcher calls: decodes, runs, encodes.
-pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>) -> Reply;
+pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
 
 /// One entry of the static table.
 #[repr(C)]
@@ -251,12 +251,12 @@ impl Entry {
 }
 
 /// Runs in place of a handler whose body is on the other side, so that no call needs a check.
-fn bodiless(_cx: &mut Context<'_>, frame: &mut Frame<'_>) -> Reply {
+fn bodiless(_cx: &mut Context<'_>, frame: &mut Frame<'_>, _args: Arguments<'_>) -> Reply {
     frame.status(Status::NO_BODY)
 }
 
-fn thunk<H: Handler>(cx: &mut Context<'_>, frame: &mut Frame<'_>) -> Reply {
-    match frame.arguments::<H::Args>() {
+fn thunk<H: Handler>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+    match frame.arguments::<H::Args>(args) {
         Ok(args) => H::run(cx, args).reply(frame),
         Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
     }

@@ -8,7 +8,7 @@ use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window, Word};
-use hamr_comm::am::{IdleStep, MAX_QUEUES, Poller, Round, SetupError};
+use hamr_comm::am::{IdleStep, MAX_QUEUES, Pauses, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
@@ -39,6 +39,8 @@ pub struct Device<'s, B: Board> {
     board: B,
     table: Table,
     state: State<'s, B::Keep, B::Order>,
+    /// How long polls take.
+    pauses: Pauses,
     /// Rounds in a row that found nothing.
     idle_rounds: u32,
     idle_state: IdleState,
@@ -67,7 +69,9 @@ impl<'s, B: Board> Device<'s, B> {
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
-        Some(Self { board, table, state, idle_rounds: 0, idle_state: IdleState::without_doorbell(), crash: None })
+        let pauses = Pauses::measure(&mut || board.nanos());
+        let idle_state = IdleState::without_doorbell();
+        Some(Self { board, table, state, pauses, idle_rounds: 0, idle_state, crash: None })
     }
 
     fn profile(&self) -> DeviceProfile {
@@ -91,8 +95,13 @@ impl<'s, B: Board> Device<'s, B> {
     /// inside it.
     #[inline]
     pub fn poll(&mut self) -> Progress {
+        self.step(Poller::poll)
+    }
+
+    #[inline(always)]
+    fn step(&mut self, round: impl FnOnce(&mut Poller<'s, B::Keep, B::Order>) -> Round) -> Progress {
         if let State::Serving(poller) = &mut self.state {
-            match poller.poll() {
+            match round(poller) {
                 Round::Idle => return Progress::Idle,
                 Round::Worked(n) => return Progress::Worked(n),
                 Round::NeedsNotify(n) => {
@@ -165,6 +174,7 @@ impl<'s, B: Board> Device<'s, B> {
         self.crash = crash::section(&a.layout);
         DeviceHandshake::announce(poller.window());
         poller.use_handoff(self.board.control_handoff());
+        poller.use_pauses(self.pauses);
         self.board.set_activity(Some(poller.activity()));
         Progress::Worked(1)
     }
@@ -191,7 +201,7 @@ impl<'s, B: Board> Device<'s, B> {
     /// [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
-            match self.poll() {
+            match self.step(Poller::serve) {
                 Progress::Worked(_) => self.found(),
                 _ => self.rest(),
             }

@@ -8,8 +8,9 @@ use hamr_comm::abi::window::Word;
 use hamr_comm::am::{Idle, IdleStep, Waiter};
 use hamr_comm::handshake::IdlePolicy;
 
-/// Rounds between two readings of the clock: one costs more than a round.
-const CLOCK_MASK: u32 = 63;
+/// Rounds between two readings of the clock: some microseconds, since a round's extra polls take as
+/// long on every processor.
+const CLOCK_MASK: u32 = 15;
 
 /// The idle policy of one epoch, and where in it the device is.
 pub(crate) struct IdleState {

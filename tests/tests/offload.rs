@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use hamr_comm::abi::table::{hash, record_flag};
-use hamr_comm::frame::Frame;
+use hamr_comm::frame::{Arguments, Frame};
 use hamr_comm::migrate::{Decoder, Encoder};
 use hamr_comm::registry::Table;
 use hamr_comm::testing::Heap;
@@ -71,10 +71,15 @@ fn parameters_without_names_get_some() {
 fn the_thunk_decodes_runs_and_replies() {
     let mut heap = Heap::new(64);
     let mut scratch = [0; 1024];
-    let answer = (entry("offload::inside::seven").run)(&mut heap.context(), &mut Frame::new(&mut scratch));
-    assert_eq!(answer.hdr.status(), hamr_comm::abi::status::Status::OK);
-    let starved = (entry("hamr_tests::handlers::axpy").run)(&mut heap.context(), &mut Frame::new(&mut scratch));
-    assert_eq!(starved.hdr.status(), hamr_comm::abi::status::Status::BAD_ARGUMENTS, "no arguments in the frame");
+    let mut none = [0; 6];
+    let mut run = |name| {
+        let frame = &mut Frame::new(&mut scratch);
+        (entry(name).run)(&mut heap.context(), frame, Arguments::none(&mut none))
+    };
+    let answer = run("offload::inside::seven");
+    assert_eq!(answer.hdr().status(), hamr_comm::abi::status::Status::OK);
+    let starved = run("hamr_tests::handlers::axpy");
+    assert_eq!(starved.hdr().status(), hamr_comm::abi::status::Status::BAD_ARGUMENTS, "no arguments in the frame");
 }
 
 mod inside {

@@ -1,13 +1,14 @@
-//! Runs the calls of all streams. A short two-way message without flags is served here, all others
-//! in `long`.
+//! Runs the calls of all streams. A short message without flags but ONE_WAY is served here, all
+//! others in `long`.
 
 use super::request::{Job, ReplyMode};
 use super::{Activity, Found, Responder, SlotAccess};
-use crate::context::Context;
-use crate::frame::{Arguments, Frame};
+use crate::context::{CallState, Context};
+use crate::frame::{Arguments, Frame, Reply};
+use crate::handler::Thunk;
 use crate::registry::Table;
 use hamr_shared_abi::ids::NodeId;
-use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_shared_abi::slot::{INLINE_BYTES, RepHdr, ReqHdr, pair, pair_seq};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::{Heap, Queue};
@@ -23,6 +24,38 @@ pub(super) struct Endpoint<K, F> {
     pub(super) queue: u32,
     /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
     pub(super) blocked: bool,
+    /// The last plain message.
+    known: Known,
+}
+
+impl<K, F> Endpoint<K, F> {
+    pub(super) fn new(responder: Responder<Queue<K, F>>, queue: u32) -> Self {
+        Self { responder, queue, blocked: false, known: Known::NONE }
+    }
+}
+
+/// A message that was checked once. One with the same header needs no check and no look at the
+/// table.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Its header, without ONE_WAY.
+    hdr: ReqHdr,
+    run: Thunk,
+}
+
+impl Known {
+    /// Before the first message: a header that no peer may send, and what it gets.
+    const NONE: Self = Self { hdr: ReqHdr(u32::MAX), run: |_, frame, _| frame.status(Status::BAD_REQUEST) };
+}
+
+/// Why [`Dispatcher::serve_lone`] returned.
+pub(super) enum Stop {
+    /// No message is there.
+    Idle,
+    /// The next message needs [`Dispatcher::poll_endpoint`].
+    Other,
+    /// The call of this word ran and needs [`Dispatcher::finish`]; was it cancelled?
+    Unfinished(u32, Reply, bool),
 }
 
 /// Runs the calls of all streams.
@@ -36,12 +69,13 @@ pub(super) struct Dispatcher<'s, K> {
 }
 
 impl<K: Clone> Dispatcher<'_, K> {
+    /// Serves at most `at_most` messages of a stream.
     #[inline(always)]
-    pub(super) fn poll_endpoint<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>) -> u32 {
+    pub(super) fn poll_endpoint<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, at_most: u32) -> u32 {
         let mut served = 0;
         let mut hot_first = true;
         while !endpoint.blocked
-            && served < BATCH
+            && served < at_most
             && let Some(found) = endpoint.responder.next(hot_first)
         {
             hot_first = found.slot != 0;
@@ -51,38 +85,80 @@ impl<K: Clone> Dispatcher<'_, K> {
         served
     }
 
+    /// Serves the hot slot of one stream alone, for a caller that waits for each result: at most
+    /// `left` messages, whose headers are that of the stream's last message. After `polls` vain
+    /// polls in a row it returns; each message adds a poll, up to `most_polls`.
     #[inline(always)]
-    pub(super) fn serve<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found) {
+    pub(super) fn serve_lone<F: Order>(
+        &mut self,
+        endpoint: &mut Endpoint<K, F>,
+        left: &mut u32,
+        polls: u32,
+        most_polls: u32,
+    ) -> Stop {
+        let (Known { hdr, run }, queue, all) = (endpoint.known, endpoint.queue, *left);
+        let (hot, next) = endpoint.responder.hot_slot();
+        let mut cx = Context::of_call(self.heap.lend(), hot.slot.req_hdr_word(), CallState::new(self.node, 0));
+        let mut expected = pair(hdr.0, *next);
+        while *left != 0 {
+            // R1 with the header: one comparison says that a message is there, and which.
+            if hot.slot.req_pair() != expected {
+                let found = hot.wait(expected, (polls + all - *left).min(most_polls));
+                if found != expected {
+                    return if pair_seq(found) == pair_seq(expected) { Stop::Other } else { Stop::Idle };
+                }
+            }
+            *left -= 1;
+            let seq = pair_seq(expected);
+            *next = Responder::<Queue<K, F>>::after(seq);
+            expected = pair(hdr.0, *next);
+            spill_state(next);
+            self.activity.begin(queue, Found { slot: 0, seq });
+            let reply = run(&mut cx, &mut self.frame, Arguments::new(hot.slot.payload(), hdr.len()));
+            let is_short = reply.is_short();
+            if !is_short && reply.long() != 0 || cx.saw_cancel() {
+                return Stop::Unfinished(seq, reply, cx.saw_cancel());
+            }
+            self.activity.end();
+            if !is_short {
+                hot.slot.write_reply(&self.frame.words);
+                hot.slot.publish_reply(reply.hdr().0, seq);
+                continue;
+            }
+            reply_short(hot.slot, reply, seq);
+        }
+        Stop::Idle
+    }
+
+    #[inline(always)]
+    fn serve<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found) {
         spill_state(endpoint);
         let slot = endpoint.responder.slot(found.slot);
         let hdr = ReqHdr(slot.req_hdr());
-        let one_way = hdr.has(ReqHdr::ONE_WAY);
-        if !ReqHdr(hdr.0 & !ReqHdr::ONE_WAY).is_plain() {
-            return self.serve_long(endpoint, found, hdr);
-        }
-        self.frame.args = Arguments::inline(0, hdr.len());
-        if !hdr.is_empty() {
-            if hdr.len() > INLINE_BYTES {
+        let two_way = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
+        if two_way != endpoint.known.hdr {
+            if !two_way.is_plain() || hdr.len() > INLINE_BYTES {
                 return self.serve_long(endpoint, found, hdr);
             }
-            slot.read_request(&mut self.frame.words);
+            let Some(entry) = self.table.get(hdr.key().0 as usize) else {
+                return slot.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
+            };
+            endpoint.known = Known { hdr: two_way, run: entry.run };
+            spill_state(&mut endpoint.known);
         }
-        let Some(entry) = self.table.get(hdr.key().0 as usize) else {
-            return slot.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
-        };
         self.activity.begin(endpoint.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, slot.req_hdr_word(), 0);
-        let reply = (entry.run)(&mut cx, &mut self.frame);
-        if reply.long != 0 || cx.saw_cancel.get() {
-            let cancelled = cx.saw_cancel.get();
+        let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
+        let reply = (endpoint.known.run)(&mut cx, &mut self.frame, Arguments::new(slot.payload(), hdr.len()));
+        let (one_way, cancelled) = (hdr.has(ReqHdr::ONE_WAY), cx.saw_cancel());
+        if !reply.is_short() || cancelled {
             let reply_mode = ReplyMode { one_way, ..ReplyMode::TWO_WAY };
             return self.finish(endpoint, found, reply_mode, reply, cancelled);
         }
         self.activity.end();
-        if one_way && reply.hdr.status() == Status::OK {
+        if one_way && reply.hdr().status() == Status::OK {
             slot.publish_reply(RepHdr::inline(Status::EXECUTED, 0).0, found.seq);
         } else {
-            reply_inline(slot, &self.frame.words, reply.hdr, found.seq);
+            reply_short(slot, reply, found.seq);
         }
     }
 }
@@ -101,15 +177,10 @@ pub(super) fn spill_state<T>(state: &mut T) {
     let _ = state;
 }
 
-/// Writes an inline reply and publishes it. It writes no word, the first, or all six, since a
-/// branch per word costs more than the store. The bytes behind the result are left over from the
-/// request or an earlier one and mean nothing.
+/// Writes a short reply and publishes it. The word is written in any case, since a branch costs
+/// more; the bytes behind the result mean nothing.
 #[inline(always)]
-pub(super) fn reply_inline<L: SlotAccess>(slot: L, words: &[u64; INLINE_WORDS], hdr: RepHdr, seq: u32) {
-    match hdr.len() {
-        0 => {}
-        1..=8 => slot.write_reply(&words[..1]),
-        _ => slot.write_reply(words),
-    }
-    slot.publish_reply(hdr.0, seq);
+pub(super) fn reply_short<L: SlotAccess>(slot: L, reply: Reply, seq: u32) {
+    slot.write_reply(&[reply.word()]);
+    slot.publish_reply(reply.hdr().0, seq);
 }

@@ -1,13 +1,14 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
-use super::dispatcher::{Dispatcher, Endpoint, reply_inline, spill_state};
+use super::dispatcher::{Dispatcher, Endpoint, spill_state};
 use super::request::{Args, Job, Parts, ReplyMode, parts};
 use super::{Found, SlotAccess, Slots};
-use crate::context::Context;
+use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Reply};
-use hamr_shared_abi::slot::{Ext, INLINE_BYTES, RepHdr, ReqHdr};
+use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
+use hamr_shared_abi::window::Payload;
 
 impl<K: Clone> Dispatcher<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
@@ -47,38 +48,45 @@ impl<K: Clone> Dispatcher<'_, K> {
         ext: Ext,
     ) -> Result<(Reply, bool), Status> {
         let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
-        self.load(endpoint, found.slot, args)?;
+        let mut short = [0; INLINE_WORDS];
+        let len = self.load(endpoint, found.slot, args, &mut short)?;
         let slot = endpoint.responder.slot(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         self.activity.begin(endpoint.queue, found);
-        let mut cx = Context::of_call(self.heap.lend(), self.node, slot.req_hdr_word(), ext.micros());
-        let reply = (entry.run)(&mut cx, &mut self.frame);
-        Ok((reply, cx.saw_cancel.get()))
+        let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
+        let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short), len));
+        Ok((reply, cx.saw_cancel()))
     }
 
-    /// Brings long arguments into scratch memory: the one copy that is decoded (rule 5).
-    fn load<F: Order>(&mut self, endpoint: &Endpoint<K, F>, slot: u32, args: Args) -> Result<(), Status> {
+    /// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the
+    /// one copy that is decoded (rule 5). Returns their length.
+    fn load<F: Order>(
+        &mut self,
+        endpoint: &Endpoint<K, F>,
+        slot: u32,
+        args: Args,
+        short: &mut [u64; INLINE_WORDS],
+    ) -> Result<usize, Status> {
         let bad = Status::BAD_REQUEST;
         let len = match args {
             Args::Inline { start, end } => {
-                self.frame.args = Arguments::inline(start as usize, end as usize);
-                return Ok(());
+                // Parts are whole words; the bytes behind the last one are not decoded.
+                let from = self.frame.words.get(start as usize / 8..).ok_or(bad)?;
+                short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
             }
-            Args::Chunk { len } => {
-                let room = self.frame.scratch.get_mut(..len).ok_or(bad)?;
-                endpoint.responder.slots().read_request_chunk(slot, room).ok_or(bad)?;
-                len
-            }
-            Args::Buffer { at } => {
-                let len = usize::try_from(at.len).map_err(|_| bad)?;
-                let room = self.frame.scratch.get_mut(..len).ok_or(bad)?;
-                self.heap.read_bytes(at.off, room).map_err(|_| bad)?;
-                len
-            }
+            Args::Chunk { len } => len,
+            Args::Buffer { at } => usize::try_from(at.len).map_err(|_| bad)?,
         };
-        self.frame.args = Arguments::long(len);
-        Ok(())
+        let short: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
+        let room = if len <= INLINE_BYTES { short.get_mut(..len) } else { self.frame.scratch.get_mut(..len) };
+        let room = room.ok_or(bad)?;
+        match args {
+            Args::Buffer { at } => self.heap.read_bytes(at.off, room).map_err(|_| bad)?,
+            _ => endpoint.responder.slots().read_request_chunk(slot, room).ok_or(bad)?,
+        }
+        Ok(len)
     }
 
     /// Moves a TICKET request to the queue.
@@ -119,8 +127,15 @@ impl<K: Clone> Dispatcher<'_, K> {
     ) {
         self.activity.end();
         self.activity.limit(0);
+        if reply.is_short() {
+            self.frame.words[0] = reply.word();
+        }
         let hdr = self.place(endpoint, found.slot, reply_mode, reply, cancelled);
-        reply_inline(endpoint.responder.slot(found.slot), &self.frame.words, hdr, found.seq);
+        let slot = endpoint.responder.slot(found.slot);
+        if !hdr.is_empty() {
+            slot.write_reply(&self.frame.words);
+        }
+        slot.publish_reply(hdr.0, found.seq);
         if endpoint.blocked {
             // One ordered call at a time blocks a stream; unordered calls in the queue may be
             // overtaken.
@@ -139,28 +154,28 @@ impl<K: Clone> Dispatcher<'_, K> {
         reply: Reply,
         cancelled: bool,
     ) -> RepHdr {
-        let fault = reply.hdr.has(RepHdr::FAULT);
+        let (hdr, fault) = (reply.hdr(), reply.hdr().has(RepHdr::FAULT));
         if cancelled && !fault {
             return RepHdr::inline(Status::CANCELLED, 0);
         }
-        if reply_mode.one_way && reply.hdr.status() == Status::OK {
+        if reply_mode.one_way && hdr.status() == Status::OK {
             return RepHdr::inline(Status::EXECUTED, 0);
         }
-        if reply.long == 0 {
-            return reply.hdr;
+        if reply.long() == 0 {
+            return hdr;
         }
         let slots = endpoint.responder.slots();
         // A fault's text is cut to what there is room for; a value is never cut.
         let room = if fault { slots.rep_chunk_len().max(INLINE_BYTES) } else { usize::MAX };
-        let len = (reply.long as usize).min(room);
-        let Some(bytes) = self.frame.scratch.get(..len) else { return reply.hdr };
+        let len = reply.long().min(room);
+        let Some(bytes) = self.frame.scratch.get(..len) else { return hdr };
         if len <= INLINE_BYTES {
             // Only a cut fault is this short: its slot has no reply chunk.
             let inline: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut self.frame.words);
             inline.split_at_mut(len).0.copy_from_slice(bytes);
-            return RepHdr(reply.hdr.0 | (len as u32) << 16);
+            return RepHdr(hdr.0 | (len as u32) << 16);
         }
-        let described = RepHdr(reply.hdr.0 | 16 << 16);
+        let described = RepHdr(hdr.0 | 16 << 16);
         if slots.write_reply_chunk(slot, bytes).is_some() {
             (self.frame.words[0], self.frame.words[1]) = (0, len as u64);
             return described.in_chunk();
@@ -172,7 +187,7 @@ impl<K: Clone> Dispatcher<'_, K> {
             (self.frame.words[0], self.frame.words[1]) = (buffer.off, len as u64);
             return described.in_buffer();
         }
-        self.frame.words[0] = u64::from(reply.long);
+        self.frame.words[0] = reply.long() as u64;
         RepHdr::inline(Status::RESULT_TOO_LONG, 8)
     }
 }

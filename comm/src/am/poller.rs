@@ -4,10 +4,10 @@
 //! The poller decides which stream is polled next; `dispatcher` runs the calls. One call costs no
 //! lock, no allocation and no clock.
 
-use super::dispatcher::{BATCH, Dispatcher, Endpoint, spill_state};
+use super::dispatcher::{BATCH, Dispatcher, Endpoint, Stop, spill_state};
 use super::handoff::LentControl;
 use super::request::ReplyMode;
-use super::{Activity, ControlHandoff, Notifier, Responder, SlotAccess};
+use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder, SlotAccess};
 use crate::fault::Trace;
 use crate::frame::Frame;
 use crate::migrate::MAX_MESSAGE;
@@ -25,9 +25,11 @@ use hamr_shared_abi::window::{DeviceWindow, Window};
 pub const MAX_QUEUES: usize = 80;
 /// Rounds between two checks of the state words.
 const STATE_CHECK_MASK: u32 = 63;
-/// Most extra polls of one stream's hot slot between two rounds over all streams, with a pause
-/// after each: two hundred nanoseconds.
-const EXTRA_POLLS: u32 = 8;
+/// Nanoseconds of extra polls of one stream's hot slot between two rounds over all streams, at
+/// most.
+const EXTRA_NS: u32 = 200;
+/// Streams that are polled between two polls of the stream served last.
+const GROUP: usize = 32;
 /// Calls in a row that the stream served last may make before the others are polled.
 const BUDGET: u32 = 64;
 
@@ -74,9 +76,11 @@ pub struct Poller<'s, K, F = Coherent> {
     /// it may make.
     last_served: usize,
     budget: u32,
-    /// Calls in a row from this stream alone, up to [`EXTRA_POLLS`]: so many extra polls it has
-    /// before each round.
+    /// Calls in a row from this stream alone, up to `extra_polls`: so many extra polls it has before
+    /// each round.
     run_length: u32,
+    /// Polls in [`EXTRA_NS`].
+    extra_polls: u32,
     /// Notifies the host, which may sleep.
     notifier: Notifier,
     /// Messages answered since the last fence.
@@ -146,6 +150,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             last_served: 0,
             budget: 0,
             run_length: 0,
+            extra_polls: Pauses::ASSUMED.in_ns(EXTRA_NS),
             notifier: Notifier::new(),
             unfenced: 0,
             handoff: None,
@@ -157,6 +162,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Leaves the control stream on `handoff` while queued handlers run. It is this poller's alone.
     pub fn use_handoff(&mut self, handoff: Option<&'s ControlHandoff<K, F>>) {
         self.handoff = handoff;
+    }
+
+    /// Sets how long a poll takes on this processor.
+    pub fn use_pauses(&mut self, pauses: Pauses) {
+        self.extra_polls = pauses.in_ns(EXTRA_NS);
     }
 
     /// Gives the window back, whole, and the scratch memory.
@@ -183,34 +193,62 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// rule 9).
     #[inline]
     pub fn poll(&mut self) -> Round {
-        if self.budget != 0
+        match self.poll_last_served(1) {
+            0 => self.poll_all(),
+            served => Round::Worked(served),
+        }
+    }
+
+    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has messages,
+    /// then a round over all streams.
+    #[inline]
+    pub fn serve(&mut self) -> Round {
+        let served = self.poll_last_served(BUDGET);
+        match self.poll_all() {
+            Round::Idle if served != 0 => Round::Worked(served),
+            Round::Worked(more) => Round::Worked(served + more),
+            Round::NeedsNotify(more) => Round::NeedsNotify(served + more),
+            round => round,
+        }
+    }
+
+    /// Serves at most so many hot messages of the stream served last, within its budget.
+    #[inline(always)]
+    fn poll_last_served(&mut self, at_most: u32) -> u32 {
+        let is_next = self.budget != 0
+            && self
+                .endpoints
+                .get(self.last_served)
+                .is_some_and(|last| !last.blocked && last.responder.wait_hot(self.run_length));
+        if is_next { self.serve_last(at_most) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn serve_last(&mut self, at_most: u32) -> u32 {
+        let at_most = at_most.min(self.budget);
+        let mut left = at_most;
+        // Counted first: a handler that panics unwinds past the code behind it.
+        self.budget -= at_most;
+        spill_state(self);
+        while left != 0
             && let Some(endpoint) = self.endpoints.get_mut(self.last_served)
             && !endpoint.blocked
         {
-            // A lone caller sends call after call: its slot is polled more often than all the
-            // others.
-            let mut more = self.run_length;
-            loop {
-                if let Some(found) = endpoint.responder.next_hot() {
-                    // Counted first: a handler that panics unwinds past the code behind it.
-                    self.budget -= 1;
-                    self.dispatcher.serve(endpoint, found);
-                    if self.run_length < EXTRA_POLLS {
-                        self.run_length += 1;
-                    }
-                    return Round::Worked(1);
+            match self.dispatcher.serve_lone(endpoint, &mut left, self.run_length, self.extra_polls) {
+                Stop::Idle => break,
+                Stop::Other => {
+                    left -= 1;
+                    self.poll_one(self.last_served, 1);
                 }
-                // A caller that does not wait for each result is served by rounds, without delay.
-                if more == 0 || endpoint.responder.ring_is_next() {
-                    break;
+                Stop::Unfinished(seq, reply, cancelled) => {
+                    let found = Found { slot: 0, seq };
+                    self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, cancelled);
                 }
-                more -= 1;
-                // A pause between two polls: a tight loop runs loads ahead of itself, which fetch
-                // the cache line back before the host has written it.
-                core::hint::spin_loop();
             }
         }
-        self.poll_all()
+        self.budget += left;
+        self.run_length = (self.run_length + at_most - left).min(self.extra_polls);
+        at_most - left
     }
 
     fn poll_all(&mut self) -> Round {
@@ -231,21 +269,27 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let mut served = 0;
         let polled_first = self.budget != BUDGET;
         self.unfenced += BUDGET - self.budget;
-        for index in 1..open.min(self.endpoints.len()) {
-            let Some(endpoint) = self.endpoints.get_mut(index) else { break };
+        let end = open.min(self.endpoints.len());
+        let mut next = 1;
+        while next < end {
             // This check is inline and cheap; the code that serves is long and exists once for all
             // streams.
-            let is_next = !endpoint.blocked && (endpoint.responder.hot_is_next() || endpoint.responder.ring_is_next());
-            let here = if is_next { self.poll_one(index) } else { 0 };
-            if here != 0 {
-                if self.last_served != index {
-                    (self.last_served, self.run_length) = (index, 0);
+            let skipped = self.endpoints.get(next..end).map_or(0, empty_at_front);
+            next += skipped;
+            if next < end && skipped != GROUP {
+                let here = self.poll_one(next, BATCH);
+                if here != 0 && self.last_served != next {
+                    (self.last_served, self.run_length) = (next, 0);
                 }
                 served += here;
-            } else if self.endpoints.get(self.last_served).is_some_and(|endpoint| endpoint.responder.hot_is_next()) {
+                next += 1;
+            } else if next < end
+                && let Some(last) = self.endpoints.get(self.last_served)
+                && last.responder.hot_is_next()
+            {
                 // A round over many streams takes longer than a call, so the stream served last is
                 // polled in between. Every round still ends, because it continues where it was.
-                served += self.poll_last_served();
+                served += self.poll_one(self.last_served, BATCH);
             }
         }
         self.budget = BUDGET;
@@ -262,7 +306,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             served += self.run_job();
         }
         if served == 0 && !polled_first {
-            served = self.poll_control();
+            if self.lent || self.endpoints.first().is_some_and(|control| control.responder.has_next()) {
+                served = self.poll_control();
+            }
         } else {
             self.step_progress();
         }
@@ -322,15 +368,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w))
     }
 
-    fn poll_last_served(&mut self) -> u32 {
-        self.poll_one(self.last_served)
-    }
-
     /// Serves one stream. Not inlined: the code that serves is long, and is copied only where a
     /// call would cost time.
     #[inline(never)]
-    fn poll_one(&mut self, index: usize) -> u32 {
-        self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint))
+    fn poll_one(&mut self, index: usize, at_most: u32) -> u32 {
+        self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint, at_most))
     }
 
     /// Lends the control stream before a queued handler runs.
@@ -366,7 +408,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         if self.lent {
             self.recall_control();
         }
-        let served = self.poll_one(0);
+        let served = self.poll_one(0, BATCH);
         if served != 0 {
             self.step_progress();
         }
@@ -410,6 +452,28 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 }
 
+/// How many of these streams, up to [`GROUP`], are before the first with a message. In steps of
+/// four, whose code has no loop; images have few streams and little memory.
+#[inline(always)]
+fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
+    let mut empty = 0;
+    if !cfg!(hamr_bare) {
+        while let Some([a, b, c, d]) = endpoints.get(empty..empty + 4)
+            && empty < GROUP
+            && !(a.responder.has_next() || b.responder.has_next() || c.responder.has_next() || d.responder.has_next())
+        {
+            empty += 4;
+        }
+    }
+    while let Some(endpoint) = endpoints.get(empty)
+        && empty < GROUP
+        && !endpoint.responder.has_next()
+    {
+        empty += 1;
+    }
+    empty
+}
+
 /// The responding end of every queue pair, its reply words cleared.
 fn open_endpoints<K: Clone, F: Order>(
     window: &Window<K>,
@@ -422,51 +486,10 @@ fn open_endpoints<K: Clone, F: Order>(
         let descriptor = layout.queue(window, queue)?;
         let responder = Responder::new(window.queue_ordered(&descriptor).map_err(LayoutError::from)?, epoch);
         responder.clear();
-        endpoints
-            .push(Endpoint { responder, queue, blocked: false })
-            .map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
+        endpoints.push(Endpoint::new(responder, queue)).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
     }
     Ok(endpoints)
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::super::Found;
-    use super::*;
-    use crate::handshake::{HostHandshake, IdlePolicy, Offer};
-    use hamr_shared_abi::layout::Plan;
-    use std::vec;
-
-    /// Code that watches calls by their numbers must not take a call of this epoch for an earlier
-    /// one's.
-    #[test]
-    fn no_number_of_a_call_comes_twice() {
-        let plan = Plan { streams: 1, ring: 2, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
-        let mut window = DeviceWindow::private(Layout::plan(&plan).expect("allowed").window_len());
-        let mut scratch = vec![0; MAX_MESSAGE];
-        let mut last = Activity::new().last();
-        for epoch in 1..4 {
-            let offer = Offer {
-                plan,
-                node: NodeId(1),
-                features: 0,
-                required: 0,
-                fingerprint: 0,
-                pid: 0,
-                idle_policy: IdlePolicy::default(),
-            };
-            let (_, layout) = HostHandshake::offer(&window, &offer, Epoch(epoch)).expect("long enough");
-            let poller =
-                Poller::<_, Coherent>::new(window, &layout, Table::of(vec![]), NodeId(1), Epoch(epoch), &mut scratch);
-            let Ok(poller) = poller else { panic!("the layout is the host's") };
-            for _ in 0..3 {
-                poller.activity().begin(0, Found { slot: 0, seq: 1 });
-                let serial = poller.activity().last();
-                poller.activity().end();
-                assert!(serial.wrapping_sub(last).cast_signed() > 0, "{serial} after {last}");
-                last = serial;
-            }
-            window = poller.into_parts().0;
-        }
-    }
-}
+mod tests;

@@ -2,7 +2,9 @@
 
 use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::{next_seq, seq};
+use hamr_shared_abi::slot::{next_seq, pair, pair_seq, seq};
+use hamr_shared_abi::sync::Order;
+use hamr_shared_abi::window::{Queue, Slot};
 
 /// The responder's state (see the module). Indices are private shadows: no write of the peer moves
 /// them. Of a responder and its clone only one may go on.
@@ -27,9 +29,67 @@ pub struct Found {
     pub seq: u32,
 }
 
+/// The hot slot alone, for code that serves it message by message.
+pub(super) struct HotSlot<'r, F> {
+    pub(super) slot: Slot<'r, F>,
+    /// The next ring slot, and the word expected there.
+    ring: Slot<'r, F>,
+    ring_seq: u32,
+}
+
+impl<F: Order> HotSlot<'_, F> {
+    /// Polls until the word of a pair is that of `expected`; with a pause behind each of `polls`
+    /// polls, and no longer than the ring is empty: a caller that does not wait for each result is
+    /// served by rounds, without delay. Returns the last pair. Not inlined: the code that serves
+    /// needs the registers.
+    #[inline(never)]
+    pub(super) fn wait(&self, expected: u64, mut polls: u32) -> u64 {
+        loop {
+            let found = self.slot.req_pair();
+            if pair_seq(found) == pair_seq(expected) || polls == 0 || self.ring.req_seq() == self.ring_seq {
+                return found;
+            }
+            polls -= 1;
+            // A pause between two polls: a tight loop runs loads ahead of itself, which fetch the
+            // cache line back before the host has written it.
+            core::hint::spin_loop();
+        }
+    }
+}
+
+impl<K, F: Order> Responder<Queue<K, F>> {
+    /// The hot slot alone, and the word that its next message carries, to be moved [`Self::after`]
+    /// each message.
+    #[inline(always)]
+    pub(super) fn hot_slot(&mut self) -> (HotSlot<'_, F>, &mut u32) {
+        let (slot, ring) = (self.slots.hot(), self.slots.at_cursor());
+        (HotSlot { slot, ring, ring_seq: self.ring_seq }, &mut self.hot_seq)
+    }
+
+    /// The word of the message after the one with `seq` in the hot slot.
+    #[inline(always)]
+    pub(super) fn after(seq: u32) -> u32 {
+        next_seq(seq, <Queue<K, F> as Slots>::COUNT_BITS)
+    }
+
+    /// Is a new message in the hot slot? It is waited for as [`HotSlot::wait`] does.
+    #[inline(always)]
+    pub(super) fn wait_hot(&self, polls: u32) -> bool {
+        if self.hot_is_next() {
+            return true;
+        }
+        let (slot, ring) = (self.slots.hot(), self.slots.at_cursor());
+        polls != 0
+            && !self.ring_is_next()
+            && pair_seq(HotSlot { slot, ring, ring_seq: self.ring_seq }.wait(pair(0, self.hot_seq), polls))
+                == self.hot_seq
+    }
+}
+
 impl<S: Slots> Responder<S> {
     /// The end of a queue pair at the start of `epoch`.
-    pub fn new(slots: S, epoch: Epoch) -> Self {
+    pub fn new(mut slots: S, epoch: Epoch) -> Self {
+        slots.move_cursor(0);
         // A power of two. The logarithm would panic for zero.
         let ring_bits = slots.ring_len().trailing_zeros();
         let tag = epoch.tag();
@@ -82,11 +142,17 @@ impl<S: Slots> Responder<S> {
         self.slots.hot().req_seq() == self.hot_seq
     }
 
+    /// Is a new message in either slot? It is not counted as taken.
+    #[inline(always)]
+    pub fn has_next(&self) -> bool {
+        self.hot_is_next() || self.ring_is_next()
+    }
+
     /// Is a new message in the next ring slot? It is not counted as taken: rule 8 requires a check
     /// of the hot slot first.
     #[inline(always)]
     pub fn ring_is_next(&self) -> bool {
-        self.slots.ring(self.ring_pos).req_seq() == self.ring_seq
+        self.slots.at_cursor().req_seq() == self.ring_seq
     }
 
     /// Counts the message that [`Self::ring_is_next`] saw as taken.
@@ -99,6 +165,7 @@ impl<S: Slots> Responder<S> {
             self.ring_count = self.ring_count.wrapping_add(1);
             self.ring_seq = seq(self.tag, self.ring_count, S::COUNT_BITS);
         }
+        self.slots.move_cursor(self.ring_pos);
         found
     }
 

@@ -84,10 +84,14 @@ pub trait Board {
     /// ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A notification that came since the last
     /// sleep ends it at once. Returning early is always right.
     fn sleep(&mut self, _micros: u32) {}
-    /// Microseconds of any clock that never goes back. Called only where there is a
-    /// [`Self::doorbell`].
+    /// Microseconds of any clock that never goes back. Needed where there is a [`Self::doorbell`];
+    /// at start the device measures by it how long its polls take.
     fn micros(&mut self) -> u64 {
         0
+    }
+    /// Nanoseconds of the same clock, where it is finer.
+    fn nanos(&mut self) -> u64 {
+        self.micros().wrapping_mul(1000)
     }
     /// Reads from the far side of the bus, where there is one: what the host wrote before it could
     /// see this board's last store has arrived by then (abi §7.3, rule 25).

@@ -92,6 +92,9 @@ impl Board for Process {
     fn micros(&mut self) -> u64 {
         RUNTIME.micros()
     }
+    fn nanos(&mut self) -> u64 {
+        RUNTIME.begin.elapsed().as_nanos() as u64
+    }
     #[inline]
     fn idle(&mut self, rounds: u32) {
         if rounds < SPIN_ROUNDS {

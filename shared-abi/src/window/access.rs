@@ -15,6 +15,11 @@ pub trait Slots {
     fn hot(&self) -> Self::Slot<'_>;
     /// Ring slot `i mod ring_len`.
     fn ring(&self, i: u32) -> Self::Slot<'_>;
+    /// The ring slot that [`Self::move_cursor`] was called for last, at first slot 0: found without
+    /// its number, by a side that polls it.
+    fn at_cursor(&self) -> Self::Slot<'_>;
+    /// Moves the cursor to ring slot `i mod ring_len`.
+    fn move_cursor(&mut self, i: u32);
     /// Ticket slot `t`.
     fn ticket_slot(&self, t: u32) -> Option<Self::Slot<'_>>;
 }

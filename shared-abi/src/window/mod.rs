@@ -52,7 +52,7 @@ pub use device::{DeviceWindow, LentWindow};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
-pub use slots::{HdrWord, Queue, Slot};
+pub use slots::{HdrWord, Payload, Queue, Slot};
 
 /// An access that does not lie in the region. Carries what was asked and what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

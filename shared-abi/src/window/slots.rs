@@ -32,9 +32,11 @@ impl<K> Window<K> {
         }
         let lent = self.lend();
         let chunks = self.at_aligned(d.chunks, u64::from(d.slots()) * d.chunk_pair(), SLOT_BYTES as u64)?;
+        let (req, rep) = (lent.side(d, d.req_base)?, lent.side(d, d.rep_base)?);
         Ok(Queue {
-            req: lent.side(d, d.req_base)?,
-            rep: lent.side(d, d.rep_base)?,
+            req,
+            rep,
+            cursor: [req[1], rep[1]],
             ring_mask: d.ring_len - 1,
             ticket_slots: d.ticket_slots,
             chunks,
@@ -67,6 +69,8 @@ pub struct Queue<K, F = Coherent> {
     // Hot slot, first ring slot, first ticket slot; the reply slots are the same when coherent.
     req: [NonNull<u8>; 3],
     rep: [NonNull<u8>; 3],
+    // The request half and the reply half of some ring slot.
+    cursor: [NonNull<u8>; 2],
     ring_mask: u32,
     ticket_slots: u32,
     chunks: NonNull<u8>,
@@ -107,6 +111,17 @@ impl<K, F: Order> Slots for Queue<K, F> {
         // SAFETY: as above, from the reply base.
         let rep = unsafe { self.rep[1].add(off) };
         Slot { req, rep, _queue: PhantomData }
+    }
+
+    #[inline(always)]
+    fn at_cursor(&self) -> Slot<'_, F> {
+        Slot { req: self.cursor[0], rep: self.cursor[1], _queue: PhantomData }
+    }
+
+    #[inline(always)]
+    fn move_cursor(&mut self, i: u32) {
+        let Slot { req, rep, .. } = self.ring(i);
+        self.cursor = [req, rep];
     }
 
     #[inline(always)]
@@ -214,6 +229,19 @@ impl<'q, F: Order> Slot<'q, F> {
     #[inline(always)]
     pub fn rep_pair(self) -> u64 {
         Self::observe_pair(self.rep, REP_HDR)
+    }
+
+    /// The request's payload, for the code that decodes it.
+    #[inline(always)]
+    pub fn payload(self) -> Payload<'q> {
+        Payload { at: self.req, _words: PhantomData }
+    }
+
+    /// R1 with the header, as one [`pair`]: for a responder that expects one header more than any
+    /// other.
+    #[inline(always)]
+    pub fn req_pair(self) -> u64 {
+        Self::observe_pair(self.req, REQ_HDR)
     }
 
     // The functions below: `hdr` is REP_HDR or REQ_HDR, whose word is behind it. In memory that is
@@ -374,6 +402,30 @@ impl HdrWord<'_> {
     }
 }
 
+/// The payload words of one request, to be copied out once each: in a slot whose published word was
+/// observed, or a private copy of them.
+#[derive(Clone, Copy)]
+pub struct Payload<'q> {
+    /// 48 bytes, 8-aligned.
+    at: NonNull<u8>,
+    _words: PhantomData<&'q ()>,
+}
+
+const _: () = assert!(align_of::<u64>() == 8);
+
+impl<'q> Payload<'q> {
+    /// A private copy.
+    pub fn private(words: &'q mut [u64; INLINE_WORDS]) -> Self {
+        Self { at: NonNull::from_mut(words).cast(), _words: PhantomData }
+    }
+
+    /// Copies the first words out, at most [`INLINE_WORDS`].
+    #[inline(always)]
+    pub fn read(self, words: &mut [u64]) {
+        read_words(self.at, words);
+    }
+}
+
 #[inline(always)]
 fn word_at<'q>(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
     // SAFETY: a slot has 64 bytes, and callers pass an offset of a header or of its word.
@@ -395,10 +447,11 @@ fn pair_at<'q>(half: NonNull<u8>, hdr: usize) -> &'q core::sync::atomic::AtomicU
 #[cfg(target_has_atomic = "64")]
 #[inline(always)]
 fn payload_word(half: NonNull<u8>, i: usize) -> &'static core::sync::atomic::AtomicU64 {
-    // SAFETY: callers pass i < INLINE_WORDS, so the word lies in the slot's 48 payload bytes.
+    // SAFETY: callers pass i < INLINE_WORDS, so the word lies in the 48 payload bytes.
     let at = unsafe { half.add(i * 8) };
-    // SAFETY: the slot is 64-aligned, and payload is only accessed as 64-bit atomics on this
-    // target. The reference ends with the caller's statement, within the slot's borrow.
+    // SAFETY: a slot is 64-aligned and a private copy 8-aligned, and payload is only accessed as
+    // 64-bit atomics on this target. The reference ends with the caller's statement, within the
+    // borrow of the slot or of the copy.
     unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
 }
 
@@ -420,10 +473,10 @@ fn write_words(half: NonNull<u8>, words: &[u64]) {
 
 #[cfg(not(target_has_atomic = "64"))]
 fn payload_word(half: NonNull<u8>, i: usize) -> &'static AtomicU32 {
-    // SAFETY: callers pass i < 2 * INLINE_WORDS, so the word lies in the slot's 48 payload bytes.
+    // SAFETY: callers pass i < 2 * INLINE_WORDS, so the word lies in the 48 payload bytes.
     let at = unsafe { half.add(i * 4) };
-    // SAFETY: the slot is 64-aligned, and payload is only accessed as 32-bit atomics on this
-    // target.
+    // SAFETY: a slot is 64-aligned and a private copy 8-aligned, and payload is only accessed as
+    // 32-bit atomics on this target.
     unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
 }
 

@@ -86,19 +86,21 @@ struct Lines {
 
 /// The lines of a queue pair, as each end holds them. `BITS` is the width of the count.
 ///
-/// The `Arc` is the standard one: who drops it last is no part of the protocol and would only add executions.
+/// Beside them is the cursor of an end. The `Arc` is the standard one: who drops it last is no part of the protocol and would
+/// only add executions.
 #[derive(Clone)]
-pub(crate) struct Pair<const BITS: u32 = 2>(Arc<Lines>);
+pub(crate) struct Pair<const BITS: u32 = 2>(Arc<Lines>, u32);
 
 impl<const BITS: u32> Pair<BITS> {
     pub(crate) fn new(shapes: Shapes) -> Self {
         let cells = || Cells { payload: AtomicU64::new(0), req: Half::new(), rep: Half::new() };
-        Self(Arc::new(Lines {
+        let lines = Lines {
             shapes,
             cells: core::array::from_fn(|_| cells()),
             req_epoch: AtomicU32::new(0),
             rep_epoch: AtomicU32::new(0),
-        }))
+        };
+        Self(Arc::new(lines), 0)
     }
 
     /// Zeroes the words that the requester owns, as an offer does (rule 27).
@@ -139,6 +141,12 @@ impl<const BITS: u32> Slots for Pair<BITS> {
     }
     fn ring(&self, i: u32) -> At<'_> {
         self.at(1 + i as usize % RING)
+    }
+    fn at_cursor(&self) -> At<'_> {
+        self.ring(self.1)
+    }
+    fn move_cursor(&mut self, i: u32) {
+        self.1 = i;
     }
     fn ticket_slot(&self, _: u32) -> Option<At<'_>> {
         None

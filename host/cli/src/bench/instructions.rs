@@ -4,20 +4,28 @@
 //! The program runs itself under callgrind twice, with two numbers of calls; the difference is free
 //! of start-up. Each counted part is a function of its own that is not inlined, so each number
 //! includes a call and a return.
+//!
+//! A device does not poll once per call, but serves in a loop. In the rows of the loop each handler
+//! sends the next request itself, so that the loop finds it by its next poll. What sending costs is
+//! subtracted, but for the call.
 
 use super::BoxError;
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Pending, Runtime, Started, Stream};
-use hamr_comm::BufferPtr;
+use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, seq};
+use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, SlotAccess, Slots};
+use hamr_comm::handler::{Entry, Handler};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::{BufferPtr, Context};
 use hamr_kernels::bench::{empty, notice, sum_4};
+use std::cell::RefCell;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,10 +37,10 @@ const MANY: u64 = 2000;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 16] = [
+const COUNTED: [(&str, &str); 19] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its get"),
-    ("device_poll", "device, empty call"),
+    ("device_poll", "device, empty call found by one poll"),
     ("host_sync", "sync(empty), reply found by the first poll"),
     ("device_again", "device, one more empty call"),
     ("host_32b", "sync(32 B -> 8 B)"),
@@ -45,8 +53,13 @@ const COUNTED: [(&str, &str); 16] = [
     ("device_ring", "device, one message of the ring"),
     ("host_send", "send(empty)"),
     ("device_one_way", "device, one one-way message"),
-    ("device_idle", "device, a round that finds nothing"),
+    ("device_idle", "device, an idle round"),
+    ("device_serve", "device, empty call in the serve loop"),
+    ("device_serve_32b", "device, 32 B -> 8 B in the serve loop"),
+    ("device_idle_64", "device, an idle round over 64 streams"),
 ];
+/// Streams of the last row.
+const STREAMS: u32 = 64;
 
 /// Instructions per call of each of [`COUNTED`].
 pub(crate) struct Counts(Vec<f64>);
@@ -61,9 +74,9 @@ impl Counts {
         self.of("host_submit") + self.of("host_take")
     }
 
-    /// One poll that finds the call and runs it.
+    /// One call in the serve loop.
     pub(crate) fn device(&self) -> f64 {
-        self.of("device_poll")
+        self.of("device_serve")
     }
 
     /// Function, description and count of each row.
@@ -99,7 +112,7 @@ impl Link for ManualLink {
         let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
         let DeviceStage::Greeting(window, handshake) = &mut *device else { return };
         let Some(own) = window.take() else { return };
-        let table = Table::of_this_image();
+        let table = table();
         let profile = DeviceProfile {
             features: u32::MAX,
             board: "manual",
@@ -217,6 +230,109 @@ fn device_idle(poller: &mut Poller<'static, Shared>) {
     std::hint::black_box(6_u64);
 }
 
+#[inline(never)]
+fn device_idle_64(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(7_u64);
+}
+
+// The deployed serve loop's steps, until all requests were sent.
+
+#[inline(never)]
+fn device_serve(poller: &mut Poller<'static, Shared>) {
+    while NEXT.with_borrow(Option::is_some) {
+        std::hint::black_box(poller.serve());
+    }
+}
+
+#[inline(never)]
+fn device_serve_32b(poller: &mut Poller<'static, Shared>) {
+    while NEXT.with_borrow(Option::is_some) {
+        std::hint::black_box(poller.serve());
+    }
+    std::hint::black_box(8_u64);
+}
+
+/// Requests that a handler sends while it runs, in the hot slot of its own stream. The requester's
+/// half of the slot is written only; the reply follows in the other half.
+struct Sender {
+    slots: Queue<Shared>,
+    hdr: ReqHdr,
+    count: u32,
+    left: u64,
+}
+
+thread_local! {
+    static NEXT: RefCell<Option<Sender>> = const { RefCell::new(None) };
+}
+
+#[inline(never)]
+fn empty_again() {
+    send_next();
+}
+
+#[inline(never)]
+fn sum_again() {
+    send_next();
+    // As in `device_again`.
+    std::hint::black_box(2_u64);
+}
+
+#[inline(always)]
+fn send_next() {
+    NEXT.with_borrow_mut(|next| match next {
+        Some(sender) if sender.left != 0 => {
+            sender.left -= 1;
+            sender.count += 1;
+            sender.slots.hot().publish_request(sender.hdr.0, seq(1, sender.count, COUNT_BITS));
+        }
+        _ => *next = None,
+    });
+}
+
+/// [`empty`], and sends the next request.
+struct EmptyAgain;
+
+static EMPTY_AGAIN: Entry = Entry::of::<EmptyAgain>();
+
+impl Handler for EmptyAgain {
+    const NAME: &'static str = "empty_again";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = ();
+    type Output = ();
+    #[inline(always)]
+    fn run(cx: &mut Context<'_>, (): ()) {
+        empty_again();
+        empty(cx);
+    }
+}
+
+/// [`sum_4`], and sends the next request.
+struct SumAgain;
+
+static SUM_AGAIN: Entry = Entry::of::<SumAgain>();
+
+impl Handler for SumAgain {
+    const NAME: &'static str = "sum_again";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = (u64, u64, u64, u64);
+    type Output = u64;
+    #[inline(always)]
+    fn run(cx: &mut Context<'_>, (a, b, c, d): Self::Args) -> u64 {
+        let sum = sum_4(cx, a, b, c, d);
+        sum_again();
+        sum
+    }
+}
+
+/// The key of a handler of this table.
+fn key(name: &str) -> Result<HandlerKey, BoxError> {
+    let at = table().iter().position(|entry| entry.name == name).ok_or("a handler is missing")?;
+    Ok(HandlerKey(at as u16))
+}
+
 /// Sends the replies of the next call in stream 1's hot slot before the call is sent.
 struct Ahead {
     lines: Queue<Shared>,
@@ -238,8 +354,8 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let calls: u64 = calls.parse()?;
     // If the device misses a call in its one poll, the host stops waiting after this time.
     let deadline = Some(std::time::Duration::from_secs(5));
-    let options = Options { heap: 1 << 16, streams: 1, deadline, ..Options::default() };
-    let (host, device) = Window::private_pair(1 << 21);
+    let options = Options { heap: 1 << 16, streams: STREAMS, ring: 64, chunk: 1024, deadline, ..Options::default() };
+    let (host, device) = Window::private_pair(1 << 24);
     let host = Arc::new(host);
     let device = Arc::new(Mutex::new(DeviceStage::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
     let link = ManualLink { window: host.clone(), device: device.clone() };
@@ -295,6 +411,21 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     for _ in 0..calls {
         device_idle(poller);
     }
+    // A stream that the host does not use itself.
+    let _open = node.stream()?;
+    let slots = || host.queue(&layout.queue(&host, 2).map_err(|e| format!("{e:?}"))?).map_err(BoxError::from);
+    let hdr = ReqHdr::inline(key(EmptyAgain::NAME)?, 0);
+    NEXT.set(Some(Sender { slots: slots()?, hdr, count: 0, left: calls }));
+    send_next();
+    device_serve(poller);
+    let hdr = ReqHdr::inline(key(SumAgain::NAME)?, 32);
+    NEXT.set(Some(Sender { slots: slots()?, hdr, count: calls as u32, left: calls }));
+    send_next();
+    device_serve_32b(poller);
+    let _streams = (2..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..calls {
+        device_idle_64(poller);
+    }
     Ok(true)
 }
 
@@ -328,11 +459,20 @@ fn run(calls: u64) -> Result<String, BoxError> {
     }
 }
 
+/// The device's handlers.
+fn table() -> Table {
+    Table::of(Table::of_this_image().iter().chain([&EMPTY_AGAIN, &SUM_AGAIN]).collect())
+}
+
 /// Instructions inside of `function`, all calls together; of a poll, those that a function of
 /// [`COUNTED`] makes.
 fn inclusive(profile: &str, function: &str) -> Option<u64> {
     match function {
         "device_poll" => between(profile, "counted_run", function),
+        "device_serve" | "device_serve_32b" => {
+            let sent = if function == "device_serve" { "empty_again" } else { "sum_again" };
+            Some(between(profile, "counted_run", function)? - between(profile, "thunk", sent)?)
+        }
         poll if poll.starts_with("device_") => between(profile, poll, "device_poll"),
         host => between(profile, "counted_run", host),
     }

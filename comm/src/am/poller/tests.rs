@@ -1,0 +1,236 @@
+use super::*;
+use crate::Handler;
+use crate::am::{Requester, Slots};
+use crate::context::Context;
+use crate::handler::Entry;
+use crate::handshake::{HostHandshake, IdlePolicy, Offer};
+use crate::registry::ping;
+use core::cell::Cell;
+use hamr_shared_abi::ids::HandlerKey;
+use hamr_shared_abi::layout::Plan;
+use hamr_shared_abi::slot::{COUNT_BITS, RepHdr, seq};
+use hamr_shared_abi::table::record_flag;
+use hamr_shared_abi::window::{Queue, Shared};
+use std::{thread_local, vec};
+
+const STREAMS: u32 = 20;
+
+fn offer(streams: u32) -> Offer {
+    let plan = Plan { streams, ring: 4, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
+    let idle_policy = IdlePolicy::default();
+    Offer { plan, node: NodeId(1), features: 0, required: 0, fingerprint: 0, pid: 0, idle_policy }
+}
+
+/// A poller, and the host's ends of its streams.
+struct Bench {
+    poller: Poller<'static, Shared>,
+    ends: vec::Vec<Requester<Queue<Shared>>>,
+}
+
+static PING: Entry = Entry::of::<ping>();
+static AGAIN: Entry = Entry::of::<Again>();
+static COPIES_3: Entry = Entry::of::<Copies<3>>();
+static COPIES_8: Entry = Entry::of::<Copies<8>>();
+static COPIES_9: Entry = Entry::of::<Copies<9>>();
+/// Keys of the table in its order.
+const AGAIN_KEY: HandlerKey = HandlerKey(0);
+const COPIES_KEYS: [HandlerKey; 3] = [HandlerKey(1), HandlerKey(2), HandlerKey(3)];
+const PING_KEY: HandlerKey = HandlerKey(4);
+const NO_KEY: HandlerKey = HandlerKey(5);
+
+impl Bench {
+    fn new() -> Self {
+        let offer = offer(STREAMS);
+        let len = Layout::plan(&offer.plan).expect("allowed").window_len();
+        let (host, device) = Window::private_pair(len);
+        let (_, layout) = HostHandshake::offer(&host, &offer, Epoch::FIRST).expect("long enough");
+        let table = Table::of(vec![&PING, &AGAIN, &COPIES_3, &COPIES_8, &COPIES_9]);
+        let poller = Poller::new(device, &layout, table, NodeId(1), Epoch::FIRST, vec![0; MAX_MESSAGE].leak());
+        let Ok(poller) = poller else { panic!("the layout is the host's") };
+        host.word(word::OPEN_QUEUES).expect("inside").store(layout.queues());
+        let end = |queue| {
+            let descriptor = layout.queue(&host, queue).expect("own descriptor");
+            Requester::new(host.queue(&descriptor).expect("inside"), Epoch::FIRST)
+        };
+        Self { poller, ends: (0..layout.queues()).map(end).collect() }
+    }
+
+    /// The reply to a message in the hot slot of stream 1, and the first word of its payload.
+    fn call(&mut self, hdr: ReqHdr, word: u64) -> (RepHdr, u64) {
+        self.ends[1].submit_hot(hdr, &[word]);
+        self.poller.serve();
+        let reply = self.ends[1].hot_reply().expect("it was served");
+        let mut words = [0];
+        self.ends[1].slots().hot().read_reply(&mut words);
+        self.ends[1].release_hot();
+        (reply, words[0])
+    }
+
+    fn status(&mut self, hdr: ReqHdr) -> Status {
+        self.call(hdr, 0).0.status()
+    }
+}
+
+/// Returns its argument `N` times.
+struct Copies<const N: usize>;
+
+impl<const N: usize> Handler for Copies<N> {
+    const NAME: &'static str = match N {
+        3 => "copies_3",
+        8 => "copies_8",
+        _ => "copies_9",
+    };
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = (u64,);
+    type Output = [u64; N];
+    fn run(_cx: &mut Context<'_>, (value,): (u64,)) -> [u64; N] {
+        [value; N]
+    }
+}
+
+/// Sends the next request of stream 1 itself, for ever.
+struct Again;
+
+thread_local! {
+    static SENT: Cell<u32> = const { Cell::new(0) };
+    static SLOTS: Cell<Option<&'static Queue<Shared>>> = const { Cell::new(None) };
+}
+
+impl Handler for Again {
+    const NAME: &'static str = "again";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Args = ();
+    type Output = ();
+    fn run(_cx: &mut Context<'_>, (): ()) {
+        SENT.set(SENT.get() + 1);
+        let next = seq(Epoch::FIRST.tag(), SENT.get(), COUNT_BITS);
+        SLOTS.get().expect("set").hot().publish_request(ReqHdr::inline(AGAIN_KEY, 0).0, next);
+    }
+}
+
+#[test]
+fn a_message_like_the_last_is_served_as_that_and_any_other_is_checked() {
+    let mut bench = Bench::new();
+    let plain = ReqHdr::inline(PING_KEY, 8);
+    let ok = |word| (RepHdr::inline(Status::OK, 8), word);
+    for others in [
+        (ReqHdr(plain.0 | ReqHdr::RESERVED), Status::BAD_REQUEST),
+        (ReqHdr::inline(PING_KEY, 63), Status::BAD_REQUEST),
+        (ReqHdr(u32::MAX), Status::BAD_REQUEST),
+        (plain.with(ReqHdr::CANCEL), Status::CANCELLED),
+        (plain.with(ReqHdr::ONE_WAY), Status::EXECUTED),
+        (ReqHdr::inline(PING_KEY, 7), Status::BAD_ARGUMENTS),
+        (ReqHdr::inline(PING_KEY, 48), Status::BAD_ARGUMENTS),
+        (ReqHdr::inline(NO_KEY, 8), Status::NO_HANDLER),
+        (ReqHdr::inline(HandlerKey(0xFFFF), 8), Status::NO_HANDLER),
+    ] {
+        assert_eq!(bench.call(plain, 7), ok(7));
+        assert_eq!(bench.call(plain, u64::MAX), ok(u64::MAX));
+        assert_eq!(bench.status(others.0), others.1, "{:?}", others.0);
+        assert_eq!(bench.status(others.0), others.1, "{:?} again", others.0);
+        assert_eq!(bench.call(plain, 8), ok(8));
+    }
+}
+
+#[test]
+fn results_of_every_length_come_in_turn() {
+    let mut bench = Bench::new();
+    let [three, eight, nine] = COPIES_KEYS.map(|key| ReqHdr::inline(key, 8));
+    for value in (1..).map(|n| n * 0x0101_0101).take(3) {
+        for _ in 0..3 {
+            assert_eq!(bench.call(three, value), (RepHdr::inline(Status::OK, 24), value));
+            let mut words = [0; 6];
+            bench.ends[1].slots().hot().read_reply(&mut words);
+            assert_eq!(words[..3], [value; 3]);
+        }
+        for _ in 0..3 {
+            assert_eq!(bench.call(eight, value), (RepHdr::inline(Status::OK, 16).in_chunk(), 0));
+            let mut bytes = [0; 64];
+            bench.ends[1].slots().read_reply_chunk(0, &mut bytes).expect("as long as the chunk");
+            assert_eq!(bytes, *bytemuck::bytes_of(&[value; 8]));
+        }
+        for _ in 0..3 {
+            // The chunk has 64 bytes, and there is no buffer.
+            assert_eq!(bench.call(nine, value), (RepHdr::inline(Status::RESULT_TOO_LONG, 8), 72));
+        }
+    }
+}
+
+#[test]
+fn the_first_message_is_checked() {
+    assert_eq!(Bench::new().status(ReqHdr(u32::MAX)), Status::BAD_REQUEST);
+    assert_eq!(Bench::new().status(ReqHdr(!ReqHdr::ONE_WAY)), Status::BAD_REQUEST);
+    assert_eq!(Bench::new().status(ReqHdr::inline(PING_KEY, 0)), Status::BAD_ARGUMENTS);
+}
+
+/// Rule 9: at most 64 messages between two rounds, whatever the caller does.
+#[test]
+fn an_endless_caller_delays_no_other_stream() {
+    let mut bench = Bench::new();
+    SLOTS.set(vec![bench.ends[1].slots().clone()].leak().first());
+    SENT.set(0);
+    Again::run(&mut crate::testing::Heap::new(64).context(), ());
+    for stream in (2..=STREAMS as usize).cycle().take(60) {
+        let before = SENT.get();
+        bench.ends[stream].submit_hot(ReqHdr::inline(PING_KEY, 8), &[5]);
+        assert!(matches!(bench.poller.serve(), Round::Worked(n) if n > 1));
+        assert_eq!(bench.ends[stream].hot_reply(), Some(RepHdr::inline(Status::OK, 8)), "stream {stream}");
+        bench.ends[stream].release_hot();
+        assert!(SENT.get() - before <= BUDGET + BATCH * STREAMS, "{} in one step", SENT.get() - before);
+    }
+}
+
+#[test]
+fn every_message_of_every_stream_is_found() {
+    let mut bench = Bench::new();
+    let hdr = ReqHdr::inline(PING_KEY, 8);
+    // More than the ring has slots, so that each stream's position wraps.
+    for round in 0..9 {
+        for stream in 0..=STREAMS as usize {
+            let x = bench.ends[stream].submit_ring(hdr, &[round]);
+            let mut polls = 0;
+            while bench.ends[stream].ring_reply(x).is_none() {
+                bench.poller.serve();
+                polls += 1;
+                assert!(polls <= 64, "stream {stream}, message {round}");
+            }
+            bench.ends[stream].release_oldest();
+        }
+        for end in &mut bench.ends {
+            end.submit_hot(hdr, &[round]);
+            end.submit_ring(hdr, &[round]);
+        }
+        while bench.ends.iter_mut().any(|end| !end.is_quiet()) {
+            assert!(matches!(bench.poller.serve(), Round::Worked(_) | Round::Idle));
+        }
+        for end in &mut bench.ends {
+            end.release_hot();
+            end.release_oldest();
+        }
+    }
+}
+
+/// Code that watches calls by their numbers must not take a call of this epoch for an earlier
+/// one's.
+#[test]
+fn no_number_of_a_call_comes_twice() {
+    let mut window = DeviceWindow::private(Layout::plan(&offer(1).plan).expect("allowed").window_len());
+    let mut scratch = vec![0; MAX_MESSAGE];
+    let mut last = Activity::new().last();
+    for epoch in 1..4 {
+        let (_, layout) = HostHandshake::offer(&window, &offer(1), Epoch(epoch)).expect("long enough");
+        let poller =
+            Poller::<_, Coherent>::new(window, &layout, Table::of(vec![]), NodeId(1), Epoch(epoch), &mut scratch);
+        let Ok(poller) = poller else { panic!("the layout is the host's") };
+        for _ in 0..3 {
+            poller.activity().begin(0, Found { slot: 0, seq: 1 });
+            let serial = poller.activity().last();
+            poller.activity().end();
+            assert!(serial.wrapping_sub(last).cast_signed() > 0, "{serial} after {last}");
+            last = serial;
+        }
+        window = poller.into_parts().0;
+    }
+}
