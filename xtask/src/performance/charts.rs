@@ -144,7 +144,7 @@ fn ratio(data: &Data) -> Chart {
         vec![series("pairs of an empty call and its floor", Style::Bars(STEP), bars)]
     });
     let tallest = panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points).map(|p| p.1);
-    let top = (tallest.fold(1.0, f64::max) / 25.0).ceil() * 25.0;
+    let top = (tallest.fold(1.0, f64::max) * 1.05 / 25.0).ceil() * 25.0;
     Chart {
         x: ("time of the call, divided by that of its floor".into(), Scale::linear(from, to)),
         y: ("percent of pairs".into(), Scale::linear(0.0, top)),

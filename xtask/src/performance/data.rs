@@ -180,6 +180,11 @@ impl Data {
 pub(super) struct Figure<'d>(&'d Value);
 
 impl Figure<'_> {
+    /// The row does not depend on the spell.
+    pub(super) fn is_of_any_spell(&self) -> bool {
+        self.0["spell"].is_null()
+    }
+
     /// The field that has the values.
     pub(super) fn unit(&self) -> &'static str {
         UNITS.into_iter().find(|unit| self.0[*unit].is_array()).unwrap_or("p50_ns")

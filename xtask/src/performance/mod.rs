@@ -115,8 +115,10 @@ fn others(data: &mut Data, rivals: &Rivals, cpus: Cpus) {
         let rows = system::descriptors(cpus).map_err(|e| Error::Failed(e.to_string()))?;
         Ok(rows.map(|(system, value)| Value { system, what: "size", number: 8, value }).to_vec())
     };
-    let systems: [(&str, Measure<'_>); 3] =
-        [("pipes and eventfds", &own), ("OpenMPI", &|| rivals.mpi()), ("UCX", &|| rivals.ucx())];
+    let ucx: Vec<_> = (0..rivals.ucx_tests()).map(|which| move || rivals.ucx(which)).collect();
+    let mpi = || rivals.mpi();
+    let mut systems: Vec<(&str, Measure<'_>)> = vec![("pipes and eventfds", &own), ("OpenMPI", &mpi)];
+    systems.extend(ucx.iter().map(|test| ("UCX", test as Measure<'_>)));
     for (name, measure) in systems {
         if let Err(error) = in_one_spell(data, cpus, measure) {
             println!("left out: {name}: {error}");

@@ -53,6 +53,9 @@ fn table(data: &Data, lines: &[Line]) -> String {
     for (label, name, vary) in lines {
         let cell = |spell: &str| {
             let figure = find(data, spell, name, *vary);
+            if spell == "far" && figure.is_some_and(|figure| figure.is_of_any_spell()) {
+                return "the same | ".into();
+            }
             let value = figure.map_or("–".into(), |figure| value(&figure));
             let ratio = figure.and_then(|figure| Some((figure.median("ratio")?, figure.goal())));
             let ratio = ratio.map(|(ratio, goal)| {
@@ -100,12 +103,8 @@ fn single(data: &Data) -> String {
     let mut text = String::from("| spell | p50 | p99 | p99.9 | p99.99 |\n|---|---|---|---|---|\n");
     for spell in ["near", "far"] {
         let figure = data.row("call_single", &[("spell", json!(spell))]);
-        let cells = ["p50_ns", "p99_ns", "p999_ns", "p9999_ns"].map(|field| {
-            figure.and_then(|figure| figure.median(field)).map_or("–".into(), |ns| match ns {
-                _ if ns >= 1e4 => format!("{:.0} µs", ns / 1e3),
-                _ => format!("{ns:.0} ns"),
-            })
-        });
+        let cells = ["p50_ns", "p99_ns", "p999_ns", "p9999_ns"]
+            .map(|field| figure.and_then(|figure| figure.median(field)).map_or("–".into(), time));
         text += &format!("| {spell} | {} |\n", cells.join(" | "));
     }
     text
@@ -142,7 +141,7 @@ fn systems(data: &Data) -> String {
     let cells = |at: &dyn Fn(&str, f64) -> Option<f64>, rate: &dyn Fn(&str) -> Option<f64>| {
         let mut cells = Vec::new();
         for spell in ["near", "far"] {
-            cells.extend([8.0, 64.0, 1024.0].map(|size| at(spell, size).map(|ns| format!("{ns:.0} ns"))));
+            cells.extend([8.0, 64.0, 1024.0].map(|size| at(spell, size).map(time)));
         }
         cells.extend(["near", "far"].map(|spell| rate(spell).map(|rate| format!("{:.1} M/s", rate / 1e6))));
         cells.into_iter().map(|cell| cell.unwrap_or("–".into())).collect::<Vec<_>>().join(" | ")
@@ -204,12 +203,20 @@ fn machines(data: &Data) -> String {
     text
 }
 
+/// A time in the unit in which it has few digits.
+fn time(ns: f64) -> String {
+    match ns {
+        _ if ns >= 1e4 => format!("{:.0} µs", ns / 1e3),
+        _ => format!("{ns:.0} ns"),
+    }
+}
+
 /// The line of the README.
 fn summary(data: &Data) -> String {
     let call = |spell, place: &str| {
         let figure = find(data, spell, "call_empty", Some(("gap_ns", 0)))?;
         let (ns, ratio) = (figure.value()?, figure.median("ratio")?);
-        Some(format!("{ns:.0} ns {place} ({ratio:.2} times the bare round trip of a cache line)"))
+        Some(format!("{ns:.0} ns {place}, {ratio:.2} times the bare round trip of a cache line"))
     };
     let places = [("near", "where the two processors share a cache"), ("far", "where they share none")];
     let calls: Vec<String> = places.into_iter().filter_map(|(spell, place)| call(spell, place)).collect();
@@ -220,7 +227,7 @@ fn summary(data: &Data) -> String {
     let text = format!(
         "- **Fast**: a typed empty call takes {}. Pipelined, {:.0} million calls a second with results, {:.0} million without \
          ([docs/performance.md](docs/performance.md)).",
-        calls.join(", "),
+        calls.join("; "),
         best("call_async"),
         best("one_way"),
     );
