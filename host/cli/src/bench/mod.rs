@@ -30,6 +30,7 @@ use floors::Gap;
 use hamr::cli::Global;
 use hamr::{Image, Node, Options, Runtime, WaitMode};
 use machine::Machine;
+use row::Row;
 use rows::{INSTRUCTIONS, NAMES};
 use stats::{Spell, median};
 use std::io::Write;
@@ -141,7 +142,7 @@ fn print(
     } else {
         writeln!(out, "device {device}; {}\n{}", machine.text(), row::heads())?;
     }
-    for row in table.rows().iter().filter(|row| wanted(row.name())) {
+    for row in Row::all(table).iter().filter(|row| wanted(row.name())) {
         let line = if json { row.json(device).to_string() } else { row.text() };
         writeln!(out, "{line}")?;
     }

@@ -2,7 +2,7 @@
 
 use super::goals::Goal;
 use super::stats::{Histogram, median, quantile};
-use super::table::{Key, Series, Unit};
+use super::table::{Key, Series, Table, Unit};
 use serde_json::{Value, json};
 
 /// One line of the result.
@@ -35,7 +35,7 @@ fn columns(
 }
 
 impl<'t> Row<'t> {
-    pub(crate) fn new(key: Key, series: &'t Series) -> Self {
+    fn new(key: Key, series: &'t Series) -> Self {
         let middle = match (median(&series.ns), key.unit) {
             (ns, Unit::Ns | Unit::SingleNs) => ns,
             (ns, Unit::Rate) => 1e9 / ns,
@@ -43,6 +43,11 @@ impl<'t> Row<'t> {
         };
         let ratio = (!series.ratios.is_empty()).then(|| median(&series.ratios));
         Self { key, middle, ratio, goal: Goal::of(&key), series }
+    }
+
+    /// All rows of a run.
+    pub(crate) fn all(table: &'t Table) -> Vec<Self> {
+        table.series().into_iter().map(|(key, series)| Self::new(key, series)).collect()
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -154,7 +159,7 @@ fn bytes(size: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::stats::Spell;
-    use super::super::table::{Beside, Table};
+    use super::super::table::Beside;
     use super::*;
 
     #[test]
@@ -162,8 +167,9 @@ mod tests {
         let mut table = Table::default();
         let key = Key::new("call_empty").gap(0).spell(Spell::Near);
         table.add(key, &[60.0], Some(Beside { what: "floor", ns: &[50.0] }));
-        let rows = table.rows();
-        let words: Vec<&str> = rows[0].text().leak().split_whitespace().collect();
+        let rows = Row::all(&table);
+        let text = rows[0].text();
+        let words: Vec<&str> = text.split_whitespace().collect();
         let expected = "call_empty near gap 0 ns 60.0 ns 60.0 ns floor 50.0 ns 1.20 ≤ 1.15, missed";
         assert_eq!(words.join(" "), expected);
         let json = rows[0].json("shm");
@@ -172,12 +178,22 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_per_second() {
+        let mut table = Table::default();
+        let key = Key::new("one_way").unit(Unit::Rate);
+        table.add(key, &[10.0], Some(Beside { what: "ring of lines", ns: &[5.0] }));
+        let json = Row::all(&table)[0].json("shm");
+        assert_eq!((json["rate"].as_f64(), json["ratio"].as_f64()), (Some(1e8), Some(0.5)));
+    }
+
+    #[test]
     fn single_calls_show_their_rare_times() {
         let mut table = Table::default();
         let ns: Vec<f64> = (1..=20_000).map(f64::from).collect();
         table.add(Key::new("call_single").unit(Unit::SingleNs), &ns, None);
-        let json = table.rows()[0].json("shm");
+        let row = &Row::all(&table)[0];
+        let json = row.json("shm");
         assert_eq!((json["p999_ns"].as_f64(), json["p9999_ns"].as_f64()), (Some(19980.0), Some(19998.0)));
-        assert!(table.rows()[0].text().ends_with("p99.9 20.0 µs, p99.99 20.0 µs"), "{}", table.rows()[0].text());
+        assert!(row.text().ends_with("p99.9 20.0 µs, p99.99 20.0 µs"), "{}", row.text());
     }
 }

@@ -4,7 +4,6 @@
 //! same processors. The ratio is the median over such pairs, so that a change of the machine's
 //! speed does not appear as one of the code.
 
-use super::row::Row;
 use super::stats::{Spell, median};
 use std::collections::BTreeMap;
 
@@ -86,15 +85,15 @@ pub(crate) struct Series {
 /// All samples of a run.
 #[derive(Default)]
 pub(crate) struct Table {
-    order: Vec<(&'static str, Key)>,
+    names: Vec<&'static str>,
     rows: BTreeMap<Key, Series>,
 }
 
 impl Table {
     /// Adds samples in nanoseconds per operation, and what was measured beside them.
     pub(crate) fn add(&mut self, key: Key, ns: &[f64], beside: Option<Beside<'_>>) {
-        if !self.rows.contains_key(&key) {
-            self.order.push((key.name, key));
+        if !self.names.contains(&key.name) {
+            self.names.push(key.name);
         }
         let series = self.rows.entry(key).or_default();
         series.ns.extend(ns);
@@ -109,15 +108,9 @@ impl Table {
     }
 
     /// Rows of a name together, in the order in which the names were first measured.
-    pub(crate) fn rows(&self) -> Vec<Row<'_>> {
-        let mut names: Vec<&str> = Vec::new();
-        for (name, _) in &self.order {
-            if !names.contains(name) {
-                names.push(name);
-            }
-        }
-        let of_name = |name| self.rows.iter().filter(move |(key, _)| key.name == name);
-        names.into_iter().flat_map(of_name).map(|(key, series)| Row::new(*key, series)).collect()
+    pub(crate) fn series(&self) -> Vec<(Key, &Series)> {
+        let of_name = |name: &&'static str| self.rows.iter().filter(|(key, _)| key.name == *name).collect::<Vec<_>>();
+        self.names.iter().flat_map(of_name).map(|(key, series)| (*key, series)).collect()
     }
 }
 
@@ -136,10 +129,10 @@ mod tests {
         for (ns, floor) in [(60.0, 50.0), (400.0, 380.0), (62.0, 51.0), (404.0, 390.0)] {
             table.add(call.spell(Spell::of(floor)), &[ns], beside(&[floor]));
         }
-        let rows: Vec<_> = table.rows().iter().map(|row| row.json("shm")).collect();
-        assert_eq!(rows.len(), 2);
-        assert_eq!((rows[0]["spell"].as_str(), rows[0]["p50_ns"].as_f64()), (Some("near"), Some(62.0)));
-        assert_eq!((rows[1]["spell"].as_str(), rows[1]["floor_ns"].as_f64()), (Some("far"), Some(390.0)));
+        let series = table.series();
+        assert_eq!(series.len(), 2);
+        assert_eq!((series[0].0.spell, &series[0].1.ns), (Some(Spell::Near), &vec![60.0, 62.0]));
+        assert_eq!((series[1].0.spell, &series[1].1.floors), (Some(Spell::Far), &vec![380.0, 390.0]));
     }
 
     #[test]
@@ -151,8 +144,8 @@ mod tests {
         table.add(time, &[10.0, 12.0, 11.0], beside(&[10.0]));
         table.add(time, &[13.0], beside(&[10.0]));
         table.add(time, &[26.0], beside(&[10.0]));
-        let rows: Vec<_> = table.rows().iter().map(|row| row.json("shm")).collect();
-        assert_eq!((rows[0]["rate"].as_f64(), rows[0]["ratio"].as_f64()), (Some(1e8), Some(0.5)));
-        assert_eq!(rows[1]["ratio"].as_f64(), Some(1.3));
+        let series = table.series();
+        assert_eq!((series[0].0.name, &series[0].1.ratios), ("one_way", &vec![0.5]));
+        assert_eq!(series[1].1.ratios, [1.1, 1.3, 2.6]);
     }
 }
