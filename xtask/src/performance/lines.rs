@@ -45,22 +45,15 @@ pub(super) const PIPELINES: [Line; 3] = [
     ("`call_unread`, 100,000", "call_unread", None),
 ];
 
-/// The rows without a spell are in both columns the same.
-pub(super) const TRANSFERS: [Line; 17] = [
+pub(super) const TRANSFERS: [Line; 11] = [
     ("`put_8b`", "put_8b", Some(("size", 8))),
     ("`get_8b`", "get_8b", Some(("size", 8))),
-    ("`put` 64 B", "put", Some(("size", 64))),
     ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
-    ("`put` 64 KiB", "put", Some(("size", 64 << 10))),
     ("`put` 1 MiB", "put", Some(("size", 1 << 20))),
-    ("`put` 16 MiB", "put", Some(("size", 16 << 20))),
-    ("`get` 64 B", "get", Some(("size", 64))),
     ("`get` 4 KiB", "get", Some(("size", 4 << 10))),
     ("`get` 1 MiB", "get", Some(("size", 1 << 20))),
-    ("`get` 16 MiB", "get", Some(("size", 16 << 20))),
     ("`put_notify` 64 B", "put_notify", Some(("size", 64))),
     ("`put_notify` 1 KiB", "put_notify", Some(("size", 1 << 10))),
-    ("`put_notify` 64 KiB", "put_notify", Some(("size", 64 << 10))),
     ("`put_notify` 1 MiB", "put_notify", Some(("size", 1 << 20))),
     ("`log_line`", "log_line", None),
     ("`call_asleep`", "call_asleep", None),
