@@ -125,10 +125,10 @@ impl Link for ManualLink {
     fn stop(&self) {}
 }
 
-type Flight<'s, 'n> = Started<'s, 'n, empty>;
+pub(crate) type Flight<'s, 'n> = Started<'s, 'n, empty>;
 
 #[inline(never)]
-fn host_submit<'s, 'n>(stream: &'s Stream<'n>) -> Option<Flight<'s, 'n>> {
+pub(crate) fn host_submit<'s, 'n>(stream: &'s Stream<'n>) -> Option<Flight<'s, 'n>> {
     stream.start(empty::with()).ok()
 }
 
@@ -138,7 +138,7 @@ fn device_poll(poller: &mut Poller<'static, Shared>) {
 }
 
 #[inline(never)]
-fn host_take(flight: Flight<'_, '_>) -> bool {
+pub(crate) fn host_take(flight: Flight<'_, '_>) -> bool {
     flight.wait().is_ok()
 }
 
