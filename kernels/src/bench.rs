@@ -25,7 +25,7 @@ pub fn sum_4(_cx: &mut Context, a: u64, b: u64, c: u64, d: u64) -> u64 {
 /// 48 bytes in, 8 out: the most that one slot carries.
 #[offload]
 pub fn sum_6(_cx: &mut Context, a: [u64; 6]) -> u64 {
-    a.iter().fold(0, |sum, v| sum.wrapping_add(*v))
+    sum(&a)
 }
 
 /// Counts its calls: for one-way calls, whose effect a test must observe.
@@ -37,64 +37,84 @@ pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Raw ping-pong, `rounds` times: request and reply in the same word. The other side stores odd
-/// numbers from 1.
+/// 64 bytes in, 8 out: beyond one slot.
 #[offload]
-pub fn pong_one_line(cx: &mut Context, line: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
-    let words = cx.words(line)?;
-    let word = words.get(0).ok_or_else(|| Fault::msg("an empty buffer"))?;
-    for i in 0..rounds {
-        let ping = i.wrapping_mul(2).wrapping_add(1);
-        while word.observe() != ping {
-            if cx.cancelled() {
-                return Ok(());
-            }
-            core::hint::spin_loop();
-        }
-        word.publish(ping.wrapping_add(1));
-    }
-    Ok(())
+pub fn sum_8(_cx: &mut Context, a: [u64; 8]) -> u64 {
+    sum(&a)
 }
 
-/// Raw ping-pong, `rounds` times: request in word 0, reply in word 32, two cache lines on.
+/// 112 bytes in, 8 out: beyond one slot.
 #[offload]
-pub fn pong_two_lines(cx: &mut Context, lines: BufferPtr<u32>, rounds: u32) -> Result<(), Fault> {
-    let words = cx.words(lines)?;
-    let (Some(ping), Some(pong)) = (words.get(0), words.get(32)) else {
-        return Err(Fault::msg("a buffer of fewer than 33 words"));
-    };
-    for i in 1..=rounds {
-        while ping.observe() != i {
-            if cx.cancelled() {
-                return Ok(());
-            }
-            core::hint::spin_loop();
-        }
-        pong.publish(i);
-    }
-    Ok(())
+pub fn sum_14(_cx: &mut Context, a: [u64; 14]) -> u64 {
+    sum(&a)
 }
 
-/// The raw hand-over, `rounds` times: for each number in word 0 of `flags`, reads the last word of
-/// `data` and stores a reply in word 32 of `flags`. `data` comes as the two words of its pointer,
-/// so that the call does not use the buffer and the host may write into it meanwhile.
+/// As many words in as there are, 8 bytes out: long arguments.
 #[offload]
-pub fn acknowledge(cx: &mut Context, flags: BufferPtr<u32>, data: [u64; 2], rounds: u32) -> Result<(), Fault> {
+pub fn sum_many(_cx: &mut Context, words: heapless::Vec<u64, 128>) -> u64 {
+    sum(&words)
+}
+
+fn sum(a: &[u64]) -> u64 {
+    a.iter().fold(0, |sum, v| sum.wrapping_add(*v))
+}
+
+/// Runs for a time that is proportional to `turns`.
+#[offload]
+pub fn spend(_cx: &mut Context, turns: u32) {
+    for turn in 0..turns {
+        core::hint::black_box(turn);
+    }
+}
+
+/// Loads between two questions whether the call was cancelled: the question is itself a load.
+const LOADS: u32 = 1024;
+
+/// The other end of raw ping-pongs, for `rounds` messages: awaits an odd number, from 1, in a word
+/// of `lines`, and stores the next even one `reply_at` words behind it. Each message is `stride`
+/// words behind the last, from the front again at the end. `paused`: with a pause behind each load
+/// that finds nothing. Between the two, the last word of `data` is read, unless that is empty; it
+/// comes as the two words of its pointer, so that the call does not use the buffer and the host may
+/// write into it meanwhile.
+#[offload]
+pub fn pong(
+    cx: &mut Context,
+    lines: BufferPtr<u32>,
+    data: [u64; 2],
+    reply_at: u32,
+    stride: u32,
+    rounds: u32,
+    paused: bool,
+) -> Result<(), Fault> {
     let data = BufferPtr::from_wire(WireBuffer::from_words(data));
-    let (flags, data) = (cx.words(flags)?, cx.words(data)?);
-    let (Some(ping), Some(pong)) = (flags.get(0), flags.get(32)) else {
-        return Err(Fault::msg("a buffer of fewer than 33 words"));
-    };
-    let last = data.get(data.len().wrapping_sub(1)).ok_or_else(|| Fault::msg("an empty buffer"))?;
-    for i in 1..=rounds {
-        while ping.observe() != i {
+    let (lines, data) = (cx.words(lines)?, cx.words(data)?);
+    let last = data.get(data.len().wrapping_sub(1));
+    let mut at = 0;
+    for i in 0..rounds {
+        let (Some(request), Some(reply)) = (lines.get(at), lines.get(at.wrapping_add(reply_at as usize))) else {
+            return Err(Fault::msg("a buffer that is too short"));
+        };
+        let ping = i.wrapping_mul(2).wrapping_add(1);
+        let found = |_| {
+            let found = request.observe() == ping;
+            if paused && !found {
+                core::hint::spin_loop();
+            }
+            found
+        };
+        while !(0..LOADS).any(found) {
             if cx.cancelled() {
                 return Ok(());
             }
-            core::hint::spin_loop();
         }
-        core::hint::black_box(last.load());
-        pong.publish(i);
+        if let Some(last) = last {
+            core::hint::black_box(last.load());
+        }
+        reply.publish(ping.wrapping_add(1));
+        at = at.wrapping_add(stride as usize);
+        if at >= lines.len() {
+            at = 0;
+        }
     }
     Ok(())
 }

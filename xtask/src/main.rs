@@ -14,6 +14,7 @@ mod image;
 mod instructions;
 mod machines;
 mod metadata;
+mod performance;
 mod process;
 mod setup;
 mod size;
@@ -79,6 +80,11 @@ const TASKS: &[Task] = &[
         run: size::task,
     },
     Task { name: "bench", about: "build and run `hamr bench` in release: [ARGS...]", run: bench::task },
+    Task {
+        name: "performance",
+        about: "measure beside other systems, write docs/performance.md: [--launches N | --redraw]",
+        run: performance::task,
+    },
     Task {
         name: "instructions",
         about: "count the instructions of an empty call, compare them with their limit",

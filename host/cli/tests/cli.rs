@@ -1,5 +1,7 @@
 //! The `hamr` binary as users run it: its output, its failures, and that it leaves nothing behind.
 
+#[path = "cli/bench.rs"]
+mod bench;
 mod common;
 
 use common::{Run, Sparse, Vectors, hamr, image, spawn, until, within};

@@ -1,74 +1,95 @@
-//! Calls: one at a time, many in flight, unread, one-way, on one stream of many.
+//! Calls: one at a time by size, many in flight, unread, one-way.
 
 use super::floors::Gap;
-use super::{BoxError, PER_SAMPLE};
-use hamr::{Node, Stream};
-use hamr_kernels::bench::{empty, sum_4, sum_6};
+use super::{BoxError, SAMPLES};
+use hamr::{Pending, Stream};
+use hamr_kernels::bench::{empty, sum_4, sum_6, sum_8, sum_14, sum_many};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Calls in flight of `call_async`.
-pub(crate) const WINDOW: usize = 64;
 /// Unread results of `call_unread`.
-pub(crate) const UNREAD: usize = 100_000;
+const UNREAD: usize = 100_000;
+/// Calls of one sample of `call_async` and `call_window`.
+const PIPELINED: usize = 1280;
 
 /// An empty call, waited for.
-pub(crate) fn call_empty(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
-    (0..samples).map(|_| gap.sample(|| Ok(stream.sync(empty::with())?))).collect()
+pub(crate) fn call_empty(stream: &Stream<'_>, gap: Gap) -> Result<Vec<f64>, BoxError> {
+    (0..SAMPLES).map(|_| gap.sample(|| Ok(stream.sync(empty::with())?))).collect()
+}
+
+/// One function per handler: the result of a call is an argument of the next one.
+macro_rules! sized_calls {
+    ($($name:ident: $handler:ident, $words:literal;)*) => {$(
+        pub(crate) fn $name(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
+            let gap = Gap::NONE;
+            let mut a = [0u64; $words];
+            let once = |_| {
+                gap.sample(|| {
+                    a[0] = black_box(stream.sync($handler::with(a))?);
+                    Ok(())
+                })
+            };
+            (0..SAMPLES).map(once).collect()
+        }
+    )*};
+}
+
+sized_calls! {
+    call_48b: sum_6, 6;
+    call_64b: sum_8, 8;
+    call_112b: sum_14, 14;
+}
+
+/// `WORDS` times 8 bytes of arguments, and their number in 4 more; 8 of result.
+pub(crate) fn call_words<const WORDS: usize>(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
+    let words: heapless::Vec<u64, 128> = (0..WORDS as u64).collect();
+    let once = |_| {
+        Gap::NONE.sample(|| {
+            black_box(stream.sync(sum_many::with(words.clone()))?);
+            Ok(())
+        })
+    };
+    (0..SAMPLES).map(once).collect()
 }
 
 /// 32 bytes of arguments, 8 of result.
-pub(crate) fn call_32b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn call_32b(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
     let mut a = 0u64;
-    (0..samples)
-        .map(|_| {
-            gap.sample(|| {
-                a = black_box(stream.sync(sum_4::with(a, 2, 3, 4))?);
-                Ok(())
-            })
+    let once = |_| {
+        Gap::NONE.sample(|| {
+            a = black_box(stream.sync(sum_4::with(a, 2, 3, 4))?);
+            Ok(())
         })
-        .collect()
+    };
+    (0..SAMPLES).map(once).collect()
 }
 
-/// 48 bytes of arguments, 8 of result.
-pub(crate) fn call_48b(stream: &Stream<'_>, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
-    let mut a = [0u64; 6];
-    (0..samples)
-        .map(|_| {
-            gap.sample(|| {
-                a[0] = black_box(stream.sync(sum_6::with(a))?);
-                Ok(())
-            })
-        })
-        .collect()
-}
-
-/// [`WINDOW`] calls in flight; each result is read before the next call is sent.
-pub(crate) fn call_async(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
-    const CALLS: usize = 20 * WINDOW;
+/// `WINDOW` calls in flight; each result is read before the next call is sent.
+pub(crate) fn call_async<const WINDOW: usize>(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
     let mut out = Vec::new();
-    for _ in 0..samples {
+    for _ in 0..3 {
         let begin = Instant::now();
-        let mut flight = [(); WINDOW].map(|()| None);
-        for i in 0..CALLS + WINDOW {
+        let mut flight = [const { None }; WINDOW];
+        for i in 0..PIPELINED + WINDOW {
             let place = &mut flight[i % WINDOW];
             if let Some(pending) = Option::take(place) {
-                hamr::Pending::wait(pending)?;
+                Pending::wait(pending)?;
             }
-            if i < CALLS {
+            if i < PIPELINED {
                 *place = Some(stream.offload(empty::with())?);
             }
         }
-        out.push(begin.elapsed().as_nanos() as f64 / CALLS as f64);
+        out.push(begin.elapsed().as_nanos() as f64 / PIPELINED as f64);
     }
     Ok(out)
 }
 
-/// [`UNREAD`] calls sent before any result is read; then read last first.
-pub(crate) fn call_unread(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
+/// [`UNREAD`] calls sent before any result is read; then read last first. The first round, which
+/// touches the memory for the first time, is not counted.
+pub(crate) fn call_unread(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
     let mut out = Vec::new();
     let mut flight = Vec::with_capacity(UNREAD);
-    for _ in 0..samples {
+    for round in 0..2 {
         let begin = Instant::now();
         for i in 0..UNREAD as u64 {
             flight.push((i, stream.offload(sum_4::with(i, 1, 0, 0))?));
@@ -78,37 +99,24 @@ pub(crate) fn call_unread(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>,
                 return Err(format!("call {i} got another call's result").into());
             }
         }
-        out.push(begin.elapsed().as_nanos() as f64 / UNREAD as f64);
+        if round > 0 {
+            out.push(begin.elapsed().as_nanos() as f64 / UNREAD as f64);
+        }
     }
     Ok(out)
 }
 
 /// Calls without a result, until all have run.
-pub(crate) fn one_way(stream: &Stream<'_>, samples: u32) -> Result<Vec<f64>, BoxError> {
+pub(crate) fn one_way(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
     const CALLS: u32 = 20_000;
-    let mut out = Vec::new();
-    for _ in 0..samples {
-        let begin = Instant::now();
-        for _ in 0..CALLS {
-            stream.send(empty::with())?;
-        }
-        stream.flush()?;
-        out.push(begin.elapsed().as_nanos() as f64 / f64::from(CALLS));
+    let begin = Instant::now();
+    for _ in 0..CALLS {
+        stream.send(empty::with())?;
     }
-    if stream.one_way_failures() != 0 {
-        return Err(format!("{} one-way calls failed", stream.one_way_failures()).into());
+    stream.flush()?;
+    let ns = begin.elapsed().as_nanos() as f64 / f64::from(CALLS);
+    match stream.one_way_failures() {
+        0 => Ok(vec![ns]),
+        failed => Err(format!("{failed} one-way calls failed").into()),
     }
-    Ok(out)
-}
-
-/// An empty call on one of 64 open streams; the others are idle.
-pub(crate) fn streams_64(node: &Node, which: usize, samples: u32, gap: Gap) -> Result<Vec<f64>, BoxError> {
-    let streams = (0..64).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
-    let stream = streams.get(which % 64).ok_or("no stream")?;
-    // The slots of a stream that was just opened are in no cache of either side; the first calls
-    // bring them in.
-    for _ in 0..PER_SAMPLE {
-        stream.sync(empty::with())?;
-    }
-    call_empty(stream, samples, gap)
 }

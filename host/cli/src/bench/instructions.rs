@@ -9,7 +9,8 @@
 //! sends the next request itself, so that the loop finds it by its next poll. What sending costs is
 //! subtracted, but for the call.
 
-use super::BoxError;
+use super::callgrind::between;
+use super::{BoxError, callgrind};
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Pending, Runtime, Started, Stream};
 use hamr_comm::abi::ids::HandlerKey;
@@ -26,7 +27,6 @@ use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context};
 use hamr_kernels::bench::{empty, notice, sum_4};
 use std::cell::RefCell;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Limit of each side; CI enforces it.
@@ -138,10 +138,10 @@ impl Link for ManualLink {
     fn stop(&self) {}
 }
 
-type Flight<'s, 'n> = Started<'s, 'n, empty>;
+pub(crate) type Flight<'s, 'n> = Started<'s, 'n, empty>;
 
 #[inline(never)]
-fn host_submit<'s, 'n>(stream: &'s Stream<'n>) -> Option<Flight<'s, 'n>> {
+pub(crate) fn host_submit<'s, 'n>(stream: &'s Stream<'n>) -> Option<Flight<'s, 'n>> {
     stream.start(empty::with()).ok()
 }
 
@@ -151,7 +151,7 @@ fn device_poll(poller: &mut Poller<'static, Shared>) {
 }
 
 #[inline(never)]
-fn host_take(flight: Flight<'_, '_>) -> bool {
+pub(crate) fn host_take(flight: Flight<'_, '_>) -> bool {
     flight.wait().is_ok()
 }
 
@@ -431,10 +431,10 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
 
 /// Counts; where callgrind is missing, the reason.
 pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
-    let found = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !found.is_ok_and(|status| status.success()) {
+    if !callgrind::is_installed() {
         return Ok(Err("valgrind is not installed (`apt-get install valgrind`)".into()));
     }
+    let run = |calls: u64| callgrind::profile(VARIABLE, &calls.to_string());
     let (few, many) = (run(FEW)?, run(MANY)?);
     let per_call = |(function, _): &(&str, &str)| {
         let inside = |profile: &str| {
@@ -443,20 +443,6 @@ pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
         Ok((inside(&many)? - inside(&few)?) as f64 / (MANY - FEW) as f64)
     };
     Ok(Ok(Counts(COUNTED.iter().map(per_call).collect::<Result<_, BoxError>>()?)))
-}
-
-/// Callgrind's profile of this program, making `calls` calls of each kind.
-fn run(calls: u64) -> Result<String, BoxError> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/stdout"])
-        .arg(std::env::current_exe()?)
-        .env(VARIABLE, calls.to_string())
-        .stdin(Stdio::null())
-        .output()?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("callgrind failed: {}", String::from_utf8_lossy(&output.stderr)).into()),
-    }
 }
 
 /// The device's handlers.
@@ -475,44 +461,5 @@ fn inclusive(profile: &str, function: &str) -> Option<u64> {
         }
         poll if poll.starts_with("device_") => between(profile, poll, "device_poll"),
         host => between(profile, "counted_run", host),
-    }
-}
-
-/// Instructions of `callee` when `caller` calls it. In the caller's part of the profile, the line
-/// after the callee's `calls=` has the inclusive cost after its position. A name is written with
-/// its number at its first use, as `fn=(12) name`, and only the number later.
-fn between(profile: &str, caller: &str, callee: &str) -> Option<u64> {
-    let number_of = |function: &str| {
-        let path = format!("::{function}");
-        let first = profile.lines().find(|line| line.contains("fn=(") && line.ends_with(&path))?;
-        first.split(['(', ')']).nth(1)
-    };
-    let (caller, callee) = (format!("fn=({})", number_of(caller)?), format!("cfn=({})", number_of(callee)?));
-    let mut is_inside = false;
-    let mut lines = profile.lines();
-    let mut sum = None;
-    while let Some(line) = lines.next() {
-        if line.starts_with("fn=(") {
-            is_inside = line.starts_with(&caller);
-        } else if is_inside && line.starts_with(&callee) {
-            let cost = lines.by_ref().find(|line| !line.starts_with("calls="))?;
-            sum = Some(sum.unwrap_or(0) + cost.split(' ').nth(1)?.parse::<u64>().ok()?);
-        }
-    }
-    sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::between;
-
-    #[test]
-    fn costs_are_of_one_caller_and_of_one_callee() {
-        let profile = "fn=(1) a::caller\n3 10\ncfn=(2) a::callee\ncalls=5 7\n3 100\n4 1\ncfn=(3) a::other\ncalls=1 1\n4 900\n\
-                       fn=(4) a::stranger\ncfn=(2)\ncalls=1 7\n8 5000\nfn=(1)\ncfn=(2)\ncalls=2 7\n+1 40\n";
-        assert_eq!(between(profile, "caller", "callee"), Some(140));
-        assert_eq!(between(profile, "stranger", "callee"), Some(5000));
-        assert_eq!(between(profile, "stranger", "other"), None);
-        assert_eq!(between(profile, "caller", "unknown"), None);
     }
 }

@@ -3,7 +3,9 @@
 
 use super::calls::call_empty;
 use super::floors::Gap;
-use super::{BoxError, REPETITIONS, SAMPLES, Table, Unit, key};
+use super::stats::{Spell, median};
+use super::table::{Beside, Key, Table};
+use super::{BoxError, REPETITIONS, SAMPLES};
 use hamr::Node;
 use hamr::Stream;
 use hamr::logs::{LogLevel, Logs};
@@ -25,18 +27,18 @@ pub(crate) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     };
     drop(quiet);
     let stream = node.stream()?;
-    let gap = Gap::new(0);
     for _ in 0..REPETITIONS {
         node.set_log_level(LogLevel::ERROR);
         let muted = lines(&stream)?;
-        let unlogged = call_empty(&stream, SAMPLES, gap)?;
+        let unlogged = call_empty(&stream, Gap::NONE)?;
         node.set_log_level(LogLevel::TRACE);
-        table.add(key("log_line", None, None, Unit::Ns), &lines(&stream)?, Some(&muted));
+        table.add(Key::new("log_line"), &lines(&stream)?, Some(Beside { what: "below the level", ns: &muted }));
         // With a reader and a full ring: the state in which a line costs the device most.
         let reader: Logs = node.logs()?;
         lines(&stream)?;
-        let logged = call_empty(&stream, SAMPLES, gap)?;
-        table.add(key("call_empty_logs", None, Some(0), Unit::Ns), &logged, Some(&unlogged));
+        let logged = call_empty(&stream, Gap::NONE)?;
+        let key = Key::new("call_empty_logs").gap(0).spell(Spell::of(median(&unlogged)));
+        table.add(key, &logged, Some(Beside { what: "without logs", ns: &unlogged }));
         drop(reader);
     }
     node.set_log_level(LogLevel::INFO);

@@ -1,7 +1,8 @@
 //! Calls between two sides that sleep: each call is a notification in each direction. The floor is
 //! the same between two threads that only use an eventfd each.
 
-use super::{BoxError, REPETITIONS, Table, Unit, key};
+use super::table::{Beside, Key, Table};
+use super::{BoxError, REPETITIONS};
 use hamr::{Node, Stream};
 use hamr_kernels::bench::empty;
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,14 +16,14 @@ const SAMPLES: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(60);
 
 /// Adds the row `call_asleep`: both the device and this program sleep between calls.
-pub(crate) fn call_asleep(node: &Node, cpu: Option<usize>, table: &mut Table) -> Result<(), BoxError> {
+pub(crate) fn call_asleep(node: &Node, cpu: usize, table: &mut Table) -> Result<(), BoxError> {
     let stream = node.stream()?;
     sample(|| call(&stream))?;
     let doorbells = FloorDoorbells::new(cpu)?;
     for _ in 0..REPETITIONS {
         let floor = sample(|| doorbells.round_trip())?;
         let calls = sample(|| call(&stream))?;
-        table.add(key("call_asleep", None, None, Unit::Ns), &calls, Some(&floor));
+        table.add(Key::new("call_asleep"), &calls, Some(Beside { what: "eventfds", ns: &floor }));
     }
     Ok(())
 }
@@ -52,17 +53,15 @@ struct FloorDoorbells {
 
 impl FloorDoorbells {
     /// The second thread runs on the device's processor until this value is dropped.
-    fn new(cpu: Option<usize>) -> Result<Self, BoxError> {
+    fn new(cpu: usize) -> Result<Self, BoxError> {
         let one = || eventfd(0, EventfdFlags::CLOEXEC);
         let (there, back) = (one()?, one()?);
         let (theirs, answer) = (there.try_clone()?, back.try_clone()?);
         let work = move || {
-            if let Some(cpu) = cpu {
-                let mut set = rustix::thread::CpuSet::new();
-                set.set(cpu);
-                // Without that processor the floor is still valid.
-                let _ = rustix::thread::sched_setaffinity(None, &set);
-            }
+            let mut set = rustix::thread::CpuSet::new();
+            set.set(cpu);
+            // Without that processor the floor is still valid.
+            let _ = rustix::thread::sched_setaffinity(None, &set);
             let mut notified = [0; 8];
             // A value above one means the end.
             while read(&theirs, &mut notified).is_ok() && u64::from_ne_bytes(notified) == 1 {

@@ -1,49 +1,6 @@
-//! Rows of the benchmark: medians and p99 of many samples, and ratios taken pair by pair.
-//!
-//! A sample and its floor are measured within a millisecond of each other, on the same processors.
-//! The ratio is the median over such pairs, so that a change of the machine's speed does not appear
-//! as one of the code.
+//! Numbers of many samples: quantiles, histograms, and which spell of the machine a floor shows.
 
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-
-/// The unit of a row.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Unit {
-    /// Nanoseconds per operation: less is better.
-    Ns,
-    /// Operations per second.
-    Rate,
-    /// 10^9 bytes per second.
-    GbS,
-}
-
-/// The identity of a row.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Key {
-    /// The name in the table.
-    pub(crate) name: &'static str,
-    /// Bytes moved or carried.
-    pub(crate) size: Option<usize>,
-    /// Pause between a result and the next call.
-    pub(crate) gap_ns: Option<u32>,
-    /// The unit.
-    pub(crate) unit: Unit,
-}
-
-#[derive(Default)]
-struct Series {
-    ns: Vec<f64>,
-    floors: Vec<f64>,
-    ratios: Vec<f64>,
-}
-
-/// All samples of a run.
-#[derive(Default)]
-pub(crate) struct Table {
-    order: Vec<Key>,
-    rows: BTreeMap<Key, Series>,
-}
 
 /// The value below which `part` of the samples lie.
 pub(crate) fn quantile(samples: &[f64], part: f64) -> f64 {
@@ -58,108 +15,89 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-impl Table {
-    /// Adds samples in nanoseconds per operation, and the floor that was measured with them.
-    pub(crate) fn add(&mut self, key: Key, ns: &[f64], floor: Option<&[f64]>) {
-        if !self.rows.contains_key(&key) {
-            self.order.push(key);
-        }
-        let series = self.rows.entry(key).or_default();
-        series.ns.extend(ns);
-        if let Some(floor) = floor {
-            series.floors.extend(floor);
-            let (ours, floor) = (median(ns), median(floor));
-            // More bandwidth is better, so the ratio is inverted.
-            series.ratios.push(if key.unit == Unit::GbS { floor / ours } else { ours / floor });
-        }
+/// How close the two processors are. Virtual processors are moved, and a line's round trip then
+/// takes several times as long, or a fraction. No figure is of both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Spell {
+    /// They share a cache.
+    Near,
+    /// They do not.
+    Far,
+}
+
+/// A round trip of one cache line below this many nanoseconds: the processors share a cache.
+const NEAR_BELOW: f64 = 200.0;
+
+impl Spell {
+    /// The spell in which a line's round trip takes `ns`.
+    pub(crate) fn of(ns: f64) -> Self {
+        if ns < NEAR_BELOW { Self::Near } else { Self::Far }
     }
 
-    /// Rows in the order in which they were first measured.
-    pub(crate) fn rows(&self, device: &str) -> Vec<Row> {
-        let row = |key: &Key| {
-            let series = self.rows.get(key)?;
-            let convert = |ns: f64| match key.unit {
-                Unit::Ns => ns,
-                Unit::Rate => 1e9 / ns,
-                Unit::GbS => key.size.unwrap_or(0) as f64 / ns,
-            };
-            Some(Row {
-                key: *key,
-                device: device.into(),
-                middle: convert(median(&series.ns)),
-                p99_ns: quantile(&series.ns, 0.99),
-                floor_ns: (!series.floors.is_empty()).then(|| median(&series.floors)),
-                ratio: (!series.ratios.is_empty()).then(|| median(&series.ratios)),
-            })
-        };
-        self.order.iter().filter_map(row).collect()
+    /// Its name in the output.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+        }
     }
 }
 
-/// One line of the result.
-pub(crate) struct Row {
-    key: Key,
-    device: String,
-    middle: f64,
-    p99_ns: f64,
-    floor_ns: Option<f64>,
-    ratio: Option<f64>,
-}
+/// How many values lie in each step of [`Self::STEP`].
+#[derive(Default, Debug)]
+pub(crate) struct Histogram(Vec<u32>);
 
-fn tidy(v: f64) -> Value {
-    // These machines cannot reproduce more than three decimals.
-    json!((v * 1000.0).round() / 1000.0)
-}
+impl Histogram {
+    /// Width of a step.
+    const STEP: f64 = 0.05;
+    /// Larger values are counted in the last step.
+    const STEPS: usize = 80;
 
-impl Row {
-    /// `name`, `device`, `size`, `gap_ns`, one of `p50_ns`, `rate` and `gb_s`, `p99_ns`, `floor_ns`,
-    /// `ratio`.
+    /// Counts `values`.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let mut counts = vec![0; Self::STEPS];
+        for value in values {
+            // A value on the border belongs to the step that begins there, also when the division
+            // is a little too small.
+            let step = (value / Self::STEP + 1e-9).max(0.0) as usize;
+            if let Some(count) = counts.get_mut(step.min(Self::STEPS - 1)) {
+                *count += 1;
+            }
+        }
+        Self(counts)
+    }
+
+    /// The steps that are not empty: lower end and count of each.
     pub(crate) fn json(&self) -> Value {
-        let unit = match self.key.unit {
-            Unit::Ns => "p50_ns",
-            Unit::Rate => "rate",
-            Unit::GbS => "gb_s",
-        };
-        let middle = if self.key.unit == Unit::Rate { json!(self.middle.round()) } else { tidy(self.middle) };
-        json!({
-            "name": self.key.name,
-            "device": self.device,
-            "size": self.key.size,
-            "gap_ns": self.key.gap_ns,
-            unit: middle,
-            "p99_ns": tidy(self.p99_ns),
-            "floor_ns": self.floor_ns.map(tidy),
-            "ratio": self.ratio.map(tidy),
-        })
+        let steps = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
+        // Two decimals: a product of the step's width has more.
+        steps.map(|(step, count)| json!([(step as f64 * Self::STEP * 100.0).round() / 100.0, count])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_samples() {
+        let samples: Vec<f64> = (0..10_000).rev().map(f64::from).collect();
+        assert_eq!((quantile(&samples, 0.0), quantile(&samples, 1.0)), (0.0, 9999.0));
+        assert_eq!((median(&samples), quantile(&samples, 0.99)), (5000.0, 9899.0));
+        assert_eq!((quantile(&samples, 0.999), quantile(&samples, 0.9999)), (9989.0, 9998.0));
+        assert_eq!(median(&[3.0]), 3.0);
+        assert!(median(&[]).is_nan());
     }
 
-    /// The same for people, in columns.
-    pub(crate) fn text(&self) -> String {
-        let what = match (self.key.size, self.key.gap_ns) {
-            (Some(size), _) => format!("{size} B"),
-            (None, Some(gap)) => format!("gap {gap} ns"),
-            (None, None) => String::new(),
-        };
-        let middle = match self.key.unit {
-            Unit::Ns if self.middle >= 1e6 => format!("{:.1} ms", self.middle / 1e6),
-            Unit::Ns => format!("{:.1} ns", self.middle),
-            Unit::Rate => format!("{:.1} M/s", self.middle / 1e6),
-            Unit::GbS => format!("{:.2} GB/s", self.middle),
-        };
-        let optional = |v: Option<f64>, unit: &str| v.map_or_else(|| "-".into(), |v| format!("{v:.2}{unit}"));
-        format!(
-            "{:<24} {:<12} {:>14}  p99 {:>12.1} ns  floor {:>14}  ratio {:>7}",
-            self.key.name,
-            what,
-            middle,
-            self.p99_ns,
-            optional(self.floor_ns, " ns"),
-            optional(self.ratio, "")
-        )
+    #[test]
+    fn a_round_trip_names_its_spell() {
+        assert_eq!([40.0, 199.9, 200.0, 430.0].map(|ns| Spell::of(ns).name()), ["near", "near", "far", "far"]);
     }
 
-    /// Header of [`Self::text`].
-    pub(crate) fn name(&self) -> &'static str {
-        self.key.name
+    #[test]
+    fn histogram_counts_each_value_once() {
+        let histogram = Histogram::of(&[1.0, 1.02, 1.05, 1.149, 1.15, 99.0, -1.0]);
+        assert_eq!(histogram.json(), json!([[0.0, 1], [1.0, 2], [1.05, 1], [1.1, 1], [1.15, 1], [3.95, 1]]));
+        assert_eq!(Histogram::of(&[]).json(), json!([]));
     }
 }

@@ -1,7 +1,8 @@
 //! Transfers: `put` and `get` against a plain copy into memory of the same kind, and a put that the
 //! device notices against the raw hand-over.
 
-use super::{BoxError, floors};
+use super::BoxError;
+use super::floors::Floors;
 use hamr::{Buffer, Node, Stream};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::{Shared, Window};
@@ -19,7 +20,6 @@ pub(crate) const LARGEST: usize = 16 << 20;
 pub(crate) struct Area<'n> {
     node: &'n Node,
     data: Buffer<u32>,
-    flags: Buffer<u32>,
     value: Buffer<u64>,
     private: Vec<u32>,
     floor: Window<Shared>,
@@ -32,11 +32,10 @@ impl<'n> Area<'n> {
     pub(crate) fn new(node: &'n Node) -> Result<Self, BoxError> {
         let private = (0..LARGEST as u32 / 4).collect::<Vec<_>>();
         let data = node.buffer(&private)?;
-        let flags = node.allocate(64)?;
         let floor = Window::private(LARGEST as u64).share();
         // Written once, so that no first-use page fault is measured.
         floor.write_bytes(0, bytemuck::cast_slice(&private))?;
-        Ok(Self { node, data, flags, value: node.buffer(&[0])?, private, floor })
+        Ok(Self { node, data, value: node.buffer(&[0])?, private, floor })
     }
 
     fn part(&self, size: usize) -> Result<BufferPtr<u32>, BoxError> {
@@ -97,7 +96,12 @@ impl<'n> Area<'n> {
     }
 
     /// A put and a call that reads its last word, against one copy, a flag and a reply.
-    pub(crate) fn put_notify(&mut self, stream: &Stream<'_>, size: usize) -> Result<Pair, BoxError> {
+    pub(crate) fn put_notify(
+        &mut self,
+        stream: &Stream<'_>,
+        floors: &Floors<'_>,
+        size: usize,
+    ) -> Result<Pair, BoxError> {
         let to = self.part(size)?;
         let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
         let rounds = (repeats(size) / 4).max(2);
@@ -108,9 +112,7 @@ impl<'n> Area<'n> {
         })?;
         // The same copy to the same address. The handler reads it without a buffer argument; with
         // one, the copy would be refused while the handler runs.
-        let floor = floors::hand_over(self.node, stream, self.flags.ptr(), to, rounds, || {
-            Ok(self.node.put(black_box(from), to)?)
-        })?;
+        let floor = floors.hand_over(to, rounds, || Ok(self.node.put(black_box(from), to)?))?;
         Ok((ours, floor))
     }
 }

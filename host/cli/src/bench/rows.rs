@@ -1,0 +1,294 @@
+//! The rows of the benchmark: one table, a function each.
+
+use super::calls::{self, call_32b, call_48b, call_64b, call_112b, call_async, call_words, one_way};
+use super::floors::{Floors, Gap};
+use super::stats::{Spell, median};
+use super::table::{Beside, Key, Table, Unit};
+use super::transfers::{Area, SIZES};
+use super::ways::{self, HANDLERS, Handlers};
+use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
+use hamr::{Node, SharedStream, Stream};
+
+/// All row names, in the order of the table.
+pub(crate) const NAMES: [&str; 34] = [
+    "start",
+    "floor_tight",
+    "floor_paused",
+    "floor_one_line",
+    "floor_two_lines",
+    "floor_ring",
+    "call_empty",
+    "call_empty_vs_shm",
+    "call_asleep",
+    "call_single",
+    "call_32b",
+    "call_48b",
+    "call_64b",
+    "call_112b",
+    "call_512b",
+    "call_1k",
+    "call_over_handler",
+    "call_start_get",
+    "call_node",
+    "call_shared",
+    "call_await",
+    "call_async",
+    "call_window",
+    "call_unread",
+    "one_way",
+    "streams_64",
+    "streams_turn",
+    "log_line",
+    "call_empty_logs",
+    "put_8b",
+    "get_8b",
+    "put",
+    "get",
+    "put_notify",
+];
+
+/// The row without a device.
+pub(crate) const INSTRUCTIONS: &str = "instructions_call_empty";
+
+/// The rows that [`measure_calls`] does not measure.
+const OTHERS: [&str; 12] = [
+    "start",
+    "call_empty_vs_shm",
+    "call_asleep",
+    "streams_64",
+    "streams_turn",
+    "log_line",
+    "call_empty_logs",
+    "put_8b",
+    "get_8b",
+    "put",
+    "get",
+    "put_notify",
+];
+
+/// Pauses between a result and the next call, in nanoseconds.
+const GAPS: [u32; 3] = [0, 50, 500];
+
+/// Streams whose hot slots the calls use, one per repetition.
+const STREAMS: usize = 32;
+
+/// Shared streams: fewer, since the rest of the bench needs queue pairs, too.
+const SHARED: usize = 8;
+
+/// What a row may use.
+struct Scene<'n> {
+    node: &'n Node,
+    stream: &'n Stream<'n>,
+    shared: &'n SharedStream,
+    floors: &'n Floors<'n>,
+}
+
+/// What a row is compared with.
+#[derive(Clone, Copy)]
+enum Against {
+    Floor,
+    Ring,
+    Empty,
+    Nothing,
+}
+
+/// A row that each repetition measures once.
+struct CallRow {
+    key: Key,
+    against: Against,
+    /// Measured in every so many repetitions.
+    every: usize,
+    measure: fn(&Scene<'_>) -> Result<Vec<f64>, BoxError>,
+}
+
+const fn row(key: Key, against: Against, measure: fn(&Scene<'_>) -> Result<Vec<f64>, BoxError>) -> CallRow {
+    CallRow { key, against, every: 1, measure }
+}
+
+const WINDOW: Key = Key::new("call_window").unit(Unit::Rate);
+
+const ROWS: &[CallRow] = &[
+    row(Key::new("floor_ring").unit(Unit::Rate), Against::Nothing, |s| Ok(s.floors.ring()?.best().to_vec())),
+    row(Key::new("call_single").unit(Unit::SingleNs), Against::Nothing, |s| ways::single(s.stream)),
+    row(Key::new("call_32b").size(32), Against::Floor, |s| call_32b(s.stream)),
+    row(Key::new("call_48b").size(48), Against::Floor, |s| call_48b(s.stream)),
+    row(Key::new("call_64b").size(64), Against::Empty, |s| call_64b(s.stream)),
+    row(Key::new("call_112b").size(112), Against::Empty, |s| call_112b(s.stream)),
+    row(Key::new("call_512b").size(512), Against::Empty, |s| call_words::<64>(s.stream)),
+    row(Key::new("call_1k").size(1024), Against::Empty, |s| call_words::<128>(s.stream)),
+    row(Key::new("call_start_get"), Against::Empty, |s| ways::in_two_halves(s.stream)),
+    row(Key::new("call_node"), Against::Empty, |s| ways::by_node(s.node)),
+    row(Key::new("call_shared").vary("threads", 1), Against::Empty, |s| ways::shared(s.shared, 1)),
+    row(Key::new("call_shared").vary("threads", 2), Against::Empty, |s| ways::shared(s.shared, 2)),
+    row(Key::new("call_await"), Against::Empty, |s| ways::awaited(s.stream)),
+    row(Key::new("call_async").unit(Unit::Rate), Against::Ring, |s| call_async::<64>(s.stream)),
+    row(Key::new("one_way").unit(Unit::Rate), Against::Ring, |s| one_way(s.stream)),
+    CallRow { every: 2, ..row(WINDOW.vary("window", 1), Against::Ring, |s| call_async::<1>(s.stream)) },
+    CallRow { every: 2, ..row(WINDOW.vary("window", 2), Against::Ring, |s| call_async::<2>(s.stream)) },
+    CallRow { every: 2, ..row(WINDOW.vary("window", 4), Against::Ring, |s| call_async::<4>(s.stream)) },
+    CallRow { every: 2, ..row(WINDOW.vary("window", 8), Against::Ring, |s| call_async::<8>(s.stream)) },
+    CallRow { every: 2, ..row(WINDOW.vary("window", 16), Against::Ring, |s| call_async::<16>(s.stream)) },
+    CallRow { every: 2, ..row(WINDOW.vary("window", 32), Against::Ring, |s| call_async::<32>(s.stream)) },
+    CallRow { every: 2, ..row(WINDOW.vary("window", 64), Against::Ring, |s| call_async::<64>(s.stream)) },
+    // A hundred thousand results touch much memory, so not every repetition measures them.
+    CallRow { every: 8, ..row(Key::new("call_unread"), Against::Nothing, |s| calls::call_unread(s.stream)) },
+];
+
+/// Is a row wanted that [`measure_calls`] measures?
+pub(crate) fn needs_floors(wanted: &impl Fn(&str) -> bool) -> bool {
+    NAMES.iter().any(|name| !OTHERS.contains(name) && wanted(name))
+}
+
+/// The floors, and the calls beside them.
+pub(crate) fn measure_calls(
+    node: &Node,
+    machine: &mut Machine,
+    table: &mut Table,
+    wanted: &impl Fn(&str) -> bool,
+) -> Result<(), BoxError> {
+    let floors = Floors::new(node)?;
+    let gaps = GAPS.map(Gap::new);
+    let shared = (0..SHARED).map(|_| node.shared_stream()).collect::<Result<Vec<_>, _>>()?;
+    let streams = (0..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
+    for stream in &streams {
+        calls::call_empty(stream, Gap::NONE)?;
+    }
+    for repetition in 0..REPETITIONS {
+        let stream = streams.get(repetition % STREAMS).ok_or("no stream")?;
+        for gap in gaps {
+            let one = floors.one_line(repetition, gap)?;
+            let named = |name| Key::new(name).gap(gap.ns).spell(one.spell());
+            if gap.ns == 0 {
+                machine.note(median(one.best()));
+                table.add(named("floor_tight"), &one.tight, None);
+                table.add(named("floor_paused"), &one.paused, None);
+            }
+            table.add(named("floor_one_line"), one.best(), None);
+            let beside = Beside { what: "floor", ns: one.best() };
+            table.add(named("call_empty"), &calls::call_empty(stream, gap)?, Some(beside));
+            if wanted("floor_two_lines") {
+                table.add(named("floor_two_lines"), floors.two_lines(repetition, gap)?.best(), Some(beside));
+            }
+        }
+        let shared = shared.get(repetition % SHARED).ok_or("no stream")?;
+        let scene = Scene { node, stream, shared, floors: &floors };
+        for row in ROWS.iter().filter(|row| repetition % row.every == 0 && wanted(row.key.name)) {
+            let beside = Measured::new(row.against, &floors, stream, repetition)?;
+            table.add(row.key.spell(beside.spell), &(row.measure)(&scene)?, beside.beside());
+        }
+        if wanted("call_over_handler") {
+            let handlers = Handlers::calibrate(stream)?;
+            for ns in HANDLERS {
+                let beside = Measured::new(Against::Floor, &floors, stream, repetition)?;
+                let key = Key::new("call_over_handler").vary("handler_ns", ns).spell(beside.spell);
+                table.add(key, &handlers.around(stream, ns)?, beside.beside());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a row is compared with, measured right before it.
+struct Measured {
+    what: &'static str,
+    ns: Vec<f64>,
+    spell: Spell,
+}
+
+impl Measured {
+    fn new(against: Against, floors: &Floors<'_>, stream: &Stream<'_>, repetition: usize) -> Result<Self, BoxError> {
+        let floor = || floors.one_line(repetition, Gap::NONE);
+        let (what, ns, spell) = match against {
+            Against::Floor => {
+                let floor = floor()?;
+                ("floor", floor.best().to_vec(), floor.spell())
+            }
+            Against::Ring => ("ring of lines", floors.ring()?.best().to_vec(), floor()?.spell()),
+            Against::Empty => ("call_empty", calls::call_empty(stream, Gap::NONE)?, floor()?.spell()),
+            Against::Nothing => ("", Vec::new(), floor()?.spell()),
+        };
+        Ok(Self { what, ns, spell })
+    }
+
+    fn beside(&self) -> Option<Beside<'_>> {
+        (!self.ns.is_empty()).then_some(Beside { what: self.what, ns: &self.ns })
+    }
+}
+
+/// Calls among many open streams: on one of 64, and on 8 and 64 in turn.
+pub(crate) fn measure_streams(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
+    if !wanted("streams_64") && !wanted("streams_turn") {
+        return Ok(());
+    }
+    let floors = Floors::new(node)?;
+    let open = |count| (0..count).map(|_| node.stream()).collect::<Result<Vec<_>, _>>();
+    for repetition in 0..REPETITIONS {
+        let spell = floors.one_line(repetition, Gap::NONE)?.spell();
+        let warm = |stream: &Stream<'_>| -> Result<Vec<f64>, BoxError> {
+            // The slots of a stream that was just opened are in no cache of either side; the first
+            // calls bring them in.
+            for _ in 0..PER_SAMPLE {
+                stream.sync(hamr_kernels::bench::empty::with())?;
+            }
+            calls::call_empty(stream, Gap::NONE)
+        };
+        let alone = warm(open(1)?.first().ok_or("no stream")?)?;
+        let beside = Some(Beside { what: "call_empty", ns: &alone });
+        let turn = |count| Key::new("streams_turn").vary("streams", count).spell(spell);
+        let streams = open(64)?;
+        if wanted("streams_64") {
+            let among = warm(streams.get(repetition * 2 % 64).ok_or("no stream")?)?;
+            table.add(Key::new("streams_64").spell(spell), &among, beside);
+        }
+        if wanted("streams_turn") {
+            table.add(turn(64), &ways::in_turn(&streams)?, beside);
+            drop(streams);
+            table.add(turn(8), &ways::in_turn(&open(8)?)?, beside);
+        }
+    }
+    Ok(())
+}
+
+/// Transfers, against plain copies and the raw hand-over.
+pub(crate) fn measure_transfers(
+    node: &Node,
+    table: &mut Table,
+    wanted: &impl Fn(&str) -> bool,
+) -> Result<(), BoxError> {
+    if !["put_8b", "get_8b", "put", "get", "put_notify"].iter().any(|name| wanted(name)) {
+        return Ok(());
+    }
+    let stream = node.stream()?;
+    let floors = Floors::new(node)?;
+    let mut area = Area::new(node)?;
+    for _ in 0..REPETITIONS {
+        let (put, get) = area.eight()?;
+        table.add(Key::new("put_8b").size(8), &[put.0], Some(copy(&[put.1])));
+        table.add(Key::new("get_8b").size(8), &[get.0], Some(copy(&[get.1])));
+    }
+    for size in SIZES {
+        // Small transfers are shown in nanoseconds, large ones as bandwidth.
+        let unit = if size < 64 << 10 { Unit::Ns } else { Unit::GbS };
+        for repetition in 0..REPETITIONS / 2 {
+            if wanted("put") {
+                let (ours, floor) = area.put(size)?;
+                table.add(Key::new("put").size(size).unit(unit), &[ours], Some(copy(&[floor])));
+            }
+            if wanted("get") {
+                let (ours, floor) = area.get(size)?;
+                table.add(Key::new("get").size(size).unit(unit), &[ours], Some(copy(&[floor])));
+            }
+            if wanted("put_notify") {
+                let spell = floors.one_line(repetition, Gap::NONE)?.spell();
+                let (ours, floor) = area.put_notify(&stream, &floors, size)?;
+                let beside = Beside { what: "hand-over", ns: &[floor] };
+                table.add(Key::new("put_notify").size(size).unit(Unit::GbS).spell(spell), &[ours], Some(beside));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn copy(ns: &[f64]) -> Beside<'_> {
+    Beside { what: "copy", ns }
+}

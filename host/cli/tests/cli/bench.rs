@@ -1,0 +1,51 @@
+//! `hamr bench` as users run it: a few rows, as text and as JSON.
+
+use super::common::{Run, hamr};
+use serde_json::Value;
+
+/// The rows of a run, by name.
+fn rows(run: &Run) -> Vec<Value> {
+    assert_eq!(run.code, Some(0), "{run:?}");
+    run.left_nothing();
+    run.stdout.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+#[test]
+fn rows_state_their_spell_and_what_is_beside_them() {
+    let only = "floor_tight,floor_paused,floor_one_line,floor_ring,call_empty,call_64b,call_over_handler,call_single";
+    let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", only]));
+    let named = |name: &str| rows.iter().filter(|row| row["name"] == name).collect::<Vec<_>>();
+    let machine = named("machine").pop().expect("the machine");
+    for measured in ["pause_ns", "clock_ns"] {
+        assert!(machine[measured].as_f64().is_some_and(|ns| ns > 0.0), "{measured} of {machine}");
+    }
+    let spells = machine["spells"].as_array().expect("a list of spells");
+    let repetitions: u64 = spells.iter().filter_map(|spell| spell["repetitions"].as_u64()).sum();
+    assert_eq!(repetitions, 32, "{machine}");
+    for name in only.split(',') {
+        let of_name = named(name);
+        assert!(!of_name.is_empty(), "{name} is missing");
+        for row in of_name {
+            assert!(["near", "far"].iter().any(|spell| row["spell"] == *spell), "{row}");
+            let is_positive = |field: &str| row[field].as_f64().is_some_and(|v| v > 0.0);
+            assert!(is_positive("p50_ns") || is_positive("rate") || name == "call_over_handler", "{row}");
+        }
+    }
+    let empty = named("call_empty").pop().expect("an empty call");
+    assert!(empty["goal"]["at_most"].is_number() && empty["histogram"].is_array(), "{empty}");
+    assert_eq!(empty["beside"], "floor");
+    assert_eq!(named("call_64b")[0]["beside"], "call_empty");
+    assert!(named("call_single").iter().all(|row| row["p9999_ns"].as_f64() >= row["p999_ns"].as_f64()));
+}
+
+#[test]
+fn text_begins_with_the_machine_and_the_columns() {
+    let run = hamr(&["bench", "--launches", "1", "--only", "call_empty"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    run.left_nothing();
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert!(lines[0].starts_with("device shm; "), "{run:?}");
+    let heads = lines.iter().position(|line| line.starts_with("row ")).expect("the columns");
+    let rows = &lines[heads + 1..];
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.starts_with("call_empty ")), "{run:?}");
+}

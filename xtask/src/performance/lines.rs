@@ -1,0 +1,85 @@
+//! The lines of the tables, and the rows of `hamr bench` that they need.
+
+/// A line of a table: its text, the row's name, and the field that varies with its value.
+pub(super) type Line = (&'static str, &'static str, Option<(&'static str, u32)>);
+
+pub(super) const FLOORS: [Line; 7] = [
+    ("one line, tight", "floor_tight", Some(("gap_ns", 0))),
+    ("one line, paused", "floor_paused", Some(("gap_ns", 0))),
+    ("one line, the faster one", "floor_one_line", Some(("gap_ns", 0))),
+    ("the same, gap 50 ns", "floor_one_line", Some(("gap_ns", 50))),
+    ("the same, gap 500 ns", "floor_one_line", Some(("gap_ns", 500))),
+    ("two lines", "floor_two_lines", Some(("gap_ns", 0))),
+    ("ring of lines", "floor_ring", None),
+];
+
+pub(super) const CALLS: [Line; 23] = [
+    ("`call_empty`", "call_empty", Some(("gap_ns", 0))),
+    ("`call_empty`, gap 50 ns", "call_empty", Some(("gap_ns", 50))),
+    ("`call_empty`, gap 500 ns", "call_empty", Some(("gap_ns", 500))),
+    ("`call_32b`", "call_32b", Some(("size", 32))),
+    ("`call_48b`", "call_48b", Some(("size", 48))),
+    ("`call_64b`", "call_64b", Some(("size", 64))),
+    ("`call_112b`", "call_112b", Some(("size", 112))),
+    ("`call_512b`", "call_512b", Some(("size", 512))),
+    ("`call_1k`", "call_1k", Some(("size", 1024))),
+    ("`call_over_handler` 0.1 µs", "call_over_handler", Some(("handler_ns", 100))),
+    ("`call_over_handler` 0.5 µs", "call_over_handler", Some(("handler_ns", 500))),
+    ("`call_over_handler` 1 µs", "call_over_handler", Some(("handler_ns", 1000))),
+    ("`call_over_handler` 2 µs", "call_over_handler", Some(("handler_ns", 2000))),
+    ("`call_over_handler` 5 µs", "call_over_handler", Some(("handler_ns", 5000))),
+    ("`call_start_get`", "call_start_get", None),
+    ("`call_node`", "call_node", None),
+    ("`call_shared`, 1 thread", "call_shared", Some(("threads", 1))),
+    ("`call_shared`, 2 threads", "call_shared", Some(("threads", 2))),
+    ("`call_await`", "call_await", None),
+    ("`streams_64`", "streams_64", None),
+    ("`streams_turn`, 8", "streams_turn", Some(("streams", 8))),
+    ("`streams_turn`, 64", "streams_turn", Some(("streams", 64))),
+    ("`call_empty_logs`", "call_empty_logs", Some(("gap_ns", 0))),
+];
+
+pub(super) const PIPELINES: [Line; 3] = [
+    ("`call_async`, 64 in flight", "call_async", None),
+    ("`one_way`", "one_way", None),
+    ("`call_unread`, 100,000", "call_unread", None),
+];
+
+pub(super) const TRANSFERS: [Line; 11] = [
+    ("`put_8b`", "put_8b", Some(("size", 8))),
+    ("`get_8b`", "get_8b", Some(("size", 8))),
+    ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
+    ("`put` 1 MiB", "put", Some(("size", 1 << 20))),
+    ("`get` 4 KiB", "get", Some(("size", 4 << 10))),
+    ("`get` 1 MiB", "get", Some(("size", 1 << 20))),
+    ("`put_notify` 64 B", "put_notify", Some(("size", 64))),
+    ("`put_notify` 1 KiB", "put_notify", Some(("size", 1 << 10))),
+    ("`put_notify` 1 MiB", "put_notify", Some(("size", 1 << 20))),
+    ("`log_line`", "log_line", None),
+    ("`call_asleep`", "call_asleep", None),
+];
+
+/// The rows of `hamr bench` that the page and the charts need, each once.
+pub(super) fn rows() -> Vec<&'static str> {
+    let lines = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
+    let mut names = vec!["call_single", "call_window"];
+    for (_, name, _) in lines {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_asked_for_once() {
+        let rows = rows();
+        let unique: std::collections::BTreeSet<_> = rows.iter().collect();
+        assert_eq!(unique.len(), rows.len());
+        assert!(rows.contains(&"call_empty") && rows.contains(&"put_notify"));
+    }
+}

@@ -1,0 +1,301 @@
+//! The parts of the documentation that are made from the measurement, each between two markers:
+//! `<!-- begin NAME -->` and `<!-- end NAME -->`.
+
+use super::data::{Data, Figure};
+use super::lines::{CALLS, FLOORS, Line, PIPELINES, TRANSFERS};
+use crate::Error;
+use serde_json::{Value, json};
+
+/// Columns of a paragraph.
+const WIDTH: usize = 140;
+/// The files that have such parts.
+pub(super) const PAGES: [&str; 2] = ["docs/performance.md", "README.md"];
+
+/// Makes a part.
+type Part = fn(&Data) -> String;
+
+const PARTS: [(&str, Part); 10] = [
+    ("machine", machine),
+    ("floors", |data| table(data, &FLOORS)),
+    ("calls", |data| table(data, &CALLS)),
+    ("single", single),
+    ("pipelines", |data| table(data, &PIPELINES)),
+    ("transfers", |data| table(data, &TRANSFERS)),
+    ("systems", systems),
+    ("instructions", instructions),
+    ("machines", machines),
+    ("summary", summary),
+];
+
+/// Replaces each part that `text` has.
+pub(super) fn fill(text: &str, data: &Data) -> Result<String, Error> {
+    let mut text = text.to_owned();
+    for (name, part) in PARTS {
+        let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
+        let Some(from) = text.find(&begin).map(|at| at + begin.len()) else { continue };
+        let Some(to) = text[from..].find(&end).map(|at| from + at) else {
+            return Err(Error::Failed(format!("expected `{end}` behind its begin")));
+        };
+        text.replace_range(from..to, &part(data));
+    }
+    Ok(text)
+}
+
+/// A row in a spell; one that does not depend on the spell, in any.
+fn find<'d>(data: &'d Data, spell: &str, name: &str, vary: Option<(&'static str, u32)>) -> Option<Figure<'d>> {
+    let vary: Vec<(&str, Value)> = vary.map(|(field, value)| (field, json!(value))).into_iter().collect();
+    let in_spell = [&vary[..], &[("spell", json!(spell))]].concat();
+    data.row(name, &in_spell).or_else(|| data.row(name, &vary))
+}
+
+fn table(data: &Data, lines: &[Line]) -> String {
+    let mut text = String::from("| row | near | ratio | far | ratio | goal |\n|---|---|---|---|---|---|\n");
+    for (label, name, vary) in lines {
+        let cell = |spell: &str| {
+            let figure = find(data, spell, name, *vary);
+            if spell == "far" && figure.is_some_and(|figure| figure.is_of_any_spell()) {
+                return "the same | ".into();
+            }
+            let value = figure.map_or("–".into(), |figure| value(&figure));
+            let ratio = figure.and_then(|figure| Some((figure.median("ratio")?, figure.goal())));
+            let ratio = ratio.map(|(ratio, goal)| {
+                let ratio = format!("{ratio:.2}");
+                if goal.is_some_and(|goal| misses(&ratio, goal)) { format!("**{ratio}**") } else { ratio }
+            });
+            format!("{value} | {}", ratio.unwrap_or_default())
+        };
+        let goal = |spell: &str| find(data, spell, name, *vary).and_then(|figure| figure.goal());
+        let show = |(at_most, limit): (bool, f64)| format!("{} {limit}", if at_most { "≤" } else { "≥" });
+        let goal = match (goal("near"), goal("far")) {
+            (Some(near), Some(far)) if near != far => format!("{}, far {}", show(near), show(far)),
+            (near, far) => near.or(far).map(show).unwrap_or_default(),
+        };
+        text += &format!("| {label} | {} | {} | {goal} |\n", cell("near"), cell("far"));
+    }
+    text
+}
+
+/// Does a ratio, as it is printed, miss its goal?
+fn misses(ratio: &str, (at_most, limit): (bool, f64)) -> bool {
+    let ratio: f64 = ratio.parse().unwrap_or(f64::NAN);
+    if at_most { ratio > limit } else { ratio < limit }
+}
+
+/// The median over launches and the range, in the row's unit.
+fn value(figure: &Figure<'_>) -> String {
+    let unit = figure.unit();
+    let (Some(middle), Some((least, most))) = (figure.median(unit), figure.range(unit)) else { return "–".into() };
+    let (divisor, unit) = match unit {
+        "rate" => (1e6, "M/s"),
+        "gb_s" => (1.0, "GB/s"),
+        _ if middle >= 1e4 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    let show =
+        |v: f64| if (middle / divisor) < 20.0 { format!("{:.1}", v / divisor) } else { format!("{:.0}", v / divisor) };
+    if figure.launches() < 2 {
+        return format!("{} {unit}", show(middle));
+    }
+    format!("{} {unit} ({}–{})", show(middle), show(least), show(most))
+}
+
+fn single(data: &Data) -> String {
+    let mut text = String::from("| spell | p50 | p99 | p99.9 | p99.99 |\n|---|---|---|---|---|\n");
+    for spell in ["near", "far"] {
+        let figure = data.row("call_single", &[("spell", json!(spell))]);
+        let cells = ["p50_ns", "p99_ns", "p999_ns", "p9999_ns"]
+            .map(|field| figure.and_then(|figure| figure.median(field)).map_or("–".into(), time));
+        text += &format!("| {spell} | {} |\n", cells.join(" | "));
+    }
+    text
+}
+
+fn machine(data: &Data) -> String {
+    let machine = data.machine();
+    let said = |field: &str, yes: &'static str, no: &'static str| match machine[field].as_bool() {
+        Some(true) => yes,
+        Some(false) => no,
+        None => "unknown",
+    };
+    let ns = |field: &str| machine[field].as_f64().unwrap_or(f64::NAN);
+    let launches = |spell| find(data, spell, "call_empty", Some(("gap_ns", 0))).map_or(0, |figure| figure.launches());
+    let text = format!(
+        "{}; the system says: {}, {}. A pause takes {} ns, a clock call {} ns. {} launches; near spells in {}, far spells in {}.",
+        machine["processor"].as_str().unwrap_or("an unnamed processor"),
+        said("one_core", "two threads of one core", "two cores"),
+        said("one_cache", "one cache for both", "a cache for each"),
+        ns("pause_ns"),
+        ns("clock_ns"),
+        data.launches(),
+        launches("near"),
+        launches("far"),
+    );
+    wrapped(&text, "")
+}
+
+fn systems(data: &Data) -> String {
+    let mut text = String::from(
+        "| system | near: 8 B | 64 B | 1 KiB | far: 8 B | 64 B | 1 KiB | near: 64 in flight | far |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    let cells = |at: &dyn Fn(&str, f64) -> Option<f64>, rate: &dyn Fn(&str) -> Option<f64>| {
+        let mut cells = Vec::new();
+        for spell in ["near", "far"] {
+            cells.extend([8.0, 64.0, 1024.0].map(|size| at(spell, size).map(time)));
+        }
+        cells.extend(["near", "far"].map(|spell| rate(spell).map(|rate| format!("{:.1} M/s", rate / 1e6))));
+        cells.into_iter().map(|cell| cell.unwrap_or("–".into())).collect::<Vec<_>>().join(" | ")
+    };
+    let own = |spell: &str, size: f64| {
+        let (name, size) = match size {
+            8.0 => ("call_32b", 32),
+            64.0 => ("call_64b", 64),
+            _ => ("call_1k", 1024),
+        };
+        find(data, spell, name, Some(("size", size)))?.value()
+    };
+    let rate = |spell: &str| find(data, spell, "call_async", None)?.value();
+    text += &format!("| **hamr**, calls with results | {} |\n", cells(&own, &rate));
+    for system in data.systems() {
+        let of = |what: &str, spell: &str, number: f64| {
+            data.system(system, what, spell).into_iter().find(|(at, _)| *at == number).map(|(_, value)| value)
+        };
+        let row = cells(&|spell, size| of("size", spell, size), &|spell| of("window", spell, 64.0));
+        text += &format!("| {system} | {row} |\n");
+    }
+    for what in data.missing() {
+        text += &format!("\nNot measured: {what}.\n");
+    }
+    text
+}
+
+fn instructions(data: &Data) -> String {
+    let counts: Vec<String> = data.instructions().map(|(name, count)| format!("`{name}` {count:.0}")).collect();
+    wrapped(&if counts.is_empty() { "Not counted.".into() } else { counts.join(", ") + "." }, "")
+}
+
+fn machines(data: &Data) -> String {
+    let mut text = String::from(
+        "| machine | start | `call_empty`, near | far | against shared memory, near | far | text and constants |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for machine in super::MACHINES {
+        let device = json!(format!("qemu:{machine}"));
+        let row = |name: &str, spell: Option<&str>| {
+            let mut fields = vec![("device", device.clone())];
+            if let Some(spell) = spell {
+                fields.extend([("spell", json!(spell)), ("gap_ns", json!(0))]);
+            }
+            data.row(name, &fields)
+        };
+        let cell = |text: Option<String>| text.unwrap_or("–".into());
+        let start = cell(row("start", None).and_then(|row| row.value()).map(|ns| format!("{:.0} ms", ns / 1e6)));
+        let call =
+            |spell| cell(row("call_empty", Some(spell)).and_then(|row| row.value()).map(|ns| format!("{ns:.0} ns")));
+        let ratio = |spell| {
+            let row = row("call_empty_vs_shm", Some(spell));
+            cell(row.and_then(|row| row.median("ratio")).map(|ratio| format!("{ratio:.2} ×")))
+        };
+        let size = cell(data.size_of(machine).map(|bytes| format!("{bytes} B")));
+        let (near, far) = (call("near"), call("far"));
+        text += &format!("| {machine} | {start} | {near} | {far} | {} | {} | {size} |\n", ratio("near"), ratio("far"));
+    }
+    text
+}
+
+/// A time in the unit in which it has few digits.
+fn time(ns: f64) -> String {
+    match ns {
+        _ if ns >= 1e4 => format!("{:.0} µs", ns / 1e3),
+        _ => format!("{ns:.0} ns"),
+    }
+}
+
+/// The line of the README.
+fn summary(data: &Data) -> String {
+    let call = |spell, place: &str| {
+        let figure = find(data, spell, "call_empty", Some(("gap_ns", 0)))?;
+        let (ns, ratio) = (figure.value()?, figure.median("ratio")?);
+        Some(format!("{ns:.0} ns {place}, {ratio:.2} times the bare round trip of a cache line"))
+    };
+    let places = [("near", "where the two processors share a cache"), ("far", "where they share none")];
+    let calls: Vec<String> = places.into_iter().filter_map(|(spell, place)| call(spell, place)).collect();
+    let best = |name: &str| {
+        let rates = ["near", "far"].into_iter().filter_map(|spell| find(data, spell, name, None)?.value());
+        rates.fold(0.0, f64::max) / 1e6
+    };
+    let text = format!(
+        "- **Fast**: a typed empty call takes {}. Pipelined, {:.0} million calls a second with results, {:.0} million without \
+         ([docs/performance.md](docs/performance.md)).",
+        calls.join("; "),
+        best("call_async"),
+        best("one_way"),
+    );
+    wrapped(&text, "  ")
+}
+
+/// Breaks a paragraph into lines; `indent` begins all but the first.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data() -> Data {
+        let mut data = Data::new(2);
+        for ns in [60.0, 62.0] {
+            let row = json!({
+                "name": "call_empty", "device": "shm", "spell": "near", "gap_ns": 0, "p50_ns": ns, "ratio": ns / 50.0,
+                "beside": "floor", "goal": {"at_most": 1.15},
+            });
+            data.add_line(&row.to_string()).expect("a row");
+        }
+        data
+    }
+
+    #[test]
+    fn only_what_is_between_markers_is_replaced() {
+        let text = "a\n<!-- begin calls -->\nold\n<!-- end calls -->\nb\n";
+        let filled = fill(text, &data()).expect("both markers");
+        assert!(filled.starts_with("a\n<!-- begin calls -->\n| row |") && filled.ends_with("<!-- end calls -->\nb\n"));
+        assert!(!filled.contains("old"));
+        assert_eq!(fill(&filled, &data()).expect("again"), filled);
+        assert!(fill("<!-- begin calls -->\n", &data()).is_err());
+    }
+
+    #[test]
+    fn a_line_has_median_range_and_ratio_and_marks_a_missed_goal() {
+        let text = table(&data(), &CALLS);
+        assert!(text.contains("| `call_empty` | 62 ns (60–62) | **1.24** | – |  | ≤ 1.15 |\n"), "{text}");
+        assert!(text.contains("| `call_32b` | – |  | – |  |  |\n"), "{text}");
+    }
+
+    #[test]
+    fn paragraphs_are_wrapped() {
+        let text = wrapped(&"word ".repeat(60), "  ");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0].len()), (3, 139));
+        assert!(lines[1].starts_with("  word") && lines.iter().all(|line| line.len() <= WIDTH));
+        assert_eq!(text.split_whitespace().count(), 60);
+        assert_eq!(wrapped("one", ""), "one\n");
+    }
+
+    #[test]
+    fn a_goal_is_judged_as_it_is_printed() {
+        assert!(!misses("1.15", (true, 1.15)) && misses("1.16", (true, 1.15)));
+        assert!(!misses("0.90", (false, 0.9)) && misses("0.89", (false, 0.9)));
+    }
+}
