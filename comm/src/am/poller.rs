@@ -29,7 +29,7 @@ const STATE_CHECK_MASK: u32 = 63;
 /// most.
 const EXTRA_NS: u32 = 200;
 /// Streams that are polled between two polls of the stream served last.
-const GROUP: usize = 32;
+const GROUP: usize = 16;
 /// Calls in a row that the stream served last may make before the others are polled.
 const BUDGET: u32 = 64;
 

@@ -206,7 +206,7 @@ fn fault_address() -> u64 {
     address
 }
 
-/// Names of the Intel SDM, volume 3, table 6-1, and of AMD's manual where that has more.
+/// Names of the Intel SDM, volume 3, table 6-1.
 fn name(vector: u64, error: u64) -> &'static str {
     match vector {
         0 => "divide error",
@@ -218,7 +218,6 @@ fn name(vector: u64, error: u64) -> &'static str {
         6 => "invalid opcode",
         7 => "device not available",
         8 => "double fault",
-        9 => "coprocessor segment overrun",
         10 => "invalid task state segment",
         11 => "segment not present",
         12 => "stack segment fault",
@@ -234,9 +233,7 @@ fn name(vector: u64, error: u64) -> &'static str {
         19 => "SIMD floating-point exception",
         20 => "virtualization exception",
         21 => "control protection exception",
-        28 => "hypervisor injection exception",
-        29 => "VMM communication exception",
-        30 => "security exception",
+        // Also what only old coprocessors and confidential virtual machines raise.
         _ => "unknown trap",
     }
 }
