@@ -107,14 +107,21 @@ impl Rig {
         self.seen.link.kind() == "pci-vfio"
     }
 
-    /// Waits until the device's wait word is odd, and a little longer than the device still polls.
-    fn device_prepares_to_wait(&self) {
+    /// Waits until the device's wait word is odd and not `last`, and a little longer than the device
+    /// still polls. Returns the word. A device steps its word behind its reply, so the word may
+    /// still be that of the sleep before: who wants another sleep passes that one, others 0.
+    fn device_prepares_to_wait(&self, last: u32) -> u32 {
         let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
-        until("the device prepares to sleep", || wait.load() % 2 == 1);
+        let mut found = 0;
+        until("the device prepares to sleep", || {
+            found = wait.load();
+            found % 2 == 1 && found != last
+        });
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_micros(10) {
             std::hint::spin_loop();
         }
+        found
     }
 
     fn counts(&self) -> Counts {
@@ -140,19 +147,19 @@ fn no_notification_is_lost() {
     let rig = Rig::start();
     let stream = rig.node.stream().expect("a stream");
     // From one sleep to another: the device prepares to sleep a moment after its reply.
-    rig.device_prepares_to_wait();
+    let mut prepared = rig.device_prepares_to_wait(0);
     let (before, begin) = (rig.counts(), Instant::now());
     let mut wakes: Vec<Duration> = (0..u64::from(ROUNDS))
         .map(|n| {
-            rig.device_prepares_to_wait();
             let begin = Instant::now();
             assert_eq!(stream.sync(echo::with(n)).expect("woken and answered"), n);
-            assert!(begin.elapsed() < LOST, "round {n}: a ring was lost, the call took {:.1?}", begin.elapsed());
-            begin.elapsed()
+            let wake = begin.elapsed();
+            assert!(wake < LOST, "round {n}: a notification was lost, the call took {wake:.1?}");
+            prepared = rig.device_prepares_to_wait(prepared);
+            wake
         })
         .collect();
     let took = begin.elapsed();
-    rig.device_prepares_to_wait();
     let after = rig.counts();
     let rings = after.rings - before.rings;
     let interrupts = after.interrupts - before.interrupts;
@@ -183,7 +190,7 @@ fn only_a_notification_wakes_the_device() {
     let mut woken = 0;
     for n in 0..12u64 {
         rig.seen.is_deaf.store(true, Ordering::Relaxed);
-        rig.device_prepares_to_wait();
+        rig.device_prepares_to_wait(0);
         // A machine that did not run just now may still do its last poll.
         std::thread::sleep(Duration::from_millis(50));
         let pending = stream.offload(echo::with(n)).expect("sent");
@@ -212,7 +219,7 @@ fn no_side_notifies_without_a_reason() {
     }
     let stream = rig.node.stream().expect("a stream");
     assert_eq!(stream.sync(echo::with(1u64)).expect("woken"), 1);
-    rig.device_prepares_to_wait();
+    rig.device_prepares_to_wait(0);
     // A notification of the call above may still arrive, because the host may have found the reply
     // first.
     let mut was_quiet = false;
