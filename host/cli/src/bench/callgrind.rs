@@ -25,26 +25,33 @@ pub(crate) fn profile(variable: &str, value: &str) -> Result<String, BoxError> {
 
 /// Instructions of `callee` when `caller` calls it. In the caller's part of the profile, the line
 /// after the callee's `calls=` has the inclusive cost after its position. A name is written with
-/// its number at its first use, as `fn=(12) name`, and only the number later.
+/// its number at its first use, as `fn=(12) name`, and only the number later; instances of a
+/// generic function have one name and a number each.
 pub(crate) fn between(profile: &str, caller: &str, callee: &str) -> Option<u64> {
-    let number_of = |function: &str| {
+    let numbers_of = |function: &str| -> Vec<&str> {
         let path = format!("::{function}");
-        let first = profile.lines().find(|line| line.contains("fn=(") && line.ends_with(&path))?;
-        first.split(['(', ')']).nth(1)
+        let named = profile.lines().filter(|line| line.contains("fn=(") && line.ends_with(&path));
+        named.filter_map(number).collect()
     };
-    let (caller, callee) = (format!("fn=({})", number_of(caller)?), format!("cfn=({})", number_of(callee)?));
+    let (callers, callees) = (numbers_of(caller), numbers_of(callee));
+    let is_one_of = |line: &str, numbers: &[&str]| number(line).is_some_and(|n| numbers.contains(&n));
     let mut is_inside = false;
     let mut lines = profile.lines();
     let mut sum = None;
     while let Some(line) = lines.next() {
         if line.starts_with("fn=(") {
-            is_inside = line.starts_with(&caller);
-        } else if is_inside && line.starts_with(&callee) {
+            is_inside = is_one_of(line, &callers);
+        } else if is_inside && line.starts_with("cfn=(") && is_one_of(line, &callees) {
             let cost = lines.by_ref().find(|line| !line.starts_with("calls="))?;
             sum = Some(sum.unwrap_or(0) + cost.split(' ').nth(1)?.parse::<u64>().ok()?);
         }
     }
     sum
+}
+
+/// The number of the function that a line names.
+fn number(line: &str) -> Option<&str> {
+    line.split(['(', ')']).nth(1)
 }
 
 #[cfg(test)]
@@ -59,5 +66,11 @@ mod tests {
         assert_eq!(between(profile, "stranger", "callee"), Some(5000));
         assert_eq!(between(profile, "stranger", "other"), None);
         assert_eq!(between(profile, "caller", "unknown"), None);
+    }
+
+    #[test]
+    fn instances_of_one_name_count_together() {
+        let profile = "fn=(1) a::thunk\n3 10\nfn=(2) a::thunk\n3 1\ncfn=(3) a::sender\ncalls=4 7\n3 80\n";
+        assert_eq!(between(profile, "thunk", "sender"), Some(80));
     }
 }

@@ -150,23 +150,27 @@ fn print(
 }
 
 fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
-    let limit = instructions::LIMIT;
+    let goals = instructions::GOALS;
     let mut out = std::io::stdout();
     match instructions::count()? {
         Ok(counts) if json => {
-            let worst = counts.host().max(counts.device());
+            let ratio = (counts.host() / goals[0]).max(counts.device() / goals[1]);
             let all: serde_json::Map<_, _> =
                 counts.rows().map(|(name, _, count)| (name.into(), count.into())).collect();
             let line = serde_json::json!({
                 "name": INSTRUCTIONS, "device": device, "size": null, "gap_ns": null, "host": counts.host(),
-                "device_side": counts.device(), "p99_ns": null, "floor_ns": null, "limit": limit,
-                "ratio": worst / limit as f64, "counts": all,
+                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "p99_ns": null,
+                "floor_ns": null, "goals": goals, "ratio": ratio, "counts": all,
             });
             writeln!(out, "{line}")?;
         }
         Ok(counts) => {
             let (host, device) = (counts.host(), counts.device());
-            writeln!(out, "{INSTRUCTIONS:<24} host {host:.0}, device {device:.0} instructions (goal {limit} each)")?;
+            writeln!(
+                out,
+                "{INSTRUCTIONS:<24} host {host:.0}, device {device:.0} instructions (goals {}, {})",
+                goals[0], goals[1]
+            )?;
             for (_, about, count) in counts.rows() {
                 writeln!(out, "  {about:<42} {count:>6.0}")?;
             }
