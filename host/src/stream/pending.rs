@@ -1,6 +1,6 @@
 //! A call in flight.
 
-use super::wait::{SPINS, Stop, Wait, in_time};
+use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;
 use crate::device::{Fence, GRACE_STEP};
@@ -113,7 +113,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         // One use of the stream for all these polls: of a shared one the lock, which is free again
         // after about a microsecond.
         let value = self.stream.with(|submitter, device| {
-            for _ in 0..SPINS {
+            for _ in 0..spins() {
                 if submitter.has_outcome(device, self.entry) {
                     return None;
                 }

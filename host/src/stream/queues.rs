@@ -1,6 +1,7 @@
 //! The queue pairs of a device: which of them belong to streams.
 
 use super::Submitter;
+use super::wait::measure_polls;
 use crate::Error;
 use crate::device::{Device, Fence, IdleQueues};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ enum QueueSlot {
 impl QueuePairs {
     /// The queue pairs of a device with so many of them for streams.
     pub(crate) fn new(streams: u32) -> Self {
+        measure_polls();
         Self(Mutex::new((0..=streams).map(|_| QueueSlot::Fresh).collect()))
     }
 

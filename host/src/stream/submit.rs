@@ -9,7 +9,7 @@ use super::CallOptions;
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
 use super::submitter::Submitter;
-use super::wait::{SPINS, Stop, Wait};
+use super::wait::{Stop, Wait, spins};
 use crate::SubmitError;
 use crate::device::Device;
 use hamr_comm::{Call, Handler};
@@ -83,7 +83,7 @@ fn submit<H: Handler, R>(
 ) -> Result<R, SubmitError> {
     let epoch = enter::<H>(stream)?;
     let mut wait = Wait::new(stream.device(), epoch, until);
-    let mut spins = 0;
+    let mut polls = 0;
     loop {
         let sent = stream.with(|submitter, device| {
             if submitter.epoch() != epoch {
@@ -95,8 +95,8 @@ fn submit<H: Handler, R>(
         if let Some(sent) = sent {
             return Ok(sent);
         }
-        spins += 1;
-        if spins > SPINS
+        polls += 1;
+        if polls > spins()
             && let Err(stop) = wait.step()
         {
             return Err(stream.with(|submitter, device| submitter.cannot_submit::<H>(device, stop)));

@@ -16,7 +16,7 @@ use super::ring::{self, Sent};
 use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
 use super::uses::InlineUses;
-use super::wait::{SPINS, Stop, Wait};
+use super::wait::{Stop, Wait, spins};
 use crate::device::Device;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
@@ -211,7 +211,8 @@ impl Submitter {
     /// Waits for the call in the hot slot.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        for poll in 0..SPINS {
+        let mut polls = 0;
+        loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
                 let outcome = self.take_hot::<H>(device, hdr);
                 self.release_inline::<H>(device);
@@ -219,7 +220,11 @@ impl Submitter {
             }
             // Rule 21: the first step of waiting notifies. Not before the first poll, because a
             // call whose reply is there should not pay for it.
-            if poll == 0 && device.wait_queue.device_is_waiting() {
+            if polls == 0 && device.wait_queue.device_is_waiting() {
+                break;
+            }
+            polls += 1;
+            if polls >= spins() {
                 break;
             }
             // Not a tight loop: its polls run ahead of each other and fetch the slot back before

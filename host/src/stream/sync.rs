@@ -7,7 +7,7 @@ use super::reply::corrupt;
 use super::sealed::Access;
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
-use super::wait::{SPINS, Stop, Wait, in_time};
+use super::wait::{Stop, Wait, in_time, spins};
 use crate::CallError;
 use crate::device::Device;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, pair_seq};
@@ -95,7 +95,7 @@ fn is_answered(slot: Slot<'_, Coherent>, good: u64, device: &Device) -> bool {
     if device.wait_queue.device_is_waiting() {
         return false;
     }
-    for _ in 1..SPINS {
+    for _ in 1..spins() {
         // Not a tight loop: its polls run ahead of each other and fetch the slot back before the
         // device has written its reply, which doubles a round trip between neighbouring cores of
         // some processors (docs/performance.md).
@@ -218,10 +218,10 @@ fn wait_for<H: Handler>(
     until: Option<Instant>,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     let mut wait = Wait::new(device, submitter.epoch(), until);
-    let mut spins = 0;
+    let mut polls = 0;
     while !submitter.try_complete(device, entry) {
-        spins += 1;
-        if spins <= SPINS {
+        polls += 1;
+        if polls <= spins() {
             std::hint::spin_loop();
             continue;
         }

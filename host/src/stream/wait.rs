@@ -4,13 +4,30 @@
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use crate::WaitMode;
 use crate::device::{Device, Fence, GRACE_STEP};
-use hamr_comm::am::{Idle, IdleStep, Moment};
-use std::sync::atomic::Ordering;
+use hamr_comm::am::{Idle, IdleStep, Moment, Pauses};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Polls without result, with a pause behind each, before the clock is read for the first time:
-/// about a microsecond.
-pub(super) const SPINS: u32 = 64;
+/// Polls with a pause behind each that fill a microsecond; a guess until it is measured.
+static SPINS: AtomicU32 = AtomicU32::new(64);
+
+/// Polls without result, with a pause behind each, before the clock is read for the first time.
+#[inline(always)]
+pub(super) fn spins() -> u32 {
+    SPINS.load(Ordering::Relaxed)
+}
+
+/// Measures how long a poll takes, once per process, in less than 20 microseconds.
+pub(super) fn measure_polls() {
+    static MEASURED: Once = Once::new();
+    MEASURED.call_once(|| {
+        let begin = Instant::now();
+        let pauses = Pauses::measure(&mut || begin.elapsed().as_nanos() as u64);
+        SPINS.store(pauses.in_ns(1000), Ordering::Relaxed);
+    });
+}
+
 /// Waits shorter than this never sleep.
 const NO_SLEEP_BEFORE: Duration = Duration::from_micros(300);
 /// Between two checks of the peer.
@@ -60,6 +77,8 @@ pub(super) struct Wait<'i> {
     begin: Option<Instant>,
     peer_checked: Option<Instant>,
     idle: Idle<HostMoment>,
+    /// Polls with a pause that are left before the clock is read again.
+    polls: u32,
     /// The wait queue counts this thread, which may sleep in this generation.
     generation: Option<u64>,
 }
@@ -68,12 +87,17 @@ impl<'i> Wait<'i> {
     /// Ends at `until`, or with the device's own deadline, counted from the first step, when there
     /// is no such moment.
     pub(super) fn new(device: &'i Device, epoch: SubmitterEpoch, until: Option<Instant>) -> Self {
-        Self { device, epoch, until, begin: None, peer_checked: None, idle: Idle::new(), generation: None }
+        Self { device, epoch, until, begin: None, peer_checked: None, idle: Idle::new(), polls: 0, generation: None }
     }
 
     /// One step: returns at once or after a sleep, timed or not; the caller polls again.
     #[cold]
     pub(super) fn step(&mut self) -> Result<(), Stop> {
+        if self.polls > 0 {
+            self.polls -= 1;
+            std::hint::spin_loop();
+            return Ok(());
+        }
         let device = self.device;
         let now = Instant::now();
         let begin = *self.begin.get_or_insert_with(|| {
@@ -105,7 +129,8 @@ impl<'i> Wait<'i> {
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
         match self.idle.step(HostMoment(now), device.options.spin_time().map(micros)) {
-            IdleStep::Poll => std::hint::spin_loop(),
+            // The clock and the checks take as long as several polls: a reply should not meet them.
+            IdleStep::Poll => self.polls = spins() / 4,
             IdleStep::PrepareWait => {
                 self.generation = Some(device.wait_queue.prepare_wait(self.generation.is_none()));
                 // Rule 22: the fence came with the odd value.
