@@ -60,7 +60,7 @@ pub struct Options {
 pub enum WaitMode {
     /// Always poll: the least latency, for a processor each.
     Spin,
-    /// Poll for [`Options::spin`], then sleep until the other side notifies.
+    /// Poll for the time of `spin`, then sleep until the other side notifies.
     #[default]
     Adaptive,
     /// Sleep at once: the least work, for a wake-up each way per call.

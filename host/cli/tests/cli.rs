@@ -129,6 +129,7 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["inspect", "/nonexistent/window"]), &["/nonexistent/window"]);
     refused(&hamr(&["inspect", &a]), &["fewer than"]);
     refused(&hamr(&["bench", "--only", "nonsense"]), &["nonsense", "call_empty"]);
+    refused(&hamr(&["bench", "--launches", "0"]), &["--launches", "0"]);
 }
 
 #[test]

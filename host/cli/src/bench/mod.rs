@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) only: Vec<String>,
     /// Launches of the device
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) launches: u32,
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
     if NAMES.iter().any(|name| wanted(name)) {
         let mut machine = Machine::pin()?;
         let mut table = Table::default();
-        for launch in 0..args.launches.max(1) {
+        for launch in 0..args.launches {
             if !json {
-                eprintln!("hamr: bench: launch {} of {}", launch + 1, args.launches.max(1));
+                eprintln!("hamr: bench: launch {} of {}", launch + 1, args.launches);
             }
             measure(runtime, image, global, &mut machine, &mut table, &wanted)?;
         }
