@@ -94,10 +94,12 @@ impl Submitter {
 
     /// Have all of these calls run?
     pub(super) fn have_run(&mut self, device: &Device, calls: CallsSoFar) -> bool {
+        let hot_is_done = calls.hot.is_none_or(|seq| self.hot_is_done(seq));
+        // Behind that look: a reply that it found to an abandoned call ends the call's uses here.
         self.poll_hot(device);
         self.calls.empty_ring(device);
         self.calls.poll_ticket_slots(device);
-        calls.hot.is_none_or(|seq| self.hot_is_done(seq)) && self.calls.have_run(calls.before)
+        hot_is_done && self.calls.have_run(calls.before)
     }
 
     /// See [`epoch_end::follow`].
