@@ -80,6 +80,7 @@ impl<'s, B: Board> Device<'s, B> {
             features: feature::TICKETS
                 | feature::DEADLINES
                 | feature::CONTAIN
+                | feature::TWO_LINES
                 | doorbell
                 | if self.board.logs() { feature::LOGS } else { 0 },
             board: self.board.name(),
@@ -175,6 +176,9 @@ impl<'s, B: Board> Device<'s, B> {
         DeviceHandshake::announce(poller.window());
         poller.use_handoff(self.board.control_handoff());
         poller.use_pauses(self.pauses);
+        if a.features & feature::TWO_LINES != 0 {
+            poller.use_two_lines(&a.layout);
+        }
         self.board.set_activity(Some(poller.activity()));
         Progress::Worked(1)
     }

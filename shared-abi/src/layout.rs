@@ -46,8 +46,8 @@ impl Default for Plan {
 
 /// Ring slots and tickets of the control stream: it carries ping, cancel and attach only.
 const CONTROL_RING: u32 = 4;
-/// Hot slots are this far apart: two cache lines, so that the adjacent-line prefetcher does not
-/// couple two streams.
+/// Hot slots are this far apart: two cache lines. The second is the slot's own (abi §4.7), and the
+/// adjacent-line prefetcher does not couple two streams.
 const HOT_STRIDE: u64 = 128;
 /// Largest offset that a descriptor's 32-bit line offsets can name.
 const MAX_LINES_BYTES: u64 = u32::MAX as u64;
@@ -239,6 +239,13 @@ impl Layout {
     /// section.
     pub fn queue<K>(&self, window: &Window<K>, index: u32) -> Result<QueueDescriptor, LayoutError> {
         self.queue_lent(&window.lend(), index)
+    }
+
+    /// Does the second line of a descriptor's hot slot lie where slots do (abi §4.7)?
+    pub fn second_line_fits(&self, d: &QueueDescriptor) -> bool {
+        let end = d.req_base.checked_add(u64::from(d.hot) + 2 * SLOT_BYTES as u64);
+        let lines_end = self.section(SectionKind::LINES).ok().and_then(|lines| lines.end());
+        end.zip(lines_end).is_some_and(|(end, lines_end)| end <= lines_end)
     }
 
     /// [`Self::queue`], one copy for all kinds of windows.

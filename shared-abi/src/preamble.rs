@@ -200,9 +200,18 @@ pub mod feature {
     pub const LOGS: u32 = 1 << 3;
     /// Faults of a handler end its call only.
     pub const CONTAIN: u32 = 1 << 4;
+    /// The hot slots of the host's streams have a second line (abi §4.7).
+    pub const TWO_LINES: u32 = 1 << 9;
 
-    /// Names for dumps, bit 0 first.
-    pub const NAMES: [&str; 5] = ["tickets", "deadlines", "doorbell", "logs", "contain"];
+    /// Names for dumps.
+    pub const NAMES: [(u32, &str); 6] = [
+        (TICKETS, "tickets"),
+        (DEADLINES, "deadlines"),
+        (DOORBELL, "doorbell"),
+        (LOGS, "logs"),
+        (CONTAIN, "contain"),
+        (TWO_LINES, "two-lines"),
+    ];
 }
 
 /// What the device reports of itself before ACCEPTED (abi §3.3).

@@ -20,6 +20,17 @@ pub const SLOT_BYTES: usize = 64;
 pub const INLINE_BYTES: usize = 48;
 /// The payload as words: the unit of every relaxed access.
 pub const INLINE_WORDS: usize = INLINE_BYTES / 8;
+/// Bytes of payload in the second line of a hot slot, which is the 64 bytes behind it (abi §4.7).
+pub const SECOND_BYTES: usize = SLOT_BYTES;
+/// The same as words.
+pub const SECOND_WORDS: usize = SECOND_BYTES / 8;
+/// The longest arguments of a request in two lines.
+pub const TWO_LINE_BYTES: usize = INLINE_BYTES + SECOND_BYTES;
+/// The same as words.
+pub const TWO_LINE_WORDS: usize = TWO_LINE_BYTES / 8;
+/// With [`ReqHdr::PUT`]: arguments are this long at most; the target's [`Descriptor`] is behind
+/// them.
+pub const PUT_ARGS: usize = INLINE_BYTES - size_of::<Descriptor>();
 /// Offset of the reply's header.
 pub const REP_HDR: usize = 48;
 /// Offset of the reply's published word.
@@ -45,8 +56,8 @@ pub enum Place {
     Chunk,
     /// In a buffer of the heap.
     Buffer,
-    /// A value no peer may send.
-    Invalid,
+    /// In both lines of a hot slot; no place of a reply.
+    TwoLines,
 }
 
 impl Place {
@@ -55,7 +66,7 @@ impl Place {
             0 => Self::Inline,
             1 => Self::Chunk,
             2 => Self::Buffer,
-            _ => Self::Invalid,
+            _ => Self::TwoLines,
         }
     }
 }
@@ -157,8 +168,10 @@ header! {
         UNORDERED = 1 << 27 => "UNORDERED",
         /// A reply buffer descriptor follows the argument descriptor.
         REPLY_BUF = 1 << 28 => "REPLY_BUF",
+        /// The second line is data that the device copies into the heap before it runs the call.
+        PUT = 1 << 29 => "PUT",
         /// Must be zero.
-        RESERVED = 0b11 << 29 => "RESERVED!",
+        RESERVED = 1 << 30 => "RESERVED!",
         /// Set later by the requester: stop if you can.
         CANCEL = 1 << 31 => "CANCEL",
     }
@@ -169,6 +182,38 @@ impl ReqHdr {
     #[inline(always)]
     pub const fn is_plain(self) -> bool {
         self.0 >> PLACE_SHIFT == 0
+    }
+
+    /// The header of a call whose arguments are in two lines: `len` bytes, 49 to 112.
+    #[inline(always)]
+    pub const fn in_two_lines(key: HandlerKey, len: usize) -> Self {
+        Self(key.0 as u32 | ((len - INLINE_BYTES - 1) as u32) << LEN_SHIFT | 3 << PLACE_SHIFT)
+    }
+
+    /// Does the message use the second line of its slot? It has no other flag then but CANCEL, or
+    /// is malformed.
+    #[inline(always)]
+    pub const fn has_second_line(self) -> bool {
+        self.has(Self::PUT) || matches!(self.place(), Place::TwoLines)
+    }
+
+    /// Bytes of the arguments of a message without flags but PUT, as the header says.
+    #[inline(always)]
+    pub const fn args_len(self) -> usize {
+        match self.place() {
+            Place::TwoLines => self.len() + INLINE_BYTES + 1,
+            _ => self.len(),
+        }
+    }
+
+    /// Is this a message in two lines that breaks no rule of its header (abi §4.7)?
+    pub const fn is_two_line_form(self) -> bool {
+        let flags = self.0 >> (PLACE_SHIFT + 2);
+        match self.place() {
+            Place::TwoLines => flags == 0,
+            Place::Inline => flags == Self::PUT >> (PLACE_SHIFT + 2) && self.len() <= PUT_ARGS,
+            _ => false,
+        }
     }
 }
 
@@ -312,6 +357,25 @@ mod tests {
         assert!(!h.is_plain());
         let r = RepHdr::inline(Status::PANIC, 16).in_chunk().with(RepHdr::FAULT);
         assert_eq!((r.status(), r.len(), r.place()), (Status::PANIC, 16, Place::Chunk));
+    }
+
+    #[test]
+    fn headers_of_two_lines_have_every_length() {
+        for len in INLINE_BYTES + 1..=TWO_LINE_BYTES {
+            let h = ReqHdr::in_two_lines(HandlerKey(0xFABC), len);
+            assert_eq!((h.key().0, h.place(), h.args_len()), (0xFABC, Place::TwoLines, len));
+            assert!(h.is_two_line_form() && h.has_second_line() && !h.is_plain());
+            for bit in 24..32 {
+                assert!(!h.with(1 << bit).is_two_line_form(), "bit {bit}");
+            }
+        }
+        for len in 0..64 {
+            let h = ReqHdr::inline(HandlerKey(7), len).with(ReqHdr::PUT);
+            assert_eq!((h.is_two_line_form(), h.has_second_line(), h.args_len()), (len <= 32, true, len));
+            assert!(!h.in_chunk().is_two_line_form() && !h.in_buffer().is_two_line_form());
+            assert!(!h.with(ReqHdr::EXT).is_two_line_form());
+            assert!(!ReqHdr::inline(HandlerKey(7), len).has_second_line());
+        }
     }
 
     #[test]

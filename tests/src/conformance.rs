@@ -22,6 +22,7 @@ pub mod one_way;
 pub mod order;
 pub mod outcomes;
 pub mod pings;
+pub mod puts;
 pub mod restart;
 pub mod streams;
 pub mod values;
@@ -39,7 +40,7 @@ pub type Open = fn(Options) -> Node;
 macro_rules! conformance {
     ($open:path) => {
         $crate::__conformance! { $open;
-            values { inline, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send }
+            values { inline, every_length, many_buffers, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send }
             outcomes {
                 own_errors, bad_buffers, a_panic, a_long_message, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
                 ping_and_info
@@ -62,6 +63,7 @@ macro_rules! conformance {
                 receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
                 threads_without_streams_of_their_own, dropped_with_calls_in_flight
             }
+            puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
             memory {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
                 ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused

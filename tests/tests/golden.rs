@@ -21,7 +21,7 @@ use hamr_comm::abi::preamble::{
 };
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::{Section, SectionKind};
-use hamr_comm::abi::slot::{Descriptor, Ext, INLINE_BYTES, RepHdr, ReqHdr, SLOT_BYTES};
+use hamr_comm::abi::slot::{Descriptor, Ext, INLINE_BYTES, PUT_ARGS, RepHdr, ReqHdr, SLOT_BYTES};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::version::AbiVersion;
@@ -35,7 +35,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 21] = [
+const FILES: [&str; 22] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -54,6 +54,7 @@ const FILES: [&str; 21] = [
     "status",
     "table",
     "ticket",
+    "two_lines",
     "version",
     "window",
     "wire_buffer",

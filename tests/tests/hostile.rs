@@ -10,6 +10,8 @@
 mod handoff;
 #[path = "hostile/seeds.rs"]
 mod seeds;
+#[path = "hostile/two_lines.rs"]
+mod two_lines;
 
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
@@ -123,6 +125,7 @@ struct Bench {
     epoch: Epoch,
     layout: Layout,
     streams: Vec<Requester<Queue<Shared>>>,
+    features: u32,
 }
 
 impl Bench {
@@ -135,7 +138,8 @@ impl Bench {
         let (window, device) = Window::private_pair(layout.window_len());
         let scratch = vec![0; MAX_MESSAGE].leak();
         let device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
-        let mut bench = Self { window, device, epoch: Epoch(0x4000_0000), layout, streams: Vec::new() };
+        let features = feature::TICKETS | feature::DEADLINES | feature::TWO_LINES;
+        let mut bench = Self { window, device, epoch: Epoch(0x4000_0000), layout, streams: Vec::new(), features };
         bench.attach();
         bench
     }
@@ -146,11 +150,10 @@ impl Bench {
 
     fn offer(&mut self) -> HostHandshake {
         self.epoch = self.epoch.next();
-        let features = feature::TICKETS | feature::DEADLINES;
         let offer = Offer {
             plan: PLAN,
             node: NODE,
-            features,
+            features: self.features,
             required: 0,
             fingerprint: 0,
             pid: 0,
@@ -176,7 +179,10 @@ impl Bench {
                     self.say(word::OPEN_QUEUES, self.layout.queues());
                     let open = |q| {
                         let descriptor = self.layout.queue(&self.window, q).expect("own descriptor");
-                        Requester::new(self.window.queue(&descriptor).expect("own queue"), self.epoch)
+                        let mut end = Requester::new(self.window.queue(&descriptor).expect("own queue"), self.epoch);
+                        // Also the control stream's, and without the feature: the device refuses.
+                        end.use_two_lines(true);
+                        end
                     };
                     self.streams = (0..self.layout.queues()).map(open).collect();
                     return;
@@ -284,7 +290,9 @@ fn send(bench: &mut Bench, messages: &[Message]) {
             line.set_req_hdr(m.ticket_hdr);
         }
         if m.hot && stream.hot_is_open() {
-            stream.submit_hot(hdr, &m.words);
+            // The second line of a hot slot has other random words.
+            let second = m.words.map(|word| word.rotate_left(7));
+            stream.submit_hot(hdr, &[m.words, second].concat());
             sent.push((q, None, *m));
         } else if !m.hot && stream.ring_has_room() {
             let x = stream.submit_ring(hdr, &m.words);
@@ -337,7 +345,7 @@ fn check_reply(reply: RepHdr, words: &[u64; 6], m: &Message) {
             assert!(ReqHdr(m.hdr).has(ReqHdr::REPLY_BUF) && reply.len() == 16, "{}", what());
             assert!(words[0].saturating_add(words[1]) <= PLAN.heap, "{}", what());
         }
-        Place::Invalid => panic!("{}", what()),
+        Place::TwoLines => panic!("{}", what()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! others in `long`.
 
 use super::request::{Job, ReplyMode};
+use super::second_line::take_second;
 use super::{Activity, Found, Responder, SlotAccess};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Frame, Reply};
@@ -24,8 +25,8 @@ pub(super) struct Endpoint<K, F> {
     pub(super) queue: u32,
     /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
     pub(super) blocked: bool,
-    /// The last plain message.
-    known: Known,
+    /// The last message that was plain or in two lines.
+    pub(super) known: Known,
 }
 
 impl<K, F> Endpoint<K, F> {
@@ -37,10 +38,10 @@ impl<K, F> Endpoint<K, F> {
 /// A message that was checked once. One with the same header needs no check and no look at the
 /// table.
 #[derive(Clone, Copy)]
-struct Known {
+pub(super) struct Known {
     /// Its header, without ONE_WAY.
-    hdr: ReqHdr,
-    run: Thunk,
+    pub(super) hdr: ReqHdr,
+    pub(super) run: Thunk,
 }
 
 impl Known {
@@ -100,6 +101,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         let (hot, next) = endpoint.responder.hot_slot();
         let mut cx = Context::of_call(self.heap.lend(), hot.slot.req_hdr_word(), CallState::new(self.node, 0));
         let mut expected = pair(hdr.0, *next);
+        let (len, in_two_lines) = (hdr.args_len(), hdr.is_two_line_form());
         while *left != 0 {
             // R1 with the header: one comparison says that a message is there, and which.
             if hot.slot.req_pair() != expected {
@@ -113,8 +115,12 @@ impl<K: Clone> Dispatcher<'_, K> {
             *next = Responder::<Queue<K, F>>::after(seq);
             expected = pair(hdr.0, *next);
             spill_state(next);
+            if in_two_lines && !take_second(&cx.heap, self.frame.scratch, hot.slots, hdr) {
+                hot.slot.publish_reply(RepHdr::inline(Status::BAD_REQUEST, 0).0, seq);
+                continue;
+            }
             self.activity.begin(queue, Found { slot: 0, seq });
-            let reply = run(&mut cx, &mut self.frame, Arguments::new(hot.slot.payload(), hdr.len()));
+            let reply = run(&mut cx, &mut self.frame, Arguments::new(hot.slot.payload(), len));
             let is_short = reply.is_short();
             if !is_short && reply.long() != 0 || cx.saw_cancel() {
                 return Stop::Unfinished(seq, reply, cx.saw_cancel());
@@ -136,7 +142,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         let slot = endpoint.responder.slot(found.slot);
         let hdr = ReqHdr(slot.req_hdr());
         let two_way = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
-        if two_way != endpoint.known.hdr {
+        if two_way != endpoint.known.hdr || !two_way.is_plain() {
             if !two_way.is_plain() || hdr.len() > INLINE_BYTES {
                 return self.serve_long(endpoint, found, hdr);
             }

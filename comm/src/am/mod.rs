@@ -15,6 +15,7 @@ mod poller;
 mod request;
 mod requester;
 mod responder;
+mod second_line;
 mod wait;
 
 pub use activity::Activity;

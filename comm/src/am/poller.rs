@@ -164,6 +164,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.handoff = handoff;
     }
 
+    /// Gives the hot slots of the host's streams their second lines: TWO_LINES was accepted. The
+    /// control stream has none.
+    pub fn use_two_lines(&mut self, layout: &Layout) {
+        for endpoint in self.endpoints.iter_mut().skip(1) {
+            // Read again from the window, so checked again.
+            let d = layout.queue(&self.window, endpoint.queue);
+            endpoint.responder.use_two_lines(d.is_ok_and(|d| layout.second_line_fits(&d)));
+        }
+    }
+
     /// Sets how long a poll takes on this processor.
     pub fn use_pauses(&mut self, pauses: Pauses) {
         self.extra_polls = pauses.in_ns(EXTRA_NS);

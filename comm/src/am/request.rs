@@ -31,9 +31,20 @@ pub(super) struct Job {
 /// Where a request's arguments are.
 #[derive(Clone, Copy)]
 pub(super) enum Args {
-    Inline { start: u32, end: u32 },
-    Chunk { len: usize },
-    Buffer { at: Descriptor },
+    Inline {
+        start: u32,
+        end: u32,
+    },
+    Chunk {
+        len: usize,
+    },
+    Buffer {
+        at: Descriptor,
+    },
+    /// At the front of scratch memory.
+    TwoLines {
+        len: usize,
+    },
 }
 
 /// A request's parts in their order (abi §4.4).
@@ -44,8 +55,18 @@ pub(super) struct Parts {
 }
 
 /// Splits a private copy of the payload. Refuses what the header promises and the payload lacks.
-pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
+/// `has_two_lines`: the message's slot has a second line.
+pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS], has_two_lines: bool) -> Result<Parts, Status> {
     let bad = Status::BAD_REQUEST;
+    if hdr.has_second_line() {
+        let hdr = ReqHdr(hdr.0 & !ReqHdr::CANCEL);
+        if !has_two_lines || !hdr.is_two_line_form() {
+            return Err(bad);
+        }
+        let len = hdr.args_len();
+        let args = if len > INLINE_BYTES { Args::TwoLines { len } } else { Args::Inline { start: 0, end: len as u32 } };
+        return Ok(Parts { ext: Ext::default(), reply_mode: ReplyMode::TWO_WAY, args });
+    }
     if hdr.has(ReqHdr::RESERVED) || hdr.len() > INLINE_BYTES || (hdr.has(ReqHdr::TICKET) && !hdr.has(ReqHdr::EXT)) {
         return Err(bad);
     }
@@ -67,7 +88,7 @@ pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, S
         Place::Inline => Args::Inline { start: at as u32, end: end as u32 },
         Place::Chunk => Args::Chunk { len: usize::try_from(len).map_err(|_| bad)? },
         Place::Buffer => Args::Buffer { at: Descriptor { off, len } },
-        Place::Invalid => return Err(bad),
+        Place::TwoLines => return Err(bad),
     };
     let reply_buffer = hdr.has(ReqHdr::REPLY_BUF).then_some(Descriptor { off: reply[0], len: reply[1] });
     Ok(Parts { ext, reply_mode: ReplyMode { one_way: hdr.has(ReqHdr::ONE_WAY), reply_buffer }, args })

@@ -7,7 +7,9 @@
 
 use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::{RepHdr, ReqHdr, SeqCounter, pair, seq};
+use hamr_shared_abi::slot::{INLINE_WORDS, RepHdr, ReqHdr, SeqCounter, pair, seq};
+use hamr_shared_abi::sync::Order;
+use hamr_shared_abi::window::Queue;
 
 /// A message is in the hot slot that has not been released.
 const BUSY: u8 = 1;
@@ -45,6 +47,13 @@ pub struct Requester<S> {
     released: u64,
     /// Ring messages below this position are known to be answered.
     answered: u64,
+}
+
+impl<K, F: Order> Requester<Queue<K, F>> {
+    /// See [`Queue::use_two_lines`].
+    pub fn use_two_lines(&mut self, on: bool) {
+        self.slots.use_two_lines(on);
+    }
 }
 
 impl<S: Slots> Requester<S> {
@@ -139,13 +148,24 @@ impl<S: Slots> Requester<S> {
         self.hot_closed & BUSY != 0
     }
 
-    /// Publishes a message in the hot slot. Only after [`Self::hot_is_open`].
+    /// Publishes a message in the hot slot: words beyond those of the slot go to its second line.
+    /// Only after [`Self::hot_is_open`].
     #[inline(always)]
     pub fn submit_hot(&mut self, hdr: ReqHdr, words: &[u64]) {
-        let slot = self.slots.hot();
-        slot.write_request(words);
-        slot.publish_request(hdr.0, self.hot_seq());
+        self.publish_hot(hdr, words, self.hot_seq());
         self.hot_closed |= BUSY;
+    }
+
+    // The second line before P1, as the first: R1 then sees both (rule 3).
+    #[inline(always)]
+    fn publish_hot(&self, hdr: ReqHdr, words: &[u64], seq: u32) {
+        let (first, second) = words.split_at(words.len().min(INLINE_WORDS));
+        if !second.is_empty() {
+            self.slots.write_second(second);
+        }
+        let slot = self.slots.hot();
+        slot.write_request(first);
+        slot.publish_request(hdr.0, seq);
     }
 
     /// Publishes a message in the hot slot for a caller that polls for its reply before it does
@@ -154,9 +174,7 @@ impl<S: Slots> Requester<S> {
     #[inline(always)]
     pub fn call_hot(&mut self, hdr: ReqHdr, words: &[u64]) -> InHot {
         let called = InHot { counter: self.hot, seq: self.hot_seq() };
-        let slot = self.slots.hot();
-        slot.write_request(words);
-        slot.publish_request(hdr.0, called.seq);
+        self.publish_hot(hdr, words, called.seq);
         self.hot = self.hot.next(S::COUNT_BITS);
         called
     }

@@ -30,14 +30,15 @@ pub struct Found {
 }
 
 /// The hot slot alone, for code that serves it message by message.
-pub(super) struct HotSlot<'r, F> {
+pub(super) struct HotSlot<'r, K, F> {
     pub(super) slot: Slot<'r, F>,
+    pub(super) slots: &'r Queue<K, F>,
     /// The next ring slot, and the word expected there.
     ring: Slot<'r, F>,
     ring_seq: u32,
 }
 
-impl<F: Order> HotSlot<'_, F> {
+impl<K, F: Order> HotSlot<'_, K, F> {
     /// Polls until the word of a pair is that of `expected`; with a pause behind each of `polls`
     /// polls, and no longer than the ring is empty: a caller that does not wait for each result is
     /// served by rounds, without delay. Returns the last pair. Not inlined: the code that serves
@@ -61,9 +62,14 @@ impl<K, F: Order> Responder<Queue<K, F>> {
     /// The hot slot alone, and the word that its next message carries, to be moved [`Self::after`]
     /// each message.
     #[inline(always)]
-    pub(super) fn hot_slot(&mut self) -> (HotSlot<'_, F>, &mut u32) {
-        let (slot, ring) = (self.slots.hot(), self.slots.at_cursor());
-        (HotSlot { slot, ring, ring_seq: self.ring_seq }, &mut self.hot_seq)
+    pub(super) fn hot_slot(&mut self) -> (HotSlot<'_, K, F>, &mut u32) {
+        let (slots, slot, ring) = (&self.slots, self.slots.hot(), self.slots.at_cursor());
+        (HotSlot { slot, slots, ring, ring_seq: self.ring_seq }, &mut self.hot_seq)
+    }
+
+    /// See [`Queue::use_two_lines`].
+    pub(super) fn use_two_lines(&mut self, on: bool) {
+        self.slots.use_two_lines(on);
     }
 
     /// The word of the message after the one with `seq` in the hot slot.
@@ -78,10 +84,10 @@ impl<K, F: Order> Responder<Queue<K, F>> {
         if self.hot_is_next() {
             return true;
         }
-        let (slot, ring) = (self.slots.hot(), self.slots.at_cursor());
+        let (slots, slot, ring) = (&self.slots, self.slots.hot(), self.slots.at_cursor());
         polls != 0
             && !self.ring_is_next()
-            && pair_seq(HotSlot { slot, ring, ring_seq: self.ring_seq }.wait(pair(0, self.hot_seq), polls))
+            && pair_seq(HotSlot { slot, slots, ring, ring_seq: self.ring_seq }.wait(pair(0, self.hot_seq), polls))
                 == self.hot_seq
     }
 }

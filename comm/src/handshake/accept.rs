@@ -4,9 +4,9 @@
 use super::{IdlePolicy, Refused, observe_lent, publish_word};
 use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, Isa, NodeId};
-use hamr_shared_abi::layout::Layout;
+use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{
-    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, word,
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, feature, word,
 };
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::sync::{Ordering, fence};
@@ -162,8 +162,13 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
     if layout.queues() > profile.max_queues {
         return Err(Refused::new(Refusal::QUEUE_COUNT, profile.max_queues, layout.queues()));
     }
+    let features = p.features_offered & profile.features;
     for index in 0..layout.queues() {
-        let chunk = layout.queue(window, index).map(|d| d.req_chunk.max(d.rep_chunk))?;
+        let d = layout.queue(window, index)?;
+        if index != 0 && features & feature::TWO_LINES != 0 && !layout.second_line_fits(&d) {
+            return Err(LayoutError::Queue(index).into());
+        }
+        let chunk = d.req_chunk.max(d.rep_chunk);
         if chunk > profile.max_chunk {
             return Err(Refused::new(Refusal::CHUNK, profile.max_chunk, chunk));
         }
@@ -176,7 +181,6 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
         return Err(Refused::new(Refusal::DUPLICATE, two.first as u32, 0));
     }
     write_table(window, &layout, table)?;
-    let features = p.features_offered & profile.features;
     let record = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: abi.to_wire(),

@@ -122,7 +122,12 @@ pub(super) fn shake_hands(
     let offer = Offer {
         plan: options.plan(),
         node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | doorbell,
+        features: feature::TICKETS
+            | feature::DEADLINES
+            | feature::CONTAIN
+            | feature::LOGS
+            | feature::TWO_LINES
+            | doorbell,
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),

@@ -96,6 +96,11 @@ impl Device {
         self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Did the device accept this feature in its last epoch?
+    pub(crate) fn accepted(&self, feature: u32) -> bool {
+        self.epoch_info().record.features & feature != 0
+    }
+
     /// The names in the image that runs.
     pub(crate) fn symbols(&self) -> Arc<Symbols> {
         self.epoch_info().symbols

@@ -203,7 +203,7 @@ impl Dump {
                 count: seq_count(seen.req_seq),
                 key: hdr.key().0,
                 handler: self.handlers.get(usize::from(hdr.key().0)).map(|h| h.name.clone()),
-                len: hdr.len(),
+                len: hdr.args_len(),
                 place: place(hdr.place()),
                 flags: flags(hdr.0, &REQUEST_FLAGS),
             }),
@@ -233,7 +233,7 @@ fn fault(rep: RepHdr, words: &[u64; INLINE_WORDS], chunk: impl Fn(&mut [u8]) -> 
             let long = long.get_mut(..len)?;
             chunk(long).then_some(long)?
         }
-        Place::Buffer | Place::Invalid => return None,
+        Place::Buffer | Place::TwoLines => return None,
     };
     let text = if rep.status().has_trace() { Trace::decode(bytes).1 } else { bytes.get(NUMBERS..)? };
     Some(String::from_utf8_lossy(text).into_owned()).filter(|text| !text.is_empty())
@@ -286,12 +286,13 @@ impl Seen {
     }
 }
 
-const REQUEST_FLAGS: [(u32, &str); 7] = [
+const REQUEST_FLAGS: [(u32, &str); 8] = [
     (ReqHdr::EXT, "EXT"),
     (ReqHdr::ONE_WAY, "ONE_WAY"),
     (ReqHdr::TICKET, "TICKET"),
     (ReqHdr::UNORDERED, "UNORDERED"),
     (ReqHdr::REPLY_BUF, "REPLY_BUF"),
+    (ReqHdr::PUT, "PUT"),
     (ReqHdr::RESERVED, "RESERVED"),
     (ReqHdr::CANCEL, "CANCEL"),
 ];
@@ -307,13 +308,14 @@ fn place(place: Place) -> &'static str {
         Place::Inline => "inline",
         Place::Chunk => "chunk",
         Place::Buffer => "buffer",
-        Place::Invalid => "invalid",
+        Place::TwoLines => "two lines",
     }
 }
 
 /// Names of feature bits; an unknown one by its number.
 fn features(bits: u32) -> Vec<String> {
-    let name = |bit: u32| feature::NAMES.get(bit as usize).map_or_else(|| format!("bit{bit}"), |n| (*n).into());
+    let known = |bit: u32| feature::NAMES.iter().find(|(known, _)| *known == 1 << bit);
+    let name = |bit: u32| known(bit).map_or_else(|| format!("bit{bit}"), |(_, name)| (*name).into());
     (0..u32::BITS).filter(|bit| bits >> bit & 1 != 0).map(name).collect()
 }
 

@@ -77,7 +77,7 @@ impl State {
 
 /// What a loopback device reports of itself.
 const LOOPBACK: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::DEADLINES,
+    features: feature::TICKETS | feature::DEADLINES | feature::TWO_LINES,
     board: "loopback",
     memory: 0,
     pid: 0,
@@ -138,7 +138,10 @@ impl LoopbackDevice {
                     return;
                 };
                 match Poller::new(window, &accepted.layout, self.table, accepted.node, accepted.epoch, scratch) {
-                    Ok(poller) => {
+                    Ok(mut poller) => {
+                        if accepted.features & feature::TWO_LINES != 0 {
+                            poller.use_two_lines(&accepted.layout);
+                        }
                         DeviceHandshake::announce(poller.window());
                         Some(State::Serving(Box::new(poller)))
                     }

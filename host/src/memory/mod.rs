@@ -298,6 +298,22 @@ impl DeviceMemory {
         self.count(self.record(p, bytes)?, p, stream)
     }
 
+    /// A call of stream `stream` is about to be sent with `len` bytes of data for the front of a
+    /// buffer, of which the pointer names `room` bytes. What comes back is as of
+    /// [`Self::begin_use`].
+    #[inline(always)]
+    pub(crate) fn begin_put(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Result<u32, BufferError> {
+        let p = wire.unpack();
+        let record = self.record(p, room)?;
+        if len > room {
+            return Err(BufferError::Overrun { wanted: len, has: room });
+        }
+        if record.is_in_use() {
+            return Err(BufferError::Busy);
+        }
+        self.count(record, p, stream)
+    }
+
     /// Counts a use of a record that was the pointer's a moment ago.
     #[inline(always)]
     fn count(&self, record: &Record, p: BufferParts, stream: u32) -> Result<u32, BufferError> {

@@ -21,6 +21,8 @@ impl Features {
     pub const LOGS: Self = Self(feature::LOGS);
     /// A fault of a handler ends its call only.
     pub const CONTAIN: Self = Self(feature::CONTAIN);
+    /// Messages of up to two cache lines.
+    pub const TWO_LINES: Self = Self(feature::TWO_LINES);
 
     pub(super) fn from_wire(bits: u32) -> Self {
         Self(bits)
@@ -33,7 +35,7 @@ impl Features {
 
     /// Their names, in the order of the bits.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        feature::NAMES.iter().enumerate().filter(move |(i, _)| self.0 & (1 << i) != 0).map(|(_, name)| *name)
+        feature::NAMES.iter().filter(move |(bit, _)| self.0 & bit != 0).map(|(_, name)| *name)
     }
 }
 

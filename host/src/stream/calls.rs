@@ -2,9 +2,10 @@
 //! methods, in one order and with one text. The macro writes their signatures; the functions below
 //! are their bodies, over any [`StreamRef`].
 
+use super::encode::{PutData, takes_put};
 use super::{CallOptions, Pending, StreamRef, submit, wait};
-use crate::{CallError, Error, SubmitError};
-use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
+use crate::{BufferError, CallError, Error, SubmitError};
+use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 
 /// Writes the methods into an `impl` block. `call` is the stream that a call goes to, `keep` is
 /// what its [`Pending`] keeps of it, of the type in front; `open` is an `Option` of the stream,
@@ -21,6 +22,22 @@ macro_rules! call_methods {
             call: hamr_comm::Call<H>,
         ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
             $crate::stream::calls::sync($call, call)
+        }
+
+        /// Puts `data` to the front of a buffer, then calls as [`Self::sync`]; the call may name the
+        /// buffer. Up to 64 bytes of data and 32 bytes of arguments travel in one message.
+        ///
+        /// # Errors
+        /// As of the two; [`SubmitError::Buffer`](crate::SubmitError::Buffer) if the buffer cannot
+        /// be written: nothing was then sent. The data may be in the buffer after any other error.
+        #[inline(always)]
+        pub fn put_sync<T: hamr_comm::Element, H: hamr_comm::Handler>(
+            &$self,
+            data: &[T],
+            to: hamr_comm::BufferPtr<T>,
+            call: hamr_comm::Call<H>,
+        ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
+            $crate::stream::calls::put_sync($call, data, to, call)
         }
 
         /// [`Self::sync`] with options.
@@ -97,12 +114,52 @@ pub(crate) use call_methods;
 #[inline(always)]
 pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     if S::IS_SHARED {
-        return match super::sync::sync_shared::<H>(&stream, &call) {
+        return match super::sync::sync_shared::<H>(&stream, &call, None) {
             Some(outcome) => outcome,
             None => offload(stream, call)?.wait(),
         };
     }
     super::sync::sync(&stream, call)
+}
+
+#[inline(always)]
+pub(crate) fn put_sync<T: Element, H: Handler, S: StreamRef>(
+    stream: S,
+    data: &[T],
+    to: BufferPtr<T>,
+    call: Call<H>,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    if const { takes_put::<H>() }
+        && let Some(put) = PutData::new(data, to)
+    {
+        let outcome = match S::IS_SHARED {
+            true => super::sync::sync_shared::<H>(&stream, &call, Some(put)),
+            false => super::sync::put_sync::<H>(&stream, put, &call),
+        };
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+    }
+    put_before::<T, H>(&stream, data, to)?;
+    sync(stream, call)
+}
+
+/// Puts in the order of the stream, before a call of `H`.
+#[inline(never)]
+fn put_before<T: Element, H: Handler>(
+    stream: &impl StreamRef,
+    data: &[T],
+    to: BufferPtr<T>,
+) -> Result<(), SubmitError> {
+    let device = stream.device();
+    let refused = |why| SubmitError::Buffer { site: device.site::<H>("putting"), why };
+    match device.memory.put(data, to) {
+        Err(BufferError::Busy) => {}
+        other => return other.map_err(refused),
+    }
+    submit::flush(stream)
+        .map_err(|stop| stream.with(|submitter, device| submitter.cannot_submit::<H>(device, stop)))?;
+    device.memory.put(data, to).map_err(refused)
 }
 
 pub(crate) fn sync_with<H: Handler, S: StreamRef>(

@@ -6,11 +6,14 @@ use crate::device::Device;
 use crate::keys::why_not;
 use crate::memory::DeviceMemory;
 use crate::{BufferError, SubmitError};
+use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, ReqHdr};
+use hamr_comm::abi::slot::{
+    Ext, INLINE_BYTES, INLINE_WORDS, PUT_ARGS, ReqHdr, SECOND_BYTES, TWO_LINE_BYTES, TWO_LINE_WORDS,
+};
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
-use hamr_comm::{Call, Handler, ValueOf};
+use hamr_comm::{BufferPtr, Call, Element, Handler, ValueOf};
 
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
 pub(super) const fn is_plain<H: Handler>() -> bool {
@@ -24,8 +27,28 @@ pub(super) const fn is_task<H: Handler>() -> bool {
 
 /// Is every call of `H` short and run in its stream, with or without buffers?
 pub(super) const fn is_short<H: Handler>() -> bool {
+    is_fixed::<H>(INLINE_BYTES)
+}
+
+/// Does every call of `H` fit into the hot slot, with its second line where it has one?
+pub(super) const fn fits_hot<H: Handler>() -> bool {
+    is_fixed::<H>(TWO_LINE_BYTES)
+}
+
+/// Does a call of `H`, which fits, need the second line?
+pub(super) const fn needs_two_lines<H: Handler>() -> bool {
+    plain_len::<H>() > INLINE_BYTES
+}
+
+/// Can data be put with a call of `H` in one message?
+pub(super) const fn takes_put<H: Handler>() -> bool {
+    is_fixed::<H>(PUT_ARGS) && short_result::<H>().is_some()
+}
+
+/// Have the arguments of `H` one length, up to `limit`?
+const fn is_fixed<H: Handler>(limit: usize) -> bool {
     let short = match H::Args::SIZE {
-        Some(n) => n <= INLINE_BYTES,
+        Some(n) => n <= limit,
         None => false,
     };
     // A result that is always longer than the slot may need a reply buffer; one of variable size
@@ -45,10 +68,19 @@ pub(super) const fn plain_len<H: Handler>() -> usize {
     }
 }
 
-/// The words of a plain call.
+/// The header of a call without flags.
 #[inline(always)]
-pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; INLINE_WORDS] {
-    let mut words = [0u64; INLINE_WORDS];
+pub(super) fn plain_hdr<H: Handler>(key: HandlerKey) -> ReqHdr {
+    if const { needs_two_lines::<H>() } {
+        return ReqHdr::in_two_lines(key, const { plain_len::<H>() });
+    }
+    ReqHdr::inline(key, const { plain_len::<H>() })
+}
+
+/// The words of a call without flags.
+#[inline(always)]
+pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; TWO_LINE_WORDS] {
+    let mut words = [0u64; TWO_LINE_WORDS];
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     call.args.encode(&mut Encoder::new(bytes.split_at_mut(plain_len::<H>()).0));
     words
@@ -56,8 +88,41 @@ pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; INLINE_WORDS] {
 
 /// Those of [`plain_words`] that a call of `H` uses.
 #[inline(always)]
-pub(super) fn used_words<H: Handler>(words: &[u64; INLINE_WORDS]) -> &[u64] {
+pub(super) fn used_words<H: Handler>(words: &[u64; TWO_LINE_WORDS]) -> &[u64] {
     words.split_at(const { plain_len::<H>().div_ceil(8) }).0
+}
+
+/// Data that is put with a call in one message (abi §4.7).
+#[derive(Clone, Copy)]
+pub(super) struct PutData<'d> {
+    bytes: &'d [u8],
+    /// The target, and the bytes that its pointer names.
+    pub(super) to: WireBuffer,
+    pub(super) room: u64,
+}
+
+impl<'d> PutData<'d> {
+    /// `None`: it does not fit the second line.
+    #[inline(always)]
+    pub(super) fn new<T: Element>(data: &'d [T], to: BufferPtr<T>) -> Option<Self> {
+        let fits = size_of_val(data) <= SECOND_BYTES;
+        fits.then(|| Self { bytes: bytemuck::cast_slice(data), to: to.wire(), room: to.bytes() })
+    }
+
+    pub(super) fn len(self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Adds the data and its place to the words of a call, and returns how many are used.
+    #[inline(always)]
+    pub(super) fn add_to(self, words: &mut [u64; TWO_LINE_WORDS]) -> usize {
+        (words[PUT_ARGS / 8], words[PUT_ARGS / 8 + 1]) = (self.to.unpack().off, self.len());
+        let second: &mut [u8] = bytemuck::cast_slice_mut(words.split_at_mut(INLINE_WORDS).1);
+        if let Some(second) = second.get_mut(..self.bytes.len()) {
+            second.copy_from_slice(self.bytes);
+        }
+        INLINE_WORDS + self.bytes.len().div_ceil(8)
+    }
 }
 
 /// Bytes of the results of `H`, when all of them have the same and fit into the slot.
@@ -71,7 +136,7 @@ pub(super) const fn short_result<H: Handler>() -> Option<usize> {
 /// A message ready for any slot; long arguments are in scratch memory.
 pub(super) struct Message {
     pub(super) hdr: ReqHdr,
-    pub(super) words: [u64; INLINE_WORDS],
+    pub(super) words: [u64; TWO_LINE_WORDS],
     pub(super) len: usize,
     /// Bytes in scratch memory that go to the slot's request chunk.
     pub(super) chunk: usize,
@@ -99,6 +164,8 @@ pub(super) struct Limits {
     pub(super) stream: u32,
     pub(super) request_chunk: usize,
     pub(super) reply_chunk: usize,
+    /// The message goes to a slot that has a second line.
+    pub(super) two_lines: bool,
 }
 
 /// Finds the key, checks the buffers and begins their use, encodes.
@@ -113,7 +180,7 @@ pub(super) fn prepare<H: Handler>(
     let key = device.keys.key::<H>().ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
     let mut message = Message {
         hdr: ReqHdr::inline(key, 0),
-        words: [0; INLINE_WORDS],
+        words: [0; TWO_LINE_WORDS],
         len: 0,
         chunk: 0,
         uses: Uses::of(limits.stream),
@@ -176,6 +243,14 @@ fn fill<H: Handler>(
     }
     let bytes = scratch.get(..len).unwrap_or(&[]);
     let mut hdr = ReqHdr::inline(key, 0);
+    if limits.two_lines && flags == 0 && reply.is_none() && len > INLINE_BYTES && len <= TWO_LINE_BYTES {
+        let both: &mut [u8] = bytemuck::cast_slice_mut(&mut message.words);
+        if let Some(to) = both.get_mut(..len) {
+            to.copy_from_slice(bytes);
+        }
+        (message.hdr, message.len) = (ReqHdr::in_two_lines(key, len), len);
+        return Ok(());
+    }
     if len <= room {
         if let Some(reply) = reply {
             message.push(reply);

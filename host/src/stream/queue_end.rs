@@ -6,6 +6,7 @@ use super::reply::ReplyCopy;
 use super::uses::Uses;
 use crate::device::{Device, Fence};
 use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot};
@@ -82,6 +83,11 @@ impl QueueEnd {
         // After the read: the thread that wipes has ended the epoch before.
         fence(Ordering::Acquire);
         !self.epoch.is(device.epoch.load(Ordering::Relaxed)) && !self.frozen
+    }
+
+    /// The hot slot has a second line, if the device of this epoch accepted that.
+    pub(super) fn use_accepted_lines(&mut self, device: &Device) {
+        self.req.use_two_lines(self.number != 0 && device.accepted(feature::TWO_LINES));
     }
 
     // --- owners of ring slots ---

@@ -33,7 +33,7 @@ impl ReplyCopy {
         match hdr.place() {
             Place::Inline => (hdr.len() > INLINE_BYTES).then_some("a length past the slot"),
             Place::Chunk | Place::Buffer => self.long.is_empty().then_some("a result where none can be"),
-            Place::Invalid => Some("a place that does not exist"),
+            Place::TwoLines => Some("a place that does not exist"),
         }
     }
 }

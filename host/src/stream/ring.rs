@@ -3,7 +3,7 @@
 
 use super::CallOptions;
 use super::completion::Calls;
-use super::encode::{Limits, Message, is_plain, is_task, plain_len, plain_words, prepare, used_words};
+use super::encode::{Limits, Message, is_plain, is_task, plain_hdr, plain_words, prepare, used_words};
 use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
@@ -29,7 +29,7 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Cal
         && let Some(key) = device.keys.key::<H>()
         && let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position()))
     {
-        let hdr = ReqHdr::inline(key, const { plain_len::<H>() });
+        let hdr = plain_hdr::<H>(key);
         calls.end.push(device, entry, hdr, used_words::<H>(&plain_words(call)));
         return Some(entry);
     }
@@ -45,7 +45,7 @@ pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H
         && (calls.end.req.ring_has_room() || calls.make_room(device))
         && let Some(key) = device.keys.key::<H>()
     {
-        let hdr = ReqHdr::inline(key, const { plain_len::<H>() }).with(ReqHdr::ONE_WAY);
+        let hdr = plain_hdr::<H>(key).with(ReqHdr::ONE_WAY);
         calls.end.push(device, ONE_WAY, hdr, used_words::<H>(&plain_words(call)));
         return true;
     }
@@ -95,10 +95,15 @@ pub(super) fn try_send<H: Handler>(
     Ok(Some(Sent::Plain))
 }
 
-/// What a message needs of its stream.
+/// What a message in the ring needs of its stream.
 pub(super) fn limits(calls: &Calls) -> Limits {
     let slots = calls.end.req.slots();
-    Limits { stream: calls.end.number(), request_chunk: slots.req_chunk_len(), reply_chunk: slots.rep_chunk_len() }
+    Limits {
+        stream: calls.end.number(),
+        request_chunk: slots.req_chunk_len(),
+        reply_chunk: slots.rep_chunk_len(),
+        two_lines: false,
+    }
 }
 
 /// Reserves the next ring slot, and a ticket where the call needs one. `None`: none is free now.

@@ -6,7 +6,7 @@
 
 use super::CallOptions;
 use super::completion::{Calls, Progress};
-use super::encode::{is_short, plain_len, plain_words, prepare, used_words};
+use super::encode::{Limits, PutData, fits_hot, needs_two_lines, plain_hdr, plain_words, prepare, used_words};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
@@ -49,9 +49,12 @@ impl Submitter {
     pub(crate) fn new(number: u32, queue: Queue<Shared>, device: &Device) -> Self {
         let epoch = device.epoch.load(Ordering::Acquire);
         device.set_submitter_epoch(number, epoch);
+        let mut end = QueueEnd::new(number, queue, epoch);
+        // After the epoch: where these are the features of a later one, nothing is sent in this one.
+        end.use_accepted_lines(device);
         let calls = Calls {
-            tickets: Tickets::new(queue.ticket_slots()),
-            end: QueueEnd::new(number, queue, epoch),
+            tickets: Tickets::new(end.req.slots().ticket_slots()),
+            end,
             table: PendingTable::new(device.options.max_outstanding),
             one_way_failures: 0,
         };
@@ -133,7 +136,7 @@ impl Submitter {
     /// request; [`Self::finish`] ends its uses.
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
-        match self.open_hot(device, call) {
+        match self.open_hot(device, call, None) {
             Some((hdr, uses)) => Some(self.start_open(hdr, uses, call)),
             None => self.start_otherwise(device, call),
         }
@@ -143,10 +146,10 @@ impl Submitter {
     #[cold]
     #[inline(never)]
     fn start_otherwise<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
-        if !const { is_short::<H>() } || !self.hot_is_open() {
+        if !const { fits_hot::<H>() } || !self.hot_is_open() {
             return None;
         }
-        let (hdr, uses) = self.open_hot_by(device, call, device.keys.key::<H>()?)?;
+        let (hdr, uses) = self.open_hot_by(device, call, device.keys.key::<H>()?, None)?;
         Some(self.start_open(hdr, uses, call))
     }
 
@@ -160,15 +163,20 @@ impl Submitter {
         seq
     }
 
-    /// The header of a short call and the buffers that it uses from here on, when the hot slot is
-    /// open to it.
+    /// The header of a call that fits the hot slot and the buffers that it uses from here on, when
+    /// the slot is open to it.
     #[inline(always)]
-    pub(super) fn open_hot<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<(ReqHdr, InlineUses)> {
-        if const { is_short::<H>() }
+    pub(super) fn open_hot<H: Handler>(
+        &mut self,
+        device: &Device,
+        call: &Call<H>,
+        put: Option<PutData<'_>>,
+    ) -> Option<(ReqHdr, InlineUses)> {
+        if const { fits_hot::<H>() }
             && self.calls.end.req.hot_is_known_open()
             && let Some(key) = device.keys.first_key::<H>()
         {
-            return self.open_hot_by(device, call, key);
+            return self.open_hot_by(device, call, key, put);
         }
         None
     }
@@ -179,11 +187,16 @@ impl Submitter {
         device: &Device,
         call: &Call<H>,
         key: HandlerKey,
+        put: Option<PutData<'_>>,
     ) -> Option<(ReqHdr, InlineUses)> {
+        if (const { needs_two_lines::<H>() } || put.is_some()) && !self.calls.end.req.slots().has_two_lines() {
+            return None;
+        }
         if self.calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
-            && let Some(uses) = InlineUses::of::<H>(&device.memory, self.calls.end.number(), call)
+            && let Some(uses) = InlineUses::of::<H>(&device.memory, self.calls.end.number(), call, put)
         {
-            return Some((ReqHdr::inline(key, const { plain_len::<H>() }), uses));
+            let hdr = plain_hdr::<H>(key);
+            return Some((if put.is_some() { hdr.with(ReqHdr::PUT) } else { hdr }, uses));
         }
         None
     }
@@ -195,7 +208,9 @@ impl Submitter {
         call: &Call<H>,
         options: &CallOptions,
     ) -> Result<(), SubmitError> {
-        let message = prepare(&mut self.scratch, ring::limits(&self.calls), device, call, options)?;
+        let two_lines = self.calls.end.req.slots().has_two_lines();
+        let limits = Limits { two_lines, ..ring::limits(&self.calls) };
+        let message = prepare(&mut self.scratch, limits, device, call, options)?;
         self.calls.end.fill_chunk(0, self.scratch.get(..message.chunk));
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;
@@ -206,7 +221,7 @@ impl Submitter {
     fn release_inline<H: Handler>(&mut self, device: &Device) {
         if H::Args::HAS_BUFFERS {
             let uses = std::mem::replace(&mut self.hot.inline, InlineUses::NONE);
-            uses.release::<H>(&device.memory, self.calls.end.number());
+            uses.release::<H>(&device.memory, self.calls.end.number(), false);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Calls that wait for their result.
 
 use super::CallOptions;
-use super::encode::{is_task, plain_words, short_result, used_words};
+use super::encode::{PutData, is_task, plain_words, short_result, used_words};
 use super::epoch::SubmitterEpoch;
 use super::reply::corrupt;
 use super::sealed::Access;
@@ -23,12 +23,29 @@ use std::time::Instant;
 /// no frame and its result no memory; every other one is behind [`Hot`], out of line.
 #[inline(always)]
 pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &call);
+    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &call, None);
     match hot {
         Hot::Done(value) => Ok(value),
         Hot::Sent => wait_long::<H>(stream),
         Hot::Unsent => sync_otherwise::<H>(stream, call),
         Hot::Corrupt => Err(corrupt::<H>(stream.device())),
+    }
+}
+
+/// Puts data with a call in one message, and waits. `None`: nothing was sent, because the hot slot
+/// is not open to them.
+#[inline(always)]
+pub(super) fn put_sync<H: Handler>(
+    stream: &impl Access,
+    put: PutData<'_>,
+    call: &Call<H>,
+) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), call, Some(put));
+    match hot {
+        Hot::Done(value) => Some(Ok(value)),
+        Hot::Sent => Some(wait_long::<H>(stream)),
+        Hot::Unsent => None,
+        Hot::Corrupt => Some(Err(corrupt::<H>(stream.device()))),
     }
 }
 
@@ -52,15 +69,28 @@ pub(super) enum Hot<V> {
     Corrupt,
 }
 
-/// Calls in the hot slot, when that is open, and polls for about a microsecond.
+/// Calls in the hot slot, when that is open, and polls for about a microsecond. `put` is for calls
+/// of which [`super::encode::takes_put`] is true.
 #[inline(always)]
-pub(super) fn call_hot<H: Handler>(submitter: &mut Submitter, device: &Device, call: &Call<H>) -> Hot<ValueOf<H>> {
+pub(super) fn call_hot<H: Handler>(
+    submitter: &mut Submitter,
+    device: &Device,
+    call: &Call<H>,
+    put: Option<PutData<'_>>,
+) -> Hot<ValueOf<H>> {
     let Some(len) = (const { short_result::<H>() }) else {
         return Hot::Unsent;
     };
-    let Some((hdr, uses)) = submitter.open_hot(device, call) else { return Hot::Unsent };
+    let Some((hdr, uses)) = submitter.open_hot(device, call, put) else { return Hot::Unsent };
     let end = &mut submitter.calls.end;
-    let called = end.req.call_hot(hdr, used_words::<H>(&plain_words(call)));
+    let mut words = plain_words(call);
+    let called = match put {
+        None => end.req.call_hot(hdr, used_words::<H>(&words)),
+        Some(put) => {
+            let used = put.add_to(&mut words);
+            end.req.call_hot(hdr, words.get(..used).unwrap_or(&words))
+        }
+    };
     let slot = end.req.slots().hot();
     let mut words = [0u64; INLINE_WORDS];
     let is_answered = is_answered(slot, called.reply_pair(RepHdr::inline(Status::OK, len)), device);
@@ -70,12 +100,12 @@ pub(super) fn call_hot<H: Handler>(submitter: &mut Submitter, device: &Device, c
     // A result without payload came with the word, and a slot that was wiped has another word.
     if !is_answered || len != 0 && end.is_wiped(device) {
         end.req.leave_in_hot(called);
-        if H::Args::HAS_BUFFERS {
+        if H::Args::HAS_BUFFERS || put.is_some() {
             submitter.hot.inline = uses;
         }
         return Hot::Sent;
     }
-    uses.release::<H>(&device.memory, end.number());
+    uses.release::<H>(&device.memory, end.number(), put.is_some());
     let bytes: &[u8] = bytemuck::cast_slice(&words);
     match Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
         Ok(value) => Hot::Done(value),
@@ -117,10 +147,11 @@ fn is_answered(slot: Slot<'_, Coherent>, good: u64, device: &Device) -> bool {
 pub(super) fn sync_shared<H: Handler>(
     stream: &impl Access,
     call: &Call<H>,
+    put: Option<PutData<'_>>,
 ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
     let mut sent = None;
     let called = stream.with(|submitter, device| {
-        let called = call_hot::<H>(submitter, device, call);
+        let called = call_hot::<H>(submitter, device, call, put);
         match called {
             Hot::Sent => {
                 submitter.hot.leave_fast_path(submitter.calls.end.number());

@@ -1,6 +1,9 @@
 //! What a call in flight needs until its reply: buffers that it names, and heap memory of its own.
 
+use super::encode::PutData;
 use crate::memory::{Block, DeviceMemory};
+use hamr_comm::abi::buffer::WireBuffer;
+use hamr_comm::abi::slot::TWO_LINE_BYTES;
 use hamr_comm::migrate::Migratable;
 use hamr_comm::{Call, Handler};
 
@@ -67,22 +70,35 @@ impl Uses {
     }
 }
 
-/// The buffers of a short call: three at most fit into a slot.
+/// Buffers that the arguments of a call in two lines can name.
+const MOST: usize = TWO_LINE_BYTES / size_of::<WireBuffer>();
+
+/// The buffers of a call on the fast path.
 #[derive(Clone, Copy)]
 pub(super) struct InlineUses {
-    records: [u32; 3],
+    records: [u32; MOST],
     count: u32,
 }
 
 impl InlineUses {
     /// No buffers.
-    pub(super) const NONE: Self = Self { records: [0; 3], count: 0 };
+    pub(super) const NONE: Self = Self { records: [0; MOST], count: 0 };
 
-    /// Checks them and begins their use; `None` when one is not usable (the slow path finds the
-    /// reason).
+    /// Checks them, and the target of data that is put with the call, and begins their use; `None`
+    /// when one is not usable (the slow path finds the reason).
     #[inline(always)]
-    pub(super) fn of<H: Handler>(memory: &DeviceMemory, stream: u32, call: &Call<H>) -> Option<Self> {
-        let mut uses = Self { records: [0; 3], count: 0 };
+    pub(super) fn of<H: Handler>(
+        memory: &DeviceMemory,
+        stream: u32,
+        call: &Call<H>,
+        put: Option<PutData<'_>>,
+    ) -> Option<Self> {
+        let mut uses = Self::NONE;
+        if let Some(put) = put {
+            // Before the call's own uses, of which one may be of this buffer.
+            uses.records[0] = memory.begin_put(put.to, put.room, put.len(), stream).ok()?;
+            uses.count = 1;
+        }
         if !H::Args::HAS_BUFFERS {
             return Some(uses);
         }
@@ -104,14 +120,14 @@ impl InlineUses {
         if all {
             return Some(uses);
         }
-        uses.release::<H>(memory, stream);
+        uses.release::<H>(memory, stream, put.is_some());
         None
     }
 
-    /// The call was answered, or never sent.
+    /// The call was answered, or never sent. `with_put`: data was put with it.
     #[inline(always)]
-    pub(super) fn release<H: Handler>(self, memory: &DeviceMemory, stream: u32) {
-        if !H::Args::HAS_BUFFERS {
+    pub(super) fn release<H: Handler>(self, memory: &DeviceMemory, stream: u32, with_put: bool) {
+        if !H::Args::HAS_BUFFERS && !with_put {
             return;
         }
         for record in self.records.iter().take(self.count as usize) {

@@ -20,6 +20,11 @@ pub trait Slots {
     fn at_cursor(&self) -> Self::Slot<'_>;
     /// Moves the cursor to ring slot `i mod ring_len`.
     fn move_cursor(&mut self, i: u32);
+    /// Payload of the hot slot's second line in, by the requester, before P1 of that slot (abi
+    /// §4.7). Nothing where the slot has one line.
+    fn write_second(&self, words: &[u64]);
+    /// The same out, by the responder, after R1 and before P2.
+    fn read_second(&self, words: &mut [u64]);
     /// Ticket slot `t`.
     fn ticket_slot(&self, t: u32) -> Option<Self::Slot<'_>>;
 }

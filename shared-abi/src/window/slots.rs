@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Loan, OutOfWindow, SlotAccess, Slots, Window};
 use crate::queue::QueueDescriptor;
-use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SLOT_BYTES, pair, pair_hdr, pair_seq};
+use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SECOND_WORDS, SLOT_BYTES, pair, pair_hdr, pair_seq};
 use crate::sync::{Coherent, Order};
 
 impl<K> Window<K> {
@@ -37,6 +37,8 @@ impl<K> Window<K> {
             req,
             rep,
             cursor: [req[1], rep[1]],
+            second_fits: lent.second_line_fits(d),
+            two_lines: false,
             ring_mask: d.ring_len - 1,
             ticket_slots: d.ticket_slots,
             chunks,
@@ -60,6 +62,11 @@ impl Window<Loan> {
         };
         Ok([lines(d.hot, 1)?, lines(d.ring, d.ring_len)?, lines(d.tickets, d.ticket_slots)?])
     }
+
+    /// Do the two lines of the hot slot, of requests, lie in the region?
+    fn second_line_fits(&self, d: &QueueDescriptor) -> bool {
+        d.req_base.checked_add(u64::from(d.hot)).is_some_and(|at| self.at(at, 2 * SLOT_BYTES as u64).is_ok())
+    }
 }
 
 /// The slots and chunks of one queue pair. `F` is the kind of memory. A clone is another view of
@@ -71,6 +78,10 @@ pub struct Queue<K, F = Coherent> {
     rep: [NonNull<u8>; 3],
     // The request half and the reply half of some ring slot.
     cursor: [NonNull<u8>; 2],
+    // The 64 bytes behind the request half of the hot slot lie in the region.
+    second_fits: bool,
+    // They are the slot's second line; only with `second_fits`.
+    two_lines: bool,
     ring_mask: u32,
     ticket_slots: u32,
     chunks: NonNull<u8>,
@@ -125,6 +136,20 @@ impl<K, F: Order> Slots for Queue<K, F> {
     }
 
     #[inline(always)]
+    fn write_second(&self, words: &[u64]) {
+        if let Some(second) = self.second() {
+            write_words::<SECOND_WORDS>(second, words);
+        }
+    }
+
+    #[inline(always)]
+    fn read_second(&self, words: &mut [u64]) {
+        if let Some(second) = self.second() {
+            read_words::<SECOND_WORDS>(second, words);
+        }
+    }
+
+    #[inline(always)]
     fn ticket_slot(&self, t: u32) -> Option<Slot<'_, F>> {
         if t >= self.ticket_slots {
             return None;
@@ -139,6 +164,25 @@ impl<K, F: Order> Slots for Queue<K, F> {
 }
 
 impl<K, F: Order> Queue<K, F> {
+    /// Gives the hot slot a second line from now on, or takes it away: with TWO_LINES accepted, for
+    /// a stream of the host (abi §4.7). Where it would leave the region, there is none.
+    pub fn use_two_lines(&mut self, on: bool) {
+        self.two_lines = on && self.second_fits;
+    }
+
+    /// Has the hot slot a second line?
+    #[inline(always)]
+    pub fn has_two_lines(&self) -> bool {
+        self.two_lines
+    }
+
+    #[inline(always)]
+    fn second(&self) -> Option<NonNull<u8>> {
+        // SAFETY: `two_lines` implies that 128 bytes from the hot slot were checked to lie in the
+        // region.
+        self.two_lines.then(|| unsafe { self.req[0].add(SLOT_BYTES) })
+    }
+
     /// Ticket slots.
     pub fn ticket_slots(&self) -> u32 {
         self.ticket_slots
@@ -362,22 +406,22 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
 
     #[inline(always)]
     fn read_request(self, words: &mut [u64]) {
-        read_words(self.req, words);
+        read_words::<INLINE_WORDS>(self.req, words);
     }
 
     #[inline(always)]
     fn read_reply(self, words: &mut [u64]) {
-        read_words(self.rep, words);
+        read_words::<INLINE_WORDS>(self.rep, words);
     }
 
     #[inline(always)]
     fn write_request(self, words: &[u64]) {
-        write_words(self.req, words);
+        write_words::<INLINE_WORDS>(self.req, words);
     }
 
     #[inline(always)]
     fn write_reply(self, words: &[u64]) {
-        write_words(self.rep, words);
+        write_words::<INLINE_WORDS>(self.rep, words);
     }
 }
 
@@ -422,7 +466,7 @@ impl<'q> Payload<'q> {
     /// Copies the first words out, at most [`INLINE_WORDS`].
     #[inline(always)]
     pub fn read(self, words: &mut [u64]) {
-        read_words(self.at, words);
+        read_words::<INLINE_WORDS>(self.at, words);
     }
 }
 
@@ -446,53 +490,56 @@ fn pair_at<'q>(half: NonNull<u8>, hdr: usize) -> &'q core::sync::atomic::AtomicU
 
 #[cfg(target_has_atomic = "64")]
 #[inline(always)]
-fn payload_word(half: NonNull<u8>, i: usize) -> &'static core::sync::atomic::AtomicU64 {
-    // SAFETY: callers pass i < INLINE_WORDS, so the word lies in the 48 payload bytes.
-    let at = unsafe { half.add(i * 8) };
-    // SAFETY: a slot is 64-aligned and a private copy 8-aligned, and payload is only accessed as
+fn payload_word(line: NonNull<u8>, i: usize) -> &'static core::sync::atomic::AtomicU64 {
+    // SAFETY: callers pass i below the words of payload that the line has.
+    let at = unsafe { line.add(i * 8) };
+    // SAFETY: a line is 64-aligned and a private copy 8-aligned, and payload is only accessed as
     // 64-bit atomics on this target. The reference ends with the caller's statement, within the
-    // borrow of the slot or of the copy.
+    // borrow of the line or of the copy.
     unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
 }
 
+// The functions below: WORDS is how many words of payload the line at `line` has, INLINE_WORDS or
+// SECOND_WORDS; longer slices are cut.
+
 #[cfg(target_has_atomic = "64")]
 #[inline(always)]
-fn read_words(half: NonNull<u8>, words: &mut [u64]) {
-    for (i, word) in words.iter_mut().take(INLINE_WORDS).enumerate() {
-        *word = payload_word(half, i).load(Ordering::Relaxed);
+fn read_words<const WORDS: usize>(line: NonNull<u8>, words: &mut [u64]) {
+    for (i, word) in words.iter_mut().take(WORDS).enumerate() {
+        *word = payload_word(line, i).load(Ordering::Relaxed);
     }
 }
 
 #[cfg(target_has_atomic = "64")]
 #[inline(always)]
-fn write_words(half: NonNull<u8>, words: &[u64]) {
-    for (i, word) in words.iter().take(INLINE_WORDS).enumerate() {
-        payload_word(half, i).store(*word, Ordering::Relaxed);
+fn write_words<const WORDS: usize>(line: NonNull<u8>, words: &[u64]) {
+    for (i, word) in words.iter().take(WORDS).enumerate() {
+        payload_word(line, i).store(*word, Ordering::Relaxed);
     }
 }
 
 #[cfg(not(target_has_atomic = "64"))]
-fn payload_word(half: NonNull<u8>, i: usize) -> &'static AtomicU32 {
-    // SAFETY: callers pass i < 2 * INLINE_WORDS, so the word lies in the 48 payload bytes.
-    let at = unsafe { half.add(i * 4) };
-    // SAFETY: a slot is 64-aligned and a private copy 8-aligned, and payload is only accessed as
+fn payload_word(line: NonNull<u8>, i: usize) -> &'static AtomicU32 {
+    // SAFETY: callers pass i below twice the words of payload that the line has.
+    let at = unsafe { line.add(i * 4) };
+    // SAFETY: a line is 64-aligned and a private copy 8-aligned, and payload is only accessed as
     // 32-bit atomics on this target.
     unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
 }
 
 #[cfg(not(target_has_atomic = "64"))]
-fn read_words(half: NonNull<u8>, words: &mut [u64]) {
-    for (i, word) in words.iter_mut().take(INLINE_WORDS).enumerate() {
-        let low = payload_word(half, 2 * i).load(Ordering::Relaxed);
-        let high = payload_word(half, 2 * i + 1).load(Ordering::Relaxed);
+fn read_words<const WORDS: usize>(line: NonNull<u8>, words: &mut [u64]) {
+    for (i, word) in words.iter_mut().take(WORDS).enumerate() {
+        let low = payload_word(line, 2 * i).load(Ordering::Relaxed);
+        let high = payload_word(line, 2 * i + 1).load(Ordering::Relaxed);
         *word = u64::from(high) << 32 | u64::from(low);
     }
 }
 
 #[cfg(not(target_has_atomic = "64"))]
-fn write_words(half: NonNull<u8>, words: &[u64]) {
-    for (i, word) in words.iter().take(INLINE_WORDS).enumerate() {
-        payload_word(half, 2 * i).store(*word as u32, Ordering::Relaxed);
-        payload_word(half, 2 * i + 1).store((*word >> 32) as u32, Ordering::Relaxed);
+fn write_words<const WORDS: usize>(line: NonNull<u8>, words: &[u64]) {
+    for (i, word) in words.iter().take(WORDS).enumerate() {
+        payload_word(line, 2 * i).store(*word as u32, Ordering::Relaxed);
+        payload_word(line, 2 * i + 1).store((*word >> 32) as u32, Ordering::Relaxed);
     }
 }

@@ -61,6 +61,55 @@ pub fn echo<T: Migratable>(_cx: &mut Context, value: T) -> T {
     value
 }
 
+/// A hash of all bytes in their order (FNV-1a, 64 bits): arguments of every length, 8 bytes out.
+#[offload(instances(
+    [u8; 1], [u8; 2], [u8; 3], [u8; 47], [u8; 48], [u8; 49], [u8; 50], [u8; 55], [u8; 56], [u8; 57], [u8; 63], [u8; 64],
+    [u8; 65], [u8; 104], [u8; 111], [u8; 112], [u8; 113], [u8; 200], Vec<u8, 200>
+))]
+pub fn digest<T: Migratable + AsRef<[u8]>>(_cx: &mut Context, bytes: T) -> u64 {
+    digest_of(bytes.as_ref())
+}
+
+/// What [`digest`] returns.
+pub fn digest_of(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3))
+}
+
+/// The digest of a buffer, plus `salt`: 24 bytes of arguments.
+#[offload]
+pub fn digest_buffer(cx: &mut Context, data: BufferPtr<u8>, salt: u64) -> Result<u64, Fault> {
+    Ok(digest_of(cx.view(data)?).wrapping_add(salt))
+}
+
+/// The same with 40 bytes of arguments.
+#[offload]
+pub fn digest_buffer_salted(cx: &mut Context, data: BufferPtr<u8>, salts: [u64; 3]) -> Result<u64, Fault> {
+    Ok(salts.iter().fold(digest_of(cx.view(data)?), |sum, salt| sum.wrapping_add(*salt)))
+}
+
+/// The same as a task.
+#[offload]
+pub fn digest_buffer_task(task: &mut Task, data: BufferPtr<u8>, salt: u64) -> Result<u64, Fault> {
+    Ok(digest_of(task.view(data)?).wrapping_add(salt))
+}
+
+/// The digest of five buffers, 80 bytes of arguments: the sum of each one's.
+#[offload]
+pub fn digest_five(
+    cx: &mut Context,
+    a: BufferPtr<u8>,
+    b: BufferPtr<u8>,
+    c: BufferPtr<u8>,
+    d: BufferPtr<u8>,
+    e: BufferPtr<u8>,
+) -> Result<u64, Fault> {
+    let mut sum = 0u64;
+    for data in [a, b, c, d, e] {
+        sum = sum.wrapping_add(digest_of(cx.view(data)?));
+    }
+    Ok(sum)
+}
+
 /// `len` letters: a result whose length only the handler knows.
 #[offload]
 pub fn letters(_cx: &mut Context, len: u32) -> String<4096> {

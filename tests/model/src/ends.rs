@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use hamr_comm::am::{Found, Requester, Responder, SlotAccess, Slots};
 use hamr_shared_abi::ids::{Epoch, HandlerKey};
-use hamr_shared_abi::slot::{RepHdr, ReqHdr};
+use hamr_shared_abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use loom::thread::yield_now;
 
@@ -40,6 +40,9 @@ pub(crate) fn request_hdr(k: u32) -> ReqHdr {
 fn request_word(k: u32) -> u64 {
     0xA000 + u64::from(k)
 }
+fn second_word(k: u32) -> u64 {
+    0xC000 + u64::from(k)
+}
 fn reply_hdr(k: u32) -> RepHdr {
     RepHdr::inline(Status(k as u16 + 0x100), 8)
 }
@@ -49,6 +52,16 @@ fn reply_word(k: u32) -> u64 {
 /// The reply of a call that was not run; it leaves the payload as it is.
 pub(crate) const CANCELLED: RepHdr = RepHdr::inline(Status::CANCELLED, 0);
 
+/// The second lines of hot messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SecondLine {
+    Unused,
+    /// Read with the first, as production does.
+    Read,
+    /// Rule 2 dropped: read behind the reply.
+    ReadAfterReply,
+}
+
 /// The requesting end, with what it has sent and not yet taken.
 pub(crate) struct Caller<const BITS: u32> {
     pub(crate) end: Requester<Pair<BITS>>,
@@ -56,6 +69,7 @@ pub(crate) struct Caller<const BITS: u32> {
     ring: VecDeque<u32>,
     /// The message that may be answered Cancelled.
     pub(crate) cancelled: Option<u32>,
+    pub(crate) second_line: SecondLine,
     /// How each message ended, in the order of taking: true when it was run.
     pub(crate) ended: Vec<(u32, bool)>,
 }
@@ -63,7 +77,8 @@ pub(crate) struct Caller<const BITS: u32> {
 impl<const BITS: u32> Caller<BITS> {
     pub(crate) fn new(pair: Pair<BITS>, epoch: Epoch) -> Self {
         let end = Requester::new(pair, epoch);
-        Self { end, hot: None, ring: VecDeque::new(), cancelled: None, ended: Vec::new() }
+        let second_line = SecondLine::Unused;
+        Self { end, hot: None, ring: VecDeque::new(), cancelled: None, second_line, ended: Vec::new() }
     }
 
     /// Goes on in another epoch; what is unanswered ends here (rule 30).
@@ -92,7 +107,10 @@ impl<const BITS: u32> Caller<BITS> {
 
     /// Sends in the hot slot without asking whether rule 7 allows it.
     pub(crate) fn send_hot(&mut self, k: u32) {
-        self.end.submit_hot(request_hdr(k), &[request_word(k)]);
+        let mut words = [0; INLINE_WORDS + 1];
+        (words[0], words[INLINE_WORDS]) = (request_word(k), second_word(k));
+        let used = if self.second_line == SecondLine::Unused { 1 } else { words.len() };
+        self.end.submit_hot(request_hdr(k), &words[..used]);
         self.hot = Some(k);
     }
 
@@ -194,11 +212,13 @@ pub(crate) struct Server<const BITS: u32> {
     pick: Pick<BITS>,
     count: Count<BITS>,
     hot_first: bool,
+    pub(crate) second_line: SecondLine,
 }
 
 impl<const BITS: u32> Server<BITS> {
     pub(crate) fn new(pair: Pair<BITS>, epoch: Epoch, pick: Pick<BITS>) -> Self {
-        Self { end: Responder::new(pair, epoch), pick, count: |_, _| (), hot_first: true }
+        let (end, second_line) = (Responder::new(pair, epoch), SecondLine::Unused);
+        Self { end, pick, count: |_, _| (), hot_first: true, second_line }
     }
 
     pub(crate) fn counting(self, count: Count<BITS>) -> Self {
@@ -229,7 +249,18 @@ impl<const BITS: u32> Server<BITS> {
         let Some(ran) = ran else { panic!("torn request: {:#x} with {word:#x}, where message {k} was due", hdr.0) };
         assert!(same_epoch(ran, k), "stale request: message {ran} ran where {k} was due");
         assert!(ran == k, "out of order: message {ran} ran where {k} was due");
+        if self.second_line == SecondLine::Read {
+            self.check_second(k, found);
+        }
         Some((found, hdr))
+    }
+
+    fn check_second(&self, k: u32, found: Found) {
+        let mut words = [0];
+        if found.slot == 0 {
+            self.end.slots().read_second(&mut words);
+            assert!(words == [second_word(k)], "torn request: second line {:#x} of message {k}", words[0]);
+        }
     }
 
     /// Answers message `k` with its result.
@@ -237,6 +268,9 @@ impl<const BITS: u32> Server<BITS> {
         let line = self.end.slot(found.slot);
         line.write_reply(&[reply_word(k)]);
         line.publish_reply(reply_hdr(k).0, found.seq);
+        if self.second_line == SecondLine::ReadAfterReply {
+            self.check_second(k, found);
+        }
     }
 
     /// Serves one message if one is there, which must be `k`.

@@ -1,12 +1,13 @@
-//! Order, reuse, wrap and fullness of one stream inside one epoch (rules 3, 4, 6, 7, 8, 11, 12).
+//! Order, reuse, wrap and fullness of one stream inside one epoch (rules 3, 4, 6, 7, 8, 11, 12). Hot messages have two
+//! lines.
 
 use hamr_shared_abi::ids::Epoch;
 use loom::thread;
 
 use crate::Model;
 use crate::ends::{
-    Caller, Count, Pick, Server, Want, all_orders, count_late, count_late_by_the_line, pick, pick_uncounted,
-    pick_without_second_check,
+    Caller, Count, Pick, SecondLine, Server, Want, all_orders, count_late, count_late_by_the_line, pick,
+    pick_uncounted, pick_without_second_check,
 };
 use crate::slots::{Pair, Shape, Shapes};
 use Want::{Hot, Ring};
@@ -22,6 +23,7 @@ struct Stream<const BITS: u32> {
     /// Messages sent while the responder runs.
     sent: Vec<Want>,
     send: Send<BITS>,
+    read_second: SecondLine,
 }
 
 /// How the requester sends one message.
@@ -45,7 +47,15 @@ fn hot_when_free<const BITS: u32>(caller: &mut Caller<BITS>, k: u32, want: Want)
 
 impl<const BITS: u32> Stream<BITS> {
     fn sound(sent: &[Want]) -> Self {
-        Self { shapes: Shapes::SOUND, pick, count: |_, _| (), before: Vec::new(), sent: sent.to_vec(), send: pipelined }
+        Self {
+            shapes: Shapes::SOUND,
+            pick,
+            count: |_, _| (),
+            before: Vec::new(),
+            sent: sent.to_vec(),
+            send: pipelined,
+            read_second: SecondLine::Read,
+        }
     }
 
     fn apart(self) -> Self {
@@ -59,7 +69,9 @@ impl<const BITS: u32> Stream<BITS> {
     fn run(self) {
         let pair = Pair::new(self.shapes);
         let mut server = Server::new(pair.clone(), Epoch::FIRST, self.pick).counting(self.count);
+        server.second_line = self.read_second;
         let mut caller = Caller::new(pair, Epoch::FIRST);
+        caller.second_line = SecondLine::Read;
         let mut k = 0;
         for want in self.before {
             caller.send(k, want);
@@ -184,6 +196,20 @@ fn without_acquire_messages_tear() {
 #[test]
 fn a_header_behind_its_word_tears() {
     shape_breaks("header last", Shapes::APART, Shape::HeaderLast);
+}
+
+#[test]
+fn a_second_line_behind_the_word_tears() {
+    let case = |shapes| vec![Stream::<2> { shapes, ..Stream::sound(&[Hot; 2]) }];
+    Model::new("second line last, off", case(Shapes::SOUND), Stream::run).holds();
+    let wrong = Shapes { req: Shape::SecondLast, ..Shapes::SOUND };
+    Model::new("second line last", case(wrong), Stream::run).breaks("torn request: second line");
+}
+
+#[test]
+fn a_second_line_read_behind_the_reply_tears() {
+    let case = Stream::<2> { read_second: SecondLine::ReadAfterReply, ..Stream::sound(&[Hot; 2]) };
+    Model::new("second line read late", vec![case], Stream::run).breaks("torn request: second line");
 }
 
 /// The responder loads the header behind the word in any case: only the requester takes both at once.

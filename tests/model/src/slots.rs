@@ -30,6 +30,8 @@ pub(crate) enum Shape {
     HeaderLast,
     /// The header is loaded before the word that publishes it.
     HeaderFirst,
+    /// The second line is stored after the word that publishes it.
+    SecondLast,
     /// The tag travels with the header; the published word is the count alone.
     TagInHeader,
     /// One word per side says the epoch of all its lines; the published words are counts alone.
@@ -79,6 +81,11 @@ struct Lines {
     shapes: Shapes,
     /// Hot first, then the ring.
     cells: [Cells; 1 + RING],
+    /// One word stands for all eight of the hot slot's second line.
+    second: AtomicU64,
+    /// Only of [`Shape::SecondLast`]: what is stored there behind the word. It is the requester's own,
+    /// so it is no atomic of the checker's.
+    late: std::sync::atomic::AtomicU64,
     /// Only of [`Shape::EpochWord`].
     req_epoch: AtomicU32,
     rep_epoch: AtomicU32,
@@ -97,6 +104,8 @@ impl<const BITS: u32> Pair<BITS> {
         let lines = Lines {
             shapes,
             cells: core::array::from_fn(|_| cells()),
+            second: AtomicU64::new(0),
+            late: std::sync::atomic::AtomicU64::new(0),
             req_epoch: AtomicU32::new(0),
             rep_epoch: AtomicU32::new(0),
         };
@@ -148,6 +157,15 @@ impl<const BITS: u32> Slots for Pair<BITS> {
     fn move_cursor(&mut self, i: u32) {
         self.1 = i;
     }
+    fn write_second(&self, words: &[u64]) {
+        match self.0.shapes.req {
+            Shape::SecondLast => self.0.late.store(words[0], Ordering::Relaxed),
+            _ => self.0.second.store(words[0], Ordering::Relaxed),
+        }
+    }
+    fn read_second(&self, words: &mut [u64]) {
+        words[0] = self.0.second.load(Ordering::Relaxed);
+    }
     fn ticket_slot(&self, _: u32) -> Option<At<'_>> {
         None
     }
@@ -165,7 +183,10 @@ const COUNT: u32 = 0x00FF_FFFF;
 impl Shape {
     /// Are header and published word one atomic?
     fn is_paired(self) -> bool {
-        matches!(self, Self::Sound | Self::RelaxedPublish | Self::RelaxedObserve | Self::RelaxedCancel)
+        matches!(
+            self,
+            Self::Sound | Self::RelaxedPublish | Self::RelaxedObserve | Self::RelaxedCancel | Self::SecondLast
+        )
     }
 
     fn publish_order(self) -> Ordering {
@@ -252,6 +273,9 @@ impl SlotAccess for At<'_> {
     }
     fn publish_request(self, hdr: u32, seq: u32) {
         publish(self.lines.shapes.req, &self.cells.req, hdr, seq);
+        if self.lines.shapes.req == Shape::SecondLast && core::ptr::eq(self.cells, &self.lines.cells[0]) {
+            self.lines.second.store(self.lines.late.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
     fn rep_seq(self) -> u32 {
         observe_seq(self.lines.shapes.rep, &self.cells.rep, &self.lines.rep_epoch)

@@ -1,12 +1,13 @@
 //! Every kind of argument and result, on every way to call.
 
 use super::{Open, options};
-use hamr::{CallError, CallOptions, Node, SubmitError};
+use hamr::{CallError, CallOptions, Node, SharedStream, Stream, SubmitError};
 use hamr_comm::{Handler, Migratable};
 use hamr_kernels::bench::{empty, sum_4, sum_6};
 use hamr_kernels::faults::{echo_many, make_many};
-use hamr_tests_kernels::{Everything, Shape, echo, letters};
+use hamr_tests_kernels::{Everything, Shape, digest, digest_five, digest_of, echo, letters};
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// Calls `echo` on each kind of stream with both ways of waiting; twice, so that reused slots are
 /// covered.
@@ -50,6 +51,70 @@ pub fn inline(open: Open) {
     there_and_back(&node, &[std::array::from_fn::<u8, 48, _>(|i| i as u8 ^ 0xA5)]);
     assert_eq!(node.sync(sum_4::with(1, 2, 3, u64::MAX)).expect("runs"), 5);
     assert_eq!(node.sync(sum_6::with([1, 10, 100, 1000, 10_000, 100_000])).expect("runs"), 111_111);
+}
+
+/// Arguments of every length from 0 to 200 bytes: in the slot, in two lines, in a chunk.
+pub fn every_length(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let shared = node.shared_stream().expect("a stream is free");
+    fn check<T>(node: &Node, stream: &Stream<'_>, shared: &SharedStream, value: T)
+    where
+        T: Migratable + AsRef<[u8]> + Clone + 'static,
+        digest<T>: Handler<Args = (T,), Output = u64>,
+    {
+        let (call, expected) = (|| digest::with(value.clone()), digest_of(value.as_ref()));
+        let what = format!("{} bytes", value.as_ref().len());
+        // A short call between two of the same header, and one with other bytes in the second line.
+        for round in 0..2 {
+            assert_eq!(stream.sync(call()).expect("runs"), expected, "{what}");
+            assert_eq!(stream.sync(call()).expect("runs"), expected, "{what}");
+            assert_eq!(stream.sync(sum_4::with(1, 2, 3, round)).expect("runs"), 6 + round);
+            assert_eq!(stream.start(call()).expect("sent").wait().expect("runs"), expected, "{what}");
+            assert_eq!(stream.offload(call()).expect("sent").wait().expect("runs"), expected, "{what}");
+            let deadline = CallOptions::deadline(Duration::from_secs(30));
+            assert_eq!(stream.sync_with(call(), deadline).expect("runs"), expected, "{what}");
+            assert_eq!(node.sync(call()).expect("runs"), expected, "{what}");
+            assert_eq!(shared.sync(call()).expect("runs"), expected, "{what}");
+            stream.send(call()).expect("sent");
+        }
+    }
+    macro_rules! fixed {
+        ($($len:literal)*) => {
+            $(check(&node, &stream, &shared, std::array::from_fn::<u8, $len, _>(|i| (i * 7 + $len) as u8));)*
+        };
+    }
+    node.sync(empty::with()).expect("runs");
+    fixed!(1 2 3 47 48 49 50 55 56 57 63 64 65 104 111 112 113 200);
+    // The length travels in 4 bytes more.
+    for len in 0..=196u8 {
+        let bytes: heapless::Vec<u8, 200> = (0..len).map(|i| i.wrapping_mul(11) ^ len).collect();
+        check(&node, &stream, &shared, bytes);
+    }
+    stream.flush().expect("all ran");
+    assert_eq!((stream.one_way_failures(), stream.outstanding(), node.live_buffers()), (0, 0, 0));
+}
+
+/// More buffers than a slot of one line can name.
+pub fn many_buffers(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let buffers: Vec<_> = (1..6u8).map(|n| node.buffer(&vec![n; usize::from(n) * 9]).expect("room")).collect();
+    let call = |a: usize| {
+        let [a, b, c, d, e] = [a, 1, 2, 3, 4].map(|i| buffers[i].ptr());
+        digest_five::with(a, b, c, d, e)
+    };
+    let expected: u64 = (1..6u8).fold(0, |sum, n| sum.wrapping_add(digest_of(&vec![n; usize::from(n) * 9])));
+    for _ in 0..3 {
+        assert_eq!(stream.sync(call(0)).expect("runs"), expected);
+        assert_eq!(stream.start(call(0)).expect("sent").wait().expect("runs"), expected);
+        assert_eq!(stream.offload(call(0)).expect("sent").wait().expect("runs"), expected);
+    }
+    // One buffer named twice, and all of them free behind the reply.
+    assert!(stream.sync(call(1)).is_ok());
+    for buffer in &buffers {
+        node.put(&[7], buffer.ptr()).expect("answered");
+    }
 }
 
 /// 49 bytes, exactly one chunk (1024), one element more, and the longest message there is.

@@ -59,10 +59,24 @@ impl Handler for Refuse {
     }
 }
 
+struct Mix;
+impl Handler for Mix {
+    const NAME: &'static str = "golden::mix";
+    const BODY: u64 = 8;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
+    type Args = ([u8; 60],);
+    type Output = u8;
+    fn run(_: &mut Context<'_>, (bytes,): ([u8; 60],)) -> u8 {
+        bytes.iter().fold(0, |all, byte| all ^ byte)
+    }
+}
+
 static ADD: Entry = Entry::of::<Add>();
 /// A task, called inline as well: one handler shows the bytes of both.
 static REVERSE: Entry = Entry { run: Entry::of::<ReverseInline>().run, ..Entry::of::<Reverse>() };
 static REFUSE: Entry = Entry::of::<Refuse>();
+static MIX: Entry = Entry::of::<Mix>();
 // Sorted by name: add, refuse, reverse.
 const ADD_KEY: HandlerKey = HandlerKey(0);
 const REFUSE_KEY: HandlerKey = HandlerKey(1);
@@ -96,12 +110,16 @@ fn table() -> Table {
 
 /// A window with an offer, before the device reads it.
 fn offered() -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
+    offered_with(feature::TICKETS | feature::DEADLINES | feature::DOORBELL)
+}
+
+fn offered_with(features: u32) -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
     let bytes = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
     let (host, device) = Window::private_pair(bytes);
     let offer = Offer {
         plan: PLAN,
         node: NodeId(1),
-        features: feature::TICKETS | feature::DEADLINES | feature::DOORBELL,
+        features,
         required: feature::TICKETS,
         fingerprint: 0x0102_0304_0506_0708,
         pid: 4242,
@@ -112,18 +130,27 @@ fn offered() -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
 }
 
 fn attached() -> Pair {
-    let (window, device, layout, handshake) = offered();
-    let table = table();
-    let state = DeviceHandshake::Waiting.step(&device, table, &PROFILE);
+    attach(offered(), table())
+}
+
+fn attach(offered: (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake), table: Table) -> Pair {
+    let (window, device, layout, handshake) = offered;
+    let profile = DeviceProfile { features: PROFILE.features | feature::TWO_LINES, ..PROFILE };
+    let state = DeviceHandshake::Waiting.step(&device, table, &profile);
     handshake.ready(&window);
-    let DeviceHandshake::Serving(a) = state.step(&device, table, &PROFILE) else { panic!("not served: {state:?}") };
+    let DeviceHandshake::Serving(a) = state.step(&device, table, &profile) else { panic!("not served: {state:?}") };
     let scratch = vec![0; MAX_MESSAGE].leak();
-    let Ok(poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    let Ok(mut poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    let two_lines = a.features & feature::TWO_LINES != 0;
+    if two_lines {
+        poller.use_two_lines(&a.layout);
+    }
     DeviceHandshake::announce(poller.window());
     let open = window.word(hamr_comm::abi::preamble::word::OPEN_QUEUES).expect("in the preamble");
     open.publish(layout.queues());
     let descriptor = layout.queue(&window, STREAM).expect("own descriptor");
-    let requester = Requester::new(window.queue(&descriptor).expect("own queue"), EPOCH);
+    let mut requester = Requester::new(window.queue(&descriptor).expect("own queue"), EPOCH);
+    requester.use_two_lines(two_lines);
     Pair { window, layout, requester, poller }
 }
 
@@ -232,6 +259,43 @@ fn a_plain_call_and_its_reply() {
     assert!(pair.requester.ring_reply(0).is_some());
     let title = "Its reply (abi §4.3), in the same lines";
     golden("plain_reply", title, &[("hot slot", &pair.line(0, 4)), ("ring slot 0", &pair.line(1, 4))]);
+}
+
+#[test]
+fn calls_in_two_lines() {
+    let offered = offered_with(feature::TICKETS | feature::TWO_LINES);
+    let heap = offered.2.section(SectionKind::HEAP).expect("planned").off;
+    // Sorted by name: add, mix.
+    let mut pair = attach(offered, Table::of(vec![&ADD, &MIX]));
+    let hot = pair.descriptor().req_base + u64::from(pair.descriptor().hot);
+    let args = encoded(&(std::array::from_fn::<u8, 60, _>(|i| i as u8),));
+    assert!(pair.requester.hot_is_open() && args.len() == 60);
+    pair.requester.submit_hot(ReqHdr::in_two_lines(HandlerKey(1), args.len()), &words(&args));
+    let (long, more) = (pair.line(0, INLINE_BYTES), pair.bytes(hot + 64, 12));
+    pair.poll(1);
+    let reply = pair.requester.hot_reply().expect("answered");
+    let answered = pair.line(0, 1);
+    assert_eq!((reply.status(), reply.len()), (Status::OK, 1));
+    pair.requester.release_hot();
+
+    let data: [u8; 20] = std::array::from_fn(|i| 0xE0 + i as u8);
+    let mut put = encoded(&(1000u32, 234u32));
+    put.resize(PUT_ARGS, 0);
+    put.extend(wire!(Descriptor { off: 320, len: data.len() as u64 }));
+    put.extend(data);
+    pair.requester.submit_hot(ReqHdr::inline(ADD_KEY, 8).with(ReqHdr::PUT), &words(&put));
+    let (short, target) = (pair.line(0, INLINE_BYTES), pair.bytes(hot + 64, data.len()));
+    pair.poll(1);
+    assert_eq!(pair.requester.hot_reply().map(|reply| reply.status()), Some(Status::OK));
+    let parts: [(&str, &[u8]); 6] = [
+        ("mix([0, 1, 2, …, 59]): hot slot", &long),
+        ("its second line, as far as used", &more),
+        ("its reply", &answered),
+        ("add(1000, 234) with PUT of 20 bytes to offset 320 of the heap: hot slot", &short),
+        ("its second line, as far as used", &target),
+        ("the heap from there", &pair.bytes(heap + 320, data.len())),
+    ];
+    golden("two_lines", "Messages in two lines (abi §4.7)", &parts);
 }
 
 #[test]

@@ -39,7 +39,12 @@ fn device_record() {
     let facts = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: AbiVersion { major: 1, minor: 2 }.to_wire(),
-        features: feature::TICKETS | feature::DEADLINES | feature::DOORBELL | feature::LOGS | feature::CONTAIN,
+        features: feature::TICKETS
+            | feature::DEADLINES
+            | feature::DOORBELL
+            | feature::LOGS
+            | feature::CONTAIN
+            | feature::TWO_LINES,
         isa: Isa::RISCV64.0,
         fingerprint: 0xFEDC_BA98_7654_3210,
         handlers: 3,
@@ -195,9 +200,9 @@ fn states() {
 fn flags() {
     let parts = named(
         constants! {
-            ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF RESERVED CANCEL;
+            ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF PUT RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
-            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN;
+            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TWO_LINES;
             record_flag: HAS_BODY TASK UNORDERED HOST;
         }
         .into_iter()

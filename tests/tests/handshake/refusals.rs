@@ -177,6 +177,26 @@ fn an_image_refuses_more_than_it_was_built_for() {
     b.refuses(Refusal::CHUNK, 128, 256);
 }
 
+/// The last stream's hot slot at the end of the slots: it has a second line with TWO_LINES only.
+#[test]
+fn a_second_line_outside_of_the_slots_is_refused_with_the_feature() {
+    for (offered, available) in
+        [(0, feature::TWO_LINES), (feature::TWO_LINES, 0), (feature::TWO_LINES, feature::TWO_LINES)]
+    {
+        let mut b = Bench::new();
+        let lines = b.layout.section(SectionKind::LINES).expect("planned").len as u32;
+        b.profile.features |= available;
+        b.preamble(|p| p.features_offered |= offered);
+        b.queue(2, |d| d.hot = lines - 64);
+        if offered & available == 0 {
+            b.step();
+            assert!(matches!(b.state, DeviceHandshake::Accepted(_)), "{:?}", b.state);
+        } else {
+            b.refuses(Refusal::QUEUE, 2, 0);
+        }
+    }
+}
+
 #[test]
 fn features_that_the_host_requires_and_the_image_lacks_are_refused() {
     let mut b = Bench::new();
