@@ -59,8 +59,25 @@ pub(crate) fn step() -> Outcome {
             Err(outcome) => missing = Some(outcome),
         }
     }
+    // Hosted and bare-metal images have target folders of their own, so both build at once.
+    let (hosted, bare) = devices.split_at(1);
+    let failed = std::thread::scope(|scope| {
+        let hosted = scope.spawn(|| build_all(hosted));
+        let bare = build_all(bare);
+        hosted.join().map(|hosted| [hosted, bare].concat())
+    });
+    let Ok(failed) = failed else { return Outcome::Failed("building the hosted images panicked".into()) };
+    match (failed.is_empty(), missing) {
+        (false, _) => Outcome::Failed(format!("cannot be built: {}", failed.join(", "))),
+        (true, Some(outcome)) => outcome,
+        (true, None) => Outcome::Passed(format!("{DEMO} and {CHECKS} for {}", devices.join(", "))),
+    }
+}
+
+/// Builds the images that tests load on these devices, and names those that cannot be built.
+fn build_all(devices: &[String]) -> Vec<String> {
     let mut failed = Vec::new();
-    for device in &devices {
+    for device in devices {
         let board: &[&str] = if device == BOARD.1 { &[BOARD.0] } else { &[] };
         for &name in [DEMO, CHECKS, RESET].iter().chain(board) {
             if let Err(error) = build(name, device) {
@@ -69,11 +86,7 @@ pub(crate) fn step() -> Outcome {
             }
         }
     }
-    match (failed.is_empty(), missing) {
-        (false, _) => Outcome::Failed(format!("cannot be built: {}", failed.join(", "))),
-        (true, Some(outcome)) => outcome,
-        (true, None) => Outcome::Passed(format!("{DEMO} and {CHECKS} for {}", devices.join(", "))),
-    }
+    failed
 }
 
 /// The devices of the conformance suite with their images, in the form that `tests/src/devices.rs`

@@ -90,11 +90,12 @@ pub(crate) fn doctests(_: &Run) -> Outcome {
 }
 
 /// Step `loom`: the model checker's tests, in a target folder of their own because every dependency
-/// is compiled with its `cfg`.
+/// is compiled with its `cfg`. A process for each test: the checker maps stacks for each execution,
+/// which threads of one process delay for each other.
 pub(crate) fn loom(run: &Run) -> Outcome {
     let mut command = child::cargo();
     command
-        .args(["test", "--profile", "model", "--package", "hamr-tests-model"])
+        .args(["nextest", "run", "--cargo-profile", "model", "--package", "hamr-tests-model", "--color", "never"])
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "--cfg loom -D warnings")
         .env("CARGO_TARGET_DIR", run.metadata.target.join("loom"));
