@@ -1,17 +1,32 @@
 //! The options that an image gives its runtime: the words in `image!`.
 
-/// Set by `image!(on_fault = reset, longest_call_ms = 100)`.
+/// Set by `image!(on_fault = reset, longest_call_ms = 100)`. The fields of tasks exist with the
+/// feature `tasks`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// After a fault of a handler.
     pub on_fault: OnFault,
     /// The time limit, in milliseconds, of a call without a deadline of its own; 0: none.
     pub longest_call_ms: u32,
+    /// The number of tasks that can run at the same time.
+    #[cfg(feature = "tasks")]
+    pub tasks: usize,
+    /// Bytes of each task's stack. On bare metal whole pages of 4 KiB, on riscv64 a power of two.
+    #[cfg(feature = "tasks")]
+    pub task_stack: usize,
 }
 
 impl Config {
     /// What `image!()` means.
-    pub const DEFAULT: Self = Self { on_fault: OnFault::Continue, longest_call_ms: 0 };
+    pub const DEFAULT: Self = Self {
+        on_fault: OnFault::Continue,
+        longest_call_ms: 0,
+        // A system maps a stack's pages when they are used first; bare metal has all of them.
+        #[cfg(feature = "tasks")]
+        tasks: if cfg!(hamr_bare) { 4 } else { 16 },
+        #[cfg(feature = "tasks")]
+        task_stack: if cfg!(hamr_bare) { 32 << 10 } else { 256 << 10 },
+    };
 }
 
 /// What an image does after a handler was ended by a fault.

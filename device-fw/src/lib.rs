@@ -105,6 +105,14 @@ macro_rules! __entry_point {
     };
 }
 
+/// Without the feature `tasks` there is no stack but the runtime's.
+#[cfg(all(hamr_bare, not(feature = "tasks")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __task_stacks {
+    ($($field:ident = $value:expr),*) => {};
+}
+
 /// What the boot code calls.
 #[cfg(hamr_bare)]
 #[doc(hidden)]
@@ -114,6 +122,7 @@ macro_rules! __entry_point {
         $crate::__entry_point!([$crate::board::Default] $($field = $value),*);
     };
     ([$board:ty] $($field:ident = $value:expr),*) => {
+        $crate::__task_stacks!($($field = $value),*);
         /// Called by the runtime's boot code.
         #[unsafe(no_mangle)]
         fn __hamr_main() -> ! {

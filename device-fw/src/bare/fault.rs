@@ -6,7 +6,7 @@
 
 use super::record::Fault;
 use super::runtime::RUNTIME;
-use super::{Text, early, memory, walk};
+use super::{Text, early, memory, stacks, walk};
 use crate::arch;
 use core::fmt::Write;
 use core::panic::PanicInfo;
@@ -74,6 +74,8 @@ pub(crate) fn trapped(trap: Trap) -> ! {
     let mut text = Text::new();
     if memory::is_guard(address) {
         let _ = text.write_str("stack overflow: ");
+    } else if let Some(task) = stacks::overflown(address, stack) {
+        let _ = write!(text, "stack overflow of task {task}: ");
     }
     let _ = text.write_str(name);
     let _ = write!(text, " (cause {cause})");

@@ -3,6 +3,8 @@
 #![expect(unsafe_code)]
 // UNSAFETY: linker symbols have no other way in; an abandoned stack is read as words.
 
+use super::stacks;
+
 unsafe extern "C" {
     static __hamr_ram_start: [u8; 0];
     static __hamr_ram_end: [u8; 0];
@@ -51,16 +53,18 @@ pub(super) fn is_guard(address: u64) -> bool {
     (start.addr() as u64..end.addr() as u64).contains(&address)
 }
 
-/// The aligned word at `address`, when that is in the stack of the serve loop or of boot code.
+/// The aligned word at `address`, when that is in the stack of the serve loop, of boot code or of a
+/// task.
 pub(super) fn stack_word(address: u64) -> Option<u64> {
     let serve = (&raw const __hamr_serve_stack).addr() as u64..serve_stack_top().addr() as u64;
     let boot = (&raw const __hamr_boot_stack).addr() as u64..(&raw const __hamr_boot_stack_top).addr() as u64;
-    // Both end at multiples of 8.
-    if !(serve.contains(&address) || boot.contains(&address)) || !address.is_multiple_of(8) {
+    // All end at multiples of 8.
+    let is_known = serve.contains(&address) || boot.contains(&address) || stacks::contains(address);
+    if !is_known || !address.is_multiple_of(8) {
         return None;
     }
     // SAFETY: an aligned word of a stack, which is always mapped. Only fault paths ask: of the
-    // serve stack when nothing runs on it any more, of the boot stack, on which they themselves may
-    // run, for words that no variable of theirs is in.
+    // stack of the serve loop or a task when nothing runs on it any more, of the boot stack, on
+    // which they themselves may run, for words that no variable of theirs is in.
     Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
 }

@@ -21,6 +21,8 @@ mod console;
 pub(crate) mod doorbell;
 mod early;
 pub(crate) mod fault;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod guard_pages;
 mod logging;
 mod memory;
 mod no_abort;
@@ -29,6 +31,9 @@ mod record;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 pub(crate) mod runtime;
+mod stacks;
+#[cfg(feature = "tasks")]
+mod task_stack;
 pub(crate) mod tick;
 mod walk;
 #[cfg(target_arch = "x86_64")]
@@ -44,6 +49,9 @@ use x86_64 as isa;
 pub use crate::board::bare_board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
 pub use no_abort::NoAbort;
+#[cfg(feature = "tasks")]
+#[doc(hidden)]
+pub use task_stack::{TaskStack, on_task_stack, reserve};
 
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
@@ -89,6 +97,9 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     unsafe { RUNTIME.set_found(&found) };
     info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.timed_sleep.hz());
     let board = board::Running::<B>::new(hardware);
+    #[cfg(feature = "tasks")]
+    // SAFETY: here only, and this function runs once. No stack was used before.
+    info!("{} stacks for tasks", unsafe { task_stack::take() }.len() as u32);
     let mut scratch = [0; MAX_MESSAGE];
     let Some(mut device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
         console::line(format_args!("hamr image: the board has no window"));

@@ -4,3 +4,6 @@ mod boot;
 mod tables;
 pub(super) mod tick;
 mod traps;
+
+#[cfg(feature = "tasks")]
+pub(super) use super::guard_pages as guards;

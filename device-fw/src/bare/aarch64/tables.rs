@@ -1,11 +1,13 @@
 //! Translation tables: every address is mapped to itself. What they add is memory types, since
-//! atomics need normal memory, and holes: page zero, and the page below the serve stack.
+//! atomics need normal memory, and holes: page zero, and the pages below the serve stack and below
+//! those of tasks. A table of the last level with guards of tasks is in the first of them.
 //!
 //! Made once, before translation is on: see `boot` for what this code may not do.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the processor reads the tables, and the linker fills in the list of regions.
 
+use crate::bare::guard_pages;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
@@ -102,7 +104,12 @@ pub(super) extern "C" fn make() -> u64 {
 /// Makes a table of `level` for the addresses from `base` on; its address, or 0, an entry that maps
 /// nothing, when none is left.
 fn table(pool: &mut core::slice::IterMut<'static, Table>, level: u32, base: u64) -> u64 {
-    let Some(Table(entries)) = pool.next() else { return 0 };
+    let table = match guard_pages::guard_in(base as usize, size_of::<Table>() << 9) {
+        // SAFETY: each table is made once, before translation is on.
+        Some(guard) if level == LAST_LEVEL => Some(unsafe { guard_pages::page(guard) }),
+        _ => pool.next(),
+    };
+    let Some(Table(entries)) = table else { return 0 };
     let bytes = 1 << (12 + 9 * (LAST_LEVEL - level));
     let starts = (base..1 << ADDRESS_BITS).step_by(bytes as usize);
     for (entry, start) in entries.iter_mut().zip(starts) {
@@ -131,6 +138,9 @@ fn below(pool: &mut core::slice::IterMut<'static, Table>, level: u32, base: u64)
 /// What `bytes` addresses from `start` on are, when all are the same.
 fn same(start: u64, bytes: u64) -> Option<u64> {
     let end = start + bytes;
+    if guard_pages::guard_in(start as usize, bytes as usize).is_some() {
+        return (bytes == 1).then_some(NOTHING);
+    }
     let region = REGIONS.iter().rev().find(|region| region.start < end && start < region.end)?;
     (region.start <= start && end <= region.end).then_some(region.is)
 }

@@ -40,7 +40,8 @@ _start:
     addi t0, t0, 8
     j 1b
 2:  # Locked entries of physical memory protection, which bind machine mode too: no access to page 0
-    # or to the guard below the serve stack. A hart without such entries goes on at 4.
+    # or to the guard below the serve stack. A hart without such entries goes on at 4. Entries from 6
+    # on are for the guards of tasks (`guards`).
     la t0, 4f
     csrw mtvec, t0
     li t0, {page} - 1

@@ -1,5 +1,7 @@
 //! riscv64, in machine mode: its start, its traps and its tick.
 
 mod boot;
+#[cfg(feature = "tasks")]
+pub(super) mod guards;
 pub(super) mod tick;
 mod traps;

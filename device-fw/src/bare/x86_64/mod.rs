@@ -6,3 +6,6 @@ mod pages;
 mod segments;
 pub(super) mod tick;
 mod traps;
+
+#[cfg(feature = "tasks")]
+pub(super) use super::guard_pages as guards;

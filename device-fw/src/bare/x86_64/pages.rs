@@ -3,12 +3,14 @@
 //!
 //! Boot code maps everything in pages of 1 GiB, the highest base address register included.
 //! [`protect`] then splits the first GiB, where the image is, as far as its parts differ: no page
-//! 0, no guard page, code that cannot be written, data that cannot be run. Caching follows the
-//! memory type range registers that firmware has set.
+//! 0, no guard page, code that cannot be written, data that cannot be run. The table of a large page
+//! with guards of tasks is in the first of them. Caching follows the memory type range registers that
+//! firmware has set.
 
 #![expect(unsafe_code)]
 // UNSAFETY: linker symbols, and CR3 has no intrinsic.
 
+use crate::bare::guard_pages;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -77,7 +79,7 @@ impl Parts {
     fn flags(&self, at: usize) -> u64 {
         match at {
             0 => 0,
-            at if at == self.guard => 0,
+            at if at == self.guard || guard_pages::guard_in(at, PAGE).is_some() => 0,
             at if at < self.code => PRESENT | WRITABLE | NO_EXECUTE,
             at if at < self.rodata => PRESENT,
             at if at < self.data => PRESENT | NO_EXECUTE,
@@ -91,6 +93,7 @@ impl Parts {
         at != 0
             && ![self.code, self.rodata, self.data].into_iter().any(inside)
             && !(at..at + LARGE).contains(&self.guard)
+            && guard_pages::guard_in(at, LARGE).is_none()
     }
 }
 
@@ -100,7 +103,12 @@ pub(super) fn protect() {
     let mut small = SMALL.iter();
     for (number, entry) in FIRST.0.iter().enumerate() {
         let base = number * LARGE;
-        let table = if parts.is_even(base) { None } else { small.next() };
+        let table = match guard_pages::guard_in(base, LARGE) {
+            _ if parts.is_even(base) => None,
+            // SAFETY: each large page is looked at once, and the old tables map all of memory.
+            Some(guard) => Some(&*unsafe { guard_pages::page::<Table>(guard) }),
+            None => small.next(),
+        };
         let value = match table {
             Some(table) => {
                 for (page, entry) in table.0.iter().enumerate() {
