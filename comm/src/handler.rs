@@ -7,9 +7,11 @@
 //! device shows at attach. See `registry`.
 
 use crate::context::Context;
+use crate::enter::Enter;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
 use crate::migrate::{Decoder, Malformed, Migratable};
+use crate::task::Task;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::{hash, hash_join, record_flag};
 
@@ -25,13 +27,15 @@ pub trait Handler: 'static {
     const BODY: u64;
     /// Bits of [`record_flag`].
     const FLAGS: u32;
-    /// The arguments behind the context, as a tuple.
+    /// What it is: the type of the first parameter.
+    type Kind: Enter;
+    /// The arguments behind the first parameter, as a tuple.
     type Args: Migratable;
     /// What the function returns.
     type Output: HandlerResult;
     /// Calls the function. Without a body on this side it is never called: the dispatcher replies
     /// NO_BODY.
-    fn run(cx: &mut Context<'_>, args: Self::Args) -> Self::Output;
+    fn run(this: &mut <Self::Kind as Enter>::This<'_>, args: Self::Args) -> Self::Output;
 }
 
 /// A handler bound to its arguments: `axpy::with(2.0, x, y)`. Only data; sending it is the host's
@@ -175,6 +179,9 @@ pub fn no_body() -> ! {
 /// What the dispatcher calls: decodes, runs, encodes.
 pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
 
+/// The same of a task.
+pub type TaskThunk = for<'a, 't, 's> fn(&'a mut Task<'t>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
+
 /// One entry of the static table.
 #[repr(C)]
 pub struct Entry {
@@ -186,8 +193,10 @@ pub struct Entry {
     pub signature: u64,
     /// See [`Handler::BODY`].
     pub body: u64,
-    /// The dispatcher's way in.
+    /// The dispatcher's way in. That of a task refuses: a task has a ticket.
     pub run: Thunk,
+    /// The way into a task. That of another handler refuses.
+    pub start: TaskThunk,
     /// See [`Handler::FLAGS`].
     pub flags: u32,
     /// Zero: rounds the entry to what the linker lays side by side.
@@ -202,9 +211,9 @@ pub struct Entry {
 // The linker lays entries of many crates side by side; a size that is no multiple of the alignment
 // would leave gaps.
 #[cfg(hamr_bare)]
-const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 56 } else { 48 });
+const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 64 } else { 56 });
 #[cfg(not(hamr_bare))]
-const _: () = assert!(size_of::<Entry>() == 72);
+const _: () = assert!(size_of::<Entry>() == 80);
 
 impl Entry {
     /// The entry of `H`. Evaluated in a static, where a failed assertion stops the build and names
@@ -229,7 +238,8 @@ impl Entry {
             id: H::ID,
             signature: H::SIGNATURE,
             body: H::BODY,
-            run: if H::FLAGS & record_flag::HAS_BODY != 0 { thunk::<H> } else { bodiless },
+            run: if H::FLAGS & record_flag::HAS_BODY != 0 { H::Kind::inline::<H> } else { bodiless },
+            start: H::Kind::start::<H>,
             flags: H::FLAGS,
             reserved: 0,
             #[cfg(not(hamr_bare))]
@@ -244,6 +254,11 @@ impl Entry {
         Self { order, ..self }
     }
 
+    /// Does it run as a task?
+    pub const fn is_task(&self) -> bool {
+        self.flags & record_flag::TASK != 0
+    }
+
     /// Is the body on this side?
     pub const fn has_body(&self) -> bool {
         self.flags & record_flag::HAS_BODY != 0
@@ -253,11 +268,4 @@ impl Entry {
 /// Runs in place of a handler whose body is on the other side, so that no call needs a check.
 fn bodiless(_cx: &mut Context<'_>, frame: &mut Frame<'_>, _args: Arguments<'_>) -> Reply {
     frame.status(Status::NO_BODY)
-}
-
-fn thunk<H: Handler>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
-    match frame.arguments::<H::Args>(args) {
-        Ok(args) => H::run(cx, args).reply(frame),
-        Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
-    }
 }

@@ -20,6 +20,7 @@ extern crate self as hamr_comm;
 pub mod am;
 pub mod buffer;
 mod context;
+mod enter;
 pub mod fault;
 pub mod frame;
 pub mod handler;
@@ -28,16 +29,19 @@ mod log;
 pub mod migrate;
 pub mod registry;
 mod resource;
+mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;
 
 pub use buffer::{BufferPtr, Element};
 pub use context::{Context, View, ViewSet};
+pub use enter::{Enter, Host, Program};
 pub use fault::Fault;
 pub use hamr_comm_macros::{Migratable, offload, register};
 pub use handler::{Call, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
 pub use migrate::{Bits, Migratable};
 pub use resource::Resource;
+pub use task::Task;
 
 pub use hamr_shared_abi as abi;
 

@@ -1,6 +1,6 @@
 //! The static handler table, as the linker left it (abi §3.7; `docs/unsafe.md` "registry").
 //!
-//! Bare metal: entries go to sections `.hamr.handlers.v1.<path>`, which the linker script sorts by
+//! Bare metal: entries go to sections `.hamr.handlers.v2.<path>`, which the linker script sorts by
 //! name into one read-only array: no start-up code. Hosted: entries go to one section whose name is
 //! a C identifier, for which the linker defines `__start_` and `__stop_`; the first reader sorts
 //! once.
@@ -55,7 +55,7 @@ impl Table {
         let start = (&raw const __hamr_handlers_start).cast::<Entry>();
         let end = (&raw const __hamr_handlers_end).cast::<Entry>();
         let count = (end.addr() - start.addr()) / size_of::<Entry>();
-        // SAFETY: the linker script collects only `.hamr.handlers.v1.*` between the symbols, the
+        // SAFETY: the linker script collects only `.hamr.handlers.v2.*` between the symbols, the
         // macro below puts only `Entry` statics there, and its ASSERT checks the size and
         // alignment; the memory is read-only and static.
         Self { rows: unsafe { core::slice::from_raw_parts(start, count) } }
@@ -66,9 +66,9 @@ impl Table {
     pub fn of_this_image() -> Self {
         static SORTED: spin::Once<Table> = spin::Once::new();
         unsafe extern "C" {
-            #[link_name = "__start_hamr_handlers_v1"]
+            #[link_name = "__start_hamr_handlers_v2"]
             static START: [u8; 0];
-            #[link_name = "__stop_hamr_handlers_v1"]
+            #[link_name = "__stop_hamr_handlers_v2"]
             static STOP: [u8; 0];
         }
         *SORTED.call_once(|| {
@@ -145,7 +145,7 @@ macro_rules! __entry {
     ($handler:ty, $section:expr) => {
         const _: () = {
             #[used]
-            #[unsafe(link_section = concat!(".hamr.handlers.v1.", $section))]
+            #[unsafe(link_section = concat!(".hamr.handlers.v2.", $section))]
             static ENTRY: $crate::Entry = {
                 // A name of an instance is in a buffer of fixed size, most of it empty. Here, where
                 // the type is known, its length is: an image holds no byte more.
@@ -165,7 +165,7 @@ macro_rules! __entry {
     ($handler:ty, $section:expr) => {
         const _: () = {
             #[used]
-            #[unsafe(link_section = "hamr_handlers_v1")]
+            #[unsafe(link_section = "hamr_handlers_v2")]
             static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>().ordered($section);
         };
     };

@@ -35,9 +35,11 @@ impl HandlerInfo {
         self.flags & record_flag::HAS_BODY != 0
     }
 
-    /// Its flags in words: `inline` or `queued`, `unordered`, `no body`.
+    /// Its flags in words: `inline`, `task` or `host`, then `unordered`, `no body`.
     pub fn flag_names(&self) -> Vec<&'static str> {
-        let mut names = vec![if self.flags & record_flag::QUEUED != 0 { "queued" } else { "inline" }];
+        let kinds = [(record_flag::TASK, "task"), (record_flag::HOST, "host")];
+        let kind = kinds.into_iter().find(|(flag, _)| self.flags & flag != 0);
+        let mut names = vec![kind.map_or("inline", |(_, name)| name)];
         if self.flags & record_flag::UNORDERED != 0 {
             names.push("unordered");
         }

@@ -1,7 +1,7 @@
 //! Handlers that fail on purpose, and slow ones: for tests, and to show what a fault looks like to
 //! a user.
 
-use hamr_comm::{BufferPtr, Context, Fault, Migratable, Resource, offload};
+use hamr_comm::{BufferPtr, Context, Fault, Migratable, Resource, Task, offload};
 
 /// A handler's own error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
@@ -31,10 +31,10 @@ pub fn panics(_cx: &mut Context, n: u32) -> u32 {
     n
 }
 
-/// The same from the queue: its stream continues, and its ticket slot becomes free.
-#[offload(queued)]
-pub fn panics_queued(cx: &mut Context, n: u32) -> u32 {
-    panics(cx, n)
+/// The same as a task: its stream continues, and its ticket slot becomes free.
+#[offload]
+pub fn panics_task(task: &mut Task, n: u32) -> u32 {
+    panics(task.context(), n)
 }
 
 /// Runs until it is cancelled, or for `rounds` checks: a long handler that cooperates.
@@ -48,15 +48,15 @@ pub fn spin_until_cancelled(cx: &mut Context, rounds: u64) -> u64 {
     looks
 }
 
-/// The same as a queued handler: its own stream waits for it, other streams do not.
-#[offload(queued)]
-pub fn long_sum(cx: &mut Context, x: BufferPtr<u64>) -> Result<u64, Fault> {
-    Ok(cx.view(x)?.iter().fold(0, |sum, v| sum.wrapping_add(*v)))
+/// A task: its own stream waits for it, other streams do not.
+#[offload]
+pub fn long_sum(task: &mut Task, x: BufferPtr<u64>) -> Result<u64, Fault> {
+    Ok(task.view(x)?.iter().fold(0, |sum, v| sum.wrapping_add(*v)))
 }
 
-/// Queued and short; later calls may overtake it.
-#[offload(queued, unordered)]
-pub fn background(_cx: &mut Context, v: u64) -> u64 {
+/// A short task; later calls may overtake it.
+#[offload(unordered)]
+pub fn background(_task: &mut Task, v: u64) -> u64 {
     v.wrapping_mul(3)
 }
 

@@ -45,10 +45,12 @@ const _: () = assert!(size_of::<TableRecord>() == 40 && offset_of!(TableRecord, 
 pub mod record_flag {
     /// The image has the body.
     pub const HAS_BODY: u32 = 1 << 0;
-    /// Long handler: run from the queue, answered in a ticket slot.
-    pub const QUEUED: u32 = 1 << 1;
+    /// Runs as a task, and is answered in a ticket slot.
+    pub const TASK: u32 = 1 << 1;
     /// May overtake its stream.
     pub const UNORDERED: u32 = 1 << 2;
+    /// A body on the host, for calls from devices.
+    pub const HOST: u32 = 1 << 3;
 }
 
 /// FNV-1a, 64 bits: the hash of names, shapes and bodies. Usable in constants, the same on every

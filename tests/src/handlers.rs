@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(warnings)]
 
-use hamr_comm::{BufferPtr, Context, Element, Fault, Migratable, offload};
+use hamr_comm::{BufferPtr, Context, Element, Fault, Migratable, Task, offload};
 
 /// `y += a x`.
 #[offload]
@@ -22,9 +22,9 @@ pub fn fill<T: Element>(cx: &mut Context, value: T, y: BufferPtr<T>) -> Result<(
     Ok(())
 }
 
-/// Two type parameters; long, and may overtake.
-#[offload(instances((u8, [u16; 2]), (Point, u8)), queued, unordered)]
-pub fn first<T, U>(_cx: &mut Context, one: T, _other: U) -> T
+/// Two type parameters; a task that may overtake.
+#[offload(instances((u8, [u16; 2]), (Point, u8)), unordered)]
+pub fn first<T, U>(_task: &mut Task, one: T, _other: U) -> T
 where
     T: Migratable,
     U: Migratable,

@@ -27,6 +27,7 @@ impl Handler for Nothing {
     const NAME: &'static str = "handshake::nothing";
     const BODY: u64 = 1;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = ();
     type Output = ();
     fn run(_: &mut Context<'_>, (): ()) {}

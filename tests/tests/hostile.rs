@@ -25,7 +25,7 @@ use hamr_comm::am::{ControlHandoff, Requester, SlotAccess, Slots};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
-use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler};
+use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, Task};
 use hamr_device_fw::{Board, Device, Progress};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -34,16 +34,17 @@ use std::time::Duration;
 // --- handlers that look at what they are given ---
 
 macro_rules! handlers {
-    ($($type:ident $entry:ident $flags:expr, fn $name:ident($cx:ident, $args:pat): $in:ty => $out:ty $body:block)*) => {
+    ($($type:ident $entry:ident $kind:ident $flags:expr, fn $name:ident($cx:ident, $args:pat): $in:ty => $out:ty $body:block)*) => {
         $(
             struct $type;
             impl Handler for $type {
                 const NAME: &'static str = concat!("hostile::", stringify!($name));
                 const BODY: u64 = 0;
                 const FLAGS: u32 = $flags;
+                type Kind = $kind<'static>;
                 type Args = $in;
                 type Output = $out;
-                fn run($cx: &mut Context<'_>, $args: $in) -> $out $body
+                fn run($cx: &mut $kind<'_>, $args: $in) -> $out $body
             }
             static $entry: Entry = Entry::of::<$type>();
         )*
@@ -54,12 +55,14 @@ macro_rules! handlers {
     };
 }
 
+const TASK: u32 = record_flag::HAS_BODY | record_flag::TASK;
+
 type Text = heapless::String<64>;
 type Many = heapless::Vec<u32, 2000>;
 
 handlers! {
-    Absent ABSENT 0, fn absent(_cx, _): (u64,) => u64 { hamr_comm::handler::no_body() }
-    Axpy AXPY record_flag::HAS_BODY,
+    Absent ABSENT Context 0, fn absent(_cx, _): (u64,) => u64 { hamr_comm::handler::no_body() }
+    Axpy AXPY Context record_flag::HAS_BODY,
         fn axpy(cx, (a, x, y)): (f64, BufferPtr<f64>, BufferPtr<f64>) => Result<(), Fault> {
             let (x, y) = cx.views((x.read(), y.write()))?;
             for (y, x) in y.iter_mut().zip(x) {
@@ -67,19 +70,21 @@ handlers! {
             }
             Ok(())
         }
-    Echo ECHO record_flag::HAS_BODY, fn echo(_cx, (many,)): (Many,) => Many { many }
-    Pieces PIECES record_flag::HAS_BODY,
+    Echo ECHO Context record_flag::HAS_BODY, fn echo(_cx, (many,)): (Many,) => Many { many }
+    Pieces PIECES Context record_flag::HAS_BODY,
         fn pieces(_cx, (a, b, c)): (Option<char>, bool, Text) => Result<u8, (Text, bool)> {
             if a.is_some() { Ok(u8::from(b)) } else { Err((c, b)) }
         }
-    Ping PING record_flag::HAS_BODY, fn ping(_cx, (token,)): (u64,) => u64 { token }
-    Poll POLL record_flag::HAS_BODY, fn poll(cx, (words,)): (BufferPtr<u32>,) => Result<u32, Fault> {
+    Later LATER Task TASK, fn later(_task, (many,)): (Many,) => Many { many }
+    Token TOKEN Task TASK, fn token(_task, (token,)): (u64,) => u64 { token }
+    Ping PING Context record_flag::HAS_BODY, fn ping(_cx, (token,)): (u64,) => u64 { token }
+    Poll POLL Context record_flag::HAS_BODY, fn poll(cx, (words,)): (BufferPtr<u32>,) => Result<u32, Fault> {
         let stop = cx.cancelled();
         let sum = cx.words(words).map(|w| (0..w.len().min(64)).filter_map(|i| w.get(i)).map(|w| w.load() & 1).sum())?;
         if stop { Err(Fault::msg("cancelled")) } else { Ok(sum) }
     }
-    Struck STRUCK record_flag::HAS_BODY, fn struck(_cx, _): () => u64 { handoff::tick() }
-    Wide WIDE record_flag::HAS_BODY, fn wide(_cx, _): () => [u64; 40] { [0x5A; 40] }
+    Struck STRUCK Task TASK, fn struck(_task, _): () => u64 { handoff::tick() }
+    Wide WIDE Context record_flag::HAS_BODY, fn wide(_cx, _): () => [u64; 40] { [0x5A; 40] }
 }
 
 // --- the device and its host ---

@@ -17,7 +17,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, SlotAccess, Slots};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
 use hamr_comm::registry::Table;
-use hamr_comm::{Context, Entry, Fault, offload};
+use hamr_comm::{Context, Entry, Fault, Task, offload};
 use std::path::PathBuf;
 
 /// Adds.
@@ -27,8 +27,8 @@ fn add(_cx: &mut Context, a: u64, b: u64) -> u64 {
 }
 
 /// Fails.
-#[offload(queued)]
-fn fail(_cx: &mut Context) -> Result<u64, Fault> {
+#[offload]
+fn fail(_task: &mut Task) -> Result<u64, Fault> {
     Err(Fault::msg("asked to"))
 }
 

@@ -129,7 +129,7 @@ fn policies_are_flags_of_the_entry() {
     let plain = entry("hamr_tests::handlers::axpy").flags;
     assert_eq!(plain, record_flag::HAS_BODY);
     let both = entry("hamr_tests::handlers::first<u8, [u16; 2]>").flags;
-    assert_eq!(both, record_flag::HAS_BODY | record_flag::QUEUED | record_flag::UNORDERED);
+    assert_eq!(both, record_flag::HAS_BODY | record_flag::TASK | record_flag::UNORDERED);
 }
 
 /// Two functions with one path: the body of a function that contains them is not part of it.

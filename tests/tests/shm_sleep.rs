@@ -15,7 +15,7 @@ hamr_tests::sleeping!("shm", || Box::new(hamr::ShmLauncher), 1_000_000);
 #[test]
 fn a_queued_handler_does_not_delay_notifications_for_others() {
     use hamr_tests::conformance::{Gate, options, until};
-    use hamr_tests_kernels::{echo, wait_at, wait_queued_at};
+    use hamr_tests_kernels::{echo, spin_at, wait_at};
     let node = open(options());
     let (first, second) = (Gate::new(&node), Gate::new(&node));
     // All are open, so that the round in which the first handler ends finds the other two calls.
@@ -23,7 +23,7 @@ fn a_queued_handler_does_not_delay_notifications_for_others() {
     let short = node.shared_stream().expect("free");
     let waits = holds.offload(wait_at::with(first.ptr(), 1)).expect("sent");
     first.wait_for(1);
-    let queued = long.offload(wait_queued_at::with(second.ptr(), 2)).expect("sent");
+    let queued = long.offload(spin_at::with(second.ptr(), 2)).expect("sent");
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| short.sync(echo::with(3u64)).expect("answered"));
         let path = hamr_tests::logs::window(&node).path;

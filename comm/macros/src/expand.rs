@@ -118,7 +118,7 @@ impl Handler<'_> {
     fn handler(&self) -> TokenStream {
         let krate = &self.options.krate;
         let (cfgs, name) = (self.cfgs(), &self.function.sig.ident);
-        let Signature { types, output, .. } = self.signature;
+        let Signature { kind, types, output, .. } = self.signature;
         let generics = self.generics();
         let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
         let shown = self.name();
@@ -143,11 +143,12 @@ impl Handler<'_> {
                 const NAME: &'static str = #shown;
                 const BODY: u64 = #body;
                 const FLAGS: u32 = #flags;
+                type Kind = #kind;
                 type Args = #args_type;
                 type Output = #output;
                 #[inline(always)]
                 #[allow(deprecated, unused_variables)]
-                fn run(#cx: &mut #krate::Context<'_>, #args: Self::Args) -> Self::Output {
+                fn run(#cx: &mut <Self::Kind as #krate::Enter>::This<'_>, #args: Self::Args) -> Self::Output {
                     #run
                 }
             }
@@ -164,7 +165,7 @@ impl Handler<'_> {
         let handler = Ident::new("handler", Span::mixed_site());
         let bound = signature::wrapper_bound(self.signature, krate);
         // The call goes through a pointer. The pointer's type gives one clear error for a function
-        // that requires more of the context than a call can give. To the optimiser it is a
+        // that requires more of its first parameter than a call can give. To the optimiser it is a
         // constant.
         let here = quote! {
             let #handler: #bound = #name #turbofish;
@@ -172,7 +173,7 @@ impl Handler<'_> {
         };
         match self.on_this_side() {
             None => here,
-            // The closure keeps the import of `Context` in use where the function is left out.
+            // The closure keeps the import of the first parameter's type in use where the function is left out.
             Some(cfg) => quote! {
                 #[cfg(#cfg)]
                 { #here }
@@ -235,9 +236,8 @@ impl Handler<'_> {
             None => quote!(#flag::HAS_BODY),
             Some(cfg) => quote!((if ::core::cfg!(#cfg) { #flag::HAS_BODY } else { 0 })),
         };
-        if self.options.queued {
-            flags.extend(quote!(| #flag::QUEUED));
-        }
+        let kind = &self.signature.kind;
+        flags.extend(quote!(| <#kind as #krate::Enter>::FLAGS));
         if self.options.unordered {
             flags.extend(quote!(| #flag::UNORDERED));
         }

@@ -25,8 +25,9 @@ use syn::parse_macro_input;
 /// pub fn axpy(cx: &mut Context, a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>) -> Result<(), Fault> { … }
 /// ```
 ///
-/// The function itself is unchanged. The first parameter is the context; the others and the result
-/// are `Migratable`.
+/// The function itself is unchanged. The first parameter says what the handler is: `&mut Context`
+/// runs inline and cannot wait, `&mut Task` runs on a stack of its own and may wait, `&mut Host` is
+/// a body on the host. The other parameters and the result are `Migratable`.
 ///
 /// Options, separated by commas:
 /// - `device`, `host`: the body exists on that side only; the crate's feature `device`
@@ -34,7 +35,6 @@ use syn::parse_macro_input;
 /// - `instances(f32, f64)`, `instances((f32, u8), (f64, u8))`: table entries for a generic
 ///   function;
 /// - `name = "…"`: replaces the path as the handler's name;
-/// - `queued`: long; runs from the queue and stops neither transfers nor control traffic;
 /// - `unordered`: may overtake its stream;
 /// - `crate = path`: where `hamr_comm` is, when the manifest renames it.
 #[proc_macro_attribute]

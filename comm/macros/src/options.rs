@@ -21,7 +21,6 @@ pub(crate) enum Side {
 /// The options in the parentheses.
 pub(crate) struct Options {
     pub(crate) side: Side,
-    pub(crate) queued: bool,
     pub(crate) unordered: bool,
     /// One list of type arguments per entry.
     pub(crate) instances: Option<(Span, Vec<Vec<Type>>)>,
@@ -37,14 +36,8 @@ pub(crate) fn default_crate() -> Path {
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut options = Self {
-            side: Side::Both,
-            queued: false,
-            unordered: false,
-            instances: None,
-            name: None,
-            krate: default_crate(),
-        };
+        let mut options =
+            Self { side: Side::Both, unordered: false, instances: None, name: None, krate: default_crate() };
         let mut seen = Vec::<Ident>::new();
         while !input.is_empty() {
             let option = input.call(Ident::parse_any)?;
@@ -73,7 +66,13 @@ impl Options {
                 }
                 self.side = if side == "device" { Side::Device(option.span()) } else { Side::Host(option.span()) };
             }
-            "queued" => self.queued = true,
+            "queued" => {
+                return Err(Error::new(
+                    option.span(),
+                    "`queued` is no option: a handler that takes `task: &mut Task` first is a task, which runs on a stack \
+                     of its own and may wait",
+                ));
+            }
             "unordered" => self.unordered = true,
             "instances" => self.instances = Some((option.span(), instances(option, input)?)),
             "name" => {
@@ -89,7 +88,7 @@ impl Options {
                     option.span(),
                     format!(
                         "unknown option `{option}`: #[offload] knows `device`, `host`, `instances(…)`, `name = \"…\"`, \
-                         `queued`, `unordered` and `crate = path`"
+                         `unordered` and `crate = path`"
                     ),
                 ));
             }

@@ -6,19 +6,22 @@ use proc_macro2::TokenStream;
 use quote::quote_spanned;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, PatType, PathArguments, Type};
+use syn::{Error, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Pat, PatType, PathArguments, Type};
 
 /// More arguments than tuples are implemented for.
 const MAX_ARGUMENTS: usize = 12;
 
-const CONTEXT_FIRST: &str = "the first parameter of a handler is its context: `cx: &mut Context`";
+const CONTEXT_FIRST: &str = "the first parameter says what a handler is: `cx: &mut Context` runs inline and cannot wait, \
+                             `task: &mut Task` runs on a stack of its own and may wait, `cx: &mut Host` is a body on the host";
 const CONTEXT_LENT: &str =
-    "the context is lent for the length of one call, it cannot be `'static`: write `cx: &mut Context`";
+    "the first parameter is lent for the length of one call, it cannot be `'static`: write `cx: &mut Context`";
 
 /// A function that can become a handler.
 pub(crate) struct Signature {
-    /// As written.
+    /// The type of the first parameter, as written.
     pub(crate) context: Type,
+    /// The type behind its `&mut`, with `'static` for its lifetime.
+    pub(crate) kind: Type,
     pub(crate) names: Vec<Ident>,
     pub(crate) types: Vec<Type>,
     pub(crate) output: Type,
@@ -42,7 +45,7 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
     }
     for argument in &typed {
         if is_context(&argument.ty) {
-            errors.push(Error::new_spanned(argument, "a handler has one context, its first parameter"));
+            errors.push(Error::new_spanned(argument, "a handler has one parameter of this kind, its first"));
             continue;
         }
         if let Some(cfg) = argument.attrs.iter().find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
@@ -59,8 +62,9 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
     }
     let output = crossing::returned(&function.sig.output);
     crossing::check(&output, "result", &mut errors);
-    let signature = context.map(|context| Signature {
+    let signature = context.map(|(context, kind)| Signature {
         context,
+        kind,
         names: names(&typed),
         types: typed.iter().map(|argument| (*argument.ty).clone()).collect(),
         output,
@@ -86,8 +90,8 @@ fn qualifiers(function: &ItemFn, errors: &mut Vec<Error>) {
     if let Some(word) = &sig.asyncness {
         errors.push(Error::new_spanned(
             word,
-            "a handler runs to its end on the device, it cannot be `async`: drop `async`, use `#[offload(queued)]` for \
-             long work; the *caller* may await the result",
+            "a handler runs to its end on the device, it cannot be `async`: drop `async`, and take `task: &mut \
+             Task` first to wait; the *caller* may await the result",
         ));
     }
     if let Some(word) = &sig.unsafety {
@@ -115,7 +119,7 @@ fn generics(function: &ItemFn, errors: &mut Vec<Error>) -> Vec<Ident> {
             GenericParam::Type(ty) => params.push(ty.ident.clone()),
             GenericParam::Lifetime(l) => errors.push(Error::new_spanned(
                 l,
-                "a handler has no lifetime parameters: nothing borrowed crosses, and the context is written \
+                "a handler has no lifetime parameters: nothing borrowed crosses, and the first parameter is written \
                  `cx: &mut Context`",
             )),
             GenericParam::Const(c) => errors.push(Error::new_spanned(
@@ -128,8 +132,8 @@ fn generics(function: &ItemFn, errors: &mut Vec<Error>) -> Vec<Ident> {
     params
 }
 
-/// The type of the first parameter, when it can be a context.
-fn context(function: &ItemFn, first: Option<&FnArg>, errors: &mut Vec<Error>) -> Option<Type> {
+/// The type of the first parameter, and the one behind its `&mut` with `'static` for its lifetime.
+fn context(function: &ItemFn, first: Option<&FnArg>, errors: &mut Vec<Error>) -> Option<(Type, Type)> {
     let argument = match first {
         Some(FnArg::Typed(argument)) => argument,
         Some(FnArg::Receiver(receiver)) => {
@@ -160,7 +164,7 @@ fn context(function: &ItemFn, first: Option<&FnArg>, errors: &mut Vec<Error>) ->
     };
     if reference.mutability.is_none() {
         let why = if is_context(&reference.elem) {
-            "the context is mutable, views of buffers are taken from it: write `cx: &mut Context`"
+            "the first parameter is mutable, views of buffers are taken from it: write `cx: &mut Context`"
         } else {
             CONTEXT_FIRST
         };
@@ -174,7 +178,25 @@ fn context(function: &ItemFn, first: Option<&FnArg>, errors: &mut Vec<Error>) ->
         errors.push(Error::new_spanned(list, CONTEXT_LENT));
         return None;
     }
-    Some((*argument.ty).clone())
+    let mut kind = path.clone();
+    if let Some(segment) = kind.path.segments.last_mut() {
+        forever(segment);
+    }
+    Some(((*argument.ty).clone(), Type::Path(kind)))
+}
+
+/// Puts `'static` in the place of the type's lifetime, which is its first parameter.
+fn forever(segment: &mut syn::PathSegment) {
+    let forever: GenericArgument = GenericArgument::Lifetime(syn::Lifetime::new("'static", segment.ident.span()));
+    match &mut segment.arguments {
+        PathArguments::AngleBracketed(list) => match list.args.first_mut() {
+            Some(first @ GenericArgument::Lifetime(_)) => *first = forever,
+            _ => list.args.insert(0, forever),
+        },
+        arguments => {
+            *arguments = PathArguments::AngleBracketed(syn::parse_quote!(<#forever>));
+        }
+    }
 }
 
 /// Without the parentheses, and without the invisible ones that a `macro_rules!` puts around
@@ -190,7 +212,9 @@ fn bare(ty: &Type) -> &Type {
 fn is_context(ty: &Type) -> bool {
     match bare(ty) {
         Type::Reference(r) => is_context(&r.elem),
-        Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Context"),
+        Type::Path(p) => {
+            p.path.segments.last().is_some_and(|s| s.ident == "Context" || s.ident == "Task" || s.ident == "Host")
+        }
         _ => false,
     }
 }
@@ -228,10 +252,10 @@ pub(crate) fn plain_name(function: &ItemFn) -> String {
     function.sig.ident.unraw().to_string()
 }
 
-/// The shape of a handler: a function that borrows the context for any lifetimes.
+/// The shape of a handler: a function that borrows its first parameter for any lifetimes.
 pub(crate) fn wrapper_bound(signature: &Signature, krate: &syn::Path) -> TokenStream {
-    let (types, output) = (&signature.types, &signature.output);
+    let (kind, types, output) = (&signature.kind, &signature.types, &signature.output);
     quote_spanned! { signature.context.span() =>
-        for<'a, 'c> fn(&'a mut #krate::Context<'c>, #(#types),*) -> #output
+        for<'a, 'c> fn(&'a mut <#kind as #krate::Enter>::This<'c>, #(#types),*) -> #output
     }
 }

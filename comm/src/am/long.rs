@@ -5,6 +5,7 @@ use super::request::{Args, Job, Parts, ReplyMode, parts};
 use super::{Found, SlotAccess, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Reply};
+use crate::task::Task;
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
@@ -31,8 +32,7 @@ impl<K: Clone> Dispatcher<'_, K> {
             return endpoint.responder.slot(found.slot).publish_reply(taken.0, found.seq);
         }
         spill_state(endpoint);
-        let outcome = self.run(endpoint, found, hdr, parts.args, parts.ext);
-        match outcome {
+        match self.run(endpoint, found, hdr, parts.args, parts.ext) {
             Ok((reply, cancelled)) => self.finish(endpoint, found, parts.reply_mode, reply, cancelled),
             Err(status) => refuse(endpoint, found, status),
         }
@@ -55,8 +55,14 @@ impl<K: Clone> Dispatcher<'_, K> {
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
-        let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short), len));
-        Ok((reply, cx.saw_cancel()))
+        let args = Arguments::new(Payload::private(&mut short), len);
+        if !hdr.has(ReqHdr::TICKET) {
+            let reply = (entry.run)(&mut cx, &mut self.frame, args);
+            return Ok((reply, cx.saw_cancel()));
+        }
+        let mut task = Task::new(cx);
+        let reply = (entry.start)(&mut task, &mut self.frame, args);
+        Ok((reply, task.saw_cancel()))
     }
 
     /// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the
@@ -96,8 +102,12 @@ impl<K: Clone> Dispatcher<'_, K> {
             return Err(Status::BAD_REQUEST);
         }
         // A call that cannot run is refused now, not when it reaches the head of the queue.
-        if !self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?.has_body() {
+        let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
+        if !entry.has_body() {
             return Err(Status::NO_BODY);
+        }
+        if !entry.is_task() {
+            return Err(Status::BAD_REQUEST);
         }
         let slot = 1 + endpoint.responder.slots().ring_len() + ticket;
         let job = Job {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Sections of the table.
 const BARE: &str = ".hamr.handlers";
-const HOSTED: &str = "hamr_handlers_v1";
+const HOSTED: &str = "hamr_handlers_v2";
 
 /// An entry of `hamr_comm::Entry` on a 64-bit target, in words; hosted images have the last two.
 struct Row {
@@ -21,8 +21,8 @@ struct Row {
     flags: u32,
     order: (u64, u64),
 }
-const BARE_WORDS: usize = 7;
-const HOSTED_WORDS: usize = 9;
+const BARE_WORDS: usize = 8;
+const HOSTED_WORDS: usize = 10;
 const _: () = assert!(size_of::<hamr_comm::Entry>() == HOSTED_WORDS * 8);
 
 impl ImageFile {
@@ -106,13 +106,13 @@ fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &ImageBytes<'_>) -> Res
     }
     let row = |at: u64| {
         let word = |i: u64| memory.word(at + i * 8).ok_or_else(|| no_table("one outside of the file"));
-        let order = if words == HOSTED_WORDS { (word(7)?, word(8)?) } else { (0, 0) };
+        let order = if words == HOSTED_WORDS { (word(8)?, word(9)?) } else { (0, 0) };
         Ok(Row {
             name: (word(0)?, word(1)?),
             id: word(2)?,
             signature: word(3)?,
             body: word(4)?,
-            flags: word(6)? as u32,
+            flags: word(7)? as u32,
             order,
         })
     };

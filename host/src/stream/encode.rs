@@ -17,9 +17,9 @@ pub(super) const fn is_plain<H: Handler>() -> bool {
     is_short::<H>() && !H::Args::HAS_BUFFERS
 }
 
-/// Is a call of `H` queued on the device, so that it needs a ticket?
-pub(super) const fn is_queued<H: Handler>() -> bool {
-    H::FLAGS & record_flag::QUEUED != 0
+/// Is a call of `H` a task on the device, so that it needs a ticket?
+pub(super) const fn is_task<H: Handler>() -> bool {
+    H::FLAGS & record_flag::TASK != 0
 }
 
 /// Is every call of `H` short and run in its stream, with or without buffers?
@@ -34,7 +34,7 @@ pub(super) const fn is_short<H: Handler>() -> bool {
         Some(n) => n <= INLINE_BYTES,
         None => true,
     };
-    short && short_result && H::FLAGS & (record_flag::QUEUED | record_flag::UNORDERED) == 0
+    short && short_result && H::FLAGS & (record_flag::TASK | record_flag::UNORDERED) == 0
 }
 
 /// Bytes of the arguments of a plain handler.
@@ -139,7 +139,7 @@ fn fill<H: Handler>(
     }
     let mut flags = 0;
     let limit = options.limit.or(options.deadline);
-    if is_queued::<H>() || limit.is_some() {
+    if is_task::<H>() || limit.is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
         let longest = u128::from(!Ext::ENFORCED);
@@ -150,7 +150,7 @@ fn fill<H: Handler>(
         }
         message.push([u64::from(micros), 0]);
     }
-    if is_queued::<H>() {
+    if is_task::<H>() {
         flags |= ReqHdr::TICKET;
     }
     if options.unordered || H::FLAGS & record_flag::UNORDERED != 0 {

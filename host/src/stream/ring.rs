@@ -3,7 +3,7 @@
 
 use super::CallOptions;
 use super::completion::Calls;
-use super::encode::{Limits, Message, is_plain, is_queued, plain_len, plain_words, prepare, used_words};
+use super::encode::{Limits, Message, is_plain, is_task, plain_len, plain_words, prepare, used_words};
 use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
@@ -82,7 +82,7 @@ pub(super) fn try_send<H: Handler>(
 ) -> Result<Option<Sent>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     let mut message = prepare_reserved(calls, scratch, device, call, &CallOptions::default(), reserved)?;
-    if is_queued::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
+    if is_task::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
         let entry = publish::<H>(calls, scratch, device, message, reserved)?;
         if let Some(cold) = calls.table.cold_or_new(entry) {
             cold.one_way = true;
@@ -103,13 +103,13 @@ pub(super) fn limits(calls: &Calls) -> Limits {
 
 /// Reserves the next ring slot, and a ticket where the call needs one. `None`: none is free now.
 fn reserve<H: Handler>(calls: &mut Calls, device: &Device) -> Result<Option<Reserved>, SubmitError> {
-    if is_queued::<H>() && calls.tickets.is_empty() {
+    if is_task::<H>() && calls.tickets.is_empty() {
         return Err(SubmitError::NoTickets { site: device.site::<H>("submitting") });
     }
     if !calls.end.req.ring_has_room() && !calls.make_room(device) {
         return Ok(None);
     }
-    if !is_queued::<H>() {
+    if !is_task::<H>() {
         return Ok(Some(Reserved { ticket: None }));
     }
     Ok(take_ticket(calls, device).map(|ticket| Reserved { ticket: Some(ticket) }))

@@ -1,7 +1,7 @@
 //! Calls that wait for their result.
 
 use super::CallOptions;
-use super::encode::{is_queued, plain_words, short_result, used_words};
+use super::encode::{is_task, plain_words, short_result, used_words};
 use super::epoch::SubmitterEpoch;
 use super::reply::corrupt;
 use super::sealed::Access;
@@ -201,7 +201,7 @@ pub(super) fn sync_slow<H: Handler>(
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     let until = options.deadline.map(in_time);
     submit::enter::<H>(&Exclusive::new(submitter, device))?;
-    if is_queued::<H>() || !submitter.hot_is_open() {
+    if is_task::<H>() || !submitter.hot_is_open() {
         let entry = submit::offload_slow(&Exclusive::new(submitter, device), &call, options, until)?;
         return wait_for::<H>(submitter, device, entry, until);
     }

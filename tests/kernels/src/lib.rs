@@ -11,7 +11,7 @@ pub mod resources;
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::sync::{Ordering, fence};
 use hamr_comm::abi::window::Words;
-use hamr_comm::{BufferPtr, Context, Fault, Migratable, offload};
+use hamr_comm::{BufferPtr, Context, Fault, Migratable, Task, offload};
 use hamr_comm::{debug, error, info, trace, warn};
 use heapless::{String, Vec};
 
@@ -112,16 +112,16 @@ pub fn append_long(cx: &mut Context, log: [u64; 2], value: u64, _more: [u64; 20]
     push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
 }
 
-/// The same, queued.
-#[offload(queued)]
-pub fn append_queued(cx: &mut Context, log: [u64; 2], value: u64) -> Result<u64, Fault> {
-    push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+/// The same as a task.
+#[offload]
+pub fn append_task(task: &mut Task, log: [u64; 2], value: u64) -> Result<u64, Fault> {
+    push(task.context(), BufferPtr::from_wire(WireBuffer::from_words(log)), value)
 }
 
-/// The same, queued, may be overtaken.
-#[offload(queued, unordered)]
-pub fn append_whenever(cx: &mut Context, log: [u64; 2], value: u64) -> Result<u64, Fault> {
-    push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+/// The same as a task that may be overtaken.
+#[offload(unordered)]
+pub fn append_whenever(task: &mut Task, log: [u64; 2], value: u64) -> Result<u64, Fault> {
+    push(task.context(), BufferPtr::from_wire(WireBuffer::from_words(log)), value)
 }
 
 fn push(cx: &mut Context, log: BufferPtr<u64>, value: u64) -> Result<u64, Fault> {
@@ -141,10 +141,10 @@ pub fn wait_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64
     stand_at(cx, gate, value)
 }
 
-/// The same, queued.
-#[offload(queued)]
-pub fn wait_queued_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
-    stand_at(cx, gate, value)
+/// The same as a task that never waits: it keeps the device's processor.
+#[offload]
+pub fn spin_at(task: &mut Task, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
+    stand_at(task.context(), gate, value)
 }
 
 fn stand_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {

@@ -6,7 +6,7 @@ use hamr::{CallError, CallOptions, Options, SubmitError};
 use hamr_kernels::bench::count;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::faults::{background, make_many, spin_until_cancelled};
-use hamr_tests_kernels::{append, append_named, append_whenever, budget, echo, wait_at, wait_queued_at};
+use hamr_tests_kernels::{append, append_named, append_whenever, budget, echo, spin_at, wait_at};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
@@ -209,7 +209,7 @@ pub fn cancel_a_queued_call(open: Open) {
     let gate = Gate::new(&node);
     let log = Log::new(&node, 10);
     driven(&node, || {
-        let running = stream.offload(wait_queued_at::with(gate.ptr(), 1)).expect("sent");
+        let running = stream.offload(spin_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
         let waiting = other.offload(append_whenever::with(log.words(), 1)).expect("sent");
         waiting.cancel();

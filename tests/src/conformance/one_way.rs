@@ -4,7 +4,7 @@ use super::{Log, Open, options};
 use hamr::Options;
 use hamr_kernels::bench::{count, empty};
 use hamr_kernels::faults::{divide, panics};
-use hamr_tests_kernels::{append, append_long, append_named, append_queued};
+use hamr_tests_kernels::{append, append_long, append_named, append_task};
 
 /// The device counts what arrives; a flush waits for all of it.
 pub fn sent_calls_run(open: Open) {
@@ -55,7 +55,7 @@ pub fn failures_are_counted(open: Open) {
     stream.flush().expect("all ran");
     assert_eq!(stream.one_way_failures(), 62);
     for n in 0..3 {
-        stream.send(append_queued::with(log.words(), n)).expect("sent");
+        stream.send(append_task::with(log.words(), n)).expect("sent");
     }
     stream.flush().expect("all ran");
     assert_eq!(stream.one_way_failures(), 65);

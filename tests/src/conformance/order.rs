@@ -4,7 +4,7 @@ use super::{Gate, Log, Open, Random, driven, options, refusal, until};
 use hamr::{Node, Options, Pending, Stream, SubmitError};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::faults::background;
-use hamr_tests_kernels::{append, append_long, append_named, append_queued, append_whenever, echo, wait_queued_at};
+use hamr_tests_kernels::{append, append_long, append_named, append_task, append_whenever, echo, spin_at};
 
 /// A call that is waited for runs after everything that was submitted before it.
 pub fn sync_after_many_offloads(open: Open) {
@@ -30,7 +30,7 @@ enum InFlight<'s, 'n> {
     Plain(Pending<append, &'s Stream<'n>>),
     Named(Pending<append_named, &'s Stream<'n>>),
     Long(Pending<append_long, &'s Stream<'n>>),
-    Queued(Pending<append_queued, &'s Stream<'n>>),
+    Queued(Pending<append_task, &'s Stream<'n>>),
 }
 
 impl InFlight<'_, '_> {
@@ -66,8 +66,8 @@ pub fn every_path_in_submission_order(open: Open) {
                 }
                 8 => in_flight
                     .push((n, InFlight::Long(stream.offload(append_long::with(words, n, [n; 20])).expect(sent)))),
-                9 => in_flight.push((n, InFlight::Queued(stream.offload(append_queued::with(words, n)).expect(sent)))),
-                _ => assert_eq!(stream.sync(append_queued::with(words, n)).expect("appends"), n),
+                9 => in_flight.push((n, InFlight::Queued(stream.offload(append_task::with(words, n)).expect(sent)))),
+                _ => assert_eq!(stream.sync(append_task::with(words, n)).expect("appends"), n),
             }
             // From time to time a result is read, or dropped unread.
             if !in_flight.is_empty() && random.below(3) == 0 {
@@ -92,7 +92,7 @@ pub fn queued_calls_keep_order(open: Open) {
     let stream = node.stream().expect("a stream is free");
     let log = Log::new(&node, 200);
     for n in 0..100 {
-        stream.send(append_queued::with(log.words(), 2 * n)).expect("sent");
+        stream.send(append_task::with(log.words(), 2 * n)).expect("sent");
         stream.send(append::with(log.words(), 2 * n + 1)).expect("sent");
     }
     stream.flush().expect("all ran");
@@ -131,9 +131,9 @@ pub fn a_waiting_stream_does_not_delay_others(open: Open) {
     let (long, other) = (node.stream().expect("free"), node.stream().expect("free"));
     let gate = Gate::new(&node);
     driven(&node, || {
-        let first = long.offload(wait_queued_at::with(gate.ptr(), 1)).expect("sent");
+        let first = long.offload(spin_at::with(gate.ptr(), 1)).expect("sent");
         gate.wait_for(1);
-        let second = long.offload(wait_queued_at::with(gate.ptr(), 2)).expect("sent");
+        let second = long.offload(spin_at::with(gate.ptr(), 2)).expect("sent");
         let behind: Vec<_> = (0..50).map(|n| long.offload(echo::with(n)).expect("sent")).collect();
         let beside: Vec<_> = (0..50).map(|n| other.offload(echo::with(n)).expect("sent")).collect();
         assert!(!first.is_done() && !second.is_done() && !behind[0].is_done(), "the gate is shut");
@@ -160,8 +160,7 @@ pub fn fewer_tickets_than_calls(open: Open) {
         assert_eq!(pending.wait().expect("runs"), 3 * n as u64);
     }
     let log = Log::new(&node, 100);
-    let pending: Vec<_> =
-        (0..100).map(|n| stream.offload(append_queued::with(log.words(), n)).expect("sent")).collect();
+    let pending: Vec<_> = (0..100).map(|n| stream.offload(append_task::with(log.words(), n)).expect("sent")).collect();
     drop(pending);
     stream.flush().expect("all ran");
     assert_eq!(log.entries(&node), (0..100).collect::<Vec<_>>());

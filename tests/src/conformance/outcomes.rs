@@ -8,8 +8,8 @@ use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::node_of_device;
-use hamr_kernels::faults::{DivideError, bump, divide, mend, panics, panics_queued};
-use hamr_tests_kernels::{alias, append, append_named, append_queued, fails_at_length, refuse_at_length};
+use hamr_kernels::faults::{DivideError, bump, divide, mend, panics, panics_task};
+use hamr_tests_kernels::{alias, append, append_named, append_task, fails_at_length, refuse_at_length};
 
 fn fault<E: std::fmt::Debug>(error: CallError<E>) -> FaultReport {
     match error {
@@ -126,10 +126,10 @@ pub fn many_panics(open: Open) {
     }
     // Also queued: three times as many as there are ticket slots.
     for n in 0..24 {
-        let report = fault(stream.sync(panics_queued::with(n)).expect_err("panics"));
+        let report = fault(stream.sync(panics_task::with(n)).expect_err("panics"));
         assert!(report.text.contains(&format!("with {n}")), "{report}");
     }
-    assert_eq!(stream.sync(panics_queued::with(u32::MAX)).expect("does not panic"), u32::MAX);
+    assert_eq!(stream.sync(panics_task::with(u32::MAX)).expect("does not panic"), u32::MAX);
     still_works(&node);
     assert_eq!(stream.outstanding(), 0);
 }
@@ -145,7 +145,7 @@ pub fn panics_everywhere(open: Open) {
     for n in 0..100 {
         for stream in &streams {
             bad.push(stream.offload(panics::with(n)).expect("sent"));
-            good.push(stream.offload(append_queued::with(log.words(), u64::from(n))).expect("sent"));
+            good.push(stream.offload(append_task::with(log.words(), u64::from(n))).expect("sent"));
         }
     }
     let places: std::collections::BTreeSet<u64> = good.into_iter().map(|p| p.wait().expect("appends")).collect();

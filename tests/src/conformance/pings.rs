@@ -3,7 +3,7 @@
 
 use super::{Gate, Open, Random, Stop, is_loopback, options, until};
 use hamr::{CallError, CallOptions};
-use hamr_tests_kernels::{echo, wait_queued_at};
+use hamr_tests_kernels::{echo, spin_at};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub fn beside_a_queued_call(open: Open) {
     let (long, other) = (node.stream().expect("free"), node.stream().expect("free"));
     for round in 0..3 {
         let gate = Gate::new(&node);
-        let call = long.offload(wait_queued_at::with(gate.ptr(), round)).expect("sent");
+        let call = long.offload(spin_at::with(gate.ptr(), round)).expect("sent");
         gate.wait_for(1);
         let beside = other.offload(echo::with(round)).expect("sent");
         for _ in 0..20 {
@@ -57,7 +57,7 @@ pub fn while_queued_calls_come_and_go(open: Open) {
             |calls| calls < 12 || pings.load(Ordering::Relaxed) <= 10 && begin.elapsed() < Duration::from_secs(20);
         while (begin.elapsed() < Duration::from_millis(1500) || few(calls)) && !pinger.is_finished() {
             let gate = Gate::new(&node);
-            let call = stream.offload(wait_queued_at::with(gate.ptr(), calls)).expect("sent");
+            let call = stream.offload(spin_at::with(gate.ptr(), calls)).expect("sent");
             gate.wait_for(1);
             let before = pings.load(Ordering::Relaxed);
             match random.below(8) {
@@ -88,7 +88,7 @@ pub fn beside_a_runaway(open: Open) {
         let gate = Gate::new(&node);
         let begin = Instant::now();
         let options = CallOptions { limit: Some(limit), ..CallOptions::default() };
-        let call = stream.offload_with(wait_queued_at::with(gate.ptr(), 0), options).expect("sent");
+        let call = stream.offload_with(spin_at::with(gate.ptr(), 0), options).expect("sent");
         gate.wait_for(1);
         node.ping().expect("answered beside the handler");
         if call.is_done() {

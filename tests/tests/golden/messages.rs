@@ -8,6 +8,7 @@ impl Handler for Add {
     const NAME: &'static str = "golden::add";
     const BODY: u64 = 0x0123_4567_89AB_CDEF;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = (u32, u32);
     type Output = u32;
     fn run(_: &mut Context<'_>, (a, b): (u32, u32)) -> u32 {
@@ -21,7 +22,22 @@ struct Reverse;
 impl Handler for Reverse {
     const NAME: &'static str = "golden::reverse";
     const BODY: u64 = 0x1122_3344_5566_7788;
-    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::QUEUED | record_flag::UNORDERED;
+    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::TASK | record_flag::UNORDERED;
+    type Kind = Task<'static>;
+    type Args = (Bytes,);
+    type Output = Bytes;
+    fn run(_: &mut Task<'_>, (mut bytes,): (Bytes,)) -> Bytes {
+        bytes.reverse();
+        bytes
+    }
+}
+
+struct ReverseInline;
+impl Handler for ReverseInline {
+    const NAME: &'static str = Reverse::NAME;
+    const BODY: u64 = Reverse::BODY;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = (Bytes,);
     type Output = Bytes;
     fn run(_: &mut Context<'_>, (mut bytes,): (Bytes,)) -> Bytes {
@@ -35,6 +51,7 @@ impl Handler for Refuse {
     const NAME: &'static str = "golden::refuse";
     const BODY: u64 = 7;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = ();
     type Output = Result<(), Fault>;
     fn run(_: &mut Context<'_>, (): ()) -> Result<(), Fault> {
@@ -43,7 +60,8 @@ impl Handler for Refuse {
 }
 
 static ADD: Entry = Entry::of::<Add>();
-static REVERSE: Entry = Entry::of::<Reverse>();
+/// A task, called inline as well: one handler shows the bytes of both.
+static REVERSE: Entry = Entry { run: Entry::of::<ReverseInline>().run, ..Entry::of::<Reverse>() };
 static REFUSE: Entry = Entry::of::<Refuse>();
 // Sorted by name: add, refuse, reverse.
 const ADD_KEY: HandlerKey = HandlerKey(0);

@@ -198,7 +198,7 @@ fn flags() {
             ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
             feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN;
-            record_flag: HAS_BODY QUEUED UNORDERED;
+            record_flag: HAS_BODY TASK UNORDERED HOST;
         }
         .into_iter()
         .map(|(name, value)| (value, name)),

@@ -254,10 +254,11 @@ struct Strikes;
 impl Handler for Strikes {
     const NAME: &'static str = "hostile::strikes";
     const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::QUEUED;
+    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::TASK;
+    type Kind = Task<'static>;
     type Args = ();
     type Output = ();
-    fn run(_: &mut Context<'_>, (): ()) {
+    fn run(_: &mut Task<'_>, (): ()) {
         assert_eq!(tick() & LENT, LENT, "the stream is here");
         panic!("on purpose");
     }

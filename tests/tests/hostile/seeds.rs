@@ -123,7 +123,7 @@ fn tickets_beyond_the_last_and_a_full_queue_have_their_replies() {
     let ticket = |stream, ticket: u64, n: u64| Message {
         stream,
         hot: false,
-        hdr: ReqHdr::inline(key(Ping::NAME), 24).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED).0,
+        hdr: ReqHdr::inline(key(Token::NAME), 24).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED).0,
         words: [(7 + n) << 32, ticket, n, 0, 0, 0],
         ticket_hdr: 0,
     };
@@ -244,6 +244,7 @@ impl Handler for Panics {
     const NAME: &'static str = "hostile::panics";
     const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = ();
     type Output = ();
     fn run(_: &mut Context<'_>, (): ()) {

@@ -16,8 +16,11 @@ fn d<T: Migratable>(_cx: &mut Context, _x: T) {}
 #[offload(name = "two words")]
 fn e(_cx: &mut Context) {}
 
-#[offload(queued, queued)]
+#[offload(unordered, unordered)]
 fn f(_cx: &mut Context) {}
+
+#[offload(queued)]
+fn g(_cx: &mut Context) {}
 
 hamr_comm::register!(a);
 

@@ -82,6 +82,7 @@ impl<const N: usize> Handler for Copies<N> {
     };
     const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = (u64,);
     type Output = [u64; N];
     fn run(_cx: &mut Context<'_>, (value,): (u64,)) -> [u64; N] {
@@ -101,6 +102,7 @@ impl Handler for Again {
     const NAME: &'static str = "again";
     const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = ();
     type Output = ();
     fn run(_cx: &mut Context<'_>, (): ()) {

@@ -304,6 +304,7 @@ impl Handler for EmptyAgain {
     const NAME: &'static str = "empty_again";
     const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = ();
     type Output = ();
     #[inline(always)]
@@ -322,6 +323,7 @@ impl Handler for SumAgain {
     const NAME: &'static str = "sum_again";
     const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
     type Args = (u64, u64, u64, u64);
     type Output = u64;
     #[inline(always)]

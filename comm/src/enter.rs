@@ -1,0 +1,98 @@
+//! What a handler is, its first parameter says: `&mut Context` runs inline and cannot wait,
+//! `&mut Task` runs on a stack of its own and may wait, `&mut Host` is a body on the host.
+//! A [`Program`] is a task that begins with a type of an upper layer.
+
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::frame::{Arguments, Frame, Reply};
+use crate::handler::{Handler, HandlerResult, Never};
+use crate::migrate::Malformed;
+use crate::task::Task;
+use core::marker::PhantomData;
+use hamr_shared_abi::status::Status;
+use hamr_shared_abi::table::record_flag;
+
+/// A type that can be a handler's first parameter, with `'static` for its lifetime.
+pub trait Enter: Sized + 'static {
+    /// The type with the lifetime of a call.
+    type This<'c>;
+    /// Bits of [`record_flag`] that follow from it.
+    const FLAGS: u32;
+    /// The dispatcher's way into `H`: decodes, runs, encodes.
+    #[doc(hidden)]
+    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
+    /// The same of a task.
+    #[doc(hidden)]
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
+}
+
+/// A type of an upper layer that a task can begin with: its handlers take `&mut` of it.
+#[diagnostic::on_unimplemented(
+    message = "`&mut {Self}` cannot be the first parameter of a handler",
+    note = "`&mut Context` runs inline and cannot wait, `&mut Task` runs on its own stack and may wait, `&mut Host` is a body on the host",
+    note = "a type of your own implements `hamr_comm::Program`: a handler with it is a task"
+)]
+pub trait Program: Sized + 'static {
+    /// The type with the lifetime of a call.
+    type This<'c>;
+    /// Makes the first parameter of a task and runs `f` with it. The error is the call's reply.
+    fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Self::This<'_>) -> R) -> Result<R, Fault>;
+}
+
+/// What a body on the host gets as its first parameter. No call reaches one yet: no value of the
+/// type exists.
+pub struct Host<'h> {
+    _never: Never,
+    _call: PhantomData<&'h ()>,
+}
+
+impl Enter for Context<'static> {
+    type This<'c> = Context<'c>;
+    const FLAGS: u32 = 0;
+    #[inline(always)]
+    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+        match frame.arguments::<H::Args>(args) {
+            Ok(args) => H::run(cx, args).reply(frame),
+            Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
+        }
+    }
+    fn start<H: Handler<Kind = Self>>(_: &mut Task<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
+        frame.status(Status::BAD_REQUEST)
+    }
+}
+
+impl Enter for Host<'static> {
+    type This<'c> = Host<'c>;
+    const FLAGS: u32 = record_flag::HOST;
+    fn inline<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
+        frame.status(Status::NO_BODY)
+    }
+    fn start<H: Handler<Kind = Self>>(_: &mut Task<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
+        frame.status(Status::NO_BODY)
+    }
+}
+
+impl<P: Program> Enter for P {
+    type This<'c> = P::This<'c>;
+    const FLAGS: u32 = record_flag::TASK;
+    // A task has a ticket: without one its reply would have no place to come to.
+    fn inline<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
+        frame.status(Status::BAD_REQUEST)
+    }
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+        match frame.arguments::<H::Args>(args) {
+            Ok(args) => match P::enter(task, |this| H::run(this, args)) {
+                Ok(output) => output.reply(frame),
+                Err(fault) => frame.fault(&fault),
+            },
+            Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
+        }
+    }
+}
+
+impl Program for Task<'static> {
+    type This<'c> = Task<'c>;
+    fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Task<'_>) -> R) -> Result<R, Fault> {
+        Ok(f(task))
+    }
+}
