@@ -41,11 +41,11 @@ pub(super) fn guard() -> usize {
 // above its lowest part, which is a guard (`reserve`); both are multiples of 4 KiB.
 unsafe impl Stack for TaskStack {
     fn base(&self) -> NonZeroUsize {
-        address(STACKS.first + (self.task + 1) * STACKS.stride)
+        address(STACKS.first + (self.task + 1) * STACKS.stride.get())
     }
 
     fn limit(&self) -> NonZeroUsize {
-        address(STACKS.first + self.task * STACKS.stride)
+        address(STACKS.first + self.task * STACKS.stride.get())
     }
 }
 
