@@ -98,8 +98,7 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.timed_sleep.hz());
     let board = board::Running::<B>::new(hardware);
     #[cfg(feature = "tasks")]
-    // SAFETY: here only, and this function runs once. No stack was used before.
-    info!("{} stacks for tasks", unsafe { task_stack::take() }.len() as u32);
+    info!("{} stacks for tasks", task_stack::guard() as u32);
     let mut scratch = [0; MAX_MESSAGE];
     let Some(mut device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
         console::line(format_args!("hamr image: the board has no window"));

@@ -7,7 +7,7 @@ use super::isa::guards;
 use super::stacks::STACKS;
 use crate::bare::runtime::RUNTIME;
 use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use corosensei::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -27,25 +27,25 @@ pub struct TaskStack {
     task: usize,
 }
 
-/// Sets the guards that boot code has not set. All stacks that have a guard: a processor may have
-/// fewer guards than the image has stacks.
-///
-/// # Safety
-/// Called once, before anything runs on the stacks.
-pub(super) unsafe fn take() -> impl ExactSizeIterator<Item = TaskStack> {
+/// Stacks that have a guard: a processor may have fewer guards than the image has stacks.
+static GUARDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets the guards that boot code has not set. Returns the number of stacks that can be used.
+pub(super) fn guard() -> usize {
     let guarded = guards::set(&STACKS);
-    (0..guarded).map(|task| TaskStack { task })
+    GUARDED.store(guarded, Ordering::Relaxed);
+    guarded
 }
 
-// SAFETY: `base` and `limit` surround memory that nothing else uses (`take`), of at least 8 KiB
+// SAFETY: `base` and `limit` surround memory that nothing else uses (`on_task_stack`), of at least 8 KiB
 // above its lowest part, which is a guard (`reserve`); both are multiples of 4 KiB.
 unsafe impl Stack for TaskStack {
     fn base(&self) -> NonZeroUsize {
-        address(STACKS.first + (self.task + 1) * STACKS.stride)
+        address(STACKS.first + (self.task + 1) * STACKS.stride.get())
     }
 
     fn limit(&self) -> NonZeroUsize {
-        address(STACKS.first + self.task * STACKS.stride)
+        address(STACKS.first + self.task * STACKS.stride.get())
     }
 }
 
@@ -63,7 +63,7 @@ static USER: AtomicU32 = AtomicU32::new(0);
 #[doc(hidden)]
 pub fn on_task_stack(task: usize, f: impl FnOnce(&dyn Fn())) -> Option<u32> {
     let call = RUNTIME.running()?;
-    if task >= STACKS.count || USER.swap(call, Ordering::AcqRel) == call {
+    if task >= GUARDED.load(Ordering::Relaxed) || USER.swap(call, Ordering::AcqRel) == call {
         return None;
     }
     let f = |yielder: &Yielder<(), ()>, ()| f(&|| yielder.suspend(()));

@@ -3,8 +3,8 @@
 use super::{spec, symbol};
 use crate::crashes::{fault, still_works};
 use crate::devices;
-use hamr::qemu::Machine;
-use hamr::{CallOptions, Options};
+use hamr::qemu::{Machine, QemuLauncher};
+use hamr::{CallOptions, Image, Options, Runtime};
 use hamr_comm::abi::status::Status;
 use handlers::{IS_ILLEGAL, LEAPS, LOOPS, OVERFLOWS, PANICS, READS_NULL, runs};
 use std::time::Duration;
@@ -65,4 +65,33 @@ pub fn faults_on_a_stack_of_a_task(machine: &Machine) {
         assert_eq!(node.sync(runs::with(task, 100, 0)).expect("runs").0, 101, "the stack is used again");
     }
     assert_eq!(node.info().epoch, 1);
+}
+
+/// As many stacks as riscv64 guards, in the image that begins a new epoch after each fault.
+pub fn ten_stacks_are_guarded(machine: &Machine) {
+    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
+    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
+    let file = Image::file(file.path).expect("an image");
+    let options = Options { start_deadline: devices::START_TIMEOUT, ..Options::default() };
+    let node = devices::runtime().open_with(&spec(machine), file, options).expect("a device");
+    for task in 0..10 {
+        for what in [OVERFLOWS, LEAPS] {
+            let report = fault(node.sync(runs::with(task, 3, what)));
+            assert!(report.to_string().contains(&format!("stack overflow of task {task}: ")), "{report}");
+        }
+        assert_eq!(node.sync(runs::with(task, 100, 0)).expect("runs").0, 101);
+    }
+    fault(node.sync(runs::with(10, 1, 0)));
+}
+
+/// Without physical memory protection a hart has no guards, and no stack is used.
+pub fn stacks_without_guards_are_not_used(riscv64: &Machine) {
+    let machine = Machine { name: "unprotected", cpu: "rv64,pmp=false", ..*riscv64 };
+    let mut runtime = Runtime::new().expect("a runtime");
+    runtime.register(machine.name, QemuLauncher::machine(machine));
+    let options = Options { start_deadline: devices::START_TIMEOUT, ..Options::default() };
+    let node = runtime.open_with(machine.name, devices::image(&spec(riscv64)), options).expect("a device");
+    let report = fault(node.sync(runs::with(0, 1, 0)));
+    assert!(report.to_string().contains("no such stack"), "{report}");
+    still_works(&node);
 }
