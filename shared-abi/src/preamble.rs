@@ -200,9 +200,11 @@ pub mod feature {
     pub const LOGS: u32 = 1 << 3;
     /// Faults of a handler end its call only.
     pub const CONTAIN: u32 = 1 << 4;
+    /// The device is a rank and follows the words of its world (abi §13).
+    pub const WORLD: u32 = 1 << 7;
 
-    /// Names for dumps, bit 0 first.
-    pub const NAMES: [&str; 5] = ["tickets", "deadlines", "doorbell", "logs", "contain"];
+    /// Names for dumps, bit 0 first; bits 5 and 6 are reserved.
+    pub const NAMES: [&str; 8] = ["tickets", "deadlines", "doorbell", "logs", "contain", "bit 5", "bit 6", "world"];
 }
 
 /// What the device reports of itself before ACCEPTED (abi §3.3).
