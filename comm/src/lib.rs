@@ -30,6 +30,7 @@ pub mod registry;
 mod resource;
 #[cfg(not(hamr_bare))]
 pub mod testing;
+pub mod world;
 
 pub use buffer::{BufferPtr, Element};
 pub use context::{Context, View, ViewSet};

@@ -31,6 +31,8 @@ mod riscv64;
 pub(crate) mod runtime;
 pub(crate) mod tick;
 mod walk;
+#[cfg(feature = "world")]
+pub(crate) mod world;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
