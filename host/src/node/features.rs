@@ -22,6 +22,9 @@ impl Features {
     /// A fault of a handler ends its call only.
     pub const CONTAIN: Self = Self(feature::CONTAIN);
 
+    /// The device is a rank of a world.
+    pub const WORLD: Self = Self(feature::WORLD);
+
     pub(super) fn from_wire(bits: u32) -> Self {
         Self(bits)
     }
