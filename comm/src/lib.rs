@@ -32,6 +32,7 @@ mod resource;
 mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;
+pub mod world;
 
 pub use buffer::{BufferPtr, Element};
 pub use context::{Context, View, ViewSet};

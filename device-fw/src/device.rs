@@ -82,7 +82,8 @@ impl<'s, B: Board> Device<'s, B> {
                 | feature::CONTAIN
                 | feature::TWO_LINES
                 | doorbell
-                | if self.board.logs() { feature::LOGS } else { 0 },
+                | if self.board.logs() { feature::LOGS } else { 0 }
+                | if self.board.is_rank() { feature::WORLD } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),

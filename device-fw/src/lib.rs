@@ -39,6 +39,8 @@ pub mod log;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod pci;
 
+#[cfg(any(all(hamr_machine, feature = "world"), not(hamr_bare)))]
+mod rank;
 #[cfg(any(hamr_machine, not(hamr_bare)))]
 mod runaway;
 

@@ -3,7 +3,11 @@
 
 use crate::link::{Link, Loopback};
 use crate::{Error, ImageFile, Target};
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::registry::Table;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
 
 /// What a launcher is asked for.
 pub struct LaunchRequest<'a> {
@@ -19,6 +23,19 @@ pub struct LaunchRequest<'a> {
     pub cpu: Option<usize>,
 }
 
+/// The place of a device in a world, for [`Launcher::launch_rank`].
+pub struct Home {
+    /// Its rank.
+    pub rank: RankId,
+    /// The world's memory: a memfd, sealed against shrinking and growing, which begins with the
+    /// world's header (abi §13). Its length is a power of two.
+    pub world: Arc<OwnedFd>,
+    /// Bytes of the world's memory.
+    pub world_len: u64,
+    /// The rank's home, mapped.
+    pub window: Window<Shared>,
+}
+
 /// Starts devices of one kind.
 pub trait Launcher: Send + Sync {
     /// One line for `hamr devices`.
@@ -30,6 +47,14 @@ pub trait Launcher: Send + Sync {
     /// # Errors
     /// What could not be started, and why.
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error>;
+    /// Starts one as a rank of a world, over its home.
+    ///
+    /// # Errors
+    /// As [`Self::launch`]; a kind that has no such devices, which is most, says so.
+    fn launch_rank(&self, request: &LaunchRequest<'_>, _home: Home) -> Result<Box<dyn Link>, Error> {
+        let why = "a device of this kind cannot be a rank of a world: expected shm or qemu".into();
+        Err(Error::Launch { device: request.device.into(), why })
+    }
 }
 
 /// Devices inside this process, run by the threads that wait for them: for tests.

@@ -32,7 +32,7 @@
 //! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on
 //! handler crates.
 
-pub use hamr_comm::abi::ids::Isa;
+pub use hamr_comm::abi::ids::{Isa, RankId};
 pub use hamr_comm::abi::image::ImageKind;
 pub use hamr_comm::abi::rings::LogLevel;
 pub use hamr_comm::abi::version::AbiVersion;
@@ -78,6 +78,7 @@ mod transfer;
 mod wait_queue;
 mod warning;
 mod window;
+mod world;
 
 pub use build_id::BuildId;
 pub use builder::{BuildRequest, build};
@@ -85,7 +86,7 @@ pub use error::{BufferError, CallError, Error, SubmitError};
 pub use fault::{CrashReport, FaultReport};
 pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
-pub use launcher::{LaunchRequest, Launcher};
+pub use launcher::{Home, LaunchRequest, Launcher};
 pub use node::{Buffer, DeviceInfo, Features, Node};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
@@ -96,6 +97,7 @@ pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use target::Target;
 pub use transfer::{Scope, Transfer};
 pub use warning::Warning;
+pub use world::{World, WorldError, WorldOptions};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);

@@ -1,6 +1,7 @@
 //! Sizes, limits and wait mode of one device, as the program sets them.
 
 use crate::Error;
+use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
@@ -27,6 +28,9 @@ pub struct Options {
     pub chunk: u32,
     /// Bytes of the device's heap.
     pub heap: u64,
+    /// Bytes behind the heap, a multiple of 4096, that no buffer is in: the segment of a rank
+    /// (`WorldRef::segment` in handlers).
+    pub segment: u64,
     /// Buffers allocated at once.
     pub max_buffers: u32,
     /// Calls in flight or unread per stream.
@@ -76,6 +80,7 @@ impl Default for Options {
             tickets: plan.tickets,
             chunk: plan.chunk,
             heap: plan.heap,
+            segment: 0,
             max_buffers: 1 << 16,
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
@@ -116,7 +121,7 @@ impl Options {
             ring: self.ring,
             tickets: self.tickets,
             chunk: self.chunk,
-            heap: self.heap,
+            heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
             ..Plan::default()
         }
     }
@@ -128,6 +133,10 @@ pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
     if options.streams == 0 || options.streams > limit {
         let (expected, got) = (format!("1 to {limit}"), options.streams.to_string());
         return Err(Error::InvalidConfig { option: "Options::streams", expected, got });
+    }
+    if !options.segment.is_multiple_of(4096) || options.segment >= WireBuffer::MAX_LEN {
+        let expected = format!("a multiple of 4096 below {}", WireBuffer::MAX_LEN);
+        return Err(Error::InvalidConfig { option: "Options::segment", expected, got: options.segment.to_string() });
     }
     Layout::plan(&options.plan()).map_err(|why| refused_plan(options, why))
 }

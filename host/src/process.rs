@@ -68,6 +68,13 @@ impl Process {
         .clone()
     }
 
+    fn terminate(&self) {
+        if !self.has_exited() {
+            // It is not reaped yet, so the number is its own. An error means that it has ended.
+            let _ = rustix::process::kill_process(Pid::from_child(&self.child), rustix::process::Signal::TERM);
+        }
+    }
+
     fn end(&mut self) {
         if !self.has_exited() {
             // An error means that it has ended.
@@ -169,6 +176,9 @@ impl Link for ProcessLink {
     fn peer(&self) -> Peer {
         let mut process = self.process();
         if process.has_exited() { Peer::Gone(process.reap()) } else { Peer::Alive }
+    }
+    fn terminate(&self) {
+        self.process().terminate();
     }
     fn stop(&self) {
         self.process().end();

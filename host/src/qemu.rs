@@ -14,7 +14,7 @@
 //! ```
 
 use crate::doorbells::Doorbells;
-use crate::launcher::{LaunchRequest, Launcher};
+use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -22,6 +22,7 @@ use crate::process::{Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
+use hamr_comm::abi::window::{Shared, Window};
 pub use hamr_qemu::{Exit, Machine};
 use hamr_qemu::{Run, Started};
 use rustix::fd::OwnedFd;
@@ -35,6 +36,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     coherent: true,
     line_read_atomic: false,
     doorbell: false,
+    world: false,
 };
 
 /// How long QEMU may take to make the thread that is to be pinned, on a machine that does much
@@ -100,10 +102,7 @@ impl Launcher for QemuLauncher {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        let &LaunchRequest { device, argument, image, window_len, cpu } = request;
-        let machine = *self.find(argument)?;
-        let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
-        let image = image.ok_or_else(none)?.path.clone();
+        let &LaunchRequest { device, window_len, .. } = request;
         // What a card's memory must be. No code touches the memory behind the window, so it takes
         // no room.
         let card = window_len.checked_next_power_of_two().ok_or_else(|| Error::InvalidConfig {
@@ -111,16 +110,49 @@ impl Launcher for QemuLauncher {
             expected: "a window of at most 2^63 bytes, the largest memory of a card".into(),
             got: format!("{window_len} bytes"),
         })?;
-        let memfd = make_window(device, card)?;
+        let memfd = Arc::new(make_window(device, card)?);
         let window = map_window(&memfd, window_len, true)?;
+        self.start_over(request, CAPABILITIES, window, Card { memfd, len: card, peer: ALONE })
+    }
+
+    fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
+        // The image finds its rank by this number.
+        let card = Card { memfd: home.world, len: home.world_len, peer: home.rank.0 as u16 + 1 };
+        self.start_over(request, Capabilities { world: true, ..CAPABILITIES }, home.window, card)
+    }
+}
+
+/// The memory that a machine has behind its PCI function.
+struct Card {
+    memfd: Arc<OwnedFd>,
+    len: u64,
+    peer: u16,
+}
+
+/// [`Card::peer`] of a machine that shares its memory with this process only.
+const ALONE: u16 = 1;
+
+impl QemuLauncher {
+    /// Starts a machine whose image has its window in the memory of `card`.
+    fn start_over(
+        &self,
+        request: &LaunchRequest<'_>,
+        capabilities: Capabilities,
+        window: Window<Shared>,
+        card: Card,
+    ) -> Result<Box<dyn Link>, Error> {
+        let &LaunchRequest { device, argument, image, cpu, .. } = request;
+        let machine = *self.find(argument)?;
+        let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
+        let image = image.ok_or_else(none)?.path.clone();
         let name = device.to_owned();
         let doorbells = Arc::new(Doorbells::of_emulator()?);
         let theirs = doorbells.clone();
         let start = move || {
-            let run = Run { device: &name, image: &image, memory_len: card };
-            start(&machine, &run, &memfd, &theirs, cpu)
+            let run = Run { device: &name, image: &image, memory_len: card.len, peer: card.peer };
+            start(&machine, &run, &card.memfd, &theirs, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", device, CAPABILITIES, window, Some(doorbells), start)?))
+        Ok(Box::new(ProcessLink::start("qemu", device, capabilities, window, Some(doorbells), start)?))
     }
 }
 

@@ -84,7 +84,7 @@ impl Runtime {
         launcher.target(argument)
     }
 
-    fn launcher<'s>(&self, spec: &'s str) -> Result<(&dyn Launcher, &'s str), Error> {
+    pub(crate) fn launcher<'s>(&self, spec: &'s str) -> Result<(&dyn Launcher, &'s str), Error> {
         let (kind, argument) = spec.split_once(':').unwrap_or((spec, ""));
         let launcher = self.launchers.get(kind).ok_or_else(|| Error::UnknownDevice {
             name: spec.into(),

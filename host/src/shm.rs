@@ -1,7 +1,7 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
 
 use crate::doorbells::Doorbells;
-use crate::launcher::{LaunchRequest, Launcher};
+use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -20,8 +20,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-/// First bytes on the socket to the image; the same as in the image's runtime.
+/// First bytes on the socket to the image; the same as in the image's runtime. The second is of a
+/// rank, whose number follows.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
+const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
 
 const CAPABILITIES: Capabilities = Capabilities {
     host_maps_device: true,
@@ -29,6 +31,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     coherent: true,
     line_read_atomic: false,
     doorbell: false,
+    world: false,
 };
 
 /// The launcher of hosted images: `shm` in every runtime. It is public for launchers that decorate
@@ -45,19 +48,36 @@ impl Launcher for ShmLauncher {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        let &LaunchRequest { device, argument, image, window_len, cpu } = request;
-        if !argument.is_empty() {
-            return Err(join(argument));
+        if !request.argument.is_empty() {
+            return Err(join(request.argument));
         }
-        let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
-        let image = image.ok_or_else(none)?.clone();
-        let memfd = make_window(device, window_len)?;
-        let window = map_window(&memfd, window_len, true)?;
-        let doorbells = Arc::new(Doorbells::of_process()?);
-        let theirs = doorbells.clone();
-        let start = move || start(&image, &memfd, &theirs, cpu);
-        Ok(Box::new(ProcessLink::start("shm", device, CAPABILITIES, window, Some(doorbells), start)?))
+        let memfd = make_window(request.device, request.window_len)?;
+        let window = map_window(&memfd, request.window_len, true)?;
+        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec())
     }
+
+    fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
+        let greeting = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
+        let capabilities = Capabilities { world: true, ..CAPABILITIES };
+        start_over(request, capabilities, home.window, home.world, greeting)
+    }
+}
+
+/// Starts an image whose window is in `memfd`.
+fn start_over(
+    request: &LaunchRequest<'_>,
+    capabilities: Capabilities,
+    window: Window<Shared>,
+    memfd: Arc<OwnedFd>,
+    greeting: Vec<u8>,
+) -> Result<Box<dyn Link>, Error> {
+    let &LaunchRequest { device, image, cpu, .. } = request;
+    let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
+    let image = image.ok_or_else(none)?.clone();
+    let doorbells = Arc::new(Doorbells::of_process()?);
+    let theirs = doorbells.clone();
+    let start = move || start(&image, &memfd, &greeting, &theirs, cpu);
+    Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), start)?))
 }
 
 /// `shm:PATH`: a window of another program. It has a host as long as its device runs, so this is
@@ -93,7 +113,13 @@ fn owner(window: &Window<Shared>) -> String {
 
 /// Starts the image and sends it the window and the doorbells; the one that it sleeps on comes
 /// first.
-fn start(image: &ImageFile, memfd: &OwnedFd, doorbells: &Doorbells, cpu: Option<usize>) -> Result<Process, Error> {
+fn start(
+    image: &ImageFile,
+    memfd: &OwnedFd,
+    greeting: &[u8],
+    doorbells: &Doorbells,
+    cpu: Option<usize>,
+) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let mut command = image.command();
@@ -106,7 +132,7 @@ fn start(image: &ImageFile, memfd: &OwnedFd, doorbells: &Doorbells, cpu: Option<
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     // The handshake reports an image that has already ended, with how it ended.
-    let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(HANDSHAKE)], &mut ancillary, SendFlags::NOSIGNAL);
+    let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(greeting)], &mut ancillary, SendFlags::NOSIGNAL);
     tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
     // The image ends when this end of the socket is closed.
     let process = Process::watch(child, ours, |_| String::new())?;

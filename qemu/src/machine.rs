@@ -65,6 +65,8 @@ pub struct Run<'a> {
     pub image: &'a Path,
     /// Bytes of the card's memory: a power of two.
     pub memory_len: u64,
+    /// The machine's number among those that share the memory, from 1; this process has 0.
+    pub peer: u16,
 }
 
 /// How the machine gets the PCI card: the number of a descriptor that the program inherits.
@@ -128,7 +130,7 @@ impl Machine {
     /// memory of this size.
     pub fn arguments(&self, run: &Run<'_>, card: Card) -> Result<Vec<OsString>, Error> {
         self.check()?;
-        let Run { device, image, memory_len } = *run;
+        let Run { device, image, memory_len, .. } = *run;
         if !memory_len.is_power_of_two() || memory_len < 4096 {
             return Err(Error::Memory(memory_len));
         }
@@ -202,7 +204,7 @@ mod tests {
     };
 
     fn words(machine: &Machine, card: Card) -> Vec<String> {
-        let run = Run { device: "qemu:here,there", image: Path::new("/some/image"), memory_len: 1 << 27 };
+        let run = Run { device: "qemu:here,there", image: Path::new("/some/image"), memory_len: 1 << 27, peer: 1 };
         let words = machine.arguments(&run, card).expect("a good row");
         words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect()
     }
@@ -254,7 +256,7 @@ mod tests {
             &["-daemonize"],
             &["-readconfig", "file"],
         ];
-        let run = Run { device: "d", image: Path::new("i"), memory_len: 4096 };
+        let run = Run { device: "d", image: Path::new("i"), memory_len: 4096, peer: 1 };
         for args in rows {
             match (Machine { args, ..MICROVM }).arguments(&run, Card::Memory(3)) {
                 Err(e @ Error::Forbidden { .. }) => assert!(e.to_string().contains("machine microvm: `"), "{e}"),
@@ -268,7 +270,7 @@ mod tests {
     #[test]
     fn a_cards_memory_is_a_power_of_two() {
         for memory_len in [0, 1, 2048, 4097, 3 << 20] {
-            let run = Run { device: "d", image: Path::new("i"), memory_len };
+            let run = Run { device: "d", image: Path::new("i"), memory_len, peer: 1 };
             assert!(matches!(MICROVM.arguments(&run, Card::Memory(3)), Err(Error::Memory(n)) if n == memory_len));
         }
     }

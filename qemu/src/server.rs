@@ -3,8 +3,8 @@
 //! client-server protocol").
 //!
 //! A server sends all its messages when a client connects, and no peer joins later. So the messages
-//! wait in the socket before the machine starts. The host is peer 0 and the machine peer 1, with
-//! one doorbell each.
+//! wait in the socket before the machine starts. The host is peer 0, the machine peer 1 or
+//! what its launcher says, with one doorbell each.
 
 use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,6 @@ use std::mem::MaybeUninit;
 /// Version of the protocol.
 const VERSION: i64 = 0;
 const HOST: i64 = 0;
-const MACHINE: i64 = 1;
 /// This number in a message announces the memory's descriptor.
 const MEMORY: i64 = -1;
 
@@ -30,18 +29,22 @@ pub struct MachineDoorbells<'a> {
 
 /// The client's end of a connection with all messages in it, and the server's end, which must stay
 /// open while the machine runs.
-pub(crate) fn connect(memory: impl AsFd, doorbells: MachineDoorbells<'_>) -> Result<(OwnedFd, OwnedFd), Error> {
+pub(crate) fn connect(
+    memory: impl AsFd,
+    machine: u16,
+    doorbells: MachineDoorbells<'_>,
+) -> Result<(OwnedFd, OwnedFd), Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
-    let memory = memory.as_fd();
+    let (memory, machine) = (memory.as_fd(), i64::from(machine));
     let messages = [
         (VERSION, None),
-        (MACHINE, None),
+        (machine, None),
         (MEMORY, Some(memory)),
         // With a peer's number comes the doorbell that notifies the peer; with the machine's own
         // number comes the one it receives on.
         (HOST, Some(doorbells.host)),
-        (MACHINE, Some(doorbells.machine)),
+        (machine, Some(doorbells.machine)),
     ];
     for (number, descriptor) in messages {
         send(&ours, number, descriptor).map_err(Error::os("sending the machine its memory and doorbells"))?;

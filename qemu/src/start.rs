@@ -36,7 +36,7 @@ pub fn start(
     // A descriptor for the child alone: whether a descriptor survives exec is a property of its
     // number.
     let (inherited, server) = match doorbells {
-        Some(doorbells) => server::connect(&memory, doorbells).map(|(theirs, ours)| (theirs, Some(ours)))?,
+        Some(doorbells) => server::connect(&memory, run.peer, doorbells).map(|(theirs, ours)| (theirs, Some(ours)))?,
         None => {
             let copy = memory.as_fd().try_clone_to_owned();
             (copy.map_err(Error::os("copying the window's descriptor"))?, None)

@@ -20,6 +20,16 @@ impl core::fmt::Display for NodeId {
     }
 }
 
+/// A rank of a world, counted from 0 (abi §13).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RankId(pub u32);
+
+impl core::fmt::Display for RankId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// What a request names: index in the device's handler table (12 bits) of a module (4 bits; 0 is
 /// the image itself).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,3 +28,4 @@ pub mod sync;
 pub mod table;
 pub mod version;
 pub mod window;
+pub mod world;

@@ -200,16 +200,19 @@ pub mod feature {
     pub const LOGS: u32 = 1 << 3;
     /// Faults of a handler end its call only.
     pub const CONTAIN: u32 = 1 << 4;
+    /// The device is a rank and follows the words of its world (abi §13).
+    pub const WORLD: u32 = 1 << 7;
     /// The hot slots of the host's streams have a second line (abi §4.7).
     pub const TWO_LINES: u32 = 1 << 9;
 
     /// Names for dumps.
-    pub const NAMES: [(u32, &str); 6] = [
+    pub const NAMES: [(u32, &str); 7] = [
         (TICKETS, "tickets"),
         (DEADLINES, "deadlines"),
         (DOORBELL, "doorbell"),
         (LOGS, "logs"),
         (CONTAIN, "contain"),
+        (WORLD, "world"),
         (TWO_LINES, "two-lines"),
     ];
 }

@@ -69,6 +69,10 @@ impl<B: BareBoard> Board for Running<B> {
     fn has_heartbeat(&self) -> bool {
         true
     }
+    #[cfg(feature = "world")]
+    fn is_rank(&self) -> bool {
+        super::world::is_rank()
+    }
     fn logs(&self) -> bool {
         true
     }

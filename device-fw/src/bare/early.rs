@@ -31,7 +31,12 @@ pub(super) fn end(fault: &Fault) -> ! {
 /// crash record into it.
 fn record(window: &Window<()>, fault: &Fault) {
     let profile = DeviceProfile {
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | feature::DOORBELL,
+        features: feature::TICKETS
+            | feature::DEADLINES
+            | feature::CONTAIN
+            | feature::LOGS
+            | feature::DOORBELL
+            | if cfg!(feature = "world") { feature::WORLD } else { 0 },
         board: "",
         memory: memory::ram(),
         pid: 0,

@@ -36,6 +36,8 @@ mod stacks;
 mod task_stack;
 pub(crate) mod tick;
 mod walk;
+#[cfg(feature = "world")]
+pub(crate) mod world;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 

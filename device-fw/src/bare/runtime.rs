@@ -73,6 +73,9 @@ pub(crate) struct Runtime {
     pub(super) fault_state: AtomicU32,
     /// The fault that ended the serve loop.
     pub(super) last_fault: Mutex<Fault>,
+    /// The rank that this image is, if it is one.
+    #[cfg(feature = "world")]
+    pub(super) rank: spin::Once<crate::rank::Rank<()>>,
     /// The logger's.
     pub(super) log: Mutex<LoggerState<(), BusOrder>>,
 }
@@ -87,6 +90,8 @@ pub(crate) static RUNTIME: Runtime = Runtime {
     notified: AtomicU32::new(0),
     fault_state: AtomicU32::new(0),
     last_fault: Mutex::new(Fault::none()),
+    #[cfg(feature = "world")]
+    rank: spin::Once::new(),
     log: Mutex::new(LoggerState::new()),
 };
 

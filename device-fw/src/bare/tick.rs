@@ -14,6 +14,8 @@ pub(crate) const HZ: u64 = 100;
 /// Called by the tick, which comes while handlers run, and at the end of sleeps, because no tick
 /// comes in a sleep.
 pub(super) fn beat() {
+    #[cfg(feature = "world")]
+    super::world::check();
     if RUNTIME.activity().is_some()
         && let Some(alive) = RUNTIME.found().and_then(|found| found.alive.as_ref())
     {

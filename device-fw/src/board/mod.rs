@@ -61,6 +61,10 @@ pub trait Board {
     fn control_handoff(&self) -> Option<&'static ControlHandoff<Self::Keep, Self::Order>> {
         None
     }
+    /// Is this device a rank of a world (abi §13)?
+    fn is_rank(&self) -> bool {
+        false
+    }
     /// Does this image log?
     fn logs(&self) -> bool {
         false

@@ -2,6 +2,8 @@
 //! process.
 
 use super::doorbells::ProcessDoorbells;
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::abi::world::WorldFault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
@@ -11,8 +13,10 @@ use std::mem::MaybeUninit;
 use std::string::{String, ToString};
 use std::{format, fs};
 
-/// First bytes on the socket; the digit is the version of this protocol.
+/// First bytes on the socket; the digit is the version of this protocol. A rank's number follows
+/// the second one.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
+const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The same while pings are answered beside a queued handler, which has already run for some time.
@@ -25,6 +29,8 @@ pub(super) enum StartError {
     NotStartedByHost(String),
     /// The window's file can be truncated while it is mapped.
     NotSealed,
+    /// The world that it is to join is malformed.
+    World(WorldFault),
     /// Something of the operating system.
     Os(std::io::Error),
     /// The board has no window.
@@ -42,9 +48,16 @@ impl core::fmt::Display for StartError {
             Self::NotSealed => {
                 write!(f, "the window's memfd is not sealed against shrinking: its peer could kill this process")
             }
+            Self::World(why) => write!(f, "it cannot join its world: {why}"),
             Self::Os(e) => write!(f, "{e}"),
             Self::NoWindow => write!(f, "no window"),
         }
+    }
+}
+
+impl From<WorldFault> for StartError {
+    fn from(why: WorldFault) -> Self {
+        Self::World(why)
     }
 }
 
@@ -64,6 +77,8 @@ impl From<rustix::io::Errno> for StartError {
 pub(super) struct ControlChannel {
     socket: OwnedFd,
     window: OwnedFd,
+    /// The rank that it is to be, when the window is a world.
+    rank: Option<RankId>,
     doorbells: Option<ProcessDoorbells>,
 }
 
@@ -71,15 +86,18 @@ impl ControlChannel {
     /// Takes the window's descriptor off standard input.
     pub(super) fn from_stdin() -> Result<Self, StartError> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-        let mut handshake = [0; 8];
+        let mut greeting = [0; 12];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut iov = [IoSliceMut::new(&mut handshake)];
+        let mut iov = [IoSliceMut::new(&mut greeting)];
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
         recvmsg(&socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map_err(|e| not_ours(&format!("{e}")))?;
-        if handshake != *HANDSHAKE {
-            return Err(not_ours("another handshake"));
-        }
+        let [handshake @ .., a, b, c, d] = greeting;
+        let rank = match &handshake {
+            HANDSHAKE => None,
+            WORLD_HANDSHAKE => Some(RankId(u32::from_le_bytes([a, b, c, d]))),
+            _ => return Err(not_ours("another handshake")),
+        };
         let mut descriptors = ancillary.drain().filter_map(|m| match m {
             RecvAncillaryMessage::ScmRights(fds) => Some(fds),
             _ => None,
@@ -92,7 +110,12 @@ impl ControlChannel {
         if !fcntl_get_seals(&window)?.contains(wanted) {
             return Err(StartError::NotSealed);
         }
-        Ok(Self { socket, window, doorbells })
+        Ok(Self { socket, window, rank, doorbells })
+    }
+
+    /// The rank that this image is to be, when the window is a world.
+    pub(super) fn rank(&self) -> Option<RankId> {
+        self.rank
     }
 
     /// The doorbells, if the host sent any; once.

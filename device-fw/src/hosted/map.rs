@@ -6,8 +6,7 @@
 
 use super::control::{StartError, size_of_file};
 use core::ptr::NonNull;
-use hamr_comm::abi::preamble::PREAMBLE_BYTES;
-use hamr_comm::abi::window::{DeviceWindow, Window};
+use hamr_comm::abi::window::DeviceWindow;
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::sync::Arc;
@@ -23,13 +22,9 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// The dispatcher's window, and one of the preamble's words.
-type Ends = (DeviceWindow<Arc<Mapping>>, Window<Arc<Mapping>>);
-
 impl Mapping {
-    /// All of the file behind `fd`: what the dispatcher serves, and a window for the preamble's
-    /// words.
-    pub(super) fn of(fd: impl AsFd) -> Result<Ends, StartError> {
+    /// All of the file behind `fd`: a window, or a world.
+    pub(super) fn of(fd: impl AsFd) -> Result<DeviceWindow<Arc<Mapping>>, StartError> {
         let len = size_of_file(&fd)? as usize;
         let both = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this
@@ -39,12 +34,8 @@ impl Mapping {
         let base = NonNull::new(raw.cast()).ok_or(StartError::NoWindow)?;
         let mapping = Arc::new(Self { base, len });
         // SAFETY: the mapping is page-aligned, readable, writable, and exists as long as the Arc
-        // that the window keeps; it is this mapping's only one, and the window beside it reaches
-        // the preamble alone.
-        let device = unsafe { DeviceWindow::new(base, len, mapping.clone()) };
-        // SAFETY: as above; it ends where the preamble does, which no heap covers.
-        let words = unsafe { Window::new(base, len.min(PREAMBLE_BYTES as usize), mapping) };
-        Ok((device, words))
+        // that the window keeps; it is this mapping's only one.
+        Ok(unsafe { DeviceWindow::new(base, len, mapping) })
     }
 }
 

@@ -15,15 +15,18 @@ mod runtime;
 mod signals;
 mod trace;
 
+use crate::rank::Rank;
 use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
 use control::ControlChannel;
+use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::DeviceWindow;
 #[cfg(hamr_image)]
 use hamr_comm::abi::window::Window;
+use hamr_comm::abi::world::WorldFault;
 use hamr_comm::am::{Activity, ControlHandoff, LoanStatus};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
@@ -41,8 +44,10 @@ const SPIN_ROUNDS: u32 = 40_000;
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
+type ServedWindow = DeviceWindow<Arc<Mapping>>;
+
 struct Process {
-    window: Option<DeviceWindow<Arc<Mapping>>>,
+    window: Option<ServedWindow>,
     build_id: [u8; 20],
 }
 
@@ -61,8 +66,11 @@ impl Board for Process {
     fn has_heartbeat(&self) -> bool {
         true
     }
-    fn window(&mut self) -> Option<DeviceWindow<Arc<Mapping>>> {
+    fn window(&mut self) -> Option<ServedWindow> {
         self.window.take()
+    }
+    fn is_rank(&self) -> bool {
+        RUNTIME.rank.get().is_some()
     }
     fn set_activity(&mut self, activity: Option<&Activity>) {
         signals::set_activity(activity);
@@ -140,16 +148,18 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
         // Set here only, and once.
         let _ = RUNTIME.doorbells.set(doorbells);
     }
-    let (window, words) = Mapping::of(control.window_fd())?;
+    let window = join(Mapping::of(control.window_fd())?, control.rank())?;
     info!("a window of {} bytes", window.len());
+    let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| control::StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while queued handlers run: the only thread
     // besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
         let mut runaways = RunawayDetector::new(config.longest_call_ms);
         control.watch(|beat| {
-            if let Ok(word) = words.word(word::DEVICE_ALIVE) {
-                word.store(beat);
+            alive.word().store(beat);
+            if RUNTIME.rank.get().is_some_and(Rank::is_ending) {
+                signals::end(0);
             }
             let lent = RUNTIME.control.serve();
             if lent == LoanStatus::NeedsNotify {
@@ -165,6 +175,24 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     // Used until the process ends.
     let scratch = vec![0; MAX_MESSAGE].leak();
     Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
+}
+
+/// The window that the image serves: its home, when it is to be a rank of the world that was mapped.
+fn join(mapped: ServedWindow, rank: Option<RankId>) -> Result<ServedWindow, WorldFault> {
+    let Some(me) = rank else { return Ok(mapped) };
+    let (home, rank) = Rank::join(mapped, me, exit)?;
+    info!("joins as rank {}", me.0);
+    // Set here only, and once.
+    let _ = RUNTIME.rank.set(rank);
+    Ok(home)
+}
+
+/// A handler ends the world.
+fn exit(code: u8) -> ! {
+    if let Some(rank) = RUNTIME.rank.get() {
+        rank.leave(code);
+    }
+    signals::end(code.into())
 }
 
 /// Serves; a handler that panics fails its own call only. Entering `catch_unwind` once per panic,

@@ -14,6 +14,7 @@ use super::map::Mapping;
 use crate::Device;
 #[cfg(hamr_image)]
 use crate::log::LoggerState;
+use crate::rank::Rank;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use hamr_comm::am::{Activity, ControlHandoff};
@@ -40,6 +41,8 @@ pub(super) struct Runtime {
     pub(super) control: ControlHandoff<Arc<Mapping>>,
     /// The doorbells, if the host sent any.
     pub(super) doorbells: OnceLock<ProcessDoorbells>,
+    /// The rank that this image is, if it is one.
+    pub(super) rank: OnceLock<Rank<Arc<Mapping>>>,
     /// When the image's clock begins: at its first use.
     pub(super) begin: LazyLock<Instant>,
     /// The message of the last panic, and where it was.
@@ -59,6 +62,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     handling: AtomicU32::new(0),
     control: ControlHandoff::new(),
     doorbells: OnceLock::new(),
+    rank: OnceLock::new(),
     begin: LazyLock::new(Instant::now),
     last_panic: Mutex::new((String::new(), Trace::NONE)),
     #[cfg(hamr_image)]

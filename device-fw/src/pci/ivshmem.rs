@@ -109,12 +109,15 @@ impl<'b> Ivshmem<'b> {
         unsafe { msix::send(&mut self.function, self.low, message) }
     }
 
-    /// The memory as a window, and the registers.
+    /// The memory as a window, or with the feature `world` where that is a world, the rank's home;
+    /// and the registers.
     pub fn into_parts(self) -> (DeviceWindow<()>, Registers) {
         // SAFETY: the memory is decoded for as long as the image runs (`find`), is aligned to its
         // own size, which is a power of two of at least 4 KiB, and nothing else in the image refers
         // to it; `self` is consumed, and `find` runs once, so there is one of these.
         let window = unsafe { DeviceWindow::new(self.memory, self.len, ()) };
+        #[cfg(all(feature = "world", hamr_machine))]
+        let window = crate::bare::world::join(window, self.registers.position());
         // SAFETY: as in `bare::main`, where the same is done for boards that find their window in
         // another way.
         #[cfg(feature = "image")]

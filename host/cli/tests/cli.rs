@@ -3,6 +3,8 @@
 #[path = "cli/bench.rs"]
 mod bench;
 mod common;
+#[path = "cli/run.rs"]
+mod run;
 
 use common::{Run, Sparse, Vectors, hamr, image, spawn, until, within};
 use hamr::inspect::{dump, windows_of};

@@ -17,6 +17,8 @@ pub struct Failure {
 #[derive(Debug)]
 enum What {
     Message(String),
+    /// The exit code of what was run, which has said why. Nothing is printed.
+    Code(u8),
     /// The reader of standard output has closed it (`… | head -1`). That is no failure of the tool,
     /// so nothing is printed.
     Closed,
@@ -26,6 +28,11 @@ impl Failure {
     /// A message with what was expected, what was found, and what to do.
     pub fn new(message: impl Into<String>) -> Self {
         Self { what: What::Message(one_line(&message.into())) }
+    }
+
+    /// The exit code of what was run.
+    pub(super) fn code(code: u8) -> Self {
+        Self { what: What::Code(code) }
     }
 
     /// The parser's message of many lines as one.
@@ -39,6 +46,7 @@ impl Failure {
     pub(super) fn report(&self, tool: &str) -> ExitCode {
         match &self.what {
             What::Closed => ExitCode::SUCCESS,
+            What::Code(code) => ExitCode::from(*code),
             What::Message(message) => {
                 // Standard error may be closed as well; then the exit code alone shows the failure.
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{tool}: {message}\n").as_bytes());
@@ -52,6 +60,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.what {
             What::Message(message) => f.write_str(message),
+            What::Code(code) => write!(f, "exit code {code}"),
             What::Closed => f.write_str("standard output is closed"),
         }
     }

@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping`
+//! `devices`, `load`, `run`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping`
 //! and the other variants of `Mine` are added to them. A program without commands of its own passes
 //! [`NoCommands`].
 //!
@@ -45,6 +45,7 @@ mod load;
 #[cfg(feature = "device-logs")]
 mod logs;
 mod progress;
+mod run;
 #[cfg(feature = "qemu")]
 mod setup;
 
@@ -175,6 +176,8 @@ enum Command<C: Subcommand> {
     Devices(devices::Args),
     /// Load an image into a device, call it once, and describe the device
     Load(load::Args),
+    /// Run `main` of an image on N ranks in one memory, and end with their exit code
+    Run(run::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another
@@ -244,6 +247,7 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
         Some(Command::Own(command)) => command.run(cli),
         Some(Command::Devices(args)) => devices::run(&args, cli),
         Some(Command::Load(args)) => load::run(&args, cli),
+        Some(Command::Run(args)) => run::run(&args, cli),
         Some(Command::Handlers) => handlers::run(cli),
         #[cfg(feature = "device-logs")]
         Some(Command::Logs(args)) => logs::run(&args, cli),
@@ -297,18 +301,29 @@ impl Cli {
 
     /// Starts a device with an image, and prints its log if the command line asks for that.
     fn open_on(&self, device: &str, image: Image, options: Options) -> Result<Node, Failure> {
+        let node = self.runtime.open_with(device, image, self.log_options(options))?;
         #[cfg(feature = "device-logs")]
-        let options = match self.global.logs {
-            Some(level) => Options { log_level: level.into(), ..options },
-            None => options,
-        };
-        let node = self.runtime.open_with(device, image, options)?;
+        self.print_logs(&node)?;
+        Ok(node)
+    }
+
+    /// `options` with the level of the logs that are to be printed.
+    fn log_options(&self, options: Options) -> Options {
         #[cfg(feature = "device-logs")]
+        if let Some(level) = self.global.logs {
+            return Options { log_level: level.into(), ..options };
+        }
+        options
+    }
+
+    /// Prints a device's log from now on, if the command line asks for that.
+    #[cfg(feature = "device-logs")]
+    fn print_logs(&self, node: &Node) -> Result<(), Failure> {
         if self.global.logs.is_some() {
             let mut printers = self.printers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            printers.push(logs::beside(&node)?);
+            printers.push(logs::beside(node)?);
         }
-        Ok(node)
+        Ok(())
     }
 
     /// Waits until the last log lines of the devices are printed. Their nodes are dropped by now,

@@ -6,7 +6,7 @@ use super::open_queues::{IdleQueues, OpenQueues};
 use super::snapshots::EpochSnapshots;
 use super::{Device, EpochInfo};
 use crate::keys::{Keys, read_table};
-use crate::link::{Link, Peer};
+use crate::link::{Capabilities, Link, Peer};
 use crate::memory::DeviceMemory;
 use crate::node_number::NodeNumber;
 use crate::options::{plan_of, refused_plan};
@@ -17,7 +17,7 @@ use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, feature, word};
 use hamr_comm::abi::rings::CrashRecord;
-use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::handshake::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 use hamr_comm::registry::Table;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -48,6 +48,8 @@ impl Device {
         let epoch_info = EpochInfo::new(record, begin.elapsed(), image.as_ref());
         let too_short = || Error::too_short(name, &layout, link.window().len());
         let heap = layout.section(SectionKind::HEAP).map_err(|_| too_short())?;
+        // The segment behind the buffers is the rank's.
+        let heap = Section { len: heap.len.saturating_sub(options.segment), ..heap };
         let memory =
             DeviceMemory::new(number, name, link.window(), heap, options.max_buffers).map_err(|_| too_short())?;
         let uses_doorbell = record.features & feature::DOORBELL != 0;
@@ -118,7 +120,9 @@ pub(super) fn shake_hands(
     image: Option<&ImageFile>,
 ) -> Result<(DeviceRecord, Vec<HandlerInfo>), Error> {
     let window = link.window();
-    let doorbell = if link.capabilities().doorbell { feature::DOORBELL } else { 0 };
+    let Capabilities { doorbell, world, .. } = link.capabilities();
+    let doorbell = if doorbell { feature::DOORBELL } else { 0 };
+    let world = if world { feature::WORLD } else { 0 };
     let offer = Offer {
         plan: options.plan(),
         node: id,
@@ -127,8 +131,9 @@ pub(super) fn shake_hands(
             | feature::CONTAIN
             | feature::LOGS
             | feature::TWO_LINES
-            | doorbell,
-        required: feature::TICKETS,
+            | doorbell
+            | world,
+        required: feature::TICKETS | world,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),
         idle_policy: options.idle_policy(),

@@ -175,6 +175,13 @@ impl Device {
         }
     }
 
+    /// Ends the present epoch for this program: the device is about to be ended.
+    pub(crate) fn give_up(&self, why: &str) {
+        // If the device ended by itself, its own reason is the better one.
+        self.check_peer();
+        self.mark_lost(self.epoch.load(Ordering::Acquire), why, None);
+    }
+
     /// [`Self::stop`], also of an epoch that another thread is beginning: behind it there is none.
     pub(crate) fn stop_finally(&self, why: &str) {
         let no_other = self.last_epoch.try_lock();

@@ -45,6 +45,10 @@ pub trait Decorator: Send + Sync {
     fn doorbell(&self) -> u32 {
         self.inner().doorbell()
     }
+    /// [`Link::terminate`].
+    fn terminate(&self) {
+        self.inner().terminate();
+    }
     /// [`Link::stop`].
     fn stop(&self) {
         self.inner().stop();
@@ -93,6 +97,9 @@ impl<D: Decorator> Link for D {
     }
     fn doorbell(&self) -> u32 {
         Decorator::doorbell(self)
+    }
+    fn terminate(&self) {
+        Decorator::terminate(self);
     }
     fn stop(&self) {
         Decorator::stop(self);

@@ -169,6 +169,7 @@ impl Link for Loopback {
             coherent: true,
             line_read_atomic: true,
             doorbell: false,
+            world: false,
         }
     }
     fn window(&self) -> &Window<Shared> {

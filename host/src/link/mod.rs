@@ -31,6 +31,8 @@ pub struct Capabilities {
     pub line_read_atomic: bool,
     /// A notification wakes a sleeping peer.
     pub doorbell: bool,
+    /// The window is a home in a world: the device is a rank of it.
+    pub world: bool,
 }
 
 /// Is the peer there?
@@ -73,6 +75,8 @@ pub trait Link: Send + Sync {
     fn doorbell(&self) -> u32 {
         0
     }
+    /// Asks the peer's process to end, where it has one; returns at once.
+    fn terminate(&self) {}
     /// Ends the peer and returns when it writes nothing any more.
     fn stop(&self);
     /// Does the device run on when its host leaves? Then the window may contain what an earlier

@@ -272,6 +272,29 @@ impl DeviceMemory {
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
     }
 
+    /// [`Self::copy`] into a buffer of another device.
+    pub(crate) fn copy_to<T: Element>(
+        &self,
+        from: BufferPtr<T>,
+        other: &Self,
+        to: BufferPtr<T>,
+    ) -> Result<(), BufferError> {
+        let bytes = from.bytes();
+        let (source, target) = (self.free_record(from, bytes)?, other.free_record(to, bytes)?);
+        // In the order of the devices, for the same reason.
+        let (_reading, _writing);
+        if self.node < other.node {
+            _reading = source.copying.read();
+            _writing = target.copying.write();
+        } else {
+            _writing = target.copying.write();
+            _reading = source.copying.read();
+        }
+        source.still(from)?;
+        target.still(to)?;
+        self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes).map_err(refused)
+    }
+
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
     #[inline(always)]
     fn free_record<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<&Record, BufferError> {

@@ -24,6 +24,9 @@ impl Features {
     /// Messages of up to two cache lines.
     pub const TWO_LINES: Self = Self(feature::TWO_LINES);
 
+    /// The device is a rank of a world.
+    pub const WORLD: Self = Self(feature::WORLD);
+
     pub(super) fn from_wire(bits: u32) -> Self {
         Self(bits)
     }

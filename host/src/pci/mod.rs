@@ -268,6 +268,7 @@ impl Link for PciLink {
             coherent: true,
             line_read_atomic: false,
             doorbell: self.card.registers.is_some() && self.function.has_interrupts(),
+            world: false,
         }
     }
 

@@ -51,6 +51,11 @@ impl Copies<Shared> {
         Ok(self.open()?.copy_within(from, to, bytes)?)
     }
 
+    /// Copies into another range.
+    pub fn copy_to(&self, from: u64, other: &Self, to: u64, bytes: u64) -> Result<(), CopyError> {
+        Ok(self.open()?.copy_to(from, other.open()?, to, bytes)?)
+    }
+
     #[inline(always)]
     fn open(&self) -> Result<&Window<()>, CopyError> {
         match &self.keep.gate {

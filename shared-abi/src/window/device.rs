@@ -83,6 +83,18 @@ impl<K: Clone> DeviceWindow<K> {
         Ok((front, heap))
     }
 
+    /// Splits a world (abi §13): its front of `front` bytes, and the rank's home, `len` bytes from
+    /// `home` on. All other bytes belong to neither. `home` is a multiple of 64, not in the front.
+    pub fn split_home(self, front: u64, home: u64, len: u64) -> Result<(Window<K>, Self), (OutOfWindow, Self)> {
+        let base = match self.whole.at_aligned(home, len, SLOT_BYTES as u64) {
+            Ok(base) if front <= home => base,
+            Ok(_) => return Err((OutOfWindow { off: 0, want: front, len: home }, self)),
+            Err(why) => return Err((why, self)),
+        };
+        let before = Window { base: self.whole.base, len: front, keep: self.keep.clone() };
+        Ok((before, Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep }))
+    }
+
     /// A word of the preamble, to be kept beside the window: no heap covers it.
     pub fn keep_word(&self, off: u64) -> Result<KeptWord<K>, OutOfWindow> {
         let at = self.whole.at_aligned(off, 4, 4)?;

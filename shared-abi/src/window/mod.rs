@@ -181,9 +181,14 @@ impl<K> Window<K> {
 
     /// Copies inside the region; the two ranges may overlap.
     pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
+        self.copy_to(from, self, to, bytes)
+    }
+
+    /// Copies into another window, or this one; the two ranges may overlap.
+    pub fn copy_to<L>(&self, from: u64, other: &Window<L>, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
         let src = self.at(from, bytes)?;
-        let dst = self.at(to, bytes)?;
-        // SAFETY: both ranges were checked; `copy` allows overlap.
+        let dst = other.at(to, bytes)?;
+        // SAFETY: both ranges were checked, each against its region; `copy` allows overlap.
         unsafe { core::ptr::copy(src.as_ptr(), dst.as_ptr(), bytes as usize) };
         Ok(())
     }

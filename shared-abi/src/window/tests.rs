@@ -50,6 +50,21 @@ fn a_heap_never_covers_the_preamble() {
     assert!(whole.keep_word(2).is_err());
 }
 
+#[test]
+fn a_home_and_the_front_of_its_world_share_no_byte() {
+    let split = |front, home, len| DeviceWindow::private(8192).split_home(front, home, len).ok();
+    let (front, home) = split(256, 4096, 2048).expect("aligned");
+    assert_eq!((front.len(), home.len()), (256, 2048));
+    assert!(front.write_bytes(256, &[1]).is_err() && home.write_bytes(2048, &[1]).is_err());
+    assert!(home.write_bytes(0, &[7]).is_ok() && front.write_bytes(0, &[9]).is_ok());
+    let mut first = [0];
+    home.read_bytes(0, &mut first).expect("inside");
+    assert_eq!(first, [7]);
+    assert!(home.split(OFF, 1024).is_ok(), "it is a window like any other");
+    assert!(split(4097, 4096, 2048).is_none(), "they would overlap");
+    assert!(split(256, 4096, 4097).is_none() && split(256, 4097, 64).is_none() && split(0, u64::MAX, 64).is_none());
+}
+
 /// One region, one heap at a time: each way to a second one consumes the first.
 #[test]
 fn a_window_that_was_joined_is_split_elsewhere() {

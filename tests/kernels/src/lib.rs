@@ -7,6 +7,7 @@
 
 pub mod crashes;
 pub mod resources;
+pub mod worlds;
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::sync::{Ordering, fence};

@@ -64,8 +64,36 @@ fn section() {
         let section = Section { kind, off: 0x1122_3344_5566_7740, len: 0x0099_AABB_CC00, ..Section::EMPTY };
         (kind.name().to_owned(), wire!(section))
     };
-    let parts: Vec<_> = (1..=8).map(|kind| entry(SectionKind(kind))).collect();
+    let parts: Vec<_> = (1..=8).chain([10, 11]).map(|kind| entry(SectionKind(kind))).collect();
     golden("section", "Entries of the section table, one of each kind (abi §3.5)", &borrowed(&parts));
+}
+
+#[test]
+fn world() {
+    let header = WorldHeader {
+        magic: hamr_comm::abi::world::MAGIC,
+        version: 1,
+        byte_order: BYTE_ORDER,
+        ranks: 3,
+        world_len: 0x1122_3344_5566_7788,
+        directory: 0x1000,
+        job: 0xFEDC_BA98_7654_3210,
+        reserved: [0; 11],
+    };
+    let entry = RankEntry {
+        home: 0x1122_3344_5566_0000,
+        home_len: 0x99AA_BBCC_D000,
+        kind: RankKind::BARE.0,
+        maps: 1,
+        bell: 4,
+        node: 5,
+        state: RankState::LEFT.0,
+        exit: 6,
+        reserved: 0,
+        seg_off: 0x0102_0304_0506_0708,
+        seg_len: 0x0A0B_0C0D_0E0F,
+    };
+    golden("world", "WorldHeader and RankEntry (abi §13)", &[("header", &wire!(header)), ("entry", &wire!(entry))]);
 }
 
 #[test]
@@ -189,11 +217,18 @@ fn states() {
             Refusal: NONE MAGIC BYTE_ORDER ABI WINDOW_LEN SECTION QUEUE FEATURES TABLE QUEUE_COUNT EPOCH DUPLICATE CHUNK;
             Isa: X86_64 AARCH64 RISCV64 ARM32;
             ImageKind: HOSTED BARE;
+            JobState: FORMING RUNNING ENDING;
+            RankKind: PROGRAM HOSTED BARE;
+            RankState: ABSENT JOINED LEFT;
         }
         .into_iter()
         .map(|(name, value)| (value, name)),
     );
-    golden("states", "States and refusals (abi §3.4), ISAs (§2), image kinds (§10): value, name", &borrowed(&parts));
+    golden(
+        "states",
+        "States and refusals (abi §3.4), ISAs (§2), image kinds (§10), jobs and ranks (§13): value, name",
+        &borrowed(&parts),
+    );
 }
 
 #[test]
@@ -202,7 +237,7 @@ fn flags() {
         constants! {
             ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF PUT RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
-            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TWO_LINES;
+            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN WORLD TWO_LINES;
             record_flag: HAS_BODY TASK UNORDERED HOST;
         }
         .into_iter()

@@ -174,6 +174,8 @@ pub(crate) fn within(what: &str, limit: Duration, mut measure: impl FnMut() -> D
 pub(crate) fn signal(pid: u32, name: &str) {
     let signal = match name {
         "STOP" => rustix::process::Signal::STOP,
+        "INT" => rustix::process::Signal::INT,
+        "TERM" => rustix::process::Signal::TERM,
         _ => rustix::process::Signal::KILL,
     };
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");

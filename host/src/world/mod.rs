@@ -1,0 +1,147 @@
+//! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
+//!
+//! `start` lays the memory out and starts the ranks, `watch` follows them and ends all of them when
+//! one has left or was lost.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = hamr::Runtime::new()?;
+//! let world = runtime.world("shm", 4, hamr::Image::find("my-image")?)?;
+//! let (here, there) = (world.node(0).buffer(&[1.0, 2.0])?, world.node(3).allocate::<f64>(2)?);
+//! world.copy(here.ptr(), there.ptr())?;
+//! # Ok(()) }
+//! ```
+
+mod start;
+mod watch;
+
+use crate::{BufferError, Error, Node, Options};
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::{BufferPtr, Element};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use watch::Watched;
+
+/// Sizes and habits of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldOptions {
+    /// What every rank is opened with: `heap` is for buffers of this program, `segment` the rank's
+    /// own. `restart` is off for ranks, and `cpu` is taken from `cpus`.
+    pub rank: Options,
+    /// Pins the dispatcher of rank r to the processor at r, and again from the front behind the
+    /// last one. Empty: none is pinned.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for WorldOptions {
+    fn default() -> Self {
+        Self { rank: Options { heap: 1 << 20, segment: 64 << 20, ..Options::default() }, cpus: Vec::new() }
+    }
+}
+
+/// A rank that ended without an exit code, which ends its world.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{name} was lost: {why}")]
+pub struct WorldError {
+    /// The rank.
+    pub rank: RankId,
+    /// Its name in messages: `rank 2 (shm)`.
+    pub name: String,
+    /// How it ended; of a crash, with its text.
+    pub why: String,
+}
+
+/// Devices in one memory: the ranks. Each is an ordinary [`Node`].
+///
+/// A rank that leaves ([`hamr_comm::world::WorldRef::exit`]), is lost, stopped or restarted ends the
+/// world: calls in flight end with [`CallError::DeviceLost`](crate::CallError::DeviceLost), which
+/// names that rank, and within two seconds no rank is left. Dropping the world ends all ranks.
+pub struct World {
+    watched: Arc<Watched>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+impl World {
+    /// Ranks.
+    pub fn size(&self) -> u32 {
+        self.nodes().len() as u32
+    }
+
+    /// One rank.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn node(&self, rank: u32) -> &Node {
+        &self.nodes()[rank as usize]
+    }
+
+    /// All ranks, in order.
+    pub fn nodes(&self) -> &[Node] {
+        self.watched.nodes()
+    }
+
+    /// Copies one buffer to another, of the same rank or of two: one copy in this process. Transfers
+    /// of the two by other threads are waited for, as in [`Node::put`] and [`Node::get`].
+    ///
+    /// # Errors
+    /// A freed pointer, or one of no rank; lengths that differ; a buffer that a call in flight
+    /// names.
+    pub fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), Error> {
+        let (source, target) = (self.owner(from)?, self.owner(to)?);
+        if from.node() == to.node() {
+            return source.copy(from, to);
+        }
+        if from.bytes() != to.bytes() {
+            return Err(buffer_error(target, BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
+        }
+        source.memory().copy_to(from, target.memory(), to).map_err(|why| match why {
+            BufferError::Foreign { .. } | BufferError::Freed { .. } => buffer_error(source, why),
+            other => buffer_error(target, other),
+        })
+    }
+
+    /// How the world ended, as soon as that is known: the code that a rank left with, or the rank
+    /// that was lost. `None` while it runs.
+    pub fn outcome(&self) -> Option<Result<u8, WorldError>> {
+        self.watched.outcome()
+    }
+
+    /// Waits until the world has ended and no rank is left.
+    ///
+    /// # Errors
+    /// The rank that was lost.
+    pub fn wait(&self) -> Result<u8, WorldError> {
+        self.watched.wait()
+    }
+
+    /// The rank that a pointer belongs to.
+    fn owner<T: Element>(&self, ptr: BufferPtr<T>) -> Result<&Node, Error> {
+        self.nodes().iter().find(|node| node.device().id == ptr.node()).ok_or_else(|| {
+            let first = self.node(0);
+            buffer_error(first, BufferError::Foreign { owner: ptr.node().0, here: first.device().id.0 })
+        })
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.watched.close();
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            // A panic of the thread has printed its own message; the ranks end with their nodes.
+            let _ = watcher.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.nodes()).finish()
+    }
+}
+
+fn buffer_error(node: &Node, why: BufferError) -> Error {
+    Error::Buffer { device: node.device().name.clone(), why }
+}
+
+static_assertions::assert_impl_all!(World: Send, Sync);

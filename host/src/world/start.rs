@@ -1,0 +1,205 @@
+//! Starts a world: the memory, the ranks, the handshakes.
+
+use super::watch::Watched;
+use super::{World, WorldOptions};
+use crate::launcher::{Home, LaunchRequest, Launcher};
+use crate::link::{Decorator, Link};
+use crate::mapping::map_window;
+use crate::memfd::make_window;
+use crate::node_number::NodeNumber;
+use crate::options::plan_of;
+use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target};
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::abi::image::ImageKind;
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::world::{MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError};
+use rustix::fd::OwnedFd;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Runtime {
+    /// Starts `ranks` devices of one kind in one memory, each with the same image.
+    ///
+    /// # Errors
+    /// As [`Self::open`], for any of them; more than 64 ranks, or none.
+    pub fn world(&self, spec: &str, ranks: usize, image: Image) -> Result<World, Error> {
+        if ranks > MAX_RANKS {
+            return Err(wrong_number(ranks));
+        }
+        self.world_with(&vec![spec; ranks], image, WorldOptions::default())
+    }
+
+    /// [`Self::world`] of devices that differ: a named image is built for each kind.
+    ///
+    /// # Errors
+    /// As for [`Self::world`].
+    pub fn world_of(&self, specs: &[&str], image: Image) -> Result<World, Error> {
+        self.world_with(specs, image, WorldOptions::default())
+    }
+
+    /// [`Self::world_of`] with sizes of one's own.
+    ///
+    /// # Errors
+    /// As for [`Self::world`], and sizes that cannot be laid out.
+    pub fn world_with(&self, specs: &[&str], image: Image, options: WorldOptions) -> Result<World, Error> {
+        if specs.is_empty() || specs.len() > MAX_RANKS {
+            return Err(wrong_number(specs.len()));
+        }
+        let WorldOptions { rank, cpus } = options;
+        let options = Options { restart: false, ..rank };
+        let seats = self.seats(specs, &image)?;
+        let memory = Memory::new(&seats, &options)?;
+        // All start before the first is waited for.
+        let mut started = Vec::new();
+        for (rank, seat) in seats.into_iter().enumerate() {
+            let cpu = cpus.get(rank % cpus.len().max(1)).copied();
+            let (begin, home) = (Instant::now(), memory.home(rank)?);
+            let link = RankLink(seat.launch(home, cpu)?);
+            started.push((seat, link, begin, Options { cpu, ..options.clone() }));
+        }
+        let mut nodes = Vec::new();
+        for (rank, (seat, link, begin, options)) in started.into_iter().enumerate() {
+            let Seat { name, number, file, .. } = seat;
+            let node = Node::attach(&name, number, Box::new(link), Some(file), options, begin);
+            nodes.push(node.map_err(|e| memory.why_not(rank, e))?);
+        }
+        let watched = Arc::new(Watched::new(nodes, memory.front()?, memory.layout));
+        let theirs = watched.clone();
+        let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
+        let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
+        Ok(World { watched, watcher: Some(watcher) })
+    }
+
+    /// What can be refused before anything starts.
+    fn seats<'s>(&'s self, specs: &[&'s str], image: &Image) -> Result<Vec<Seat<'s>>, Error> {
+        let mut files: Vec<(Target, ImageFile)> = Vec::new();
+        let mut seats = Vec::new();
+        for (rank, spec) in specs.iter().enumerate() {
+            let name = format!("rank {rank} ({spec})");
+            let (launcher, argument) = self.launcher(spec)?;
+            let target = launcher.target(argument)?.ok_or_else(|| Error::Launch {
+                device: name.clone(),
+                why: "a device of this kind takes no image: expected shm or qemu".into(),
+            })?;
+            let file = match files.iter().find(|(known, _)| *known == target) {
+                Some((_, file)) => file.clone(),
+                None => {
+                    let file = image.resolve(&target)?;
+                    files.push((target.clone(), file.clone()));
+                    file
+                }
+            };
+            let kind = if target.kind == ImageKind::BARE { RankKind::BARE } else { RankKind::HOSTED };
+            let number = NodeNumber::take(&name)?;
+            seats.push(Seat { name, launcher, argument, file, kind, number });
+        }
+        Ok(seats)
+    }
+}
+
+/// A rank before it starts.
+struct Seat<'s> {
+    name: String,
+    launcher: &'s dyn Launcher,
+    argument: &'s str,
+    file: ImageFile,
+    kind: RankKind,
+    number: NodeNumber,
+}
+
+impl Seat<'_> {
+    fn launch(&self, home: Home, cpu: Option<usize>) -> Result<Box<dyn Link>, Error> {
+        let Self { name, launcher, argument, file, .. } = self;
+        let window_len = home.window.len();
+        let request = LaunchRequest { device: name, argument, image: Some(file), window_len, cpu };
+        launcher.launch_rank(&request, home)
+    }
+}
+
+/// The memory of a world, with header and directory.
+struct Memory {
+    memfd: Arc<OwnedFd>,
+    /// Bytes of the file.
+    len: u64,
+    whole: Window<Shared>,
+    layout: WorldLayout,
+}
+
+impl Memory {
+    fn new(seats: &[Seat<'_>], options: &Options) -> Result<Self, Error> {
+        let home = plan_of(options)?;
+        let too_large = |got: String| Error::InvalidConfig {
+            option: "WorldOptions::rank",
+            expected: "homes of at most 2^63 bytes in all".into(),
+            got,
+        };
+        // It is there: the layout was planned with it.
+        let heap = home.section(SectionKind::HEAP).map_err(|_| too_large("none".into()))?;
+        let segment = Range { off: heap.off + heap.len - options.segment, len: options.segment };
+        let plan = |seat: &Seat<'_>| RankPlan {
+            kind: seat.kind,
+            node: seat.number.id(),
+            home_len: home.window_len(),
+            segment,
+        };
+        let plans: Vec<RankPlan> = seats.iter().map(plan).collect();
+        let layout = WorldLayout::plan(&plans).map_err(|why| match why {
+            WorldPlanError::Ranks(ranks) => wrong_number(ranks),
+            WorldPlanError::TooLarge => too_large(format!("{} of {} bytes", plans.len(), home.window_len())),
+        })?;
+        // What a card's memory must be. No code touches what is behind the last home.
+        let len =
+            layout.len().checked_next_power_of_two().ok_or_else(|| too_large(format!("{} bytes", layout.len())))?;
+        let memfd = Arc::new(make_window("world", len)?);
+        let whole = map_window(&memfd, layout.len(), true)?;
+        let job = RandomState::new().build_hasher().finish();
+        layout.write(&plans, job, &whole).map_err(|_| too_large(format!("{len} bytes")))?;
+        Ok(Self { memfd, len, whole, layout })
+    }
+
+    fn home(&self, rank: usize) -> Result<Home, Error> {
+        let rank = RankId(rank as u32);
+        let window = self.layout.home(rank).ok().and_then(|home| self.whole.part(home.off, home.len).ok());
+        let window = window.ok_or_else(|| wrong_number(rank.0 as usize))?;
+        Ok(Home { rank, world: self.memfd.clone(), world_len: self.len, window })
+    }
+
+    /// Header, job words and directory.
+    fn front(&self) -> Result<Window<Shared>, Error> {
+        self.whole.part(0, self.layout.front()).map_err(|_| wrong_number(0))
+    }
+
+    /// The error of a rank that could not be attached to.
+    fn why_not(&self, rank: usize, error: Error) -> Error {
+        let at = self.layout.state_word(RankId(rank as u32));
+        let state = self.whole.word(at).map_or(0, |word| word.observe());
+        match error {
+            Error::Timeout { device, after, .. } if state == RankState::ABSENT.0 => Error::Launch {
+                device,
+                why: format!(
+                    "expected it to join its world within {after:?}, it did not; a bare-metal image needs the feature `world` of \
+                     hamr-device-fw"
+                ),
+            },
+            other => other,
+        }
+    }
+}
+
+fn wrong_number(ranks: usize) -> Error {
+    Error::InvalidConfig { option: "ranks of a world", expected: format!("1 to {MAX_RANKS}"), got: ranks.to_string() }
+}
+
+/// A rank's link: a world has one epoch.
+struct RankLink(Box<dyn Link>);
+
+impl Decorator for RankLink {
+    fn inner(&self) -> &dyn Link {
+        &*self.0
+    }
+    fn restart(&self) -> Result<(), String> {
+        Err("a rank does not start again; start a new world".into())
+    }
+}

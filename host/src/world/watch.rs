@@ -1,0 +1,146 @@
+//! Follows the ranks of a world, and ends all of them when one has left or was lost.
+
+use super::WorldError;
+use crate::Node;
+use crate::link::Peer;
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::world::{JobState, RankState, WorldLayout, word};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two checks of all ranks.
+const PERIOD: Duration = Duration::from_millis(20);
+/// The same while they end.
+const ENDING_PERIOD: Duration = Duration::from_millis(2);
+/// Behind ENDING a rank leaves by itself; after this time its process is asked to end,
+const TERMINATE: Duration = Duration::from_secs(1);
+/// and after this time it is killed.
+const KILL: Duration = Duration::from_secs(2);
+
+type Outcome = Result<u8, WorldError>;
+
+/// What a world and its watching thread share.
+pub(super) struct Watched {
+    nodes: Vec<Node>,
+    /// Header, job words and directory.
+    front: Window<Shared>,
+    layout: WorldLayout,
+    state: Mutex<State>,
+    ended: Condvar,
+    /// The program drops the world.
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    outcome: Option<Outcome>,
+    /// No rank is left.
+    has_ended: bool,
+}
+
+impl Watched {
+    /// All ranks serve.
+    pub(super) fn new(nodes: Vec<Node>, front: Window<Shared>, layout: WorldLayout) -> Self {
+        publish(&front, word::JOB_STATE, JobState::RUNNING.0);
+        Self { nodes, front, layout, state: Mutex::default(), ended: Condvar::new(), closed: AtomicBool::new(false) }
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        self.state().outcome.clone()
+    }
+
+    pub(super) fn wait(&self) -> Outcome {
+        let ended = self.ended.wait_while(self.state(), |state| !state.has_ended);
+        let state = ended.unwrap_or_else(PoisonError::into_inner);
+        // The outcome is set before the end.
+        state.outcome.clone().unwrap_or(Ok(0))
+    }
+
+    /// The watching thread returns soon.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// What the watching thread does.
+    pub(super) fn watch(&self) {
+        while !self.closed.load(Ordering::Relaxed) {
+            for (rank, node) in (0..).map(RankId).zip(&self.nodes) {
+                // In this order: a rank publishes its code before it ends.
+                let is_alive = node.is_alive();
+                let outcome = match self.exit_code(rank) {
+                    Some(code) => Ok(code),
+                    None if is_alive => continue,
+                    None => {
+                        Err(WorldError { rank, name: node.device().name.clone(), why: node.device().loss_reason() })
+                    }
+                };
+                return self.end(rank, node, outcome);
+            }
+            std::thread::park_timeout(PERIOD);
+        }
+    }
+
+    /// The code that a rank has left with.
+    fn exit_code(&self, rank: RankId) -> Option<u8> {
+        let observe = |at| self.front.word(at).map_or(0, |word| word.observe());
+        let has_left = observe(self.layout.state_word(rank)) == RankState::LEFT.0;
+        has_left.then(|| observe(self.layout.exit_word(rank)).saturating_sub(1) as u8)
+    }
+
+    /// Ends all ranks because of one.
+    fn end(&self, rank: RankId, cause: &Node, outcome: Outcome) {
+        let why = match &outcome {
+            Ok(code) => format!("the world ended: {} left with code {code}", cause.device().name),
+            Err(lost) => format!("the world ended: {lost}"),
+        };
+        tracing::debug!(why, "ending a world");
+        // Calls in flight end with this reason, and not with how their own ranks ended for it.
+        self.nodes.iter().for_each(|node| node.device().give_up(&why));
+        let (at, value) = match outcome {
+            Ok(code) => (word::EXIT_CODE, code.into()),
+            Err(_) => (word::FAILED_RANK, rank.0 + 1),
+        };
+        publish(&self.front, at, value);
+        publish(&self.front, word::JOB_STATE, JobState::ENDING.0);
+        self.state().outcome = Some(outcome);
+        // A rank that sleeps reads the words when it wakes.
+        self.nodes.iter().for_each(|node| node.device().link.notify());
+        self.await_ends();
+        self.nodes.iter().for_each(|node| node.device().stop_finally(&why));
+        self.state().has_ended = true;
+        self.ended.notify_all();
+    }
+
+    /// Returns when every rank has left by itself, or none may stay any longer.
+    fn await_ends(&self) {
+        let begin = Instant::now();
+        let mut is_asked = false;
+        while begin.elapsed() < KILL && !self.closed.load(Ordering::Relaxed) {
+            let mut left = self.nodes.iter().map(|node| &node.device().link).filter(|link| link.peer() == Peer::Alive);
+            if begin.elapsed() >= TERMINATE && !is_asked {
+                left.for_each(|link| link.terminate());
+                is_asked = true;
+            } else if left.next().is_none() {
+                return;
+            }
+            std::thread::park_timeout(ENDING_PERIOD);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn publish(front: &Window<Shared>, at: u64, value: u32) {
+    // In the header, which the front begins with.
+    if let Ok(word) = front.word(at) {
+        word.publish(value);
+    }
+}

@@ -1,0 +1,362 @@
+//! A world: N ranks in one memory (abi §13). Its header and directory, where the homes are, and the
+//! words by which launcher and ranks follow each other's state.
+//!
+//! ```text
+//! 0x0000 WorldHeader   launcher, before the magic word
+//! 0x0080 job words     launcher, live
+//! 0x1000 directory     an entry of 64 bytes per rank
+//! then   homes         in the order of the ranks; each is a window (abi §3)
+//! ```
+
+use crate::ids::{NodeId, RankId};
+use crate::open::open_enum;
+use crate::preamble::{BYTE_ORDER, PREAMBLE_BYTES};
+use crate::window::{Loan, OutOfWindow, Window};
+use core::mem::offset_of;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// "HAMW" in memory, where a lone device's window has [`crate::preamble::MAGIC`]; published last.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"HAMW");
+/// The version of header and directory that this source writes, and the only one it reads.
+pub const VERSION: u32 = 1;
+/// Ranks of a world at most.
+pub const MAX_RANKS: usize = 64;
+/// Homes start at multiples of this, so that each is aligned to the pages of every processor.
+pub const HOME_ALIGN: u64 = 64 << 10;
+/// Where [`WorldLayout::write`] puts the directory.
+pub const DIRECTORY: u64 = 0x1000;
+/// [`RankEntry::maps`]: the rank maps the whole world.
+pub const MAPS_WORLD: u32 = 1;
+
+/// What the launcher writes before a rank starts (abi §13.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct WorldHeader {
+    /// [`MAGIC`], published last with Release; read with Acquire.
+    pub magic: u32,
+    /// [`VERSION`].
+    pub version: u32,
+    /// [`BYTE_ORDER`].
+    pub byte_order: u32,
+    /// Ranks, 1 to [`MAX_RANKS`].
+    pub ranks: u32,
+    /// Bytes of the world.
+    pub world_len: u64,
+    /// Offset of the directory.
+    pub directory: u64,
+    /// A random number: no two worlds have the same.
+    pub job: u64,
+    /// Zero.
+    pub reserved: [u64; 11],
+}
+const _: () = assert!(size_of::<WorldHeader>() == 128 && offset_of!(WorldHeader, world_len) == 16);
+const _: () = assert!(offset_of!(WorldHeader, job) == 32);
+
+/// Offsets of the job's words. The launcher alone writes them (abi §13.1).
+pub mod word {
+    /// A [`super::JobState`].
+    pub const JOB_STATE: u64 = 0x80;
+    /// Before ENDING: the code that a rank left with.
+    pub const EXIT_CODE: u64 = 0x84;
+    /// Before ENDING: 1 and the number of the rank that was lost; 0 none.
+    pub const FAILED_RANK: u64 = 0x88;
+}
+
+open_enum! {
+    /// The state of a job.
+    JobState(u32),
+    /// A short description.
+    text or "unknown value" {
+        /// The ranks start.
+        FORMING = 0 => "forming",
+        /// All ranks serve.
+        RUNNING = 1 => "running",
+        /// Every rank ends.
+        ENDING = 2 => "ending",
+    }
+}
+
+open_enum! {
+    /// What a rank is.
+    RankKind(u32),
+    /// A short description.
+    text or "unknown value" {
+        /// A program that joined.
+        PROGRAM = 1 => "program",
+        /// A hosted image.
+        HOSTED = 2 => "hosted image",
+        /// An image without an operating system.
+        BARE = 3 => "bare-metal image",
+    }
+}
+
+open_enum! {
+    /// The state of a rank, which it writes itself.
+    RankState(u32),
+    /// A short description.
+    text or "unknown value" {
+        /// It has not looked at the world yet.
+        ABSENT = 0 => "absent",
+        /// It has checked header and directory, and waits for the offer in its home.
+        JOINED = 1 => "joined",
+        /// It has left with the code in [`RankEntry::exit`].
+        LEFT = 3 => "left",
+    }
+}
+
+/// One entry of the directory (abi §13.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct RankEntry {
+    /// Offset of its home, a multiple of [`HOME_ALIGN`].
+    pub home: u64,
+    /// Bytes of its home.
+    pub home_len: u64,
+    /// A [`RankKind`].
+    pub kind: u32,
+    /// [`MAPS_WORLD`].
+    pub maps: u32,
+    /// The number of its doorbell: 1 and its rank; the launcher's is 0.
+    pub bell: u32,
+    /// Its [`NodeId`].
+    pub node: u32,
+    /// Rank, live: a [`RankState`].
+    pub state: u32,
+    /// Rank, live: 1 and the code it leaves with; 0 before.
+    pub exit: u32,
+    /// Zero.
+    pub reserved: u64,
+    /// Where its segment starts in its home.
+    pub seg_off: u64,
+    /// Bytes of its segment.
+    pub seg_len: u64,
+}
+const _: () = assert!(size_of::<RankEntry>() == 64 && offset_of!(RankEntry, state) == 32);
+const _: () = assert!(offset_of!(RankEntry, exit) == 36 && offset_of!(RankEntry, seg_off) == 48);
+
+/// A range of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Range {
+    /// Its first byte.
+    pub off: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// What a launcher knows of a rank before it starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RankPlan {
+    /// What it is.
+    pub kind: RankKind,
+    /// Its number among the launcher's devices.
+    pub node: NodeId,
+    /// Bytes of its home, a multiple of 4096.
+    pub home_len: u64,
+    /// Its segment, in its home.
+    pub segment: Range,
+}
+
+/// Why a world cannot be laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorldPlanError {
+    /// No rank, or more than [`MAX_RANKS`].
+    Ranks(usize),
+    /// Sizes overflow.
+    TooLarge,
+}
+
+/// Why a rank refuses a world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorldFault {
+    /// Another magic word.
+    Magic(u32),
+    /// Another byte order.
+    ByteOrder(u32),
+    /// Another version.
+    Version(u32),
+    /// No ranks, or more than [`MAX_RANKS`].
+    Ranks(u32),
+    /// The world, its header or its directory is longer than the memory.
+    Length(u64),
+    /// A home that leaves the world, is misaligned, too short, or not behind the one before.
+    Home(u32),
+    /// The rank is to map something else than the whole world.
+    Maps(u32),
+    /// A segment that leaves its home.
+    Segment(u32),
+    /// A rank that this world does not have.
+    Rank(u32),
+}
+
+impl core::fmt::Display for WorldFault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Magic(got) => write!(f, "expected the magic word {MAGIC:#x}, got {got:#x}"),
+            Self::ByteOrder(got) => write!(f, "expected the byte order {BYTE_ORDER:#x}, got {got:#x}"),
+            Self::Version(got) => write!(f, "expected version {VERSION}, got {got}"),
+            Self::Ranks(got) => write!(f, "expected 1 to {} ranks, got {got}", MAX_RANKS as u32),
+            Self::Length(got) => write!(f, "expected what the memory has room for, got {got:#x} bytes"),
+            Self::Home(rank) => write!(f, "the home of rank {rank} is misplaced"),
+            Self::Maps(got) => write!(f, "expected maps {MAPS_WORLD}, got {got}"),
+            Self::Segment(rank) => write!(f, "the segment of rank {rank} leaves its home"),
+            Self::Rank(rank) => write!(f, "there is no rank {rank}"),
+        }
+    }
+}
+impl core::error::Error for WorldFault {}
+
+impl From<OutOfWindow> for WorldFault {
+    fn from(e: OutOfWindow) -> Self {
+        Self::Length(e.off.saturating_add(e.want))
+    }
+}
+
+/// Where the homes of a world are, planned or checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorldLayout {
+    homes: [Range; MAX_RANKS],
+    ranks: usize,
+    directory: u64,
+    len: u64,
+}
+
+impl WorldLayout {
+    /// Places the homes behind the directory, in the order of the ranks.
+    pub fn plan(ranks: &[RankPlan]) -> Result<Self, WorldPlanError> {
+        let mut layout =
+            Self { homes: [Range::default(); MAX_RANKS], ranks: ranks.len(), directory: DIRECTORY, len: 0 };
+        if ranks.is_empty() || ranks.len() > MAX_RANKS {
+            return Err(WorldPlanError::Ranks(ranks.len()));
+        }
+        let mut at = layout.entry(ranks.len());
+        for (home, rank) in layout.homes.iter_mut().zip(ranks) {
+            at = at.checked_next_multiple_of(HOME_ALIGN).ok_or(WorldPlanError::TooLarge)?;
+            *home = Range { off: at, len: rank.home_len };
+            at = at.checked_add(rank.home_len).ok_or(WorldPlanError::TooLarge)?;
+        }
+        layout.len = at;
+        Ok(layout)
+    }
+
+    /// Writes header and directory, and publishes the magic word: before any rank starts.
+    pub fn write<K>(&self, ranks: &[RankPlan], job: u64, window: &Window<K>) -> Result<(), OutOfWindow> {
+        let header = WorldHeader {
+            version: VERSION,
+            byte_order: BYTE_ORDER,
+            ranks: self.ranks as u32,
+            world_len: self.len,
+            directory: self.directory,
+            job,
+            ..WorldHeader::new_zeroed()
+        };
+        window.write(0, &header)?;
+        for (i, (rank, home)) in ranks.iter().zip(self.homes()).enumerate() {
+            let entry = RankEntry {
+                home: home.off,
+                home_len: home.len,
+                kind: rank.kind.0,
+                maps: MAPS_WORLD,
+                bell: 1 + i as u32,
+                node: rank.node.0.into(),
+                seg_off: rank.segment.off,
+                seg_len: rank.segment.len,
+                ..RankEntry::new_zeroed()
+            };
+            window.write(self.entry(i), &entry)?;
+        }
+        window.word(0)?.publish(MAGIC);
+        Ok(())
+    }
+
+    /// Does a world begin here, and not a lone device's window?
+    pub fn is_there<K>(window: &Window<K>) -> bool {
+        window.word(0).is_ok_and(|magic| magic.observe() == MAGIC)
+    }
+
+    /// Copies header and directory out and checks them. No value of them is used before.
+    pub fn read<K>(window: &Window<K>) -> Result<Self, WorldFault> {
+        Self::read_lent(&window.lend())
+    }
+
+    fn read_lent(window: &Window<Loan>) -> Result<Self, WorldFault> {
+        let magic = window.word(0)?.observe();
+        let header: WorldHeader = window.read(0)?;
+        if magic != MAGIC {
+            return Err(WorldFault::Magic(magic));
+        }
+        if header.byte_order != BYTE_ORDER {
+            return Err(WorldFault::ByteOrder(header.byte_order));
+        }
+        if header.version != VERSION {
+            return Err(WorldFault::Version(header.version));
+        }
+        let ranks = header.ranks as usize;
+        if ranks == 0 || ranks > MAX_RANKS {
+            return Err(WorldFault::Ranks(header.ranks));
+        }
+        if header.world_len > window.len() {
+            return Err(WorldFault::Length(header.world_len));
+        }
+        let WorldHeader { directory, world_len: len, .. } = header;
+        let entries = (ranks * size_of::<RankEntry>()) as u64;
+        let mut free = directory.checked_add(entries).ok_or(WorldFault::Length(directory))?;
+        if directory < DIRECTORY || !directory.is_multiple_of(64) || free > len {
+            return Err(WorldFault::Length(directory));
+        }
+        let mut layout = Self { homes: [Range::default(); MAX_RANKS], ranks, directory, len };
+        for (i, home) in layout.homes.iter_mut().take(ranks).enumerate() {
+            let entry: RankEntry = window.read(directory + (i * size_of::<RankEntry>()) as u64)?;
+            let end = entry.home.checked_add(entry.home_len).filter(|end| *end <= len);
+            let fits = entry.home >= free && entry.home.is_multiple_of(HOME_ALIGN) && entry.home_len >= PREAMBLE_BYTES;
+            free = end.filter(|_| fits).ok_or(WorldFault::Home(i as u32))?;
+            if entry.maps != MAPS_WORLD {
+                return Err(WorldFault::Maps(entry.maps));
+            }
+            *home = Range { off: entry.home, len: entry.home_len };
+        }
+        Ok(layout)
+    }
+
+    /// Bytes of the world.
+    #[expect(clippy::len_without_is_empty, reason = "a world has a header")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The homes, in the order of the ranks.
+    pub fn homes(&self) -> &[Range] {
+        self.homes.get(..self.ranks).unwrap_or(&[])
+    }
+
+    /// The home of a rank.
+    pub fn home(&self, rank: RankId) -> Result<Range, WorldFault> {
+        self.homes().get(rank.0 as usize).copied().ok_or(WorldFault::Rank(rank.0))
+    }
+
+    /// Bytes before the first home: header, job words and directory.
+    pub fn front(&self) -> u64 {
+        self.homes().first().map_or(0, |home| home.off)
+    }
+
+    /// The segment that the directory has for a rank, in its home.
+    pub fn segment<K>(&self, window: &Window<K>, rank: RankId) -> Result<Range, WorldFault> {
+        let home = self.home(rank)?;
+        let entry: RankEntry = window.read(self.entry(rank.0 as usize))?;
+        let fits = entry.seg_off.checked_add(entry.seg_len).is_some_and(|end| end <= home.len);
+        if fits { Ok(Range { off: entry.seg_off, len: entry.seg_len }) } else { Err(WorldFault::Segment(rank.0)) }
+    }
+
+    /// Where the word with the [`RankState`] of a rank is.
+    pub fn state_word(&self, rank: RankId) -> u64 {
+        self.entry(rank.0 as usize) + offset_of!(RankEntry, state) as u64
+    }
+
+    /// Where the word [`RankEntry::exit`] of a rank is.
+    pub fn exit_word(&self, rank: RankId) -> u64 {
+        self.entry(rank.0 as usize) + offset_of!(RankEntry, exit) as u64
+    }
+
+    fn entry(&self, rank: usize) -> u64 {
+        self.directory + (rank * size_of::<RankEntry>()) as u64
+    }
+}

@@ -1,0 +1,137 @@
+//! Header and directory of a world (abi §13): where a launcher puts homes, and what a rank refuses.
+
+use hamr_comm::abi::ids::{NodeId, RankId};
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::world::{
+    DIRECTORY, HOME_ALIGN, MAX_RANKS, Range, RankEntry, RankKind, RankPlan, WorldFault, WorldHeader, WorldLayout,
+    WorldPlanError,
+};
+use proptest::prelude::*;
+use std::mem::offset_of;
+
+const ENTRY: u64 = size_of::<RankEntry>() as u64;
+
+fn plan(home_len: u64) -> RankPlan {
+    let segment = Range { off: home_len / 2, len: home_len / 2 };
+    RankPlan { kind: RankKind::HOSTED, node: NodeId(7), home_len, segment }
+}
+
+/// A world of three ranks.
+fn world() -> (WorldLayout, Window<Shared>) {
+    let ranks = [plan(4096), plan(HOME_ALIGN + 4096), plan(8192)];
+    let layout = WorldLayout::plan(&ranks).expect("three");
+    let window = Window::private(layout.len()).share();
+    layout.write(&ranks, 42, &window).expect("long enough");
+    (layout, window)
+}
+
+/// The refusal of a world in which one field has another value.
+fn refusal(at: u64, value: &[u8]) -> WorldFault {
+    let (_, window) = world();
+    window.write_bytes(at, value).expect("inside");
+    WorldLayout::read(&window).expect_err("it must be refused")
+}
+
+fn header(field: usize, value: u32) -> WorldFault {
+    refusal(field as u64, &value.to_le_bytes())
+}
+
+fn entry(rank: u64, field: usize, value: u64) -> WorldFault {
+    refusal(DIRECTORY + rank * ENTRY + field as u64, &value.to_le_bytes())
+}
+
+#[test]
+fn homes_are_in_order_and_aligned() {
+    let (layout, window) = world();
+    let at = |n| 2 * HOME_ALIGN * n;
+    let homes = [(HOME_ALIGN, 4096), (at(1), HOME_ALIGN + 4096), (at(2), 8192)];
+    assert_eq!(layout.homes().iter().map(|home| (home.off, home.len)).collect::<Vec<_>>(), homes);
+    assert_eq!((layout.front(), layout.len()), (HOME_ALIGN, at(2) + 8192));
+    assert_eq!(WorldLayout::read(&window), Ok(layout));
+    assert_eq!(layout.segment(&window, RankId(2)), Ok(Range { off: 4096, len: 4096 }));
+    assert_eq!(layout.home(RankId(3)), Err(WorldFault::Rank(3)));
+    assert_eq!(layout.segment(&window, RankId(u32::MAX)), Err(WorldFault::Rank(u32::MAX)));
+    let first: RankEntry = window.read(DIRECTORY).expect("inside");
+    assert_eq!((first.bell, first.node, first.state, first.exit), (1, 7, 0, 0));
+}
+
+#[test]
+fn one_to_sixty_four_ranks_are_planned() {
+    for ranks in [1, MAX_RANKS] {
+        let layout = WorldLayout::plan(&vec![plan(4096); ranks]).expect("allowed");
+        assert_eq!(layout.homes().len(), ranks);
+        assert!(layout.front() >= DIRECTORY + ranks as u64 * ENTRY, "the directory is before the homes");
+    }
+    for ranks in [0, MAX_RANKS + 1] {
+        assert_eq!(WorldLayout::plan(&vec![plan(4096); ranks]), Err(WorldPlanError::Ranks(ranks)));
+    }
+    assert_eq!(WorldLayout::plan(&[plan(!4095)]), Err(WorldPlanError::TooLarge));
+}
+
+#[test]
+fn a_malformed_header_is_refused() {
+    assert_eq!(header(offset_of!(WorldHeader, magic), 1), WorldFault::Magic(1));
+    assert_eq!(header(offset_of!(WorldHeader, version), 2), WorldFault::Version(2));
+    assert_eq!(header(offset_of!(WorldHeader, byte_order), 0x0403_0201), WorldFault::ByteOrder(0x0403_0201));
+    for ranks in [0, 65, u32::MAX] {
+        assert_eq!(header(offset_of!(WorldHeader, ranks), ranks), WorldFault::Ranks(ranks));
+    }
+    assert_eq!(refusal(16, &u64::MAX.to_le_bytes()), WorldFault::Length(u64::MAX));
+    for directory in [0, 0x80, DIRECTORY + 1, u64::MAX, u64::MAX - 63] {
+        assert_eq!(refusal(24, &directory.to_le_bytes()), WorldFault::Length(directory));
+    }
+    let short = Window::private(64);
+    short.write(0, &hamr_comm::abi::world::MAGIC).expect("inside");
+    assert!(matches!(WorldLayout::read(&short), Err(WorldFault::Length(128))));
+}
+
+#[test]
+fn a_malformed_directory_is_refused() {
+    // Over the directory, before the home in front of it, out of the world, misaligned, too short.
+    for home in [0, DIRECTORY, HOME_ALIGN, 4 * HOME_ALIGN, u64::MAX - HOME_ALIGN + 1, 2 * HOME_ALIGN + 64] {
+        assert_eq!(entry(1, 0, home), WorldFault::Home(1), "{home:#x}");
+    }
+    for len in [0, 1023, 3 * HOME_ALIGN, u64::MAX] {
+        assert_eq!(entry(1, 8, len), WorldFault::Home(1), "{len:#x}");
+    }
+    assert_eq!(entry(1, 8, 2 * HOME_ALIGN + 1), WorldFault::Home(2), "the next one begins inside of it");
+    assert_eq!(refusal(DIRECTORY + 20, &2u32.to_le_bytes()), WorldFault::Maps(2));
+    let (layout, window) = world();
+    window.write_bytes(DIRECTORY + 48, &4097u64.to_le_bytes()).expect("inside");
+    assert_eq!(layout.segment(&window, RankId(0)), Err(WorldFault::Segment(0)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a world begins with: it is refused, or its homes are in order in the memory.
+    #[test]
+    fn homes_of_a_hostile_world_are_apart_and_inside(
+        junk in proptest::collection::vec((0usize..0x1100, any::<u64>()), 0..6),
+        near in proptest::collection::vec((0u64..3, 0usize..8, -2i64..3), 0..4),
+    ) {
+        let (_, window) = world();
+        for (at, bytes) in junk {
+            window.write_bytes(at as u64, &bytes.to_le_bytes()).expect("inside");
+        }
+        for (rank, field, step) in near {
+            let at = DIRECTORY + rank * ENTRY + field as u64 * 8;
+            let mut bytes = [0; 8];
+            window.read_bytes(at, &mut bytes).expect("inside");
+            let value = u64::from_le_bytes(bytes).wrapping_add_signed(step * HOME_ALIGN as i64);
+            window.write_bytes(at, &value.to_le_bytes()).expect("inside");
+        }
+        if let Ok(layout) = WorldLayout::read(&window) {
+            let mut free = DIRECTORY;
+            prop_assert!(!layout.homes().is_empty() && layout.homes().len() <= MAX_RANKS);
+            for (rank, home) in layout.homes().iter().enumerate() {
+                prop_assert!(home.off >= free && home.off % HOME_ALIGN == 0 && home.len >= 1024);
+                free = home.off + home.len;
+                if let Ok(segment) = layout.segment(&window, RankId(rank as u32)) {
+                    prop_assert!(segment.off + segment.len <= home.len);
+                }
+            }
+            prop_assert!(free <= window.len());
+        }
+    }
+}
