@@ -13,6 +13,11 @@ use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::record_flag;
 
 /// A type that can be a handler's first parameter, with `'static` for its lifetime.
+#[diagnostic::on_unimplemented(
+    message = "`&mut {Self}` cannot be the first parameter of a handler",
+    note = "`&mut Context` runs inline and cannot wait, `&mut Task` runs on its own stack and may wait, `&mut Host` is a body on the host",
+    note = "a type of your own implements `hamr_comm::Program`: a handler with it is a task"
+)]
 pub trait Enter: Sized + 'static {
     /// The type with the lifetime of a call.
     type This<'c>;
