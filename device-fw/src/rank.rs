@@ -7,28 +7,40 @@ use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
 /// The words of the world, beside the home that the device serves.
 pub(crate) struct Rank<K> {
     front: Window<K>,
+    me: RankId,
+    size: u32,
+    /// Bytes of its segment.
+    segment: u64,
     /// Where its own words are.
     state: u64,
     exit: u64,
 }
 
 impl<K: Clone> Rank<K> {
-    /// Checks the world, takes the home of rank `me`, and publishes that it joined. `exit` is what
-    /// handlers end the world by; it calls [`Self::leave`].
-    pub(crate) fn join(
+    /// Checks the world and takes the home of rank `me`. A world that is refused comes back.
+    pub(crate) fn find(
         world: DeviceWindow<K>,
         me: RankId,
-        exit: fn(u8) -> !,
-    ) -> Result<(DeviceWindow<K>, Self), WorldFault> {
-        let layout = WorldLayout::read(&world)?;
-        let home = layout.home(me)?;
-        let segment = layout.segment(&world, me)?;
-        let size = layout.homes().len() as u32;
-        let (front, home) = world.split_home(layout.front(), home.off, home.len).map_err(|(why, _)| why)?;
-        let rank = Self { front, state: layout.state_word(me), exit: layout.exit_word(me) };
-        hamr_comm::world::Rank { me, size, segment: segment.len, exit }.join();
-        rank.publish(rank.state, RankState::JOINED.0);
-        Ok((home, rank))
+    ) -> Result<(DeviceWindow<K>, Self), (WorldFault, DeviceWindow<K>)> {
+        let check = || {
+            let layout = WorldLayout::read(&world)?;
+            Ok((layout, layout.home(me)?, layout.segment(&world, me)?))
+        };
+        let (layout, home, segment) = match check() {
+            Ok(checked) => checked,
+            Err(why) => return Err((why, world)),
+        };
+        let (state, exit) = (layout.state_word(me), layout.exit_word(me));
+        let (front, home) =
+            world.split_home(layout.front(), home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
+        Ok((home, Self { front, me, size: layout.homes().len() as u32, segment: segment.len, state, exit }))
+    }
+
+    /// Publishes that this rank joined. `exit` is what handlers end the world by; it calls
+    /// [`Self::leave`].
+    pub(crate) fn join(&self, exit: fn(u8) -> !) {
+        hamr_comm::world::Rank { me: self.me, size: self.size, segment: self.segment, exit }.join();
+        self.publish(self.state, RankState::JOINED.0);
     }
 
     /// Has the launcher asked every rank to end?
@@ -48,4 +60,25 @@ impl<K: Clone> Rank<K> {
             word.publish(value);
         }
     }
+}
+
+/// The rank that a bare-metal image is, or why it can be none; empty in an image alone.
+#[cfg(hamr_bare)]
+pub(crate) static RANK: spin::Once<Result<Rank<()>, WorldFault>> = spin::Once::new();
+
+/// The window that a bare-metal image serves, of the memory behind its function: all of it, or
+/// where that is a world, the rank's home. `position` is the image's number among those that share
+/// the memory. The image ends before it serves where [`RANK`] has a fault.
+#[cfg(hamr_bare)]
+pub(crate) fn find_home(memory: DeviceWindow<()>, position: u32) -> DeviceWindow<()> {
+    if !WorldLayout::is_there(&memory) {
+        return memory;
+    }
+    // The launcher has number 0.
+    let (window, rank) = match Rank::find(memory, RankId(position.wrapping_sub(1))) {
+        Ok((home, rank)) => (home, Ok(rank)),
+        Err((why, memory)) => (memory, Err(why)),
+    };
+    RANK.call_once(|| rank);
+    window
 }

@@ -4,7 +4,7 @@ use hamr::link::Link;
 use hamr::{CallError, Error, Node, Options, SubmitError, World, WorldError, WorldOptions};
 use hamr::{Home, LaunchRequest, Launcher, ShmLauncher, Target};
 use hamr_tests::conformance::Random;
-use hamr_tests::{devices, processes};
+use hamr_tests::{devices, processes, times};
 use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::wait_at;
 use hamr_tests_kernels::worlds::{leave, place};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Until the last rank is killed, with what the system takes for that.
 const GONE: Duration = Duration::from_millis(2500);
-/// Ranks that leave by themselves.
+/// Before any rank is asked to end.
 const SOON: Duration = Duration::from_millis(900);
 
 fn world(ranks: usize) -> World {
@@ -33,13 +33,13 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 /// How a world ends, and that no process is left of it then.
-fn end_of(world: &World, pids: &[u32], limit: Duration) -> Result<u8, WorldError> {
+fn end_of(world: &World, pids: &[u32]) -> Result<u8, WorldError> {
     let begin = Instant::now();
     let outcome = world.wait();
     let took = begin.elapsed();
     let left: Vec<_> = pids.iter().filter(|pid| !processes::has_ended(**pid)).collect();
     assert!(left.is_empty(), "{left:?} are left of {pids:?}");
-    assert!(took < limit, "{took:?} until {outcome:?}");
+    assert!(took < GONE, "{took:?} until {outcome:?}");
     assert_eq!(world.outcome().as_ref(), Some(&outcome));
     outcome
 }
@@ -68,7 +68,7 @@ fn a_killed_rank_is_named_and_ends_the_world() {
             let calls: Vec<_> = world.nodes().iter().map(|node| scope.spawn(|| end_of_call(node))).collect();
             std::thread::sleep(Duration::from_micros(random.number() % 20_000));
             signal(pids[victim], Signal::KILL);
-            let lost = end_of(&world, &pids, SOON).expect_err("a rank was killed");
+            let lost = end_of(&world, &pids).expect_err("a rank was killed");
             assert_eq!((lost.rank.0 as usize, &lost.name), (victim, &name), "{lost}");
             assert!(lost.why.contains("SIGKILL"), "{lost}");
             for (rank, call) in calls.into_iter().enumerate() {
@@ -90,11 +90,28 @@ fn a_rank_that_exits_ends_the_world_with_its_code() {
             let other = scope.spawn(|| end_of_call(world.node((rank + 1) % 3)));
             let error = world.node(rank).sync(leave::with(code)).expect_err("it has no reply");
             assert!(matches!(error, CallError::DeviceLost(..)), "{error}");
-            assert_eq!(end_of(&world, &pids, SOON), Ok(code));
+            assert_eq!(end_of(&world, &pids), Ok(code));
             let error = other.join().expect("it ends");
             assert!(error.contains(&format!("rank {rank} (shm) left with code {code}")), "{error}");
         });
     }
+}
+
+/// Whatever their handlers do.
+#[test]
+fn ranks_leave_by_themselves() {
+    times::within(SOON, || {
+        let world = world(4);
+        let pids = processes_of(&world);
+        let gates = [1, 2, 3].map(|rank| world.node(rank).buffer(&[0u32; 32]).expect("room"));
+        for (rank, gate) in (1..).zip(&gates) {
+            world.node(rank).send(wait_at::with(gate.ptr(), 1)).expect("sent");
+        }
+        assert!(world.node(0).sync(leave::with(3)).is_err());
+        let begin = Instant::now();
+        assert_eq!(end_of(&world, &pids), Ok(3));
+        begin.elapsed()
+    });
 }
 
 #[test]
@@ -102,7 +119,7 @@ fn a_crash_is_named_with_its_text() {
     let world = world(2);
     let pids = processes_of(&world);
     assert!(world.node(1).sync(null::with()).is_err());
-    let lost = end_of(&world, &pids, SOON + Duration::from_secs(2)).expect_err("it crashed");
+    let lost = end_of(&world, &pids).expect_err("it crashed");
     assert_eq!(lost.rank.0, 1);
     assert!(lost.to_string().contains("rank 1 (shm) was lost") && lost.why.contains("segmentation fault"), "{lost}");
 }
@@ -115,7 +132,7 @@ fn a_stopped_process_is_killed() {
     signal(pids[2], Signal::STOP);
     signal(pids[0], Signal::KILL);
     let begin = Instant::now();
-    let lost = end_of(&world, &pids, GONE).expect_err("a rank was killed");
+    let lost = end_of(&world, &pids).expect_err("a rank was killed");
     assert_eq!(lost.rank.0, 0);
     assert!(begin.elapsed() > Duration::from_millis(1900), "it has two seconds: {:?}", begin.elapsed());
 }
@@ -125,7 +142,7 @@ fn a_rank_that_the_program_stops_ends_the_world() {
     let world = world(2);
     let pids = processes_of(&world);
     world.node(1).stop();
-    let lost = end_of(&world, &pids, SOON).expect_err("it was stopped");
+    let lost = end_of(&world, &pids).expect_err("it was stopped");
     assert!(lost.rank.0 == 1 && lost.why.contains("stopped by this program"), "{lost}");
     let error = world.node(0).restart().expect_err("a world has one epoch").to_string();
     assert!(error.contains("start a new world"), "{error}");

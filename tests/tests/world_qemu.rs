@@ -1,7 +1,10 @@
 //! Worlds with machines: the memory is behind one PCI function of each, and their images end with
 //! the world.
 
-use hamr::{Image, Isa, Options, World, WorldOptions};
+use hamr::link::Link;
+use hamr::qemu::{Machine, QemuLauncher};
+use hamr::{Error, Home, Image, Isa, LaunchRequest, Launcher, Options, Target, World, WorldOptions};
+use hamr_comm::abi::world::WorldHeader;
 use hamr_kernels::demo::{dot_f64, isa};
 use hamr_kernels::faults::{divide, panics};
 use hamr_tests::{devices, processes};
@@ -114,5 +117,35 @@ fn an_image_that_cannot_join_is_named() {
     let error = devices::runtime().world_with(&["qemu:riscv64"], image, options).expect_err("no rank").to_string();
     for part in ["rank 0 (qemu:riscv64)", "join its world within 3s", "feature `world`"] {
         assert!(error.contains(part), "no `{part}` in: {error}");
+    }
+}
+
+/// Starts machines whose world has another version than any image reads.
+struct Newer;
+
+impl Launcher for Newer {
+    fn describe(&self) -> String {
+        "worlds of a later version".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        QemuLauncher::machine(Machine::RISCV64).target(argument)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        QemuLauncher::machine(Machine::RISCV64).launch(request)
+    }
+    fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
+        let version = std::mem::offset_of!(WorldHeader, version) as u64;
+        rustix::io::pwrite(&*home.world, &9u32.to_le_bytes(), version).expect("a memfd");
+        QemuLauncher::machine(Machine::RISCV64).launch_rank(request, home)
+    }
+}
+
+#[test]
+fn a_world_that_an_image_refuses_is_named() {
+    let mut runtime = hamr::Runtime::new().expect("a runtime");
+    runtime.register("newer", Newer);
+    let error = runtime.world_with(&["newer"], devices::image("qemu:riscv64"), options()).expect_err("refused");
+    for part in ["rank 0 (newer)", "code 2", "cannot join its world: expected version 1, got 9"] {
+        assert!(error.to_string().contains(part), "no `{part}` in: {error}");
     }
 }

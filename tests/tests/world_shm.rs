@@ -155,3 +155,23 @@ fn a_kind_that_cannot_be_a_rank_is_refused_by_name() {
     let error = devices::runtime().world_with(&["shm"], devices::image("shm"), options).expect_err("refused");
     assert!(error.to_string().contains("Options::segment: expected a multiple of 4096"), "{error}");
 }
+
+/// Every tool that looks at a window looks at a rank's: it is named behind the world's path.
+#[test]
+fn ranks_are_listed_and_inspected() {
+    let world = world(3);
+    let listed = hamr::inspect::windows_of(std::process::id());
+    let names: Vec<_> = listed.iter().map(|window| window.name.as_str()).collect();
+    assert_eq!(names, ["world rank 0", "world rank 1", "world rank 2"]);
+    for (node, window) in world.nodes().iter().zip(&listed) {
+        assert_eq!((window.device_pid, window.device_state), (node.info().pid, "serving"));
+        let dump = hamr::inspect::dump(&window.path).expect("a window");
+        assert_eq!((dump.problems.len(), dump.device.state), (0, "serving"), "{dump}");
+    }
+    let path = listed[0].path.display().to_string();
+    let whole = path.trim_end_matches("#0");
+    for (path, word) in [(whole.to_owned(), "a world of 3 ranks"), (format!("{whole}#3"), "there is no rank 3")] {
+        let error = hamr::inspect::dump(std::path::Path::new(&path)).expect_err("refused").to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}

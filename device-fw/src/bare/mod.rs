@@ -37,7 +37,7 @@ mod task_stack;
 pub(crate) mod tick;
 mod walk;
 #[cfg(feature = "world")]
-pub(crate) mod world;
+mod world;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -97,6 +97,8 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
     unsafe { RUNTIME.set_found(&found) };
+    #[cfg(feature = "world")]
+    world::join();
     info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.timed_sleep.hz());
     let board = board::Running::<B>::new(hardware);
     #[cfg(feature = "tasks")]

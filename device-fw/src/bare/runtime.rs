@@ -1,7 +1,8 @@
 //! The state of an image without an operating system beside its device. It is one static, so that
 //! everything that interrupts and faults may touch is in one place.
 //!
-//! Only the window for early faults is elsewhere, in `crash`: `pci`, below this module, stores it.
+//! Only the window for early faults and the rank are elsewhere, in `crash` and `rank`: `pci`, below
+//! this module, stores them.
 //!
 //! There is one processor, and an interrupt runs to its end. So nothing waits for a lock once the
 //! serve loop runs: code uses `try_lock` and goes on without the state if it is taken. No code
@@ -73,9 +74,6 @@ pub(crate) struct Runtime {
     pub(super) fault_state: AtomicU32,
     /// The fault that ended the serve loop.
     pub(super) last_fault: Mutex<Fault>,
-    /// The rank that this image is, if it is one.
-    #[cfg(feature = "world")]
-    pub(super) rank: spin::Once<crate::rank::Rank<()>>,
     /// The logger's.
     pub(super) log: Mutex<LoggerState<(), BusOrder>>,
 }
@@ -90,8 +88,6 @@ pub(crate) static RUNTIME: Runtime = Runtime {
     notified: AtomicU32::new(0),
     fault_state: AtomicU32::new(0),
     last_fault: Mutex::new(Fault::none()),
-    #[cfg(feature = "world")]
-    rank: spin::Once::new(),
     log: Mutex::new(LoggerState::new()),
 };
 

@@ -117,7 +117,7 @@ impl<'b> Ivshmem<'b> {
         // to it; `self` is consumed, and `find` runs once, so there is one of these.
         let window = unsafe { DeviceWindow::new(self.memory, self.len, ()) };
         #[cfg(all(feature = "world", hamr_machine))]
-        let window = crate::bare::world::join(window, self.registers.position());
+        let window = crate::rank::find_home(window, self.registers.position());
         // SAFETY: as in `bare::main`, where the same is done for boards that find their window in
         // another way.
         #[cfg(feature = "image")]

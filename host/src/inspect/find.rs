@@ -2,7 +2,9 @@
 //! `/memfd:hamr:…`.
 
 use crate::memfd::MEMFD_PREFIX;
-use crate::window::{self, WindowState};
+use crate::window::{self, WindowState, split_rank};
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::world::MAX_RANKS;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -63,14 +65,17 @@ fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
             windows.entry((record.dev(), record.ino())).or_default().push(holder);
         }
     }
-    let mut found: Vec<_> = windows.into_values().filter_map(|holders| describe(&holders)).collect();
-    found.sort_by(|a, b| (a.host_pid, &a.path).cmp(&(b.host_pid, &b.path)));
+    let mut found: Vec<_> = windows.into_values().flat_map(|holders| describe(&holders)).collect();
+    // Stable: the ranks of a world stay in order.
+    found.sort_by(|a, b| (a.host_pid, split_rank(&a.path)).cmp(&(b.host_pid, split_rank(&b.path))));
     found
 }
 
 /// What the host of a live window called its device.
 pub(crate) fn device_name(path: &Path) -> Option<String> {
-    name_of(&std::fs::read_link(path).ok()?)
+    let (file, rank) = split_rank(path);
+    let name = name_of(&std::fs::read_link(file).ok()?)?;
+    Some(rank.map_or(name.clone(), |rank| format!("{name} rank {rank}")))
 }
 
 fn name_of(link: &Path) -> Option<String> {
@@ -78,24 +83,39 @@ fn name_of(link: &Path) -> Option<String> {
     Some(text.strip_suffix(" (deleted)").unwrap_or(text).to_owned())
 }
 
-fn describe(holders: &[Holder]) -> Option<Found> {
-    let first = holders.first()?;
+/// The window behind some descriptors, or the windows of all ranks of a world.
+fn describe(holders: &[Holder]) -> Vec<Found> {
+    let Some(first) = holders.first() else { return Vec::new() };
     // A window that cannot be opened any more has just ended.
-    let state = WindowState::read(&window::open(&first.path).ok()?);
+    match window::open(&first.path) {
+        Ok(window) => vec![found(holders, first, &window, None)],
+        Err(_) => (0..MAX_RANKS as u32)
+            .map_while(|rank| Some((rank, window::open(&rank_of(&first.path, rank)).ok()?)))
+            .map(|(rank, home)| found(holders, first, &home, Some(rank)))
+            .collect(),
+    }
+}
+
+fn rank_of(world: &Path, rank: u32) -> PathBuf {
+    format!("{}#{rank}", world.display()).into()
+}
+
+fn found(holders: &[Holder], first: &Holder, window: &Window<Shared>, rank: Option<u32>) -> Found {
+    let state = WindowState::read(window);
     let host_pid = state.preamble().map_or(0, |p| p.host_pid);
     let path = &holders.iter().find(|h| h.pid == host_pid).unwrap_or(first).path;
     let mut processes: Vec<u32> = holders.iter().map(|h| h.pid).collect();
     processes.sort_unstable();
     processes.dedup();
-    Some(Found {
-        name: first.name.clone(),
-        path: path.clone(),
-        size: first.size,
+    Found {
+        name: rank.map_or(first.name.clone(), |rank| format!("{} rank {rank}", first.name)),
+        path: rank.map_or(path.clone(), |rank| rank_of(path, rank)),
+        size: rank.map_or(first.size, |_| window.len()),
         processes,
         host_pid,
         device_pid: state.record.pid,
         epoch: state.host.epoch,
         host_state: state.host.state.text(),
         device_state: state.device.state.text(),
-    })
+    }
 }

@@ -10,8 +10,10 @@ pub(crate) use state::{DeviceWords, HostWords, WindowState};
 pub(crate) use state::{epoch_of, laid_out_epoch};
 
 use crate::mapping::map_window;
+use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::PREAMBLE_BYTES;
 use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::world::{WorldFault, WorldLayout};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::File;
 use std::io::Read;
@@ -50,8 +52,37 @@ pub enum InspectError {
     Map(#[from] crate::Error),
 }
 
-/// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy.
+/// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy. A
+/// rank's window is named by its world's path and its number: `PATH#RANK`.
 pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
+    let (file, rank) = split_rank(path);
+    let memory = open_file(file)?;
+    let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
+    match (WorldLayout::is_there(&memory), rank) {
+        (false, None) => Ok(memory),
+        (false, Some(_)) => Err(not("something that is no world, and has no ranks".into())),
+        (true, rank) => {
+            let malformed = |why: WorldFault| not(format!("a world in which {why}"));
+            let layout = WorldLayout::read(&memory).map_err(malformed)?;
+            let ranks = layout.homes().len();
+            let rank =
+                rank.ok_or_else(|| not(format!("a world of {ranks} ranks; behind the path, #0 names the first")))?;
+            let home = layout.home(rank).map_err(malformed)?;
+            memory.part(home.off, home.len).map_err(|e| malformed(e.into()))
+        }
+    }
+}
+
+/// The path of a world and a rank, when a path names both.
+pub(crate) fn split_rank(path: &Path) -> (&Path, Option<RankId>) {
+    let split = path.to_str().and_then(|text| text.rsplit_once('#'));
+    match split.and_then(|(world, rank)| Some((world, rank.parse().ok()?))) {
+        Some((world, rank)) if !path.exists() => (Path::new(world), Some(RankId(rank))),
+        _ => (path, None),
+    }
+}
+
+fn open_file(path: &Path) -> Result<Window<Shared>, InspectError> {
     let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
     let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
     // Before it is opened: opening a pipe would wait for a writer.

@@ -12,7 +12,7 @@ use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::section::SectionKind;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use hamr_comm::abi::world::{MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError};
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -53,9 +53,11 @@ impl Runtime {
         let memory = Memory::new(&seats, &options)?;
         // All start before the first is waited for.
         let mut started = Vec::new();
-        for (rank, seat) in seats.into_iter().enumerate() {
+        for (rank, (seat, home)) in seats.into_iter().zip(memory.layout.homes()).enumerate() {
             let cpu = cpus.get(rank % cpus.len().max(1)).copied();
-            let (begin, home) = (Instant::now(), memory.home(rank)?);
+            let begin = Instant::now();
+            let (rank, window) = (RankId(rank as u32), memory.part(*home)?);
+            let home = Home { rank, world: memory.memfd.clone(), world_len: memory.len, window };
             let link = RankLink(seat.launch(home, cpu)?);
             started.push((seat, link, begin, Options { cpu, ..options.clone() }));
         }
@@ -65,7 +67,8 @@ impl Runtime {
             let node = Node::attach(&name, number, Box::new(link), Some(file), options, begin);
             nodes.push(node.map_err(|e| memory.why_not(rank, e))?);
         }
-        let watched = Arc::new(Watched::new(nodes, memory.front()?, memory.layout));
+        let front = memory.part(Range { off: 0, len: memory.layout.front() })?;
+        let watched = Arc::new(Watched::new(nodes, front, memory.layout));
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
@@ -159,16 +162,10 @@ impl Memory {
         Ok(Self { memfd, len, whole, layout })
     }
 
-    fn home(&self, rank: usize) -> Result<Home, Error> {
-        let rank = RankId(rank as u32);
-        let window = self.layout.home(rank).ok().and_then(|home| self.whole.part(home.off, home.len).ok());
-        let window = window.ok_or_else(|| wrong_number(rank.0 as usize))?;
-        Ok(Home { rank, world: self.memfd.clone(), world_len: self.len, window })
-    }
-
-    /// Header, job words and directory.
-    fn front(&self) -> Result<Window<Shared>, Error> {
-        self.whole.part(0, self.layout.front()).map_err(|_| wrong_number(0))
+    fn part(&self, Range { off, len }: Range) -> Result<Window<Shared>, Error> {
+        let too_short =
+            |e: OutOfWindow| Error::WindowTooShort { device: "world".into(), needed: off + len, has: e.len };
+        self.whole.part(off, len).map_err(too_short)
     }
 
     /// The error of a rank that could not be attached to.
