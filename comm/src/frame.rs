@@ -5,7 +5,7 @@
 
 use crate::fault::{Fault, Trace};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
-use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
+use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::Payload;
 
@@ -69,21 +69,22 @@ impl Reply {
 /// The arguments of a message: two words, for the same reason.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a> {
-    /// Up to [`INLINE_BYTES`] are here; more are in scratch memory.
+    /// Up to [`INLINE_BYTES`] are here, with a second line [`TWO_LINE_BYTES`]; more are in scratch
+    /// memory.
     payload: Payload<'a>,
-    len: u32,
 }
 
 impl<'a> Arguments<'a> {
-    /// `len` bytes: at the front of `payload`, or of scratch memory if that is not long enough.
+    /// As many bytes as `payload` says: at its front, or at that of scratch memory if it is not long
+    /// enough.
     #[inline(always)]
-    pub(crate) const fn new(payload: Payload<'a>, len: usize) -> Self {
-        Self { payload, len: len as u32 }
+    pub(crate) const fn new(payload: Payload<'a>) -> Self {
+        Self { payload }
     }
 
     /// No arguments, for tests.
     pub fn none(words: &'a mut [u64; INLINE_WORDS]) -> Self {
-        Self::new(Payload::private(words), 0)
+        Self::new(Payload::private(words, 0))
     }
 }
 
@@ -91,13 +92,15 @@ impl<'a> Arguments<'a> {
 pub struct Frame<'s> {
     /// Inline payload that is not in registers.
     pub(crate) words: [u64; INLINE_WORDS],
+    /// Arguments out of a slot whose length is no constant.
+    args: [u64; TWO_LINE_WORDS],
     pub(crate) scratch: &'s mut [u8],
 }
 
 impl<'s> Frame<'s> {
     /// Storage for messages up to `scratch.len()` bytes.
     pub fn new(scratch: &'s mut [u8]) -> Self {
-        Self { words: [0; INLINE_WORDS], scratch }
+        Self { words: [0; INLINE_WORDS], args: [0; TWO_LINE_WORDS], scratch }
     }
 
     /// Decodes the arguments. `Malformed` when lengths or bytes do not fit the type.
@@ -106,7 +109,7 @@ impl<'s> Frame<'s> {
         if let Some(n) = A::SIZE
             && n <= INLINE_BYTES
         {
-            if args.len as usize != n {
+            if !args.payload.is_one_line_of(n) {
                 return Err(Malformed);
             }
             // The length is a constant, so that the words are copied into registers and the checks
@@ -116,20 +119,48 @@ impl<'s> Frame<'s> {
             let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&words);
             return A::decode(&mut Decoder::new(bytes.split_at(n).0));
         }
+        if let Some(n) = A::SIZE
+            && n <= TWO_LINE_BYTES
+        {
+            if args.payload.len() != n {
+                return Err(Malformed);
+            }
+            // As above.
+            let mut words = [0; TWO_LINE_WORDS];
+            if args.payload.has_second_line() {
+                let (first, second) = words.split_at_mut(INLINE_WORDS);
+                args.payload.read(first);
+                args.payload.read_second(second.split_at_mut((n - INLINE_BYTES).div_ceil(8)).0);
+            } else {
+                self.copy_scratch(bytemuck::cast_slice_mut(&mut words))?;
+            }
+            let bytes: &[u8; TWO_LINE_BYTES] = bytemuck::must_cast_ref(&words);
+            return A::decode(&mut Decoder::new(bytes.split_at(n).0));
+        }
         let mut from = Decoder::new(self.argument_bytes(args)?);
         let args = A::decode(&mut from)?;
         if from.is_done() { Ok(args) } else { Err(Malformed) }
     }
 
+    /// The front of scratch memory. Its length is no constant here: where a processor has no
+    /// unaligned loads, an inlined copy is a load and a store for each byte.
+    #[cold]
+    #[inline(never)]
+    fn copy_scratch(&self, to: &mut [u8]) -> Result<(), Malformed> {
+        to.copy_from_slice(self.scratch.get(..to.len()).ok_or(Malformed)?);
+        Ok(())
+    }
+
     #[inline(never)]
     fn argument_bytes(&mut self, args: Arguments<'_>) -> Result<&[u8], Malformed> {
-        let len = args.len as usize;
-        if len > INLINE_BYTES {
+        let len = args.payload.len();
+        if len > INLINE_BYTES && !args.payload.has_second_line() {
             return self.scratch.get(..len).ok_or(Malformed);
         }
-        args.payload.read(&mut self.words);
-        let inline: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&self.words);
-        Ok(inline.split_at(len).0)
+        let (first, second) = self.args.split_at_mut(INLINE_WORDS);
+        args.payload.read(first);
+        args.payload.read_second(second);
+        bytemuck::cast_slice(&self.args).get(..len).ok_or(Malformed)
     }
 
     /// A reply without payload.

@@ -162,7 +162,7 @@ impl<'s, B: Board> Device<'s, B> {
                 return Progress::NoHost;
             }
         };
-        match Poller::new_ordered(window, &a.layout, self.table, a.node, a.epoch, scratch) {
+        match Poller::new_ordered(window, &a, self.table, scratch) {
             Ok(poller) => self.state = State::Serving(poller),
             // The window changed between the check and here: the handshake starts over.
             Err((SetupError::Layout(_) | SetupError::TooManyQueues(_), window, scratch)) => {
@@ -177,9 +177,6 @@ impl<'s, B: Board> Device<'s, B> {
         DeviceHandshake::announce(poller.window());
         poller.use_handoff(self.board.control_handoff());
         poller.use_pauses(self.pauses);
-        if a.features & feature::TWO_LINES != 0 {
-            poller.use_two_lines(&a.layout);
-        }
         self.board.set_activity(Some(poller.activity()));
         Progress::Worked(1)
     }

@@ -265,7 +265,7 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
     let scratch = vec![0; MAX_MESSAGE].leak();
     let Bench { host, device, layout, offered, state, table, profile } = b;
     let len = device.len();
-    let Ok(mut poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    let Ok(mut poller) = Poller::new(device, &a, table, scratch) else { panic!("no poller") };
     DeviceHandshake::announce(poller.window());
     assert_eq!(poller.poll(), Round::Idle);
     // The poller owns the device's half; `leave` needs the host's half only.

@@ -2,8 +2,8 @@
 //! others in `long`.
 
 use super::request::{Job, ReplyMode};
-use super::second_line::take_second;
-use super::{Activity, Found, Responder, SlotAccess};
+use super::second_line::take_data;
+use super::{Activity, Found, Responder, SlotAccess, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::Thunk;
@@ -12,7 +12,7 @@ use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::slot::{INLINE_BYTES, RepHdr, ReqHdr, pair, pair_seq};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Heap, Queue};
+use hamr_shared_abi::window::{Heap, Payload, Queue};
 
 /// Queued calls waiting in one image.
 const MAX_JOBS: usize = 16;
@@ -42,11 +42,34 @@ pub(super) struct Known {
     /// Its header, without ONE_WAY.
     pub(super) hdr: ReqHdr,
     pub(super) run: Thunk,
+    pub(super) second: Second,
+}
+
+/// What the second line of a message has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Second {
+    Nothing,
+    /// The rest of the arguments (place 3).
+    Arguments,
+    /// Data for the heap (PUT).
+    Data,
+}
+
+impl Second {
+    /// Where the arguments of a message with this header in the hot slot are.
+    #[inline(always)]
+    pub(super) fn payload<K, F: Order>(self, slots: &Queue<K, F>, hdr: ReqHdr) -> Payload<'_> {
+        match self {
+            Self::Arguments => slots.hot_payload(hdr.args_len()),
+            Self::Nothing | Self::Data => slots.hot().payload(hdr.len()),
+        }
+    }
 }
 
 impl Known {
     /// Before the first message: a header that no peer may send, and what it gets.
-    const NONE: Self = Self { hdr: ReqHdr(u32::MAX), run: |_, frame, _| frame.status(Status::BAD_REQUEST) };
+    const NONE: Self =
+        Self { hdr: ReqHdr(u32::MAX), run: |_, frame, _| frame.status(Status::BAD_REQUEST), second: Second::Nothing };
 }
 
 /// Why [`Dispatcher::serve_lone`] returned.
@@ -97,11 +120,11 @@ impl<K: Clone> Dispatcher<'_, K> {
         polls: u32,
         most_polls: u32,
     ) -> Stop {
-        let (Known { hdr, run }, queue, all) = (endpoint.known, endpoint.queue, *left);
+        let (Known { hdr, run, second }, queue, all) = (endpoint.known, endpoint.queue, *left);
         let (hot, next) = endpoint.responder.hot_slot();
         let mut cx = Context::of_call(self.heap.lend(), hot.slot.req_hdr_word(), CallState::new(self.node, 0));
         let mut expected = pair(hdr.0, *next);
-        let (len, in_two_lines) = (hdr.args_len(), hdr.is_two_line_form());
+        let args = second.payload(hot.slots, hdr);
         while *left != 0 {
             // R1 with the header: one comparison says that a message is there, and which.
             if hot.slot.req_pair() != expected {
@@ -115,12 +138,12 @@ impl<K: Clone> Dispatcher<'_, K> {
             *next = Responder::<Queue<K, F>>::after(seq);
             expected = pair(hdr.0, *next);
             spill_state(next);
-            if in_two_lines && !take_second(&cx.heap, self.frame.scratch, hot.slots, hdr) {
+            if second == Second::Data && !take_data(&cx.heap, hot.slots) {
                 hot.slot.publish_reply(RepHdr::inline(Status::BAD_REQUEST, 0).0, seq);
                 continue;
             }
             self.activity.begin(queue, Found { slot: 0, seq });
-            let reply = run(&mut cx, &mut self.frame, Arguments::new(hot.slot.payload(), len));
+            let reply = run(&mut cx, &mut self.frame, Arguments::new(args));
             let is_short = reply.is_short();
             if !is_short && reply.long() != 0 || cx.saw_cancel() {
                 return Stop::Unfinished(seq, reply, cx.saw_cancel());
@@ -149,12 +172,12 @@ impl<K: Clone> Dispatcher<'_, K> {
             let Some(entry) = self.table.get(hdr.key().0 as usize) else {
                 return slot.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
             };
-            endpoint.known = Known { hdr: two_way, run: entry.run };
+            endpoint.known = Known { hdr: two_way, run: entry.run, second: Second::Nothing };
             spill_state(&mut endpoint.known);
         }
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
-        let reply = (endpoint.known.run)(&mut cx, &mut self.frame, Arguments::new(slot.payload(), hdr.len()));
+        let reply = (endpoint.known.run)(&mut cx, &mut self.frame, Arguments::new(slot.payload(hdr.len())));
         let (one_way, cancelled) = (hdr.has(ReqHdr::ONE_WAY), cx.saw_cancel());
         if !reply.is_short() || cancelled {
             let reply_mode = ReplyMode { one_way, ..ReplyMode::TWO_WAY };

@@ -1,9 +1,8 @@
 //! Messages that are not plain: chunks, buffers, second lines, one-way, tickets, cancellation (abi
 //! §4.4, §4.7, §5).
 
-use super::dispatcher::{Dispatcher, Endpoint, Known, spill_state};
+use super::dispatcher::{Dispatcher, Endpoint, spill_state};
 use super::request::{Args, Job, Parts, ReplyMode, parts};
-use super::second_line::take_second;
 use super::{Found, SlotAccess, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Reply};
@@ -18,23 +17,16 @@ impl<K: Clone> Dispatcher<'_, K> {
     #[cold]
     #[inline(never)]
     pub(super) fn serve_long<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found, hdr: ReqHdr) {
+        if hdr.has_second_line() {
+            return self.serve_two_lines(endpoint, found, hdr);
+        }
         endpoint.responder.slot(found.slot).read_request(&mut self.frame.words);
-        let has_two_lines = found.slot == 0 && endpoint.responder.slots().has_two_lines();
-        let parts = match parts(hdr, &self.frame.words, has_two_lines) {
+        let parts = match parts(hdr, &self.frame.words) {
             Ok(parts) => parts,
             Err(status) => return refuse(endpoint, found, status),
         };
         if hdr.has(ReqHdr::CANCEL) {
             return refuse(endpoint, found, Status::CANCELLED);
-        }
-        if hdr.has_second_line() {
-            let Some(entry) = self.table.get(hdr.key().0 as usize) else {
-                return refuse(endpoint, found, Status::NO_HANDLER);
-            };
-            if !take_second(&self.heap.lend(), self.frame.scratch, endpoint.responder.slots(), hdr) {
-                return refuse(endpoint, found, Status::BAD_REQUEST);
-            }
-            endpoint.known = Known { hdr, run: entry.run };
         }
         if hdr.has(ReqHdr::TICKET) {
             let taken = self.take(endpoint, hdr, &parts).map_or_else(
@@ -67,7 +59,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
-        let args = Arguments::new(Payload::private(&mut short), len);
+        let args = Arguments::new(Payload::private(&mut short, len));
         if !hdr.has(ReqHdr::TICKET) {
             let reply = (entry.run)(&mut cx, &mut self.frame, args);
             return Ok((reply, cx.saw_cancel()));
@@ -94,7 +86,6 @@ impl<K: Clone> Dispatcher<'_, K> {
                 short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
             }
-            Args::TwoLines { len } => return Ok(len),
             Args::Chunk { len } => len,
             Args::Buffer { at } => usize::try_from(at.len).map_err(|_| bad)?,
         };
@@ -215,6 +206,6 @@ impl<K: Clone> Dispatcher<'_, K> {
     }
 }
 
-fn refuse<K, F: Order>(endpoint: &Endpoint<K, F>, found: Found, status: Status) {
+pub(super) fn refuse<K, F: Order>(endpoint: &Endpoint<K, F>, found: Found, status: Status) {
     endpoint.responder.slot(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
 }

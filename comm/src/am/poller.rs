@@ -10,11 +10,12 @@ use super::request::ReplyMode;
 use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder, SlotAccess};
 use crate::fault::Trace;
 use crate::frame::Frame;
+use crate::handshake::Accepted;
 use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
-use hamr_shared_abi::ids::{Epoch, NodeId};
-use hamr_shared_abi::layout::{Layout, LayoutError};
-use hamr_shared_abi::preamble::{HostState, word};
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::layout::LayoutError;
+use hamr_shared_abi::preamble::{HostState, feature, word};
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::slot::ReqHdr;
 use hamr_shared_abi::status::Status;
@@ -97,13 +98,11 @@ impl<'s, K: Clone> Poller<'s, K> {
     /// one long message: [`MAX_MESSAGE`] bytes.
     pub fn new(
         window: DeviceWindow<K>,
-        layout: &Layout,
+        accepted: &Accepted,
         table: Table,
-        node: NodeId,
-        epoch: Epoch,
         scratch: &'s mut [u8],
     ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
-        Self::new_ordered(window, layout, table, node, epoch, scratch)
+        Self::new_ordered(window, accepted, table, scratch)
     }
 }
 
@@ -111,13 +110,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// [`Poller::new`] over another kind of memory.
     pub fn new_ordered(
         window: DeviceWindow<K>,
-        layout: &Layout,
+        accepted: &Accepted,
         table: Table,
-        node: NodeId,
-        epoch: Epoch,
         scratch: &'s mut [u8],
     ) -> Result<Self, (SetupError, DeviceWindow<K>, &'s mut [u8])> {
         debug_assert!(scratch.len() >= MAX_MESSAGE);
+        let Accepted { layout, node, epoch, .. } = accepted;
         // The heap first: the rest of the window ends where views begin, so no slot or chunk can be
         // under a view.
         let section = match layout.section(SectionKind::HEAP) {
@@ -128,14 +126,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Ok(parts) => parts,
             Err((e, window)) => return Err((LayoutError::from(e).into(), window, scratch)),
         };
-        let endpoints = match open_endpoints(&window, layout, epoch) {
+        let endpoints = match open_endpoints(&window, accepted) {
             Ok(endpoints) => endpoints,
             Err(e) => return Err((e, heap.join(), scratch)),
         };
         let dispatcher = Dispatcher {
             heap,
             table,
-            node,
+            node: *node,
             frame: Frame::new(scratch),
             jobs: heapless::Deque::new(),
             activity: Activity::new(),
@@ -144,7 +142,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             window,
             endpoints,
             dispatcher,
-            epoch,
+            epoch: *epoch,
             rounds: 0,
             progress: 0,
             last_served: 0,
@@ -162,16 +160,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Leaves the control stream on `handoff` while queued handlers run. It is this poller's alone.
     pub fn use_handoff(&mut self, handoff: Option<&'s ControlHandoff<K, F>>) {
         self.handoff = handoff;
-    }
-
-    /// Gives the hot slots of the host's streams their second lines: TWO_LINES was accepted. The
-    /// control stream has none.
-    pub fn use_two_lines(&mut self, layout: &Layout) {
-        for endpoint in self.endpoints.iter_mut().skip(1) {
-            // Read again from the window, so checked again.
-            let d = layout.queue(&self.window, endpoint.queue);
-            endpoint.responder.use_two_lines(d.is_ok_and(|d| layout.second_line_fits(&d)));
-        }
     }
 
     /// Sets how long a poll takes on this processor.
@@ -485,16 +473,17 @@ fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
 }
 
 /// The responding end of every queue pair, its reply words cleared.
-fn open_endpoints<K: Clone, F: Order>(
-    window: &Window<K>,
-    layout: &Layout,
-    epoch: Epoch,
-) -> Result<Endpoints<K, F>, SetupError> {
+fn open_endpoints<K: Clone, F: Order>(window: &Window<K>, accepted: &Accepted) -> Result<Endpoints<K, F>, SetupError> {
+    let Accepted { layout, epoch, features, .. } = accepted;
     let mut endpoints = Endpoints::new();
     for queue in 0..layout.queues() {
         // Read again from the window, so checked again.
         let descriptor = layout.queue(window, queue)?;
-        let responder = Responder::new(window.queue_ordered(&descriptor).map_err(LayoutError::from)?, epoch);
+        let mut slots = window.queue_ordered(&descriptor).map_err(LayoutError::from)?;
+        // The control stream has one line. Where the handshake found the second one among the slots
+        // and it is not there any more, other bytes before the heap are read for it.
+        slots.use_two_lines(queue != 0 && features & feature::TWO_LINES != 0);
+        let responder = Responder::new(slots, *epoch);
         responder.clear();
         endpoints.push(Endpoint::new(responder, queue)).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
     }

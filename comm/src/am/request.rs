@@ -31,20 +31,9 @@ pub(super) struct Job {
 /// Where a request's arguments are.
 #[derive(Clone, Copy)]
 pub(super) enum Args {
-    Inline {
-        start: u32,
-        end: u32,
-    },
-    Chunk {
-        len: usize,
-    },
-    Buffer {
-        at: Descriptor,
-    },
-    /// At the front of scratch memory.
-    TwoLines {
-        len: usize,
-    },
+    Inline { start: u32, end: u32 },
+    Chunk { len: usize },
+    Buffer { at: Descriptor },
 }
 
 /// A request's parts in their order (abi §4.4).
@@ -55,18 +44,9 @@ pub(super) struct Parts {
 }
 
 /// Splits a private copy of the payload. Refuses what the header promises and the payload lacks.
-/// `has_two_lines`: the message's slot has a second line.
-pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS], has_two_lines: bool) -> Result<Parts, Status> {
+/// Not for a header that names a second line.
+pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
     let bad = Status::BAD_REQUEST;
-    if hdr.has_second_line() {
-        let hdr = ReqHdr(hdr.0 & !ReqHdr::CANCEL);
-        if !has_two_lines || !hdr.is_two_line_form() {
-            return Err(bad);
-        }
-        let len = hdr.args_len();
-        let args = if len > INLINE_BYTES { Args::TwoLines { len } } else { Args::Inline { start: 0, end: len as u32 } };
-        return Ok(Parts { ext: Ext::default(), reply_mode: ReplyMode::TWO_WAY, args });
-    }
     if hdr.has(ReqHdr::RESERVED) || hdr.len() > INLINE_BYTES || (hdr.has(ReqHdr::TICKET) && !hdr.has(ReqHdr::EXT)) {
         return Err(bad);
     }

@@ -67,11 +67,6 @@ impl<K, F: Order> Responder<Queue<K, F>> {
         (HotSlot { slot, slots, ring, ring_seq: self.ring_seq }, &mut self.hot_seq)
     }
 
-    /// See [`Queue::use_two_lines`].
-    pub(super) fn use_two_lines(&mut self, on: bool) {
-        self.slots.use_two_lines(on);
-    }
-
     /// The word of the message after the one with `seq` in the hot slot.
     #[inline(always)]
     pub(super) fn after(seq: u32) -> u32 {

@@ -1,32 +1,57 @@
-//! The second line of a hot slot, as the responder takes it in (abi §4.7).
+//! Messages in the two lines of a hot slot (abi §4.7): the first of its header. Those that follow with
+//! the same header are served as plain ones are.
 
-use super::{SlotAccess, Slots};
-use hamr_shared_abi::slot::{INLINE_WORDS, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
+use super::dispatcher::{Dispatcher, Endpoint, Known, Second, spill_state};
+use super::long::refuse;
+use super::request::ReplyMode;
+use super::{Found, SlotAccess, Slots};
+use crate::context::{CallState, Context};
+use crate::frame::Arguments;
+use hamr_shared_abi::slot::{INLINE_WORDS, PUT_ARGS, ReqHdr};
+use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::{LentHeap, Queue};
 
-/// Takes what a message of [`ReqHdr::is_two_line_form`] in the hot slot has in its second line:
-/// arguments to the front of scratch memory, behind those of the first line; data into the heap.
-/// False: the data leaves its line or the heap, and nothing was copied.
-// Not inlined: an image has it once, and the code that serves one line has only the call.
-#[inline(never)]
-pub(super) fn take_second<K, F: Order>(
-    heap: &LentHeap<'_>,
-    scratch: &mut [u8],
-    slots: &Queue<K, F>,
-    hdr: ReqHdr,
-) -> bool {
-    let mut words = [0; TWO_LINE_WORDS];
-    let (first, second) = words.split_at_mut(INLINE_WORDS);
-    slots.hot().read_request(first);
-    slots.read_second(second);
-    if hdr.has(ReqHdr::PUT) {
-        // From the private copy (rule 5).
-        let (off, len) = (first[PUT_ARGS / 8], first[PUT_ARGS / 8 + 1]);
-        let data = usize::try_from(len).ok().and_then(|len| bytemuck::cast_slice(second).get(..len));
-        return data.is_some_and(|data| heap.write_bytes(off, data).is_ok());
+impl<K: Clone> Dispatcher<'_, K> {
+    /// Checks a message whose header names a second line, and serves it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn serve_two_lines<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found, hdr: ReqHdr) {
+        let slots = endpoint.responder.slots();
+        let form = ReqHdr(hdr.0 & !ReqHdr::CANCEL);
+        if found.slot != 0 || !slots.has_two_lines() || !form.is_two_line_form() {
+            return refuse(endpoint, found, Status::BAD_REQUEST);
+        }
+        if form != hdr {
+            return refuse(endpoint, found, Status::CANCELLED);
+        }
+        let Some(entry) = self.table.get(hdr.key().0 as usize) else {
+            return refuse(endpoint, found, Status::NO_HANDLER);
+        };
+        let second = if hdr.has(ReqHdr::PUT) { Second::Data } else { Second::Arguments };
+        if second == Second::Data && !take_data(&self.heap.lend(), slots) {
+            return refuse(endpoint, found, Status::BAD_REQUEST);
+        }
+        endpoint.known = Known { hdr, run: entry.run, second };
+        spill_state(endpoint);
+        self.activity.begin(endpoint.queue, found);
+        let (slots, slot) = (endpoint.responder.slots(), endpoint.responder.slots().hot());
+        let args = second.payload(slots, hdr);
+        let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
+        let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(args));
+        let cancelled = cx.saw_cancel();
+        self.finish(endpoint, found, ReplyMode::TWO_WAY, reply, cancelled);
     }
-    let bytes: &[u8; TWO_LINE_BYTES] = bytemuck::must_cast_ref(&words);
-    let to = scratch.first_chunk_mut();
-    to.map(|to| *to = *bytes).is_some()
+}
+
+/// Copies the data of a message with PUT in the hot slot into the heap. False: it leaves its line
+/// or the heap, and nothing was copied.
+// Not inlined: an image has it once, and the code that serves other messages has only the call.
+#[inline(never)]
+pub(super) fn take_data<K, F: Order>(heap: &LentHeap<'_>, slots: &Queue<K, F>) -> bool {
+    const { assert!(PUT_ARGS == (INLINE_WORDS - 2) * 8) };
+    let mut words = [0; INLINE_WORDS];
+    slots.hot().read_request(&mut words);
+    let [.., off, len] = words;
+    slots.copy_second(heap, off, len).is_some()
 }

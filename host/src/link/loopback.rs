@@ -137,11 +137,8 @@ impl LoopbackDevice {
                     self.state = Some(State::handshaking(window, next, scratch));
                     return;
                 };
-                match Poller::new(window, &accepted.layout, self.table, accepted.node, accepted.epoch, scratch) {
-                    Ok(mut poller) => {
-                        if accepted.features & feature::TWO_LINES != 0 {
-                            poller.use_two_lines(&accepted.layout);
-                        }
+                match Poller::new(window, &accepted, self.table, scratch) {
+                    Ok(poller) => {
                         DeviceHandshake::announce(poller.window());
                         Some(State::Serving(Box::new(poller)))
                     }

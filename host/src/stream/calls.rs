@@ -141,12 +141,22 @@ pub(crate) fn put_sync<T: Element, H: Handler, S: StreamRef>(
             return outcome;
         }
     }
+    put_then_sync(stream, data, to, call)
+}
+
+// Not inlined: beside one message, a second copy of `sync` would keep both from being inlined whole.
+#[inline(never)]
+fn put_then_sync<T: Element, H: Handler, S: StreamRef>(
+    stream: S,
+    data: &[T],
+    to: BufferPtr<T>,
+    call: Call<H>,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     put_before::<T, H>(&stream, data, to)?;
     sync(stream, call)
 }
 
 /// Puts in the order of the stream, before a call of `H`.
-#[inline(never)]
 fn put_before<T: Element, H: Handler>(
     stream: &impl StreamRef,
     data: &[T],

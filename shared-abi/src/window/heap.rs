@@ -155,6 +155,12 @@ impl LentHeap<'_> {
         self.region.write_bytes(off, from)
     }
 
+    /// Where `bytes` from `off` begin, if they lie in the heap.
+    #[inline(always)]
+    pub(super) fn at(&self, off: u64, bytes: u64) -> Option<NonNull<u8>> {
+        self.region.at(off, bytes).ok()
+    }
+
     /// Words of the heap for signalling between the two sides while a handler runs. `&self` is
     /// enough for a word, which is an atomic. No view may cover it at the same time, which
     /// `claim`'s `&mut self` ensures.

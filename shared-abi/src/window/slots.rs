@@ -7,9 +7,11 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Loan, OutOfWindow, SlotAccess, Slots, Window};
+use super::{LentHeap, Loan, OutOfWindow, SlotAccess, Slots, Window};
 use crate::queue::QueueDescriptor;
-use crate::slot::{COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SECOND_WORDS, SLOT_BYTES, pair, pair_hdr, pair_seq};
+use crate::slot::{
+    COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SECOND_BYTES, SECOND_WORDS, SLOT_BYTES, pair, pair_hdr, pair_seq,
+};
 use crate::sync::{Coherent, Order};
 
 impl<K> Window<K> {
@@ -176,6 +178,30 @@ impl<K, F: Order> Queue<K, F> {
         self.two_lines
     }
 
+    /// The payload of the request in both lines of the hot slot, where it has two; `len` as of
+    /// [`Payload::len`].
+    #[inline(always)]
+    pub fn hot_payload(&self, len: usize) -> Payload<'_> {
+        let second = if self.two_lines { Payload::SECOND } else { 0 };
+        Payload { at: self.req[0], bits: Payload::bits(len) | second, _words: PhantomData }
+    }
+
+    /// Copies the first `len` bytes of the second line, whose slot's published word was observed, to
+    /// `off` in the heap. `None`: there is no such line, or they leave it or the heap; nothing was
+    /// copied.
+    pub fn copy_second(&self, heap: &LentHeap<'_>, off: u64, len: u64) -> Option<()> {
+        let from = self.second().filter(|_| len <= SECOND_BYTES as u64)?;
+        let to = heap.at(off, len)?;
+        let (from_at, to_at) = (from.addr().get(), to.addr().get());
+        if from_at.abs_diff(to_at) < SECOND_BYTES {
+            return None;
+        }
+        // SAFETY: `second` has SECOND_BYTES readable bytes, and `at` checked that `len` are writable;
+        // they do not overlap (checked above), and the borrow of the heap excludes views.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), len as usize) };
+        Some(())
+    }
+
     #[inline(always)]
     fn second(&self) -> Option<NonNull<u8>> {
         // SAFETY: `two_lines` implies that 128 bytes from the hot slot were checked to lie in the
@@ -275,10 +301,11 @@ impl<'q, F: Order> Slot<'q, F> {
         Self::observe_pair(self.rep, REP_HDR)
     }
 
-    /// The request's payload, for the code that decodes it.
+    /// The request's payload in the slot, for the code that decodes it; `len` as of
+    /// [`Payload::len`].
     #[inline(always)]
-    pub fn payload(self) -> Payload<'q> {
-        Payload { at: self.req, _words: PhantomData }
+    pub fn payload(self, len: usize) -> Payload<'q> {
+        Payload { at: self.req, bits: Payload::bits(len), _words: PhantomData }
     }
 
     /// R1 with the header, as one [`pair`]: for a responder that expects one header more than any
@@ -447,26 +474,72 @@ impl HdrWord<'_> {
 }
 
 /// The payload words of one request, to be copied out once each: in a slot whose published word was
-/// observed, or a private copy of them.
+/// observed, or a private copy of them. Two scalars, which are passed in registers.
 #[derive(Clone, Copy)]
 pub struct Payload<'q> {
-    /// 48 bytes, 8-aligned.
+    /// 48 bytes, 8-aligned; with SECOND, 64 more from the 64th on.
     at: NonNull<u8>,
+    /// [`Self::len`], and [`Self::SECOND`].
+    bits: u32,
     _words: PhantomData<&'q ()>,
 }
 
 const _: () = assert!(align_of::<u64>() == 8);
 
 impl<'q> Payload<'q> {
-    /// A private copy.
-    pub fn private(words: &'q mut [u64; INLINE_WORDS]) -> Self {
-        Self { at: NonNull::from_mut(words).cast(), _words: PhantomData }
+    /// There is a second line.
+    const SECOND: u32 = 1 << 31;
+
+    #[inline(always)]
+    const fn bits(len: usize) -> u32 {
+        len as u32 & !Self::SECOND
+    }
+
+    /// A private copy of one line.
+    pub fn private(words: &'q mut [u64; INLINE_WORDS], len: usize) -> Self {
+        Self { at: NonNull::from_mut(words).cast(), bits: Self::bits(len), _words: PhantomData }
+    }
+
+    /// Bytes that the message has, wherever they are: its sender's word, that no access here goes
+    /// by.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        (self.bits & !Self::SECOND) as usize
+    }
+
+    /// Has the message `len` bytes, of which none are in a second line? One comparison.
+    #[inline(always)]
+    pub fn is_one_line_of(self, len: usize) -> bool {
+        self.bits == len as u32
+    }
+
+    /// The message has no bytes.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Is there a second line?
+    #[inline(always)]
+    pub fn has_second_line(self) -> bool {
+        self.bits & Self::SECOND != 0
     }
 
     /// Copies the first words out, at most [`INLINE_WORDS`].
     #[inline(always)]
     pub fn read(self, words: &mut [u64]) {
         read_words::<INLINE_WORDS>(self.at, words);
+    }
+
+    /// Copies the first words of the second line out, at most [`SECOND_WORDS`]; none where there is
+    /// no such line.
+    #[inline(always)]
+    pub fn read_second(self, words: &mut [u64]) {
+        if self.has_second_line() {
+            // SAFETY: only `Queue::hot_payload` sets SECOND, where 128 bytes from the hot slot lie
+            // in the region.
+            let second = unsafe { self.at.add(SLOT_BYTES) };
+            read_words::<SECOND_WORDS>(second, words);
+        }
     }
 }
 

@@ -140,17 +140,13 @@ fn attach(offered: (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake)
     handshake.ready(&window);
     let DeviceHandshake::Serving(a) = state.step(&device, table, &profile) else { panic!("not served: {state:?}") };
     let scratch = vec![0; MAX_MESSAGE].leak();
-    let Ok(mut poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
-    let two_lines = a.features & feature::TWO_LINES != 0;
-    if two_lines {
-        poller.use_two_lines(&a.layout);
-    }
+    let Ok(poller) = Poller::new(device, &a, table, scratch) else { panic!("no poller") };
     DeviceHandshake::announce(poller.window());
     let open = window.word(hamr_comm::abi::preamble::word::OPEN_QUEUES).expect("in the preamble");
     open.publish(layout.queues());
     let descriptor = layout.queue(&window, STREAM).expect("own descriptor");
     let mut requester = Requester::new(window.queue(&descriptor).expect("own queue"), EPOCH);
-    requester.use_two_lines(two_lines);
+    requester.use_two_lines(a.features & feature::TWO_LINES != 0);
     Pair { window, layout, requester, poller }
 }
 

@@ -6,8 +6,8 @@ use crate::handler::Entry;
 use crate::handshake::{HostHandshake, IdlePolicy, Offer};
 use crate::registry::ping;
 use core::cell::Cell;
-use hamr_shared_abi::ids::HandlerKey;
-use hamr_shared_abi::layout::Plan;
+use hamr_shared_abi::ids::{HandlerKey, NodeId};
+use hamr_shared_abi::layout::{Layout, Plan};
 use hamr_shared_abi::slot::{COUNT_BITS, RepHdr, seq};
 use hamr_shared_abi::table::record_flag;
 use hamr_shared_abi::window::{Queue, Shared};
@@ -19,6 +19,10 @@ fn offer(streams: u32) -> Offer {
     let plan = Plan { streams, ring: 4, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
     let idle_policy = IdlePolicy::default();
     Offer { plan, node: NodeId(1), features: 0, required: 0, fingerprint: 0, pid: 0, idle_policy }
+}
+
+fn accepted(layout: Layout, epoch: Epoch) -> Accepted {
+    Accepted { layout, node: NodeId(1), epoch, features: 0, idle_policy: IdlePolicy::default() }
 }
 
 /// A poller, and the host's ends of its streams.
@@ -45,7 +49,9 @@ impl Bench {
         let (host, device) = Window::private_pair(len);
         let (_, layout) = HostHandshake::offer(&host, &offer, Epoch::FIRST).expect("long enough");
         let table = Table::of(vec![&PING, &AGAIN, &COPIES_3, &COPIES_8, &COPIES_9]);
-        let poller = Poller::new(device, &layout, table, NodeId(1), Epoch::FIRST, vec![0; MAX_MESSAGE].leak());
+        let accepted =
+            Accepted { layout, node: NodeId(1), epoch: Epoch::FIRST, features: 0, idle_policy: IdlePolicy::default() };
+        let poller = Poller::new(device, &accepted, table, vec![0; MAX_MESSAGE].leak());
         let Ok(poller) = poller else { panic!("the layout is the host's") };
         host.word(word::OPEN_QUEUES).expect("inside").store(layout.queues());
         let end = |queue| {
@@ -224,7 +230,7 @@ fn no_number_of_a_call_comes_twice() {
     for epoch in 1..4 {
         let (_, layout) = HostHandshake::offer(&window, &offer(1), Epoch(epoch)).expect("long enough");
         let poller =
-            Poller::<_, Coherent>::new(window, &layout, Table::of(vec![]), NodeId(1), Epoch(epoch), &mut scratch);
+            Poller::<_, Coherent>::new(window, &accepted(layout, Epoch(epoch)), Table::of(vec![]), &mut scratch);
         let Ok(poller) = poller else { panic!("the layout is the host's") };
         for _ in 0..3 {
             poller.activity().begin(0, Found { slot: 0, seq: 1 });

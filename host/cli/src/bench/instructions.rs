@@ -25,7 +25,7 @@ use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context};
-use hamr_kernels::bench::{empty, notice, sum_4};
+use hamr_kernels::bench::{empty, notice, sum_4, sum_14};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ const MANY: u64 = 2000;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 19] = [
+const COUNTED: [(&str, &str); 23] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -45,6 +45,10 @@ const COUNTED: [(&str, &str); 19] = [
     ("device_again", "device, one more empty call"),
     ("host_32b", "sync(32 B -> 8 B)"),
     ("device_32b", "device, 32 B -> 8 B"),
+    ("host_112b", "sync(112 B -> 8 B)"),
+    ("device_112b", "device, 112 B -> 8 B"),
+    ("host_put_sync", "put_sync(64 B, notice(buffer))"),
+    ("device_put_sync", "device, 64 B and notice(buffer)"),
     ("host_put", "put of 64 B"),
     ("host_notify", "sync(notice(buffer))"),
     ("device_notify", "device, notice(buffer)"),
@@ -132,7 +136,7 @@ impl Link for ManualLink {
             *window = Some(own);
             return;
         };
-        if let Ok(poller) = Poller::new(own, &a.layout, table, a.node, a.epoch, vec![0; MAX_MESSAGE].leak()) {
+        if let Ok(poller) = Poller::new(own, &a, table, vec![0; MAX_MESSAGE].leak()) {
             DeviceHandshake::announce(poller.window());
             *device = DeviceStage::Serving(Box::new(poller), Box::new(a.layout));
         }
@@ -174,6 +178,16 @@ fn host_32b(stream: &Stream<'_>, a: u64) -> u64 {
 }
 
 #[inline(never)]
+fn host_112b(stream: &Stream<'_>, a: &[u64; 14]) -> u64 {
+    stream.sync(sum_14::with(*a)).unwrap_or(0)
+}
+
+#[inline(never)]
+fn host_put_sync(stream: &Stream<'_>, data: &[u32; 16], to: BufferPtr<u32>) -> u32 {
+    stream.put_sync(data, to, notice::with(to)).unwrap_or(1)
+}
+
+#[inline(never)]
 fn host_put(node: &Node, data: &[u32; 16], to: BufferPtr<u32>) -> bool {
     node.put(data, to).is_ok()
 }
@@ -209,6 +223,18 @@ fn device_again(poller: &mut Poller<'static, Shared>) {
 fn device_32b(poller: &mut Poller<'static, Shared>) {
     device_poll(poller);
     std::hint::black_box(3_u64);
+}
+
+#[inline(never)]
+fn device_112b(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(10_u64);
+}
+
+#[inline(never)]
+fn device_put_sync(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(11_u64);
 }
 
 #[inline(never)]
@@ -393,6 +419,16 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
         ahead.answer(8);
         host_32b(&stream, i);
         device_32b(poller);
+    }
+    for i in 0..calls {
+        ahead.answer(8);
+        host_112b(&stream, &[i; 14]);
+        device_112b(poller);
+    }
+    for i in 0..calls {
+        ahead.answer(4);
+        host_put_sync(&stream, &[i as u32; 16], buffer.ptr());
+        device_put_sync(poller);
     }
     for i in 0..calls {
         if !host_put(&node, &[i as u32; 16], buffer.ptr()) {

@@ -10,7 +10,7 @@ use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
 use hamr::{Node, SharedStream, Stream};
 
 /// All row names, in the order of the table.
-pub(crate) const NAMES: [&str; 34] = [
+pub(crate) const NAMES: [&str; 36] = [
     "start",
     "floor_tight",
     "floor_paused",
@@ -45,13 +45,15 @@ pub(crate) const NAMES: [&str; 34] = [
     "put",
     "get",
     "put_notify",
+    "put_sync_64b",
+    "put_sync_1k",
 ];
 
 /// The row without a device.
 pub(crate) const INSTRUCTIONS: &str = "instructions_call_empty";
 
 /// The rows that [`measure_calls`] does not measure.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 14] = [
     "start",
     "call_empty_vs_shm",
     "call_asleep",
@@ -64,6 +66,8 @@ const OTHERS: [&str; 12] = [
     "put",
     "get",
     "put_notify",
+    "put_sync_64b",
+    "put_sync_1k",
 ];
 
 /// Pauses between a result and the next call, in nanoseconds.
@@ -255,12 +259,24 @@ pub(crate) fn measure_transfers(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    if !["put_8b", "get_8b", "put", "get", "put_notify"].iter().any(|name| wanted(name)) {
+    if !["put_8b", "get_8b", "put", "get", "put_notify", "put_sync_64b", "put_sync_1k"].iter().any(|name| wanted(name))
+    {
         return Ok(());
     }
     let stream = node.stream()?;
     let floors = Floors::new(node)?;
     let mut area = Area::new(node)?;
+    for (name, size) in [("put_sync_64b", 64), ("put_sync_1k", 1 << 10)] {
+        if !wanted(name) {
+            continue;
+        }
+        for repetition in 0..REPETITIONS {
+            let spell = floors.one_line(repetition, Gap::NONE)?.spell();
+            let (ours, floor) = area.put_sync(&stream, &floors, size)?;
+            let beside = Beside { what: "hand-over", ns: &[floor] };
+            table.add(Key::new(name).size(size).spell(spell), &[ours], Some(beside));
+        }
+    }
     for _ in 0..REPETITIONS {
         let (put, get) = area.eight()?;
         table.add(Key::new("put_8b").size(8), &[put.0], Some(copy(&[put.1])));

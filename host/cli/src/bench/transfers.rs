@@ -117,6 +117,22 @@ impl<'n> Area<'n> {
     }
 }
 
+impl Area<'_> {
+    /// A put and a call that reads its last word, given as one, against one copy, a flag and a
+    /// reply.
+    pub(crate) fn put_sync(&mut self, stream: &Stream<'_>, floors: &Floors<'_>, size: usize) -> Result<Pair, BoxError> {
+        let to = self.part(size)?;
+        let from = self.private.get(..size / 4).ok_or("a size beyond the data")?;
+        let rounds = repeats(size);
+        let ours = time(rounds, |_| {
+            black_box(stream.put_sync(black_box(from), to, notice::with(to))?);
+            Ok(())
+        })?;
+        let floor = floors.hand_over(to, rounds, || Ok(self.node.put(black_box(from), to)?))?;
+        Ok((ours, floor))
+    }
+}
+
 fn repeats(size: usize) -> u32 {
     ((1 << 20) / size).clamp(2, 4000) as u32
 }
