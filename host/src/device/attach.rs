@@ -130,6 +130,7 @@ pub(super) fn shake_hands(
             | feature::DEADLINES
             | feature::CONTAIN
             | feature::LOGS
+            | feature::TASKS
             | feature::TWO_LINES
             | doorbell
             | world,

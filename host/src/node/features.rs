@@ -11,7 +11,7 @@ use std::ops::BitOr;
 pub struct Features(u32);
 
 impl Features {
-    /// Queued handlers, whose results come in ticket slots.
+    /// Tasks, whose results come in ticket slots.
     pub const TICKETS: Self = Self(feature::TICKETS);
     /// Handlers learn the deadlines of their calls.
     pub const DEADLINES: Self = Self(feature::DEADLINES);
@@ -23,9 +23,10 @@ impl Features {
     pub const CONTAIN: Self = Self(feature::CONTAIN);
     /// Messages of up to two cache lines.
     pub const TWO_LINES: Self = Self(feature::TWO_LINES);
-
     /// The device is a rank of a world.
     pub const WORLD: Self = Self(feature::WORLD);
+    /// Tasks run on stacks of their own.
+    pub const TASKS: Self = Self(feature::TASKS);
 
     pub(super) fn from_wire(bits: u32) -> Self {
         Self(bits)

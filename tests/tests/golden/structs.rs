@@ -44,6 +44,7 @@ fn device_record() {
             | feature::DOORBELL
             | feature::LOGS
             | feature::CONTAIN
+            | feature::TASKS
             | feature::TWO_LINES,
         isa: Isa::RISCV64.0,
         fingerprint: 0xFEDC_BA98_7654_3210,
@@ -52,8 +53,10 @@ fn device_record() {
         build_id,
         board: DeviceRecord::board_field("a-board-of-24-characters-and-more"),
         memory: 0x1122_3344_5566_7788,
-        reserved: 0,
-        reserved2: [0; 5],
+        tasks: 16,
+        task_stack: 256 << 10,
+        guards: 15,
+        reserved: [0; 4],
     };
     golden("device_record", "DeviceRecord (abi §3.3), all features of §3.6", &[("", &wire!(facts))]);
 }
@@ -237,7 +240,7 @@ fn flags() {
         constants! {
             ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF PUT RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
-            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN WORLD TWO_LINES;
+            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TASKS WORLD TWO_LINES;
             record_flag: HAS_BODY TASK UNORDERED HOST;
         }
         .into_iter()

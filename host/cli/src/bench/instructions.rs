@@ -130,6 +130,8 @@ impl Link for ManualLink {
             build_id: [0; 20],
             max_queues: MAX_QUEUES as u32,
             max_chunk: u32::MAX,
+            tasks: 0,
+            task_stack: 0,
         };
         **handshake = handshake.step(&own, table, &profile);
         let DeviceHandshake::Serving(a) = **handshake else {
