@@ -5,31 +5,12 @@
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
-use crate::handler::{Handler, HandlerResult, Never};
+use crate::handler::{Enter, Handler, HandlerResult, Never};
 use crate::migrate::Malformed;
 use crate::task::Task;
 use core::marker::PhantomData;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::record_flag;
-
-/// A type that can be a handler's first parameter, with `'static` for its lifetime.
-#[diagnostic::on_unimplemented(
-    message = "`&mut {Self}` cannot be the first parameter of a handler",
-    note = "`&mut Context` runs inline and cannot wait, `&mut Task` runs on its own stack and may wait, `&mut Host` is a body on the host",
-    note = "a type of your own implements `hamr_comm::Program`: a handler with it is a task"
-)]
-pub trait Enter: Sized + 'static {
-    /// The type with the lifetime of a call.
-    type This<'c>;
-    /// Bits of [`record_flag`] that follow from it.
-    const FLAGS: u32;
-    /// The dispatcher's way into `H`: decodes, runs, encodes.
-    #[doc(hidden)]
-    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
-    /// The same of a task.
-    #[doc(hidden)]
-    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply;
-}
 
 /// A type of an upper layer that a task can begin with: its handlers take `&mut` of it.
 #[diagnostic::on_unimplemented(
@@ -87,7 +68,7 @@ impl<P: Program> Enter for P {
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
         match task.arguments::<H::Args>() {
             Ok(args) => match P::enter(task, |this| H::run(this, args)) {
-                Ok(output) => task.reply(output),
+                Ok(output) => output.reply(task.frame()),
                 Err(fault) => task.frame().fault(&fault),
             },
             Err(Malformed) => task.frame().status(Status::BAD_ARGUMENTS),

@@ -7,11 +7,10 @@
 //! device shows at attach. See `registry`.
 
 use crate::context::Context;
-use crate::enter::Enter;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
 use crate::migrate::{Decoder, Malformed, Migratable};
-use crate::task::Task;
+use crate::task::{Task, TaskThunk};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::{hash, hash_join, record_flag};
 
@@ -36,6 +35,25 @@ pub trait Handler: 'static {
     /// Calls the function. Without a body on this side it is never called: the dispatcher replies
     /// NO_BODY.
     fn run(this: &mut <Self::Kind as Enter>::This<'_>, args: Self::Args) -> Self::Output;
+}
+
+/// A type that can be a handler's first parameter, with `'static` for its lifetime.
+#[diagnostic::on_unimplemented(
+    message = "`&mut {Self}` cannot be the first parameter of a handler",
+    note = "`&mut Context` runs inline and cannot wait, `&mut Task` runs on its own stack and may wait, `&mut Host` is a body on the host",
+    note = "a type of your own implements `hamr_comm::Program`: a handler with it is a task"
+)]
+pub trait Enter: Sized + 'static {
+    /// The type with the lifetime of a call.
+    type This<'c>;
+    /// Bits of [`record_flag`] that follow from it.
+    const FLAGS: u32;
+    /// The dispatcher's way into `H`: decodes, runs, encodes.
+    #[doc(hidden)]
+    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
+    /// The same of a task.
+    #[doc(hidden)]
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply;
 }
 
 /// A handler bound to its arguments: `axpy::with(2.0, x, y)`. Only data; sending it is the host's
@@ -178,9 +196,6 @@ pub fn no_body() -> ! {
 
 /// What the dispatcher calls: decodes, runs, encodes.
 pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
-
-/// The same of a task.
-pub type TaskThunk = for<'a, 't> fn(&'a mut Task<'t>) -> Reply;
 
 /// One entry of the static table.
 #[repr(C)]

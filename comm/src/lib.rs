@@ -36,10 +36,10 @@ pub mod world;
 
 pub use buffer::{BufferPtr, Element};
 pub use context::{Context, View, ViewSet};
-pub use enter::{Enter, Host, Program};
+pub use enter::{Host, Program};
 pub use fault::Fault;
 pub use hamr_comm_macros::{Migratable, offload, register};
-pub use handler::{Call, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
+pub use handler::{Call, Enter, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
 pub use migrate::{Bits, Migratable};
 pub use resource::Resource;
 pub use task::{Interrupted, Task};

@@ -8,12 +8,12 @@ use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window, Word};
+#[cfg(feature = "tasks")]
+use hamr_comm::am::Tasks;
 use hamr_comm::am::{IdleStep, MAX_QUEUES, Pauses, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
-#[cfg(feature = "tasks")]
-use hamr_comm::task::Tasks;
 use hamr_comm::{debug, info, warn};
 
 /// Rounds in a row without work after which a sleeping host is notified of all replies before.
@@ -99,7 +99,7 @@ impl<'s, B: Board> Device<'s, B> {
     /// tasks.
     #[cfg(feature = "tasks")]
     #[must_use]
-    pub fn with_tasks(self, slots: &'s mut [hamr_comm::task::TaskSlot], stack: usize) -> Self {
+    pub fn with_tasks(self, slots: &'s mut [hamr_comm::am::TaskSlot], stack: usize) -> Self {
         Self { tasks: Tasks::new(slots), task_stack: stack as u32, ..self }
     }
 

@@ -17,6 +17,8 @@ mod request;
 mod requester;
 mod responder;
 mod second_line;
+#[cfg(feature = "tasks")]
+mod task_slot;
 mod wait;
 
 pub use activity::Activity;
@@ -25,8 +27,8 @@ pub use handoff::{ControlHandoff, LoanStatus};
 pub use idle::{Idle, IdleStep, Moment};
 pub use pauses::Pauses;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
-#[cfg(feature = "tasks")]
-pub(crate) use request::Job;
 pub use requester::{InHot, Requester};
 pub use responder::{Found, Responder};
+#[cfg(feature = "tasks")]
+pub use task_slot::{TaskSlot, Tasks};
 pub use wait::{Notifier, WaitWord, Waiter};

@@ -138,7 +138,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             node: *node,
             frame: Frame::new(scratch),
             #[cfg(feature = "tasks")]
-            tasks: crate::task::Tasks::default(),
+            tasks: super::Tasks::default(),
             #[cfg(feature = "tasks")]
             backlog: heapless::Deque::new(),
             activity: Activity::new(),

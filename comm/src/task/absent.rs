@@ -5,12 +5,12 @@ use super::Slice;
 use super::wait::Wait;
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
-use crate::handler::Never;
+use core::convert::Infallible;
 use core::marker::PhantomData;
 use hamr_shared_abi::window::Words;
 
 pub(crate) struct Suspender<'t> {
-    never: Never,
+    never: Infallible,
     _task: PhantomData<&'t ()>,
 }
 

@@ -2,11 +2,9 @@
 //!
 //! A task runs on a stack of its own. Each of its waits suspends it, and the serve loop goes on: it
 //! serves the other streams and resumes the task when what it waits for is there. `switch` is that
-//! switch of stacks, `slot` a task's place in the device, `wait` what it waits for; the poller runs
-//! them (`am/poller/tasks.rs`).
+//! switch of stacks, `wait` what a task waits for; `am/task_slot.rs` is a task's place in the device,
+//! and the poller runs it (`am/poller/tasks.rs`).
 
-#[cfg(feature = "tasks")]
-pub(crate) mod slot;
 #[cfg(feature = "tasks")]
 pub(crate) mod switch;
 #[cfg(not(feature = "tasks"))]
@@ -15,8 +13,6 @@ mod switch;
 pub(crate) mod wait;
 
 #[cfg(feature = "tasks")]
-pub use slot::{TaskSlot, Tasks};
-#[cfg(feature = "tasks")]
 pub use switch::TaskStack;
 pub use wait::Interrupted;
 
@@ -24,7 +20,6 @@ use crate::buffer::{BufferPtr, Element};
 use crate::context::{Context, ViewSet};
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
-use crate::handler::HandlerResult;
 use crate::migrate::{Malformed, Migratable};
 use crate::resource::Resource;
 use core::cell::Cell;
@@ -55,6 +50,9 @@ pub struct Task<'t> {
     /// The time at which [`Self::within`] ends waits, or [`NEVER`].
     within: Cell<u64>,
 }
+
+/// What the root of a task's stack calls: decodes, runs, encodes.
+pub type TaskThunk = for<'a, 't> fn(&'a mut Task<'t>) -> Reply;
 
 /// What the serve loop lends to a task for one slice: from a resume to the next wait.
 pub(crate) struct Slice<'a> {
@@ -217,12 +215,7 @@ impl<'t> Task<'t> {
         frame.arguments(args.take().ok_or(Malformed)?)
     }
 
-    /// Writes what the task returned into the frame of this slice.
-    pub(crate) fn reply<O: HandlerResult>(&mut self, output: O) -> Reply {
-        output.reply(&mut self.suspender.slice().frame)
-    }
-
-    /// Storage for another reply.
+    /// Storage for its reply.
     pub(crate) fn frame(&mut self) -> &mut Frame<'t> {
         &mut self.suspender.slice().frame
     }

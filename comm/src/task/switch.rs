@@ -9,12 +9,12 @@
 // UNSAFETY: a pointer to the slice on the serve stack, and stacks that are left with frames on them
 // (`docs/unsafe.md` "tasks").
 
+use super::TaskThunk;
 use super::wait::Wait;
 use super::{Slice, Task};
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
 use crate::frame::Reply;
-use crate::handler::TaskThunk;
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;

@@ -177,7 +177,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let device = Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)?;
     #[cfg(feature = "tasks")]
     let device = {
-        let slots = (0..config.tasks).map(|_| hamr_comm::task::TaskSlot::new(config.task_stack));
+        let slots = (0..config.tasks).map(|_| hamr_comm::am::TaskSlot::new(config.task_stack));
         device.with_tasks(slots.collect::<std::vec::Vec<_>>().leak(), config.task_stack)
     };
     Ok(device)

@@ -2,13 +2,14 @@
 
 use super::super::dispatcher::{Endpoint, spill_state};
 use super::super::handoff::LentControl;
-use super::super::{Job, Notifier, SlotAccess};
+use super::super::request::Job;
+use super::super::{Notifier, SlotAccess, TaskSlot, Tasks};
 use super::{Poller, Round, STATE_CHECK_MASK};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Frame};
+use crate::task::Slice;
 use crate::task::switch::Step;
 use crate::task::wait::{Interrupted, Wait};
-use crate::task::{Slice, TaskSlot, Tasks};
 use hamr_shared_abi::preamble::word;
 use hamr_shared_abi::slot::{Ext, INLINE_WORDS, ReqHdr};
 use hamr_shared_abi::status::Status;

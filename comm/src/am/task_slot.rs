@@ -1,10 +1,10 @@
 //! A device's places for tasks. A task has one from its first slice to its reply; calls without one
 //! wait in the backlog, and have no stack yet.
 
-use super::switch::{Coroutine, TaskStack};
-use super::wait::{Interrupted, Wait};
-use crate::am::Job;
-use crate::handler::TaskThunk;
+use super::request::Job;
+use crate::task::TaskThunk;
+use crate::task::switch::{Coroutine, TaskStack};
+use crate::task::wait::{Interrupted, Wait};
 
 /// One place for a task, with its stack.
 pub struct TaskSlot {
