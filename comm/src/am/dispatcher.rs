@@ -2,7 +2,7 @@
 //! others in `long`.
 
 use super::request::{Job, ReplyMode};
-use super::second_line::take_data;
+use super::responder::take_data;
 use super::{Activity, Found, Responder, SlotAccess, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Frame, Reply};

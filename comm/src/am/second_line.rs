@@ -4,13 +4,13 @@
 use super::dispatcher::{Dispatcher, Endpoint, Known, Second, spill_state};
 use super::long::refuse;
 use super::request::ReplyMode;
-use super::{Found, SlotAccess, Slots};
+use super::responder::take_data;
+use super::{Found, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::Arguments;
-use hamr_shared_abi::slot::{INLINE_WORDS, PUT_ARGS, ReqHdr};
+use hamr_shared_abi::slot::ReqHdr;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{LentHeap, Queue};
 
 impl<K: Clone> Dispatcher<'_, K> {
     /// Checks a message whose header names a second line, and serves it.
@@ -42,16 +42,4 @@ impl<K: Clone> Dispatcher<'_, K> {
         let cancelled = cx.saw_cancel();
         self.finish(endpoint, found, ReplyMode::TWO_WAY, reply, cancelled);
     }
-}
-
-/// Copies the data of a message with PUT in the hot slot into the heap. False: it leaves its line
-/// or the heap, and nothing was copied.
-// Not inlined: an image has it once, and the code that serves other messages has only the call.
-#[inline(never)]
-pub(super) fn take_data<K, F: Order>(heap: &LentHeap<'_>, slots: &Queue<K, F>) -> bool {
-    const { assert!(PUT_ARGS == (INLINE_WORDS - 2) * 8) };
-    let mut words = [0; INLINE_WORDS];
-    slots.hot().read_request(&mut words);
-    let [.., off, len] = words;
-    slots.copy_second(heap, off, len).is_some()
 }

@@ -2,7 +2,8 @@
 //! methods, in one order and with one text. The macro writes their signatures; the functions below
 //! are their bodies, over any [`StreamRef`].
 
-use super::encode::{PutData, takes_put};
+use super::encode::takes_put;
+use super::put_data::PutData;
 use super::{CallOptions, Pending, StreamRef, submit, wait};
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};

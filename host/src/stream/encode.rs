@@ -6,14 +6,11 @@ use crate::device::Device;
 use crate::keys::why_not;
 use crate::memory::DeviceMemory;
 use crate::{BufferError, SubmitError};
-use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{
-    Ext, INLINE_BYTES, INLINE_WORDS, PUT_ARGS, ReqHdr, SECOND_BYTES, TWO_LINE_BYTES, TWO_LINE_WORDS,
-};
+use hamr_comm::abi::slot::{Ext, INLINE_BYTES, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
-use hamr_comm::{BufferPtr, Call, Element, Handler, ValueOf};
+use hamr_comm::{Call, Handler, ValueOf};
 
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
 pub(super) const fn is_plain<H: Handler>() -> bool {
@@ -90,39 +87,6 @@ pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; TWO_LINE_WORDS] {
 #[inline(always)]
 pub(super) fn used_words<H: Handler>(words: &[u64; TWO_LINE_WORDS]) -> &[u64] {
     words.split_at(const { plain_len::<H>().div_ceil(8) }).0
-}
-
-/// Data that is put with a call in one message (abi §4.7).
-#[derive(Clone, Copy)]
-pub(super) struct PutData<'d> {
-    bytes: &'d [u8],
-    /// The target, and the bytes that its pointer names.
-    pub(super) to: WireBuffer,
-    pub(super) room: u64,
-}
-
-impl<'d> PutData<'d> {
-    /// `None`: it does not fit the second line.
-    #[inline(always)]
-    pub(super) fn new<T: Element>(data: &'d [T], to: BufferPtr<T>) -> Option<Self> {
-        let fits = size_of_val(data) <= SECOND_BYTES;
-        fits.then(|| Self { bytes: bytemuck::cast_slice(data), to: to.wire(), room: to.bytes() })
-    }
-
-    pub(super) fn len(self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    /// Adds the data and its place to the words of a call, and returns how many are used.
-    #[inline(always)]
-    pub(super) fn add_to(self, words: &mut [u64; TWO_LINE_WORDS]) -> usize {
-        (words[PUT_ARGS / 8], words[PUT_ARGS / 8 + 1]) = (self.to.unpack().off, self.len());
-        let second: &mut [u8] = bytemuck::cast_slice_mut(words.split_at_mut(INLINE_WORDS).1);
-        if let Some(second) = second.get_mut(..self.bytes.len()) {
-            second.copy_from_slice(self.bytes);
-        }
-        INLINE_WORDS + self.bytes.len().div_ceil(8)
-    }
 }
 
 /// Bytes of the results of `H`, when all of them have the same and fit into the slot.

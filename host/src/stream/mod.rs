@@ -14,6 +14,7 @@ mod epoch_end;
 mod hot;
 mod local;
 mod pending;
+mod put_data;
 mod queue_end;
 mod queues;
 mod reply;

@@ -6,10 +6,11 @@
 
 use super::CallOptions;
 use super::completion::{Calls, Progress};
-use super::encode::{Limits, PutData, fits_hot, needs_two_lines, plain_hdr, plain_words, prepare, used_words};
+use super::encode::{Limits, fits_hot, needs_two_lines, plain_hdr, plain_words, prepare, used_words};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
+use super::put_data::PutData;
 use super::queue_end::QueueEnd;
 use super::reply::{corrupt, decode, ended_error};
 use super::ring::{self, Sent};

@@ -1,8 +1,9 @@
 //! Calls that wait for their result.
 
 use super::CallOptions;
-use super::encode::{PutData, is_queued, plain_words, short_result, used_words};
+use super::encode::{is_queued, plain_words, short_result, used_words};
 use super::epoch::SubmitterEpoch;
+use super::put_data::PutData;
 use super::reply::corrupt;
 use super::sealed::Access;
 use super::submit::{self, Exclusive};

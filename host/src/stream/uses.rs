@@ -1,6 +1,6 @@
 //! What a call in flight needs until its reply: buffers that it names, and heap memory of its own.
 
-use super::encode::PutData;
+use super::put_data::PutData;
 use crate::memory::{Block, DeviceMemory};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::slot::TWO_LINE_BYTES;
