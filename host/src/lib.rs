@@ -8,6 +8,7 @@
 //! let dev = hamr::Runtime::new()?.open("shm", hamr::Image::find("my-image")?)?;
 //! let (x, y) = (dev.buffer(&[1.0, 2.0])?, dev.buffer(&[3.0, 4.0])?);
 //! dev.sync(axpy::with(2.0, x.ptr(), y.ptr()))?;
+//! dev.put_sync(&[5.0, 6.0], x.ptr(), axpy::with(2.0, x.ptr(), y.ptr()))?;
 //! # Ok(()) }
 //! ```
 //!
@@ -22,6 +23,7 @@
 //! | verb | waits | result | costs |
 //! |---|---|---|---|
 //! | [`sync`](Stream::sync) | until the result is there | returned | one round trip in the hot slot |
+//! | [`put_sync`](Stream::put_sync) | as `sync` | returned | as `sync`, with 64 bytes of data; with more, a put before it |
 //! | [`start`](Stream::start), of a stream only | in `wait` | [`Started`] | as `sync`; one at a time |
 //! | [`offload`](Stream::offload) | in `wait`, or for a free slot | [`Pending`] | a ring slot and a completion entry |
 //! | [`send`](Stream::send) | for a free slot only | none; failures are counted | a ring slot |

@@ -22,7 +22,7 @@ pub fn sum_4(_cx: &mut Context, a: u64, b: u64, c: u64, d: u64) -> u64 {
     a.wrapping_add(b).wrapping_add(c).wrapping_add(d)
 }
 
-/// 48 bytes in, 8 out: the most that one slot carries.
+/// 48 bytes in, 8 out: the most that one line carries.
 #[offload]
 pub fn sum_6(_cx: &mut Context, a: [u64; 6]) -> u64 {
     sum(&a)
@@ -37,13 +37,13 @@ pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// 64 bytes in, 8 out: beyond one slot.
+/// 64 bytes in, 8 out: two lines.
 #[offload]
 pub fn sum_8(_cx: &mut Context, a: [u64; 8]) -> u64 {
     sum(&a)
 }
 
-/// 112 bytes in, 8 out: beyond one slot.
+/// 112 bytes in, 8 out: the most that two lines carry.
 #[offload]
 pub fn sum_14(_cx: &mut Context, a: [u64; 14]) -> u64 {
     sum(&a)

@@ -2,16 +2,17 @@
 //! others in `long`.
 
 use super::request::ReplyMode;
+use super::responder::take_data;
 use super::{Activity, Found, Responder, SlotAccess, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::Thunk;
 use crate::registry::Table;
 use hamr_shared_abi::ids::NodeId;
-use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, PUT_ARGS, RepHdr, ReqHdr, pair, pair_seq};
+use hamr_shared_abi::slot::{INLINE_BYTES, RepHdr, ReqHdr, pair, pair_seq};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Heap, LentHeap, Payload, Queue};
+use hamr_shared_abi::window::{Heap, Payload, Queue};
 
 /// Calls that wait for a task's place.
 #[cfg(feature = "tasks")]
@@ -216,16 +217,4 @@ pub(super) fn spill_state<T>(state: &mut T) {
 pub(super) fn reply_short<L: SlotAccess>(slot: L, reply: Reply, seq: u32) {
     slot.write_reply(&[reply.word()]);
     slot.publish_reply(reply.hdr().0, seq);
-}
-
-/// Copies the data of a message with PUT in the hot slot into the heap. False: it leaves its line
-/// or the heap, and nothing was copied.
-// Not inlined: an image has it once, and the code that serves other messages has only the call.
-#[inline(never)]
-pub(super) fn take_data<K, F: Order>(heap: &LentHeap<'_>, slots: &Queue<K, F>) -> bool {
-    const { assert!(PUT_ARGS == (INLINE_WORDS - 2) * 8) };
-    let mut words = [0; INLINE_WORDS];
-    slots.hot().read_request(&mut words);
-    let [.., off, len] = words;
-    slots.copy_second(heap, off, len).is_some()
 }

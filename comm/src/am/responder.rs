@@ -2,9 +2,9 @@
 
 use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::{next_seq, pair, pair_seq, seq};
+use hamr_shared_abi::slot::{INLINE_WORDS, PUT_ARGS, next_seq, pair, pair_seq, seq};
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Queue, Slot};
+use hamr_shared_abi::window::{LentHeap, Queue, Slot};
 
 /// The responder's state (see the module). Indices are private shadows: no write of the peer moves
 /// them. Of a responder and its clone only one may go on.
@@ -208,4 +208,16 @@ impl<S: Slots> Responder<S> {
         }
         Some(self.next_ring())
     }
+}
+
+/// Copies the data of a message with PUT in the hot slot into the heap. False: it leaves its line
+/// or the heap, and nothing was copied.
+// Not inlined: an image has it once, and the code that serves other messages has only the call.
+#[inline(never)]
+pub(super) fn take_data<K, F: Order>(heap: &LentHeap<'_>, slots: &Queue<K, F>) -> bool {
+    const { assert!(PUT_ARGS == (INLINE_WORDS - 2) * 8) };
+    let mut words = [0; INLINE_WORDS];
+    slots.hot().read_request(&mut words);
+    let [.., off, len] = words;
+    slots.copy_second(heap, off, len).is_some()
 }

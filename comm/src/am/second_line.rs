@@ -1,9 +1,10 @@
 //! Messages in the two lines of a hot slot (abi §4.7): the first of its header. Those that follow with
 //! the same header are served as plain ones are.
 
-use super::dispatcher::{Dispatcher, Endpoint, Known, Second, spill_state, take_data};
+use super::dispatcher::{Dispatcher, Endpoint, Known, Second, spill_state};
 use super::long::refuse;
 use super::request::ReplyMode;
+use super::responder::take_data;
 use super::{Found, Slots};
 use crate::context::{CallState, Context};
 use crate::frame::Arguments;

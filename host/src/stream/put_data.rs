@@ -1,10 +1,10 @@
-//! Data that travels in the message of a call.
+//! Data that is put with a call in one message.
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::slot::{INLINE_WORDS, PUT_ARGS, SECOND_BYTES, TWO_LINE_WORDS};
 use hamr_comm::{BufferPtr, Element};
 
-/// Data that is put with a call in one message (abi §4.7).
+/// Data for the second line of a call (abi §4.7), and its target.
 #[derive(Clone, Copy)]
 pub(super) struct PutData<'d> {
     bytes: &'d [u8],
