@@ -23,7 +23,7 @@ pub trait Enter: Sized + 'static {
     fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
     /// The same of a task.
     #[doc(hidden)]
-    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply;
 }
 
 /// A type of an upper layer that a task can begin with: its handlers take `&mut` of it.
@@ -56,8 +56,8 @@ impl Enter for Context<'static> {
             Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
         }
     }
-    fn start<H: Handler<Kind = Self>>(_: &mut Task<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
-        frame.status(Status::BAD_REQUEST)
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
+        task.frame().status(Status::BAD_REQUEST)
     }
 }
 
@@ -67,8 +67,8 @@ impl Enter for Host<'static> {
     fn inline<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
         frame.status(Status::NO_BODY)
     }
-    fn start<H: Handler<Kind = Self>>(_: &mut Task<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
-        frame.status(Status::NO_BODY)
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
+        task.frame().status(Status::NO_BODY)
     }
 }
 
@@ -79,13 +79,13 @@ impl<P: Program> Enter for P {
     fn inline<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
         frame.status(Status::BAD_REQUEST)
     }
-    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
-        match frame.arguments::<H::Args>(args) {
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
+        match task.arguments::<H::Args>() {
             Ok(args) => match P::enter(task, |this| H::run(this, args)) {
-                Ok(output) => output.reply(frame),
-                Err(fault) => frame.fault(&fault),
+                Ok(output) => task.reply(output),
+                Err(fault) => task.frame().fault(&fault),
             },
-            Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
+            Err(Malformed) => task.frame().status(Status::BAD_ARGUMENTS),
         }
     }
 }

@@ -180,7 +180,7 @@ pub fn no_body() -> ! {
 pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
 
 /// The same of a task.
-pub type TaskThunk = for<'a, 't, 's> fn(&'a mut Task<'t>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
+pub type TaskThunk = for<'a, 't> fn(&'a mut Task<'t>) -> Reply;
 
 /// One entry of the static table.
 #[repr(C)]

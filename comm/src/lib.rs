@@ -29,7 +29,7 @@ mod log;
 pub mod migrate;
 pub mod registry;
 mod resource;
-mod task;
+pub mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;
 
@@ -41,7 +41,7 @@ pub use hamr_comm_macros::{Migratable, offload, register};
 pub use handler::{Call, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
 pub use migrate::{Bits, Migratable};
 pub use resource::Resource;
-pub use task::Task;
+pub use task::{Interrupted, Task};
 
 pub use hamr_shared_abi as abi;
 

@@ -12,6 +12,8 @@ use hamr_comm::am::{IdleStep, MAX_QUEUES, Pauses, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::registry::Table;
+#[cfg(feature = "tasks")]
+use hamr_comm::task::Tasks;
 use hamr_comm::{debug, info, warn};
 
 /// Rounds in a row without work after which a sleeping host is notified of all replies before.
@@ -46,6 +48,12 @@ pub struct Device<'s, B: Board> {
     idle_state: IdleState,
     /// Where the crash record goes.
     crash: Option<u64>,
+    /// Places for tasks, while no host is served.
+    #[cfg(feature = "tasks")]
+    tasks: Tasks<'s>,
+    /// Bytes of a task's stack.
+    #[cfg(feature = "tasks")]
+    task_stack: u32,
 }
 
 #[expect(
@@ -71,13 +79,46 @@ impl<'s, B: Board> Device<'s, B> {
         let state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
         let pauses = Pauses::measure(&mut || board.nanos());
         let idle_state = IdleState::without_doorbell();
-        Some(Self { board, table, state, pauses, idle_rounds: 0, idle_state, crash: None })
+        Some(Self {
+            board,
+            table,
+            state,
+            pauses,
+            idle_rounds: 0,
+            idle_state,
+            crash: None,
+            #[cfg(feature = "tasks")]
+            tasks: Tasks::default(),
+            #[cfg(feature = "tasks")]
+            task_stack: 0,
+        })
+    }
+
+    /// Runs tasks in these places, each with a stack of so many bytes; before the first
+    /// [`Self::poll`]. Without any, calls of tasks are refused. One thread polls a device that has
+    /// tasks.
+    #[cfg(feature = "tasks")]
+    #[must_use]
+    pub fn with_tasks(self, slots: &'s mut [hamr_comm::task::TaskSlot], stack: usize) -> Self {
+        Self { tasks: Tasks::new(slots), task_stack: stack as u32, ..self }
+    }
+
+    #[cfg(feature = "tasks")]
+    fn tasks_and_stack(&self) -> (u32, u32) {
+        (self.tasks.len() as u32, self.task_stack)
+    }
+
+    #[cfg(not(feature = "tasks"))]
+    fn tasks_and_stack(&self) -> (u32, u32) {
+        (0, 0)
     }
 
     fn profile(&self) -> DeviceProfile {
         let doorbell = if self.board.doorbell() { feature::DOORBELL } else { 0 };
+        let (tasks, task_stack) = self.tasks_and_stack();
         DeviceProfile {
             features: feature::TICKETS
+                | if tasks == 0 { 0 } else { feature::TASKS }
                 | feature::DEADLINES
                 | feature::CONTAIN
                 | doorbell
@@ -86,6 +127,8 @@ impl<'s, B: Board> Device<'s, B> {
             memory: self.board.memory(),
             pid: self.board.pid(),
             build_id: self.board.build_id(),
+            tasks,
+            task_stack,
             max_queues: MAX_QUEUES as u32,
             max_chunk: QueueDescriptor::MAX_CHUNK,
         }
@@ -104,6 +147,8 @@ impl<'s, B: Board> Device<'s, B> {
             match round(poller) {
                 Round::Idle => return Progress::Idle,
                 Round::Worked(n) => return Progress::Worked(n),
+                #[cfg(feature = "tasks")]
+                Round::TasksDue(n) => return self.run_tasks(n),
                 Round::NeedsNotify(n) => {
                     self.board.notify();
                     return if n == 0 { Progress::Idle } else { Progress::Worked(n) };
@@ -112,6 +157,22 @@ impl<'s, B: Board> Device<'s, B> {
             }
         }
         self.shake_hands()
+    }
+
+    /// Gives the tasks their slices, behind a round that served so many messages.
+    #[cfg(feature = "tasks")]
+    #[inline(never)]
+    fn run_tasks(&mut self, served: u32) -> Progress {
+        let State::Serving(poller) = &mut self.state else { return Progress::NoHost };
+        let board = &mut self.board;
+        match poller.run_tasks(served, &mut || board.micros()) {
+            Round::Worked(n) => Progress::Worked(n),
+            Round::NeedsNotify(n) => {
+                self.board.notify();
+                if n == 0 { Progress::Idle } else { Progress::Worked(n) }
+            }
+            _ => Progress::Idle,
+        }
     }
 
     /// The handshake is stepped in place: it contains a layout, whose copies would be a tenth of
@@ -175,6 +236,8 @@ impl<'s, B: Board> Device<'s, B> {
         DeviceHandshake::announce(poller.window());
         poller.use_handoff(self.board.control_handoff());
         poller.use_pauses(self.pauses);
+        #[cfg(feature = "tasks")]
+        poller.use_tasks(core::mem::take(&mut self.tasks));
         self.board.set_activity(Some(poller.activity()));
         Progress::Worked(1)
     }
@@ -186,6 +249,11 @@ impl<'s, B: Board> Device<'s, B> {
             State::Serving(mut poller) => {
                 info!("the host of epoch {} left", poller.epoch().0);
                 self.board.logs_to(None);
+                #[cfg(feature = "tasks")]
+                {
+                    let board = &mut self.board;
+                    self.tasks = poller.end_tasks(&mut || board.micros());
+                }
                 DeviceHandshake::leave(poller.window());
                 if poller.needs_notify() {
                     self.board.notify();
@@ -225,6 +293,10 @@ impl<'s, B: Board> Device<'s, B> {
         }
         let poller = match &mut self.state {
             State::Serving(poller) if self.idle_state.is_notified() => poller,
+            State::Serving(poller) => {
+                poller.slept();
+                return self.board.idle(self.idle_rounds);
+            }
             _ => return self.board.idle(self.idle_rounds),
         };
         if self.idle_rounds == NO_MORE_WORK && poller.needs_notify() {
@@ -240,8 +312,11 @@ impl<'s, B: Board> Device<'s, B> {
             // The host does not notify of everything: it may have closed this epoch.
             IdleStep::Sleep if poller.host_is_gone() => self.idle_state.cancel_wait(own),
             IdleStep::Sleep => {
-                self.board.sleep(self.idle_state.longest_us());
+                if let Some(us) = poller.longest_sleep(self.idle_state.longest_us(), self.board.micros()) {
+                    self.board.sleep(us);
+                }
                 self.idle_state.cancel_wait(own);
+                poller.slept();
                 self.beat();
             }
         }

@@ -271,16 +271,24 @@ pub enum SubmitError {
         /// The limit.
         limit: usize,
     },
-    /// The handler is queued, and the device was opened without tickets.
+    /// The handler is a task, and the device was opened without tickets.
     #[error(
-        "{site}: a queued handler needs a ticket, and the device was opened with none; open it with Options::tickets of at least 1"
+        "{site}: a task needs a ticket, and the device was opened with none; open it with Options::tickets of at least 1"
     )]
     NoTickets {
         /// Where.
         site: Box<Site>,
     },
-    /// The device's queue of long handlers is full; nothing ran.
-    #[error("{site}: the device's queue of long handlers is full; get the result of an earlier one first")]
+    /// The handler is a task, and the device's image runs none.
+    #[error(
+        "{site}: the image runs no tasks; build it with the feature `tasks` of hamr-device-fw, and `image!(tasks = …)` of at least 1"
+    )]
+    NoTasks {
+        /// Where.
+        site: Box<Site>,
+    },
+    /// The device has no place for another task; nothing ran.
+    #[error("{site}: the device has no place for another task; get the result of an earlier one first")]
     QueueFull {
         /// Where.
         site: Box<Site>,

@@ -34,7 +34,7 @@ pub fn panics(_cx: &mut Context, n: u32) -> u32 {
 /// The same as a task: its stream continues, and its ticket slot becomes free.
 #[offload]
 pub fn panics_task(task: &mut Task, n: u32) -> u32 {
-    panics(task.context(), n)
+    task.inline(|cx| panics(cx, n))
 }
 
 /// Runs until it is cancelled, or for `rounds` checks: a long handler that cooperates.

@@ -200,9 +200,11 @@ pub mod feature {
     pub const LOGS: u32 = 1 << 3;
     /// Faults of a handler end its call only.
     pub const CONTAIN: u32 = 1 << 4;
+    /// TICKET requests of tasks run on stacks of their own.
+    pub const TASKS: u32 = 1 << 5;
 
     /// Names for dumps, bit 0 first.
-    pub const NAMES: [&str; 5] = ["tickets", "deadlines", "doorbell", "logs", "contain"];
+    pub const NAMES: [&str; 6] = ["tickets", "deadlines", "doorbell", "logs", "contain", "tasks"];
 }
 
 /// What the device reports of itself before ACCEPTED (abi §3.3).
@@ -225,16 +227,21 @@ pub struct DeviceRecord {
     pub pid: u32,
     /// First 20 bytes of the image's build id; zero when it has none.
     pub build_id: [u8; 20],
-    /// Zero.
-    pub reserved: u32,
+    /// Tasks that it runs at the same time.
+    pub tasks: u32,
     /// Board name, UTF-8, padded with zeros.
     pub board: [u8; 24],
     /// Memory of the board in bytes; 0 when unknown.
     pub memory: u64,
+    /// Bytes of a task's stack.
+    pub task_stack: u32,
+    /// Stacks of tasks that have a guard.
+    pub guards: u32,
     /// Zero.
-    pub reserved2: [u64; 5],
+    pub reserved: [u64; 4],
 }
 const _: () = assert!(size_of::<DeviceRecord>() == 128 && offset_of!(DeviceRecord, board) == 56);
+const _: () = assert!(offset_of!(DeviceRecord, tasks) == 52 && offset_of!(DeviceRecord, guards) == 92);
 const _: () = assert!(SECTIONS + (MAX_SECTIONS * size_of::<Section>()) as u64 == PREAMBLE_BYTES);
 const _: () = assert!(DEVICE_RECORD + size_of::<DeviceRecord>() as u64 <= SECTIONS);
 

@@ -34,8 +34,10 @@ open_enum! {
         BAD_REQUEST = 10 => "malformed request",
         /// A call from a handler went past the deepest stream (abi §5, rule 19).
         TOO_DEEP = 11 => "nested too deep",
-        /// The device's table of queued calls is full; nothing ran.
-        QUEUE_FULL = 12 => "queue of long handlers is full",
+        /// All places for tasks and their backlog are taken; nothing ran.
+        QUEUE_FULL = 12 => "no place for another task",
+        /// The image runs no tasks.
+        NO_TASKS = 13 => "the image runs no tasks",
         /// Fault: the handler panicked; the payload is the message.
         PANIC = 64 => "panic",
         /// Fault: a buffer argument is outside the heap, misaligned, or overlaps a writable one.
@@ -50,6 +52,10 @@ open_enum! {
         RESOURCE_BUSY = 69 => "resource already in use",
         /// Fault: the handler ran longer than it may, and was ended.
         RUNAWAY = 70 => "runaway past its deadline",
+        /// Fault: a claim covers the memory.
+        BUFFER_BUSY = 71 => "a claim covers the buffer",
+        /// Fault: a task's wait ended without what it waited for.
+        INTERRUPTED = 72 => "a wait was interrupted",
     }
 }
 

@@ -24,6 +24,7 @@ pub mod outcomes;
 pub mod pings;
 pub mod restart;
 pub mod streams;
+pub mod tasks;
 pub mod values;
 
 use hamr::{Buffer, CallError, Node, Options, SubmitError};
@@ -49,6 +50,11 @@ macro_rules! conformance {
                 a_waiting_stream_does_not_delay_others, fewer_tickets_than_calls, more_queued_calls_than_the_device_queues,
                 plain_calls_leave_tickets_alone, more_offloads_than_slots, unread_in_reverse, too_many_outstanding,
                 a_refused_call_keeps_no_ticket
+            }
+            tasks {
+                all_places_wait_at_once, a_waiting_task_keeps_its_stream, calls_beyond_the_places_wait_or_are_refused,
+                cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns,
+                values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks
             }
             pings { beside_a_queued_call, while_queued_calls_come_and_go, beside_a_runaway }
             ending {
@@ -228,6 +234,17 @@ impl<'n> Gate<'n> {
     /// The argument for the handler.
     pub fn ptr(&self) -> BufferPtr<u32> {
         self.buffer.ptr()
+    }
+
+    /// The pointer as a value that names no buffer.
+    pub fn words(&self) -> [u64; 2] {
+        self.ptr().wire().words()
+    }
+
+    /// The word that opens it.
+    pub fn word(&self) -> u32 {
+        let words = self.node.words(self.ptr()).expect("the gate exists");
+        words.get(0).expect("it has 32 words").observe()
     }
 
     /// Lets every call through, also later ones.

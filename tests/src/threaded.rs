@@ -12,6 +12,7 @@ use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::task::TaskSlot;
 use hamr_device_fw::{Board, Device, Progress};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -162,9 +163,15 @@ fn runtime() -> &'static Runtime {
     RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
 }
 
+/// Places for tasks, and bytes of their stacks.
+const TASKS: usize = 16;
+const TASK_STACK: usize = 256 << 10;
+
 fn serve(board: Threaded, stop: &AtomicBool) {
     let sleeps = board.doorbells.is_some();
-    let mut device = Device::new(board, Table::of_this_image(), vec![0; MAX_MESSAGE].leak()).expect("a window");
+    let device = Device::new(board, Table::of_this_image(), vec![0; MAX_MESSAGE].leak()).expect("a window");
+    let slots: Vec<_> = (0..TASKS).map(|_| TaskSlot::new(TASK_STACK)).collect();
+    let mut device = device.with_tasks(slots.leak(), TASK_STACK);
     if sleeps {
         device.serve();
     }

@@ -30,6 +30,7 @@ use hamr_comm::am::{MAX_QUEUES, Poller, Requester, Round, Slots};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
 use hamr_comm::registry::Table;
+use hamr_comm::task::{TaskSlot, Tasks};
 use hamr_comm::{Bits, BufferPtr, Context, Entry, Fault, Handler, Task};
 use std::fmt::Write as _;
 use std::path::PathBuf;

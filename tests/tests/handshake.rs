@@ -43,6 +43,8 @@ const PROFILE: DeviceProfile = DeviceProfile {
     memory: 0,
     pid: 0,
     build_id: [7; 20],
+    tasks: 0,
+    task_stack: 0,
     max_queues: MAX_QUEUES as u32,
     max_chunk: QueueDescriptor::MAX_CHUNK,
 };

@@ -25,6 +25,7 @@ use hamr_comm::am::{ControlHandoff, Requester, SlotAccess, Slots};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::task::TaskSlot;
 use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, Task};
 use hamr_device_fw::{Board, Device, Progress};
 use proptest::prelude::*;
@@ -125,6 +126,11 @@ struct Bench {
     streams: Vec<Requester<Queue<Shared>>>,
 }
 
+/// A place for one task: others wait in the backlog.
+fn slots() -> &'static mut [TaskSlot] {
+    vec![TaskSlot::new(256 << 10)].leak()
+}
+
 impl Bench {
     fn new() -> Self {
         Self::with(table())
@@ -134,7 +140,9 @@ impl Bench {
         let layout = Layout::plan(&PLAN).expect("the plan is allowed");
         let (window, device) = Window::private_pair(layout.window_len());
         let scratch = vec![0; MAX_MESSAGE].leak();
-        let device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
+        let device = Device::new(Bare(Some(device)), table, scratch)
+            .expect("the board has a window")
+            .with_tasks(slots(), 256 << 10);
         let mut bench = Self { window, device, epoch: Epoch(0x4000_0000), layout, streams: Vec::new() };
         bench.attach();
         bench

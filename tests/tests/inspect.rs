@@ -59,6 +59,8 @@ fn crashed() -> Vec<u8> {
         memory: 1 << 20,
         pid: 0,
         build_id: [0xAB; 20],
+        tasks: 0,
+        task_stack: 0,
         max_queues: MAX_QUEUES as u32,
         max_chunk: QueueDescriptor::MAX_CHUNK,
     };

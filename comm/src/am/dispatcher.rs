@@ -1,7 +1,7 @@
 //! Runs the calls of all streams. A short message without flags but ONE_WAY is served here, all
 //! others in `long`.
 
-use super::request::{Job, ReplyMode};
+use super::request::ReplyMode;
 use super::{Activity, Found, Responder, SlotAccess};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Frame, Reply};
@@ -13,16 +13,17 @@ use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::{Heap, Queue};
 
-/// Queued calls waiting in one image.
-const MAX_JOBS: usize = 16;
+/// Calls that wait for a task's place.
+#[cfg(feature = "tasks")]
+const BACKLOG: usize = 16;
 /// Messages per stream and round (rule 9): one busy stream does not starve the others.
 pub(super) const BATCH: u32 = 16;
 
 pub(super) struct Endpoint<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
-    /// Its number, for [`Activity`] and [`Job`].
+    /// Its number, for [`Activity`] and `Job`.
     pub(super) queue: u32,
-    /// An ordered queued call of this stream has not run yet: the stream waits (rule 6).
+    /// An ordered task of this stream has not ended: the stream waits (rule 6).
     pub(super) blocked: bool,
     /// The last plain message.
     known: Known,
@@ -64,7 +65,11 @@ pub(super) struct Dispatcher<'s, K> {
     pub(super) table: Table,
     pub(super) node: NodeId,
     pub(super) frame: Frame<'s>,
-    pub(super) jobs: heapless::Deque<Job, MAX_JOBS>,
+    #[cfg(feature = "tasks")]
+    pub(super) tasks: crate::task::Tasks<'s>,
+    /// Calls that wait for a place.
+    #[cfg(feature = "tasks")]
+    pub(super) backlog: heapless::Deque<super::Job, BACKLOG>,
     pub(super) activity: Activity,
 }
 

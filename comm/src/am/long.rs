@@ -1,11 +1,14 @@
 //! Messages that are not plain: chunks, buffers, one-way, tickets, cancellation (abi §4.4, §5).
 
+#[cfg(feature = "tasks")]
+use super::Slots;
 use super::dispatcher::{Dispatcher, Endpoint, spill_state};
-use super::request::{Args, Job, Parts, ReplyMode, parts};
-use super::{Found, SlotAccess, Slots};
+#[cfg(feature = "tasks")]
+use super::request::Job;
+use super::request::{Args, Parts, ReplyMode, parts};
+use super::{Found, SlotAccess};
 use crate::context::{CallState, Context};
 use crate::frame::{Arguments, Reply};
-use crate::task::Task;
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
@@ -25,11 +28,13 @@ impl<K: Clone> Dispatcher<'_, K> {
             return refuse(endpoint, found, Status::CANCELLED);
         }
         if hdr.has(ReqHdr::TICKET) {
-            let taken = self.take(endpoint, hdr, &parts).map_or_else(
-                |status| RepHdr::inline(status, 0),
-                |()| RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN),
-            );
-            return endpoint.responder.slot(found.slot).publish_reply(taken.0, found.seq);
+            return match self.take(endpoint, hdr, &parts) {
+                Ok(()) => {
+                    let taken = RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN);
+                    endpoint.responder.slot(found.slot).publish_reply(taken.0, found.seq);
+                }
+                Err(status) => refuse(endpoint, found, status),
+            };
         }
         spill_state(endpoint);
         match self.run(endpoint, found, hdr, parts.args, parts.ext) {
@@ -39,7 +44,7 @@ impl<K: Clone> Dispatcher<'_, K> {
     }
 
     /// Brings the arguments in and runs the handler; an error is the reason why it did not run.
-    pub(super) fn run<F: Order>(
+    fn run<F: Order>(
         &mut self,
         endpoint: &Endpoint<K, F>,
         found: Found,
@@ -55,19 +60,13 @@ impl<K: Clone> Dispatcher<'_, K> {
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
-        let args = Arguments::new(Payload::private(&mut short), len);
-        if !hdr.has(ReqHdr::TICKET) {
-            let reply = (entry.run)(&mut cx, &mut self.frame, args);
-            return Ok((reply, cx.saw_cancel()));
-        }
-        let mut task = Task::new(cx);
-        let reply = (entry.start)(&mut task, &mut self.frame, args);
-        Ok((reply, task.saw_cancel()))
+        let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short), len));
+        Ok((reply, cx.saw_cancel()))
     }
 
     /// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the
     /// one copy that is decoded (rule 5). Returns their length.
-    fn load<F: Order>(
+    pub(super) fn load<F: Order>(
         &mut self,
         endpoint: &Endpoint<K, F>,
         slot: u32,
@@ -95,7 +94,14 @@ impl<K: Clone> Dispatcher<'_, K> {
         Ok(len)
     }
 
-    /// Moves a TICKET request to the queue.
+    /// An image without tasks takes no TICKET request.
+    #[cfg(not(feature = "tasks"))]
+    fn take<F: Order>(&mut self, _: &mut Endpoint<K, F>, _: ReqHdr, _: &Parts) -> Result<(), Status> {
+        Err(Status::NO_TASKS)
+    }
+
+    /// Gives a TICKET request a place for its task, or one in the backlog.
+    #[cfg(feature = "tasks")]
     fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
         let ticket = u32::from(parts.ext.ticket);
         if endpoint.responder.slots().ticket_slot(ticket).is_none() {
@@ -119,13 +125,18 @@ impl<K: Clone> Dispatcher<'_, K> {
             args: parts.args,
             ext: parts.ext,
         };
-        self.jobs.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
+        if self.tasks.is_empty() {
+            return Err(Status::NO_TASKS);
+        }
+        if self.tasks.take(&job).is_none() {
+            self.backlog.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
+        }
         endpoint.blocked = !hdr.has(ReqHdr::UNORDERED);
         Ok(())
     }
 
     /// Publishes the reply in the slot of `found`: the hot slot, a ring slot or a ticket slot.
-    /// After a queued call, the stream goes on.
+    /// After a task's call, the stream goes on.
     #[cold]
     pub(super) fn finish<F: Order>(
         &mut self,
@@ -146,11 +157,11 @@ impl<K: Clone> Dispatcher<'_, K> {
             slot.write_reply(&self.frame.words);
         }
         slot.publish_reply(hdr.0, found.seq);
+        #[cfg(feature = "tasks")]
         if endpoint.blocked {
-            // One ordered call at a time blocks a stream; unordered calls in the queue may be
-            // overtaken.
+            // One ordered task at a time blocks a stream; unordered ones may be overtaken.
             let holds = |job: &Job| job.queue == endpoint.queue && !job.hdr.has(ReqHdr::UNORDERED);
-            endpoint.blocked = self.jobs.iter().any(holds);
+            endpoint.blocked = self.tasks.jobs().chain(&self.backlog).any(holds);
         }
     }
 

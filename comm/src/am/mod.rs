@@ -7,6 +7,7 @@
 
 mod activity;
 mod dispatcher;
+#[cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "only tasks are beside the control stream"))]
 mod handoff;
 mod idle;
 mod long;
@@ -23,6 +24,8 @@ pub use handoff::{ControlHandoff, LoanStatus};
 pub use idle::{Idle, IdleStep, Moment};
 pub use pauses::Pauses;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
+#[cfg(feature = "tasks")]
+pub(crate) use request::Job;
 pub use requester::{InHot, Requester};
 pub use responder::{Found, Responder};
 pub use wait::{Notifier, WaitWord, Waiter};

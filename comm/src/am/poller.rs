@@ -5,9 +5,8 @@
 //! lock, no allocation and no clock.
 
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, Stop, spill_state};
-use super::handoff::LentControl;
 use super::request::ReplyMode;
-use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder, SlotAccess};
+use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder};
 use crate::fault::Trace;
 use crate::frame::Frame;
 use crate::migrate::MAX_MESSAGE;
@@ -16,7 +15,6 @@ use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{HostState, word};
 use hamr_shared_abi::section::SectionKind;
-use hamr_shared_abi::slot::ReqHdr;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{DeviceWindow, Window};
@@ -42,6 +40,9 @@ pub enum Round {
     Worked(u32),
     /// So many messages were served, and the host sleeps: notify it.
     NeedsNotify(u32),
+    /// So many messages were served, and tasks are due: call [`Poller::run_tasks`].
+    #[cfg(feature = "tasks")]
+    TasksDue(u32),
     /// The host closed this epoch or began another: stop, and go through the handshake again.
     HostGone,
 }
@@ -88,7 +89,8 @@ pub struct Poller<'s, K, F = Coherent> {
     handoff: Option<&'s ControlHandoff<K, F>>,
     /// The control stream is on `handoff`.
     lent: bool,
-    /// The host was notified of all replies so far: the next round begins with a queued call.
+    /// The host was notified of all replies so far: the next round begins with the tasks.
+    #[cfg(feature = "tasks")]
     is_due: bool,
 }
 
@@ -137,7 +139,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             table,
             node,
             frame: Frame::new(scratch),
-            jobs: heapless::Deque::new(),
+            #[cfg(feature = "tasks")]
+            tasks: crate::task::Tasks::default(),
+            #[cfg(feature = "tasks")]
+            backlog: heapless::Deque::new(),
             activity: Activity::new(),
         };
         Ok(Self {
@@ -155,11 +160,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             unfenced: 0,
             handoff: None,
             lent: false,
+            #[cfg(feature = "tasks")]
             is_due: false,
         })
     }
 
-    /// Leaves the control stream on `handoff` while queued handlers run. It is this poller's alone.
+    /// Leaves the control stream on `handoff` while tasks run. It is this poller's alone.
     pub fn use_handoff(&mut self, handoff: Option<&'s ControlHandoff<K, F>>) {
         self.handoff = handoff;
     }
@@ -172,6 +178,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Gives the window back, whole, and the scratch memory.
     pub fn into_parts(mut self) -> (DeviceWindow<K>, &'s mut [u8]) {
         self.recall_control();
+        #[cfg(feature = "tasks")]
+        self.end_tasks(&mut || 0);
         self.dispatcher.activity.keep_count();
         (self.dispatcher.heap.join(), self.dispatcher.frame.scratch)
     }
@@ -186,7 +194,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.epoch
     }
 
-    /// Serves what is there: of each open stream at most 16 messages, then at most one queued call.
+    /// Serves what is there: of each open stream at most 16 messages.
     ///
     /// The stream served last is polled first: a caller that waits for each result sends its next
     /// call within nanoseconds. It may come first 64 times before the others are polled (abi §5,
@@ -207,6 +215,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         match self.poll_all() {
             Round::Idle if served != 0 => Round::Worked(served),
             Round::Worked(more) => Round::Worked(served + more),
+            #[cfg(feature = "tasks")]
+            Round::TasksDue(more) => Round::TasksDue(served + more),
             Round::NeedsNotify(more) => Round::NeedsNotify(served + more),
             round => round,
         }
@@ -252,8 +262,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     fn poll_all(&mut self) -> Round {
+        #[cfg(feature = "tasks")]
         if self.is_due {
-            return self.run_due_job();
+            (self.is_due, self.budget) = (false, BUDGET);
+            return Round::TasksDue(0);
         }
         self.rounds = self.rounds.wrapping_add(1);
         // At intervals, however busy the streams are: the control stream, and whether the host is
@@ -262,7 +274,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             if self.host_is_gone() {
                 return Round::HostGone;
             }
-            // A sleeping host is notified of these replies, too, before a queued handler runs.
+            // A sleeping host is notified of these replies, too, before a task runs.
             self.unfenced += self.poll_control();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
@@ -293,17 +305,18 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
         }
         self.budget = BUDGET;
-        if !self.dispatcher.jobs.is_empty() {
-            // A sleeping host is notified of the replies before a handler that may take long, not
-            // after it.
+        #[cfg(feature = "tasks")]
+        if self.tasks_are_due() {
+            // A sleeping host is notified of the replies before a task that may take long, not after
+            // it.
             if served + self.unfenced != 0 && self.needs_notify() {
                 self.step_progress();
                 // The next round does not poll first: callers that sleep again and again would
-                // delay the job for ever.
+                // delay the tasks for ever.
                 (self.is_due, self.budget) = (true, 0);
                 return Round::NeedsNotify(served);
             }
-            served += self.run_job();
+            return Round::TasksDue(served);
         }
         if served == 0 && !polled_first {
             if self.lent || self.endpoints.first().is_some_and(|control| control.responder.has_next()) {
@@ -313,35 +326,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.step_progress();
         }
         self.end_round(served)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn run_due_job(&mut self) -> Round {
-        (self.is_due, self.budget) = (false, BUDGET);
-        let served = self.run_job();
-        self.step_progress();
-        self.end_round(served)
-    }
-
-    /// Runs the oldest queued call.
-    #[cold]
-    fn run_job(&mut self) -> u32 {
-        let Some(job) = self.dispatcher.jobs.pop_front() else { return 0 };
-        self.lend_control();
-        let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return 0 };
-        self.dispatcher.frame.words = job.words;
-        let cancelled = ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr()).has(ReqHdr::CANCEL);
-        let outcome = if cancelled {
-            Err(Status::CANCELLED)
-        } else {
-            spill_state(endpoint);
-            self.dispatcher.run(endpoint, job.found, job.hdr, job.args, job.ext)
-        };
-        let (reply, cancelled) = outcome.unwrap_or_else(|status| (self.dispatcher.frame.status(status), false));
-        self.dispatcher.finish(endpoint, job.found, job.reply_mode, reply, cancelled);
-        self.recall_control();
-        1
     }
 
     /// Rules 21 and 22 for the side that replies. The host's wait word is in the cache line that
@@ -375,22 +359,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint, at_most))
     }
 
-    /// Lends the control stream before a queued handler runs.
-    #[cold]
-    #[inline(never)]
-    fn lend_control(&mut self) {
-        // It is still lent if the last handler was abandoned.
-        self.recall_control();
-        let Some(handoff) = self.handoff else { return };
-        // A control message behind a queued call of the control stream keeps waiting.
-        let Some(endpoint) = self.endpoints.first().filter(|endpoint| !endpoint.blocked) else { return };
-        let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
-        let responder = endpoint.responder.clone();
-        handoff.put(LentControl { responder, table: self.dispatcher.table, host, notifier: Notifier::new() });
-        self.lent = true;
-        spill_state(self);
-    }
-
     /// Takes the control stream back after the handler, or before the stream is served again.
     #[cold]
     #[inline(never)]
@@ -413,6 +381,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.step_progress();
         }
         served
+    }
+
+    /// See `poller::tasks`: here are none.
+    #[cfg(not(feature = "tasks"))]
+    pub fn slept(&mut self) {}
+
+    /// See `poller::tasks`: here are none.
+    #[cfg(not(feature = "tasks"))]
+    pub fn longest_sleep(&self, longest_us: u32, _now: u64) -> Option<u32> {
+        Some(longest_us)
     }
 
     /// The host began another epoch or closed this one.
@@ -445,6 +423,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         #[cfg(hamr_bare)]
         crate::resource::abort();
         self.dispatcher.activity.keep_count();
+        #[cfg(feature = "tasks")]
+        self.dispatcher.tasks.abandon_running();
         let Some(endpoint) = self.endpoints.get_mut(queue) else { return };
         let reply = self.dispatcher.frame.traced_fault(status, text, trace);
         self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, false);
@@ -491,5 +471,7 @@ fn open_endpoints<K: Clone, F: Order>(
     Ok(endpoints)
 }
 
+#[cfg(feature = "tasks")]
+mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;

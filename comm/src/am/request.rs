@@ -1,6 +1,7 @@
 //! What a request carries besides its payload: where the arguments are, how it is answered (abi
 //! §4.4).
 
+#[cfg(feature = "tasks")]
 use super::Found;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};
 use hamr_shared_abi::status::Status;
@@ -16,12 +17,14 @@ impl ReplyMode {
     pub(super) const TWO_WAY: Self = Self { one_way: false, reply_buffer: None };
 }
 
-/// A queued call: its arguments are here (inline) or in its ticket slot's request chunk.
-pub(super) struct Job {
-    pub(super) queue: u32,
+/// A task's call: its arguments are here (inline) or in its ticket slot's request chunk.
+#[cfg(feature = "tasks")]
+#[derive(Clone)]
+pub(crate) struct Job {
+    pub(crate) queue: u32,
     /// Its ticket slot, and the word that its reply carries.
     pub(super) found: Found,
-    pub(super) hdr: ReqHdr,
+    pub(crate) hdr: ReqHdr,
     pub(super) words: [u64; INLINE_WORDS],
     pub(super) reply_mode: ReplyMode,
     pub(super) args: Args,

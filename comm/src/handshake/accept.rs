@@ -28,6 +28,10 @@ pub struct DeviceProfile {
     pub pid: u32,
     /// The image's build id; zero when it has none.
     pub build_id: [u8; 20],
+    /// Tasks that it runs at the same time, each on a stack with a guard.
+    pub tasks: u32,
+    /// Bytes of a task's stack.
+    pub task_stack: u32,
     /// Queue pairs the image can poll.
     pub max_queues: u32,
     /// Longest staging chunk the image can copy out.
@@ -188,6 +192,9 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
         build_id: profile.build_id,
         board: DeviceRecord::board_field(profile.board),
         memory: profile.memory,
+        tasks: profile.tasks,
+        task_stack: profile.task_stack,
+        guards: profile.tasks,
         ..DeviceRecord::new_zeroed()
     };
     window.write(DEVICE_RECORD, &record)?;

@@ -142,7 +142,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     }
     let (window, words) = Mapping::of(control.window_fd())?;
     info!("a window of {} bytes", window.len());
-    // Watches the host, steps `alive`, serves pings while queued handlers run: the only thread
+    // Watches the host, steps `alive`, serves pings while tasks run: the only thread
     // besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
@@ -164,7 +164,13 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let board = Process { window: Some(window), build_id };
     // Used until the process ends.
     let scratch = vec![0; MAX_MESSAGE].leak();
-    Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)
+    let device = Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)?;
+    #[cfg(feature = "tasks")]
+    let device = {
+        let slots = (0..config.tasks).map(|_| hamr_comm::task::TaskSlot::new(config.task_stack));
+        device.with_tasks(slots.collect::<std::vec::Vec<_>>().leak(), config.task_stack)
+    };
+    Ok(device)
 }
 
 /// Serves; a handler that panics fails its own call only. Entering `catch_unwind` once per panic,

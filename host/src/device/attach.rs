@@ -122,7 +122,7 @@ pub(super) fn shake_hands(
     let offer = Offer {
         plan: options.plan(),
         node: id,
-        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | doorbell,
+        features: feature::TICKETS | feature::DEADLINES | feature::CONTAIN | feature::LOGS | feature::TASKS | doorbell,
         required: feature::TICKETS,
         fingerprint: Table::of_this_image().fingerprint(),
         pid: std::process::id(),

@@ -10,10 +10,14 @@ use hamr_comm::fault::{Trace, discard};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
+use hamr_comm::task::{TaskSlot, Tasks};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 /// One process: the device is polled by the thread that waits.
 pub struct Loopback {
@@ -56,6 +60,56 @@ impl CopyGate for Runner {
 struct LoopbackDevice {
     state: Option<State>,
     table: Table,
+    /// Places for tasks, while no host is served.
+    tasks: Tasks<'static>,
+    /// Runs the tasks; started for the first.
+    thread: Option<TaskThread>,
+    runner: Arc<Runner>,
+}
+
+/// The thread that tasks run on. What they have on their stacks may be for one thread only, so that
+/// the threads which wait, and poll the device meanwhile, cannot run them.
+struct TaskThread {
+    give: Sender<Turn>,
+    take: Receiver<(Box<Poller<'static, Shared>>, thread::Result<Ended>)>,
+}
+
+/// The places of tasks, when they were ended.
+type Ended = Option<Tasks<'static>>;
+
+/// The poller and what to do with it.
+enum Turn {
+    Run(Box<Poller<'static, Shared>>, u32),
+    End(Box<Poller<'static, Shared>>),
+}
+
+impl TaskThread {
+    fn start(runner: Arc<Runner>) -> std::io::Result<Self> {
+        let (give, turns) = channel();
+        let (outcomes, take) = channel();
+        let begin = Instant::now();
+        thread::Builder::new().name("hamr-tasks".into()).spawn(move || {
+            let mut clock = || begin.elapsed().as_micros() as u64;
+            for turn in turns {
+                let _running = runner.run();
+                let (mut poller, served) = match turn {
+                    Turn::Run(poller, served) => (poller, Some(served)),
+                    Turn::End(poller) => (poller, None),
+                };
+                let outcome = catch_unwind(AssertUnwindSafe(|| match served {
+                    Some(served) => {
+                        poller.run_tasks(served, &mut clock);
+                        None
+                    }
+                    None => Some(poller.end_tasks(&mut clock)),
+                }));
+                if outcomes.send((poller, outcome)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { give, take })
+    }
 }
 
 enum State {
@@ -75,13 +129,27 @@ impl State {
     }
 }
 
+/// Places for tasks, and bytes of their stacks.
+const TASKS: usize = 16;
+const TASK_STACK: usize = 256 << 10;
+
+/// The running call panicked: it fails alone, as in an image of its own.
+fn fail_current(poller: &mut Poller<'static, Shared>, payload: Box<dyn Any + Send>) {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
+    discard(payload);
+}
+
 /// What a loopback device reports of itself.
 const LOOPBACK: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::DEADLINES,
+    features: feature::TICKETS | feature::DEADLINES | feature::TASKS,
     board: "loopback",
     memory: 0,
     pid: 0,
     build_id: [0; 20],
+    tasks: TASKS as u32,
+    task_stack: TASK_STACK as u32,
     max_queues: MAX_QUEUES as u32,
     max_chunk: QueueDescriptor::MAX_CHUNK,
 };
@@ -99,11 +167,18 @@ impl Loopback {
         // Leaked: a loopback device is there as long as its test, and a poller needs its scratch
         // for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
+        let slots = (0..TASKS).map(|_| TaskSlot::new(TASK_STACK)).collect::<Vec<_>>().leak();
         let state = State::handshaking(device, DeviceHandshake::Waiting, scratch);
         Self {
             window: host.guarded_by(runner.clone()),
+            device: Mutex::new(LoopbackDevice {
+                state: Some(state),
+                table,
+                tasks: Tasks::new(slots),
+                thread: None,
+                runner: runner.clone(),
+            }),
             runner,
-            device: Mutex::new(LoopbackDevice { state: Some(state), table }),
             stopped: AtomicBool::new(false),
         }
     }
@@ -112,23 +187,56 @@ impl Loopback {
 impl LoopbackDevice {
     fn step(&mut self) {
         if let Some(State::Serving(poller)) = &mut self.state {
-            // A handler that panics fails its own call, as in an image of its own.
-            let outcome = catch_unwind(AssertUnwindSafe(|| poller.poll()));
-            match outcome {
+            match catch_unwind(AssertUnwindSafe(|| poller.poll())) {
                 Ok(Round::HostGone) => {}
-                Ok(Round::Idle | Round::Worked(_) | Round::NeedsNotify(_)) => return,
-                Err(payload) => {
-                    let text = payload.downcast_ref::<&str>().copied();
-                    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-                    poller.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
-                    return discard(payload);
+                Ok(Round::TasksDue(served)) => return self.run_tasks(served),
+                Ok(Round::Idle | Round::Worked(_) | Round::NeedsNotify(_)) => {
+                    poller.slept();
+                    return;
                 }
+                Err(payload) => return fail_current(poller, payload),
             }
         }
         self.shake_hands();
     }
 
+    /// Has the thread of the tasks run them, and waits for it.
+    fn run_tasks(&mut self, served: u32) {
+        if let Some(Err(payload)) = self.give(|poller| Turn::Run(poller, served))
+            && let Some(State::Serving(poller)) = &mut self.state
+        {
+            fail_current(poller, payload);
+        }
+    }
+
+    /// Ends the tasks on their thread.
+    fn end_tasks(&mut self) {
+        if let Some(Ok(Some(tasks))) = self.give(Turn::End) {
+            self.tasks = tasks;
+        }
+    }
+
+    /// The poller goes to the thread and comes back.
+    fn give(&mut self, turn: impl FnOnce(Box<Poller<'static, Shared>>) -> Turn) -> Option<thread::Result<Ended>> {
+        if self.thread.is_none() {
+            self.thread = TaskThread::start(self.runner.clone()).ok();
+        }
+        let thread = self.thread.as_ref()?;
+        let poller = match self.state.take() {
+            Some(State::Serving(poller)) => poller,
+            other => {
+                self.state = other;
+                return None;
+            }
+        };
+        thread.give.send(turn(poller)).ok()?;
+        let (poller, outcome) = thread.take.recv().ok()?;
+        self.state = Some(State::Serving(poller));
+        Some(outcome)
+    }
+
     fn shake_hands(&mut self) {
+        self.end_tasks();
         self.state = match self.state.take() {
             Some(State::Handshaking(handshaking)) => {
                 let Handshaking { window, handshake, scratch } = *handshaking;
@@ -138,7 +246,8 @@ impl LoopbackDevice {
                     return;
                 };
                 match Poller::new(window, &accepted.layout, self.table, accepted.node, accepted.epoch, scratch) {
-                    Ok(poller) => {
+                    Ok(mut poller) => {
+                        poller.use_tasks(std::mem::take(&mut self.tasks));
                         DeviceHandshake::announce(poller.window());
                         Some(State::Serving(Box::new(poller)))
                     }
@@ -192,6 +301,7 @@ impl Link for Loopback {
         self.stopped.store(true, Ordering::Release);
         // A thread that polls finishes first; afterwards none polls.
         let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        device.end_tasks();
         device.state = device.state.take().map(|state| {
             let (window, scratch) = match state {
                 State::Serving(poller) => poller.into_parts(),

@@ -11,7 +11,7 @@ use std::ops::BitOr;
 pub struct Features(u32);
 
 impl Features {
-    /// Queued handlers, whose results come in ticket slots.
+    /// Tasks, whose results come in ticket slots.
     pub const TICKETS: Self = Self(feature::TICKETS);
     /// Handlers learn the deadlines of their calls.
     pub const DEADLINES: Self = Self(feature::DEADLINES);
@@ -21,6 +21,8 @@ impl Features {
     pub const LOGS: Self = Self(feature::LOGS);
     /// A fault of a handler ends its call only.
     pub const CONTAIN: Self = Self(feature::CONTAIN);
+    /// Tasks run on stacks of their own.
+    pub const TASKS: Self = Self(feature::TASKS);
 
     pub(super) fn from_wire(bits: u32) -> Self {
         Self(bits)

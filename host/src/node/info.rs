@@ -30,6 +30,8 @@ pub struct DeviceInfo {
     pub features: Features,
     /// Bytes of memory of its board; 0 when the device does not know.
     pub memory: u64,
+    /// Tasks that it runs at the same time; 0: its image runs none.
+    pub tasks: u32,
     /// Bytes of heap.
     pub heap: u64,
     /// Bytes of the window.
@@ -61,6 +63,7 @@ impl Node {
             abi: AbiVersion::from_wire(epoch_info.abi),
             features: Features::from_wire(epoch_info.features),
             memory: epoch_info.memory,
+            tasks: epoch_info.tasks,
             heap: self.device.memory.heap_len(),
             window: layout.window_len(),
             handlers: epoch_info.handlers,

@@ -90,6 +90,7 @@ pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<V
         }
         Status::NO_BODY => Err(SubmitError::NoBody { site: site() }.into()),
         Status::NO_HANDLER => Err(SubmitError::MissingHandler { site: site() }.into()),
+        Status::NO_TASKS => Err(SubmitError::NoTasks { site: site() }.into()),
         Status::QUEUE_FULL => Err(SubmitError::QueueFull { site: site() }.into()),
         other => Err(CallError::Corrupt(site(), format!("status {other}").into())),
     }

@@ -7,6 +7,7 @@
 
 pub mod crashes;
 pub mod resources;
+pub mod waits;
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::sync::{Ordering, fence};
@@ -115,13 +116,13 @@ pub fn append_long(cx: &mut Context, log: [u64; 2], value: u64, _more: [u64; 20]
 /// The same as a task.
 #[offload]
 pub fn append_task(task: &mut Task, log: [u64; 2], value: u64) -> Result<u64, Fault> {
-    push(task.context(), BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+    task.inline(|cx| push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value))
 }
 
 /// The same as a task that may be overtaken.
 #[offload(unordered)]
 pub fn append_whenever(task: &mut Task, log: [u64; 2], value: u64) -> Result<u64, Fault> {
-    push(task.context(), BufferPtr::from_wire(WireBuffer::from_words(log)), value)
+    task.inline(|cx| push(cx, BufferPtr::from_wire(WireBuffer::from_words(log)), value))
 }
 
 fn push(cx: &mut Context, log: BufferPtr<u64>, value: u64) -> Result<u64, Fault> {
@@ -144,7 +145,7 @@ pub fn wait_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64
 /// The same as a task that never waits: it keeps the device's processor.
 #[offload]
 pub fn spin_at(task: &mut Task, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {
-    stand_at(task.context(), gate, value)
+    task.inline(|cx| stand_at(cx, gate, value))
 }
 
 fn stand_at(cx: &mut Context, gate: BufferPtr<u32>, value: u64) -> Result<u64, Fault> {

@@ -78,6 +78,8 @@ const PROFILE: DeviceProfile = DeviceProfile {
     memory: 0,
     pid: 0,
     build_id: [0; 20],
+    tasks: 0,
+    task_stack: 0,
     max_queues: MAX_QUEUES as u32,
     max_chunk: QueueDescriptor::MAX_CHUNK,
 };
@@ -118,7 +120,8 @@ fn attached() -> Pair {
     handshake.ready(&window);
     let DeviceHandshake::Serving(a) = state.step(&device, table, &PROFILE) else { panic!("not served: {state:?}") };
     let scratch = vec![0; MAX_MESSAGE].leak();
-    let Ok(poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    let Ok(mut poller) = Poller::new(device, &a.layout, table, a.node, a.epoch, scratch) else { panic!("no poller") };
+    poller.use_tasks(Tasks::new(vec![TaskSlot::new(64 << 10)].leak()));
     DeviceHandshake::announce(poller.window());
     let open = window.word(hamr_comm::abi::preamble::word::OPEN_QUEUES).expect("in the preamble");
     open.publish(layout.queues());
@@ -160,7 +163,11 @@ impl Pair {
     }
 
     fn poll(&mut self, served: u32) {
-        assert_eq!(self.poller.poll(), Round::Worked(served));
+        let round = match self.poller.poll() {
+            Round::TasksDue(served) => self.poller.run_tasks(served, &mut || 0),
+            round => round,
+        };
+        assert_eq!(round, Round::Worked(served));
     }
 }
 

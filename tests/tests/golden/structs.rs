@@ -39,7 +39,12 @@ fn device_record() {
     let facts = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: AbiVersion { major: 1, minor: 2 }.to_wire(),
-        features: feature::TICKETS | feature::DEADLINES | feature::DOORBELL | feature::LOGS | feature::CONTAIN,
+        features: feature::TICKETS
+            | feature::DEADLINES
+            | feature::DOORBELL
+            | feature::LOGS
+            | feature::CONTAIN
+            | feature::TASKS,
         isa: Isa::RISCV64.0,
         fingerprint: 0xFEDC_BA98_7654_3210,
         handlers: 3,
@@ -47,8 +52,10 @@ fn device_record() {
         build_id,
         board: DeviceRecord::board_field("a-board-of-24-characters-and-more"),
         memory: 0x1122_3344_5566_7788,
-        reserved: 0,
-        reserved2: [0; 5],
+        tasks: 16,
+        task_stack: 256 << 10,
+        guards: 15,
+        reserved: [0; 4],
     };
     golden("device_record", "DeviceRecord (abi §3.3), all features of §3.6", &[("", &wire!(facts))]);
 }
@@ -197,7 +204,7 @@ fn flags() {
         constants! {
             ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
-            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN;
+            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TASKS;
             record_flag: HAS_BODY TASK UNORDERED HOST;
         }
         .into_iter()

@@ -187,7 +187,8 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
     let layout = Layout::plan(&plan).expect("the plan is allowed");
     let (window, device) = Window::private_pair(layout.window_len());
     let scratch = vec![0; MAX_MESSAGE].leak();
-    let mut device = Device::new(Bare(Some(device)), table, scratch).expect("the board has a window");
+    let mut device =
+        Device::new(Bare(Some(device)), table, scratch).expect("the board has a window").with_tasks(slots(), 256 << 10);
     let offer = Offer {
         plan,
         node: NODE,

@@ -1,3 +1,4 @@
+use super::super::SlotAccess;
 use super::*;
 use crate::Handler;
 use crate::am::{Requester, Slots};
@@ -8,7 +9,7 @@ use crate::registry::ping;
 use core::cell::Cell;
 use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::layout::Plan;
-use hamr_shared_abi::slot::{COUNT_BITS, RepHdr, seq};
+use hamr_shared_abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
 use hamr_shared_abi::table::record_flag;
 use hamr_shared_abi::window::{Queue, Shared};
 use std::{thread_local, vec};

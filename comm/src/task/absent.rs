@@ -1,0 +1,33 @@
+//! The switch of an image without the feature `tasks`: no task runs there, so no value of
+//! [`super::Task`] exists and its code is not linked.
+
+use super::Slice;
+use super::wait::Wait;
+use crate::buffer::BufferPtr;
+use crate::fault::Fault;
+use crate::handler::Never;
+use core::marker::PhantomData;
+use hamr_shared_abi::window::Words;
+
+pub(crate) struct Suspender<'t> {
+    never: Never,
+    _task: PhantomData<&'t ()>,
+}
+
+impl<'t> Suspender<'t> {
+    pub(super) fn suspend(&self, _: Wait) {
+        match self.never {}
+    }
+
+    pub(super) fn slice(&mut self) -> &mut Slice<'t> {
+        match self.never {}
+    }
+
+    pub(super) fn words(&self, _: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        match self.never {}
+    }
+
+    pub(super) fn with<R>(&self, _: impl FnOnce(&mut Slice<'_>) -> R) -> R {
+        match self.never {}
+    }
+}

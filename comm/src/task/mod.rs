@@ -1,0 +1,229 @@
+//! Tasks: handlers that may wait (`docs/tasks.md`).
+//!
+//! A task runs on a stack of its own. Each of its waits suspends it, and the serve loop goes on: it
+//! serves the other streams and resumes the task when what it waits for is there. `switch` is that
+//! switch of stacks, `slot` a task's place in the device, `wait` what it waits for; the poller runs
+//! them (`am/poller/tasks.rs`).
+
+#[cfg(feature = "tasks")]
+pub(crate) mod slot;
+#[cfg(feature = "tasks")]
+pub(crate) mod switch;
+#[cfg(not(feature = "tasks"))]
+#[path = "absent.rs"]
+mod switch;
+pub(crate) mod wait;
+
+#[cfg(feature = "tasks")]
+pub use slot::{TaskSlot, Tasks};
+#[cfg(feature = "tasks")]
+pub use switch::TaskStack;
+pub use wait::Interrupted;
+
+use crate::buffer::{BufferPtr, Element};
+use crate::context::{Context, ViewSet};
+use crate::fault::Fault;
+use crate::frame::{Arguments, Frame, Reply};
+use crate::handler::HandlerResult;
+use crate::migrate::{Malformed, Migratable};
+use crate::resource::Resource;
+use core::cell::Cell;
+use core::time::Duration;
+use hamr_shared_abi::ids::{Isa, NodeId};
+use hamr_shared_abi::window::Words;
+use switch::Suspender;
+use wait::Wait;
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+
+/// Handed to every task as its first argument.
+///
+/// A wait needs `&self`. What borrows the task mutably, such as a view of a buffer or the state of a
+/// [`Resource`], therefore ends before the next wait:
+///
+/// ```compile_fail,E0502
+/// # use hamr_comm::{BufferPtr, Fault, Task};
+/// fn sum(task: &mut Task, x: BufferPtr<u64>) -> Result<u64, Fault> {
+///     let x = task.view(x)?;
+///     task.sleep(10)?; // others may write the buffer meanwhile
+///     Ok(x.iter().sum())
+/// }
+/// ```
+pub struct Task<'t> {
+    suspender: Suspender<'t>,
+    /// The time at which [`Self::within`] ends waits, or [`NEVER`].
+    within: Cell<u64>,
+}
+
+/// What the serve loop lends to a task for one slice: from a resume to the next wait.
+pub(crate) struct Slice<'a> {
+    pub(crate) cx: Context<'a>,
+    pub(crate) frame: Frame<'a>,
+    /// The arguments, in the first slice until they are decoded.
+    pub(crate) args: Option<Arguments<'a>>,
+    /// Microseconds.
+    pub(crate) clock: &'a mut dyn FnMut() -> u64,
+    /// Why the task's waits end at once.
+    pub(crate) interrupted: Option<Interrupted>,
+}
+
+/// Waits of its task end when its time is over; then those behind it continue as before.
+#[must_use = "the time ends with this value"]
+pub struct Within<'w> {
+    within: &'w Cell<u64>,
+    before: u64,
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.within.set(self.before);
+    }
+}
+
+impl Task<'_> {
+    /// Lets the other tasks and streams have a turn, and goes on.
+    pub fn yield_now(&self) -> Result<(), Interrupted> {
+        self.wait(Wait::Turn)
+    }
+
+    /// Waits until `ready` returns true. The device calls it in every round, and sleeps for at most a
+    /// millisecond between two rounds when it has nothing else to do.
+    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        while !ready() {
+            self.wait(Wait::Poll)?;
+            if self.within.get() != NEVER && self.micros() >= self.within.get() {
+                return Err(Interrupted::Deadline);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for so many microseconds at least.
+    pub fn sleep(&self, micros: u32) -> Result<(), Interrupted> {
+        let until = self.micros().saturating_add(micros.into());
+        self.wait(Wait::Time(until.min(self.within.get())))?;
+        if until > self.within.get() { Err(Interrupted::Deadline) } else { Ok(()) }
+    }
+
+    /// Ends waits of this task with [`Interrupted::Deadline`] after `limit`, as long as the result
+    /// lives. A shorter limit around it counts.
+    pub fn within(&self, limit: Duration) -> Within<'_> {
+        let before = self.within.get();
+        let micros = u64::try_from(limit.as_micros()).unwrap_or(NEVER);
+        self.within.set(before.min(self.micros().saturating_add(micros)));
+        Within { within: &self.within, before }
+    }
+
+    /// Microseconds of the device's clock.
+    pub fn micros(&self) -> u64 {
+        self.suspender.with(|slice| (slice.clock)())
+    }
+
+    /// [`Context::views`]; they end at the next wait.
+    pub fn views<V: ViewSet>(&mut self, set: V) -> Result<V::Views<'_>, Fault> {
+        self.suspender.slice().cx.views(set)
+    }
+
+    /// [`Context::view`]; it ends at the next wait.
+    pub fn view<T: Element>(&mut self, ptr: BufferPtr<T>) -> Result<&[T], Fault> {
+        self.suspender.slice().cx.view(ptr)
+    }
+
+    /// [`Context::view_mut`]; it ends at the next wait.
+    pub fn view_mut<T: Element>(&mut self, ptr: BufferPtr<T>) -> Result<&mut [T], Fault> {
+        self.suspender.slice().cx.view_mut(ptr)
+    }
+
+    /// [`Context::copy_out`].
+    pub fn copy_out<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Fault> {
+        self.suspender.with(|slice| slice.cx.copy_out(from, to))
+    }
+
+    /// [`Context::copy_in`].
+    pub fn copy_in<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Fault> {
+        self.suspender.with(|slice| slice.cx.copy_in(from, to))
+    }
+
+    /// [`Context::words`]: also across waits.
+    pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        self.suspender.words(ptr)
+    }
+
+    /// [`Context::with`]: `f` cannot wait.
+    pub fn with<T, R>(&mut self, resource: &Resource<T>, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
+        self.suspender.slice().cx.with(resource, f)
+    }
+
+    /// [`Context::clear_poison`].
+    pub fn clear_poison<T>(&mut self, resource: &Resource<T>, fresh: T) {
+        self.suspender.slice().cx.clear_poison(resource, fresh);
+    }
+
+    /// Calls a function that inline handlers call as well; it cannot wait.
+    pub fn inline<R>(&mut self, f: impl FnOnce(&mut Context<'_>) -> R) -> R {
+        f(&mut self.suspender.slice().cx)
+    }
+
+    /// [`Context::node`].
+    pub fn node(&self) -> NodeId {
+        self.suspender.with(|slice| slice.cx.node())
+    }
+
+    /// [`Context::isa`].
+    pub fn isa(&self) -> Isa {
+        Isa::of_this_build()
+    }
+
+    /// [`Context::cancelled`].
+    pub fn cancelled(&self) -> bool {
+        self.suspender.with(|slice| slice.cx.cancelled())
+    }
+
+    /// [`Context::deadline_us`].
+    pub fn deadline_us(&self) -> u32 {
+        self.suspender.with(|slice| slice.cx.deadline_us())
+    }
+
+    fn wait(&self, wait: Wait) -> Result<(), Interrupted> {
+        self.interrupted()?;
+        self.suspender.suspend(wait);
+        self.interrupted()
+    }
+
+    /// At the end of the epoch a hosted task's stack is unwound, so that what it owns is dropped.
+    fn interrupted(&self) -> Result<(), Interrupted> {
+        let why = self.suspender.with(|slice| slice.interrupted);
+        #[cfg(not(hamr_bare))]
+        if std::thread::panicking() {
+            // The unwinding cannot be left for another stack.
+            return Err(why.unwrap_or(Interrupted::Ended));
+        } else if why == Some(Interrupted::Ended) {
+            std::panic::resume_unwind(std::boxed::Box::new(Interrupted::Ended));
+        }
+        why.map_or(Ok(()), Err)
+    }
+}
+
+impl<'t> Task<'t> {
+    #[cfg(feature = "tasks")]
+    fn of(suspender: Suspender<'t>) -> Self {
+        Self { suspender, within: Cell::new(NEVER) }
+    }
+
+    /// The arguments of its call; once.
+    pub(crate) fn arguments<A: Migratable>(&mut self) -> Result<A, Malformed> {
+        let Slice { frame, args, .. } = self.suspender.slice();
+        frame.arguments(args.take().ok_or(Malformed)?)
+    }
+
+    /// Writes what the task returned into the frame of this slice.
+    pub(crate) fn reply<O: HandlerResult>(&mut self, output: O) -> Reply {
+        output.reply(&mut self.suspender.slice().frame)
+    }
+
+    /// Storage for another reply.
+    pub(crate) fn frame(&mut self) -> &mut Frame<'t> {
+        &mut self.suspender.slice().frame
+    }
+}
