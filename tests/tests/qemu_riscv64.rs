@@ -36,3 +36,8 @@ fn no_frame_is_as_large_as_the_guard() {
         assert!(bytes >= least && bytes + 2048 <= guard, "{name}: {largest:x?}, guard {guard:#x}");
     }
 }
+
+#[test]
+fn stacks_without_guards_are_not_used() {
+    hamr_tests::machines::stacks_without_guards_are_not_used(&hamr::qemu::Machine::RISCV64);
+}

@@ -39,8 +39,8 @@ pub use isa::imsic;
 /// Leaves the stack that [`run`] switched to: that call returns.
 ///
 /// # Safety
-/// Called inside `run`, on its stack or in a trap taken from it; the abandoned frames own nothing
-/// whose leak is unsound.
+/// Called inside `run`: on its stack, on one that code there has switched to, or in a trap taken from
+/// either. The abandoned frames own nothing whose leak is unsound.
 #[cfg(feature = "image")]
 pub(crate) use isa::stack::abort;
 /// The frame pointer of the calling function.

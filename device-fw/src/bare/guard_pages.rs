@@ -28,8 +28,9 @@ pub(super) fn set(stacks: &Stacks) -> usize {
 
 /// The guard that begins at one of the `bytes` addresses from `start` on.
 pub(super) fn guard_in(start: usize, bytes: usize) -> Option<usize> {
-    let number = start.saturating_sub(STACKS.first).div_ceil(STACKS.stride);
-    let guard = STACKS.first + number * STACKS.stride;
+    let stride = STACKS.stride.get();
+    let number = (start.saturating_sub(STACKS.first) + (stride - 1)) / STACKS.stride;
+    let guard = STACKS.first + number * stride;
     (number < STACKS.count && guard - start < bytes).then_some(guard)
 }
 

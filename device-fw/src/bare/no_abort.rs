@@ -14,8 +14,8 @@ fn of(call: Option<u32>) -> u32 {
 /// not be abandoned, for example with a lock taken. A later tick aborts the runaway. After a fault
 /// in the section the runtime is broken: the image restarts.
 ///
-/// It protects the call that made it. One that is forgotten ([`core::mem::forget`]) has no effect
-/// once that call is over.
+/// It protects the call that made it, in a task until its next wait. One that is forgotten
+/// ([`core::mem::forget`]) has no effect once that call is over.
 #[must_use = "the section ends when this is dropped"]
 pub struct NoAbort {
     /// The mark before: of an outer section of this call, or none.

@@ -10,6 +10,8 @@
 #![cfg_attr(feature = "tasks", expect(unsafe_code))]
 // UNSAFETY: a symbol of `image!` (`docs/unsafe.md` "task stacks").
 
+use core::num::NonZeroUsize;
+
 /// The stacks, as `image!` describes them.
 #[repr(C)]
 pub(super) struct Stacks {
@@ -20,7 +22,7 @@ pub(super) struct Stacks {
     /// Bytes of a guard.
     pub(super) guard: usize,
     /// Bytes of a guard and its stack.
-    pub(super) stride: usize,
+    pub(super) stride: NonZeroUsize,
 }
 
 #[cfg(feature = "tasks")]
@@ -32,7 +34,7 @@ unsafe extern "C" {
 }
 
 #[cfg(not(feature = "tasks"))]
-pub(super) static STACKS: Stacks = Stacks { first: 0, count: 0, guard: 4096, stride: 8192 };
+pub(super) static STACKS: Stacks = Stacks { first: 0, count: 0, guard: 0, stride: NonZeroUsize::MIN };
 
 /// The task whose guard or stack has `address`, and how far it is behind the guard's begin.
 fn find(address: u64) -> Option<(usize, usize)> {
@@ -48,7 +50,7 @@ pub(super) fn task_of(address: u64) -> Option<usize> {
 
 /// Is it the outermost word of a task's stack?
 pub(super) fn is_last_word(address: u64) -> bool {
-    find(address).is_some_and(|(_, offset)| offset + size_of::<u64>() == STACKS.stride)
+    find(address).is_some_and(|(_, offset)| offset + size_of::<u64>() == STACKS.stride.get())
 }
 
 /// Is `address` in a task's stack, where it can be read?

@@ -57,7 +57,7 @@ pub(in crate::bare) fn set(stacks: &Stacks) -> usize {
             ".balign 4",
             "2:",
             "csrw mtvec, {vector}",
-            vector = out(reg) _, scratch = out(reg) works, address = inout(reg) address => _, step = in(reg) stride >> 2,
+            vector = out(reg) _, scratch = out(reg) works, address = inout(reg) address => _, step = in(reg) stride.get() >> 2,
             low = inout(reg) low, high = inout(reg) high, options(nostack)
         );
     }
