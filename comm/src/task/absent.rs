@@ -6,12 +6,14 @@ use super::wait::Wait;
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
 use crate::handler::Never;
+use core::cell::Cell;
 use core::marker::PhantomData;
 use hamr_shared_abi::window::Words;
 
 pub(crate) struct Suspender<'t> {
     never: Never,
-    _task: PhantomData<&'t ()>,
+    /// Neither `Send` nor `Sync`, as the present one.
+    _task: PhantomData<&'t Cell<()>>,
 }
 
 impl<'t> Suspender<'t> {

@@ -56,6 +56,8 @@ pub struct Task<'t> {
     within: Cell<u64>,
 }
 
+static_assertions::assert_not_impl_any!(Task<'static>: Send, Sync);
+
 /// What the serve loop lends to a task for one slice: from a resume to the next wait.
 pub(crate) struct Slice<'a> {
     pub(crate) cx: Context<'a>,
