@@ -29,6 +29,18 @@ impl Config {
     };
 }
 
+#[cfg(hamr_machine)]
+impl Config {
+    /// The number of tasks, also without the feature.
+    #[doc(hidden)]
+    pub const fn task_count(&self) -> usize {
+        #[cfg(feature = "tasks")]
+        return self.tasks;
+        #[cfg(not(feature = "tasks"))]
+        0
+    }
+}
+
 /// What an image does after a handler was ended by a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnFault {

@@ -128,7 +128,8 @@ macro_rules! __entry_point {
         /// Called by the runtime's boot code.
         #[unsafe(no_mangle)]
         fn __hamr_main() -> ! {
-            $crate::bare::main::<$board>($crate::__config!($($field = $value),*))
+            const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
+            $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG)
         }
         /// Called by the runtime's fault paths.
         #[unsafe(no_mangle)]

@@ -8,14 +8,14 @@
 
 mod garbage;
 mod rig;
-mod stacks;
 mod starts;
+mod task_crashes;
 
 pub use garbage::{a_window_too_small_is_refused, garbage_in_every_slot, garbage_in_the_preamble};
-pub use stacks::{
-    a_stack_keeps_its_state, faults_on_a_stack_of_a_task, stacks_without_guards_are_not_used, ten_stacks_are_guarded,
-};
 pub use starts::{a_fault_before_serving, a_fault_before_the_window_is_found};
+pub use task_crashes::{
+    crashes_beside_suspended_tasks, crashes_of_tasks, stacks_without_guards_are_not_used, ten_tasks_and_their_epoch,
+};
 
 use crate::conformance::Random;
 use crate::crashes::{fault, still_works};
@@ -39,7 +39,7 @@ macro_rules! machine {
                 the_handler_table_is_in_the_image_file, a_lock_without_atomics, floats_have_the_hosts_bits, garbage_in_the_preamble,
                 garbage_in_every_slot, faults_are_contained, a_window_too_small_is_refused,
                 a_fault_before_the_window_is_found, a_fault_before_serving, large_frames_do_not_step_over_the_guard,
-                a_stack_keeps_its_state, faults_on_a_stack_of_a_task, ten_stacks_are_guarded
+                crashes_of_tasks, ten_tasks_and_their_epoch
             }
         }
     };

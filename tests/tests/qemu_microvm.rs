@@ -38,3 +38,8 @@ fn device_record_names_the_board() {
     let info = node.info();
     assert_eq!((info.board.as_str(), info.isa.name(), info.link.as_str()), ("qemu-microvm", "x86_64", "qemu"));
 }
+
+#[test]
+fn crashes_of_tasks() {
+    hamr_tests::machines::crashes_beside_suspended_tasks(&open(hamr_tests::conformance::options()));
+}

@@ -5,13 +5,15 @@ use super::Slice;
 use super::wait::Wait;
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
+use core::cell::Cell;
 use core::convert::Infallible;
 use core::marker::PhantomData;
 use hamr_shared_abi::window::Words;
 
 pub(crate) struct Suspender<'t> {
     never: Infallible,
-    _task: PhantomData<&'t ()>,
+    /// Neither `Send` nor `Sync`, as the present one.
+    _task: PhantomData<&'t Cell<()>>,
 }
 
 impl<'t> Suspender<'t> {

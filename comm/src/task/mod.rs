@@ -51,6 +51,8 @@ pub struct Task<'t> {
     within: Cell<u64>,
 }
 
+static_assertions::assert_not_impl_any!(Task<'static>: Send, Sync);
+
 /// What the root of a task's stack calls: decodes, runs, encodes.
 pub type TaskThunk = for<'a, 't> fn(&'a mut Task<'t>) -> Reply;
 

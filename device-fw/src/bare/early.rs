@@ -43,6 +43,8 @@ fn record(window: &Window<()>, fault: &Fault) {
         build_id: memory::build_id(),
         max_queues: MAX_QUEUES as u32,
         max_chunk: QueueDescriptor::MAX_CHUNK,
+        tasks: 0,
+        task_stack: 0,
     };
     let load = |off| window.word(off).map_or(0, |word| word.observe());
     // The offer may have been accepted before the fault.

@@ -53,7 +53,7 @@ pub use memory::ram;
 pub use no_abort::NoAbort;
 #[cfg(feature = "tasks")]
 #[doc(hidden)]
-pub use task_stack::{TaskStack, on_task_stack, reserve};
+pub use task_stack::reserve;
 
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
@@ -80,8 +80,8 @@ pub(crate) extern "C" fn entry() -> ! {
     hamr_main()
 }
 
-/// The image's main: what `image!` calls.
-pub fn main<B: BareBoard>(config: Config) -> ! {
+/// The image's main: what `image!` calls, with the number of its tasks.
+pub fn main<B: BareBoard, const TASKS: usize>(config: Config) -> ! {
     let build = u64::from_be_bytes(memory::build_id().first_chunk().copied().unwrap_or_default());
     info!("image starts on {}, build {:016x}", B::NAME, build);
     let hardware = match B::start() {
@@ -102,12 +102,16 @@ pub fn main<B: BareBoard>(config: Config) -> ! {
     info!("a window of {} bytes; timer at {} Hz", hardware.window.len(), hardware.timed_sleep.hz());
     let board = board::Running::<B>::new(hardware);
     #[cfg(feature = "tasks")]
-    info!("{} stacks for tasks", task_stack::guard() as u32);
+    // SAFETY: here only, and this function runs once.
+    let mut places = unsafe { task_stack::places::<TASKS>() };
     let mut scratch = [0; MAX_MESSAGE];
-    let Some(mut device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
+    let Some(device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
         console::line(format_args!("hamr image: the board has no window"));
         B::exit(CANNOT_START);
     };
+    #[cfg(feature = "tasks")]
+    let device = device.with_tasks(&mut places, config.task_stack);
+    let mut device = device;
     tick::limit(config.longest_call_ms);
     let device = &raw mut device;
     loop {

@@ -1,15 +1,12 @@
 //! The stacks of tasks, as `image!` reserves them and the engine takes them.
 
 #![expect(unsafe_code)]
-// UNSAFETY: a contract of `corosensei` (`docs/unsafe.md` "task stacks").
+// UNSAFETY: memory becomes stacks (`docs/unsafe.md` "task stacks").
 
 use super::isa::guards;
 use super::stacks::STACKS;
-use crate::bare::runtime::RUNTIME;
 use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use corosensei::stack::Stack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use hamr_comm::task::{TaskSlot, TaskStack};
 
 /// What `image!` reserves for `count` stacks of `bytes`: the bytes of a guard, to a multiple of which
 /// it is aligned, and those of a guard and its stack. A constant, so that its checks end the build.
@@ -21,61 +18,24 @@ pub const fn reserve(count: usize, bytes: usize) -> (usize, usize) {
     (guard, guard + bytes)
 }
 
-/// The stack of one task.
-#[derive(Debug)]
-pub struct TaskStack {
-    task: usize,
-}
-
-/// Stacks that have a guard: a processor may have fewer guards than the image has stacks.
-static GUARDED: AtomicUsize = AtomicUsize::new(0);
-
-/// Sets the guards that boot code has not set. Returns the number of stacks that can be used.
-pub(super) fn guard() -> usize {
-    let guarded = guards::set(&STACKS);
-    GUARDED.store(guarded, Ordering::Relaxed);
-    guarded
-}
-
-// SAFETY: `base` and `limit` surround memory that nothing else uses (`on_task_stack`), of at least 8 KiB
-// above its lowest part, which is a guard (`reserve`); both are multiples of 4 KiB.
-unsafe impl Stack for TaskStack {
-    fn base(&self) -> NonZeroUsize {
-        address(STACKS.first + (self.task + 1) * STACKS.stride.get())
+/// Sets the guards that boot code has not set, and makes the places of tasks: one for each stack with
+/// a guard, of which a processor may have fewer than the image has stacks.
+///
+/// # Safety
+/// Called once: each place owns its stack.
+pub(super) unsafe fn places<const TASKS: usize>() -> heapless::Vec<TaskSlot, TASKS> {
+    let mut places = heapless::Vec::new();
+    for task in 0..guards::set(&STACKS) {
+        let limit = STACKS.first + task * STACKS.stride.get();
+        // No stack is at address 0, since RAM begins with code.
+        let at = |address| NonZeroUsize::new(address).unwrap_or(NonZeroUsize::MIN);
+        // SAFETY: memory that only `image!` reserves and only this function gives away, once by
+        // contract; multiples of 4 KiB around at least 8 KiB above the guard, which is set.
+        let stack = unsafe { TaskStack::new(at(limit + STACKS.stride.get()), at(limit)) };
+        // There is room: `image!` counts the stacks.
+        let _ = places.push(TaskSlot::new(stack));
     }
-
-    fn limit(&self) -> NonZeroUsize {
-        address(STACKS.first + self.task * STACKS.stride.get())
-    }
-}
-
-/// No stack is at address 0, since RAM begins with code.
-fn address(at: usize) -> NonZeroUsize {
-    NonZeroUsize::new(at).unwrap_or(NonZeroUsize::MIN)
-}
-
-/// The last call that used stacks in [`on_task_stack`].
-static USER: AtomicU32 = AtomicU32::new(0);
-
-/// Runs `f` as a coroutine on the stack of `task` until it returns; it suspends by calling its
-/// argument, and is resumed at once. For tests of stacks: returns how often it was resumed, `None`
-/// when this call uses a stack already or there is no such stack.
-#[doc(hidden)]
-pub fn on_task_stack(task: usize, f: impl FnOnce(&dyn Fn())) -> Option<u32> {
-    let call = RUNTIME.running()?;
-    if task >= GUARDED.load(Ordering::Relaxed) || USER.swap(call, Ordering::AcqRel) == call {
-        return None;
-    }
-    let f = |yielder: &Yielder<(), ()>, ()| f(&|| yielder.suspend(()));
-    // SAFETY: handlers run one at a time, and an abandoned one leaves the stack for good, so nothing
-    // else uses it in this call. The coroutine returns before `f` ends, or is abandoned with it.
-    let mut coroutine = unsafe { Coroutine::with_stack_unchecked(TaskStack { task }, f) };
-    let mut resumed = 1;
-    while let CoroutineResult::Yield(()) = coroutine.resume(()) {
-        resumed += 1;
-    }
-    USER.store(call.wrapping_sub(1), Ordering::Release);
-    Some(resumed)
+    places
 }
 
 /// The stacks of `Config::tasks` and `Config::task_stack`, and what the runtime is told of them.

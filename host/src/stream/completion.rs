@@ -7,7 +7,7 @@ use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
 use super::uses::Uses;
 use crate::CallError;
-use crate::device::Device;
+use crate::device::{Device, Fence};
 use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::{SlotAccess, Slots};
@@ -264,5 +264,7 @@ impl Calls {
         for slot in headers.into_iter().flatten() {
             slot.set_req_hdr(slot.req_hdr() | ReqHdr::CANCEL);
         }
+        // A device whose tasks all wait sleeps, and looks when it is notified.
+        device.notify(Fence::Full);
     }
 }

@@ -5,7 +5,6 @@
 
 mod driver;
 mod marks;
-mod stacks;
 
 use hamr_kernels as _;
 use hamr_tests_kernels as _;

@@ -1,9 +1,7 @@
 //! The same handlers in an image that begins a new epoch after each fault, in which no call takes
-//! longer than 200 ms, and with as many stacks of tasks as riscv64 guards.
+//! longer than 200 ms, and with as many tasks as riscv64 guards.
 #![no_std]
 #![no_main]
-
-mod stacks;
 
 use hamr_kernels as _;
 use hamr_tests_kernels as _;

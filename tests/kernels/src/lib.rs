@@ -7,6 +7,7 @@
 
 pub mod crashes;
 pub mod resources;
+pub mod task_crashes;
 pub mod waits;
 pub mod worlds;
 

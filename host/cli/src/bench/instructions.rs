@@ -128,10 +128,10 @@ impl Link for ManualLink {
             memory: 0,
             pid: 0,
             build_id: [0; 20],
-            max_queues: MAX_QUEUES as u32,
-            max_chunk: u32::MAX,
             tasks: 0,
             task_stack: 0,
+            max_queues: MAX_QUEUES as u32,
+            max_chunk: u32::MAX,
         };
         **handshake = handshake.step(&own, table, &profile);
         let DeviceHandshake::Serving(a) = **handshake else {
