@@ -50,7 +50,7 @@ pub trait Enter: Sized + 'static {
     const FLAGS: u32;
     /// The dispatcher's way into `H`: decodes, runs, encodes.
     #[doc(hidden)]
-    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
+    fn thunk<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
     /// The same of a task.
     #[doc(hidden)]
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply;
@@ -253,7 +253,7 @@ impl Entry {
             id: H::ID,
             signature: H::SIGNATURE,
             body: H::BODY,
-            run: if H::FLAGS & record_flag::HAS_BODY != 0 { H::Kind::inline::<H> } else { bodiless },
+            run: if H::FLAGS & record_flag::HAS_BODY != 0 { H::Kind::thunk::<H> } else { bodiless },
             start: H::Kind::start::<H>,
             flags: H::FLAGS,
             reserved: 0,
