@@ -3,12 +3,15 @@
 use hamr::link::Link;
 use hamr::{CallError, Error, Node, Options, SubmitError, World, WorldError, WorldOptions};
 use hamr::{Home, LaunchRequest, Launcher, ShmLauncher, Target};
+use hamr_comm::abi::world::DIRECTORY;
 use hamr_tests::conformance::Random;
 use hamr_tests::{devices, processes, times};
 use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::wait_at;
 use hamr_tests_kernels::worlds::{leave, place};
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Until the last rank is killed, with what the system takes for that.
@@ -194,4 +197,61 @@ fn a_rank_that_does_not_start_is_named() {
     assert!(error.contains("rank 1 (ill) is gone while starting") && error.lines().count() == 1, "{error}");
     let left = || processes::children(std::process::id()).into_iter().filter(|pid| !before.contains(pid)).count();
     assert_eq!(left(), 0);
+}
+
+/// Starts ranks of `shm` and keeps the memory of the last world.
+struct Spy(Arc<Mutex<Option<Arc<OwnedFd>>>>);
+
+impl Launcher for Spy {
+    fn describe(&self) -> String {
+        "ranks whose world a test writes to".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        ShmLauncher.target(argument)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        ShmLauncher.launch(request)
+    }
+    fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
+        *self.0.lock().expect("no panic") = Some(home.world.clone());
+        ShmLauncher.launch_rank(request, home)
+    }
+}
+
+/// A hostile rank: whatever stands in header, job words and directory, its launcher goes on, or the
+/// world ends.
+#[test]
+fn random_words_end_a_world_at_worst() {
+    let memory = Arc::default();
+    let mut runtime = hamr::Runtime::new().expect("a runtime");
+    runtime.register("spy", Spy(Arc::clone(&memory)));
+    let mut random = Random(5);
+    let mut ended = 0;
+    for _ in 0..20 {
+        let world = runtime.world("spy", 2, devices::image("shm")).expect("a world");
+        let pids = processes_of(&world);
+        let memory = memory.lock().expect("no panic").clone().expect("the world's");
+        for _ in 0..200 {
+            // Small values are states and codes.
+            let word = (random.number() as u32).checked_shr(random.number() as u32 % 40).unwrap_or(3);
+            let place = if random.number() % 2 == 0 { 0 } else { DIRECTORY } + random.number() % 40 * 4;
+            rustix::io::pwrite(&*memory, &word.to_le_bytes(), place).expect("a memfd");
+        }
+        // So long that ranks and launcher have looked at the words.
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(100) {
+            match world.node(0).sync(place::with()) {
+                Ok(place) => assert_eq!(place, (0, 2), "a rank has copied what it needs"),
+                Err(CallError::DeviceLost(..) | CallError::Submit(_)) => {
+                    ended += 1;
+                    break;
+                }
+                Err(other) => panic!("expected a place or the end, got {other}"),
+            }
+        }
+        // No code: the words of a rank may say anything by now.
+        world.node(1).stop();
+        let _ = end_of(&world, &pids);
+    }
+    assert!((1..20).contains(&ended), "{ended} of 20 ended by a word");
 }
