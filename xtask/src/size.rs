@@ -9,9 +9,9 @@ use object::elf::{PF_W, PF_X, SHF_ALLOC};
 use object::{Object, ObjectSection, ObjectSegment, SectionFlags, SegmentFlags};
 use std::path::Path;
 
-/// Bytes of code and constants that an image may have: 48 KiB, and 2 KiB for messages in two lines
-/// (abi §4.7), which take 2,000 bytes on x86_64, 1,388 on aarch64 and 1,594 on riscv64.
-const LIMIT: u64 = 50 * 1024;
+/// Bytes of code and constants that an image may have: 48 KiB, 2 KiB for messages in two lines, and
+/// 8 KiB for tasks, which the demo image has (6.7 KiB on x86_64, 4.8 on the others).
+const LIMIT: u64 = 58 * 1024;
 
 /// Bytes that an image takes in the device's memory, without gaps between sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,8 +164,8 @@ mod tests {
     fn the_limit_itself_passes_and_one_byte_more_is_named() {
         assert!(judge(&[("x86_64", image(LIMIT - 100, 100)), ("riscv64", image(1, 0))]).is_ok());
         let error = judge(&[("x86_64", image(LIMIT, 1)), ("aarch64", image(9, 9)), ("riscv64", image(1, LIMIT + 6))]);
-        let expected = "hamr-demo for x86_64: 51201 bytes of text and rodata, 1 over the limit of 51200; \
-                        hamr-demo for riscv64: 51207 bytes of text and rodata, 7 over the limit of 51200";
+        let expected = "hamr-demo for x86_64: 59393 bytes of text and rodata, 1 over the limit of 59392; \
+                        hamr-demo for riscv64: 59399 bytes of text and rodata, 7 over the limit of 59392";
         assert_eq!(error.expect_err("two are over").to_string(), expected);
     }
 

@@ -6,7 +6,8 @@
 use super::isa::guards;
 use super::stacks::STACKS;
 use core::num::NonZeroUsize;
-use hamr_comm::task::{TaskSlot, TaskStack};
+use hamr_comm::am::TaskSlot;
+use hamr_comm::task::TaskStack;
 
 /// What `image!` reserves for `count` stacks of `bytes`: the bytes of a guard, to a multiple of which
 /// it is aligned, and those of a guard and its stack. A constant, so that its checks end the build.
