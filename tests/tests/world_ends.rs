@@ -234,7 +234,7 @@ fn random_words_end_a_world_at_worst() {
         for _ in 0..200 {
             // Small values are states and codes.
             let word = (random.number() as u32).checked_shr(random.number() as u32 % 40).unwrap_or(3);
-            let place = if random.number() % 2 == 0 { 0 } else { DIRECTORY } + random.number() % 40 * 4;
+            let place = if random.number().is_multiple_of(2) { 0 } else { DIRECTORY } + random.number() % 40 * 4;
             rustix::io::pwrite(&*memory, &word.to_le_bytes(), place).expect("a memfd");
         }
         // So long that ranks and launcher have looked at the words.
