@@ -9,8 +9,9 @@ use object::elf::{PF_W, PF_X, SHF_ALLOC};
 use object::{Object, ObjectSection, ObjectSegment, SectionFlags, SegmentFlags};
 use std::path::Path;
 
-/// Bytes of code and constants that an image may have.
-const LIMIT: u64 = 48 * 1024;
+/// Bytes of code and constants that an image may have. Tasks take 9,600 of them on x86_64, where they
+/// take the most: 56,233 with, 46,617 without.
+const LIMIT: u64 = 56 * 1024;
 
 /// Bytes that an image takes in the device's memory, without gaps between sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,8 +164,8 @@ mod tests {
     fn the_limit_itself_passes_and_one_byte_more_is_named() {
         assert!(judge(&[("x86_64", image(LIMIT - 100, 100)), ("riscv64", image(1, 0))]).is_ok());
         let error = judge(&[("x86_64", image(LIMIT, 1)), ("aarch64", image(9, 9)), ("riscv64", image(1, LIMIT + 6))]);
-        let expected = "hamr-demo for x86_64: 49153 bytes of text and rodata, 1 over the limit of 49152; \
-                        hamr-demo for riscv64: 49159 bytes of text and rodata, 7 over the limit of 49152";
+        let expected = "hamr-demo for x86_64: 57345 bytes of text and rodata, 1 over the limit of 57344; \
+                        hamr-demo for riscv64: 57351 bytes of text and rodata, 7 over the limit of 57344";
         assert_eq!(error.expect_err("two are over").to_string(), expected);
     }
 
