@@ -20,7 +20,7 @@ pub trait Enter: Sized + 'static {
     const FLAGS: u32;
     /// The dispatcher's way into `H`: decodes, runs, encodes.
     #[doc(hidden)]
-    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
+    fn thunk<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply;
     /// The same of a task.
     #[doc(hidden)]
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply;
@@ -49,8 +49,7 @@ pub struct Host<'h> {
 impl Enter for Context<'static> {
     type This<'c> = Context<'c>;
     const FLAGS: u32 = 0;
-    #[inline(always)]
-    fn inline<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+    fn thunk<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
         match frame.arguments::<H::Args>(args) {
             Ok(args) => H::run(cx, args).reply(frame),
             Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
@@ -64,7 +63,7 @@ impl Enter for Context<'static> {
 impl Enter for Host<'static> {
     type This<'c> = Host<'c>;
     const FLAGS: u32 = record_flag::HOST;
-    fn inline<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
+    fn thunk<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
         frame.status(Status::NO_BODY)
     }
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
@@ -76,7 +75,7 @@ impl<P: Program> Enter for P {
     type This<'c> = P::This<'c>;
     const FLAGS: u32 = record_flag::TASK;
     // A task has a ticket: without one its reply would have no place to come to.
-    fn inline<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
+    fn thunk<H: Handler<Kind = Self>>(_: &mut Context<'_>, frame: &mut Frame<'_>, _: Arguments<'_>) -> Reply {
         frame.status(Status::BAD_REQUEST)
     }
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {

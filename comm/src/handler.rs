@@ -238,7 +238,7 @@ impl Entry {
             id: H::ID,
             signature: H::SIGNATURE,
             body: H::BODY,
-            run: if H::FLAGS & record_flag::HAS_BODY != 0 { H::Kind::inline::<H> } else { bodiless },
+            run: if H::FLAGS & record_flag::HAS_BODY != 0 { H::Kind::thunk::<H> } else { bodiless },
             start: H::Kind::start::<H>,
             flags: H::FLAGS,
             reserved: 0,
