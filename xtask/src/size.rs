@@ -9,7 +9,7 @@ use object::elf::{PF_W, PF_X, SHF_ALLOC};
 use object::{Object, ObjectSection, ObjectSegment, SectionFlags, SegmentFlags};
 use std::path::Path;
 
-/// Bytes of code and constants that an image may have. Tasks take 9,600 of them on x86_64, where they
+/// Bytes of code and constants that an image may have. Tasks take 9,616 of them on x86_64, where they
 /// take the most: 56,233 with, 46,617 without.
 const LIMIT: u64 = 56 * 1024;
 
