@@ -226,7 +226,7 @@ pub struct Entry {
 // The linker lays entries of many crates side by side; a size that is no multiple of the alignment
 // would leave gaps.
 #[cfg(hamr_bare)]
-const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 64 } else { 56 });
+const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 64 } else { 48 });
 #[cfg(not(hamr_bare))]
 const _: () = assert!(size_of::<Entry>() == 80);
 
