@@ -274,8 +274,8 @@ fn damaged_images_are_refused() {
     };
     // The second entry's name, id and so on become the first's.
     let path = damaged(&|bytes| {
-        let at = table(bytes).start;
-        bytes.copy_within(at..at + 56, at + 56);
+        let (at, entry) = (table(bytes).start, 64);
+        bytes.copy_within(at..at + entry, at + entry);
     });
     let whole = hamr::ImageFile::open(&image_for(DEVICE)).and_then(|file| file.handlers()).expect("a table");
     refused(DEVICE, &path, &[&format!("two named `{}`", whole[0].name), "#[offload(name = "]);
