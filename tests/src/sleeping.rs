@@ -155,14 +155,21 @@ impl Rig {
         Self { node, seen, faults, device }
     }
 
-    /// Waits until the device's wait word is odd, and a little longer than the device still polls.
-    fn device_prepares_to_wait(&self) {
+    /// Waits until the device's wait word is odd and not `last`, and longer than the device still
+    /// polls. Returns the word. A device steps its word behind its reply, so the word may still be
+    /// that of the sleep before: who wants another sleep passes that one, others 0.
+    fn device_prepares_to_wait(&self, last: u32) -> u32 {
         let word = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
-        until("the device prepares to sleep", || word.load() % 2 == 1);
+        let mut found = 0;
+        until("the device prepares to sleep", || {
+            found = word.load();
+            found % 2 == 1 && found != last
+        });
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_micros(10) {
+        while begin.elapsed() < STILL_POLLS {
             std::hint::spin_loop();
         }
+        found
     }
 
     fn sleeps(&self) -> Sleeps {
@@ -177,6 +184,10 @@ impl Rig {
 pub fn times_waiting(wait: u32, epoch: u32) -> u32 {
     if wait == 0 { 0 } else { wait.wrapping_sub(epoch << 16).div_ceil(2) }
 }
+
+/// A device polls once more behind its wait word and reads a register before it sleeps. This is much
+/// longer, also where its processor is another program's for a moment.
+const STILL_POLLS: Duration = Duration::from_micros(100);
 
 /// Both sides sleep at once and without a time limit, so a message without a notification is never
 /// found.
@@ -198,10 +209,10 @@ pub fn no_notification_is_lost(kind: Kind) {
     let rig = Rig::start(kind, deep());
     let stream = rig.node.stream().expect("a stream");
     let (before, begin) = (rig.sleeps(), Instant::now());
-    let mut done = 0;
+    let (mut done, mut prepared) = (0, 0);
     for n in rounds(kind, 1) {
         // A fast host could call while the device still polls, and then no notification is needed.
-        rig.device_prepares_to_wait();
+        prepared = rig.device_prepares_to_wait(prepared);
         assert_eq!(round(n, || stream.sync(echo::with(n)).expect("woken and answered")), n);
         done += 1;
     }
@@ -338,7 +349,7 @@ pub fn dropped_notifications_cost_time_only(kind: Kind) {
     rig.faults.drop_notifications(true);
     let stream = rig.node.stream().expect("a stream");
     for n in 0..20u64 {
-        rig.device_prepares_to_wait();
+        rig.device_prepares_to_wait(0);
         assert_eq!(round(n, || stream.sync(echo::with(n)).expect("found at last")), n);
     }
     assert!(

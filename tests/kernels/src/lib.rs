@@ -73,7 +73,7 @@ pub fn digest<T: Migratable + AsRef<[u8]>>(_cx: &mut Context, bytes: T) -> u64 {
     digest_of(bytes.as_ref())
 }
 
-/// What [`digest`] returns.
+/// What [`digest()`] returns.
 pub fn digest_of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3))
 }

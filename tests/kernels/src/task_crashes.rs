@@ -3,7 +3,7 @@
 use crate::crashes;
 use hamr_comm::{Fault, Task, offload};
 
-/// What [`fails`] does.
+/// What [`fails()`] does.
 pub const PANICS: u32 = 0;
 /// Reads from a null pointer.
 pub const READS_NULL: u32 = 1;

@@ -3,6 +3,7 @@
 use super::{Gate, Open, driven, options, refusal};
 use hamr::{BufferError, CallError, SubmitError};
 use hamr_comm::BufferPtr;
+use hamr_comm::abi::ids::NodeId;
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
 use hamr_tests_kernels::{
@@ -82,7 +83,7 @@ pub fn receivers_are_alike(open: Open) {
 
 /// A target that is too short, freed, or another device's: nothing is written, nothing runs.
 pub fn refusals(open: Open) {
-    let (node, other) = (open(options()), open(options()));
+    let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let log = node.buffer(&[0u64; 8]).expect("room");
     let target = node.buffer(&[1u8; 40]).expect("room");
@@ -94,8 +95,10 @@ pub fn refusals(open: Open) {
     parts.len = 64;
     let forged = BufferPtr::<u8>::from_wire(hamr_comm::abi::buffer::WireBuffer::pack(parts));
     assert!(matches!(why(stream.put_sync(&[9; 64], forged, call())), BufferError::Overrun { .. }));
-    let theirs = other.buffer(&[2u8; 40]).expect("room");
-    assert!(matches!(why(stream.put_sync(&[9], theirs.ptr(), call())), BufferError::Foreign { .. }));
+    let mut parts = target.ptr().parts();
+    parts.node = NodeId(4095);
+    let theirs = BufferPtr::<u8>::from_wire(hamr_comm::abi::buffer::WireBuffer::pack(parts));
+    assert!(matches!(why(stream.put_sync(&[9], theirs, call())), BufferError::Foreign { owner: 4095, .. }));
     let freed = node.buffer(&[3u8; 40]).expect("room").ptr();
     assert!(matches!(why(stream.put_sync(&[9], freed, call())), BufferError::Freed { .. }));
     // A good target, and a call that cannot be sent.
@@ -103,7 +106,6 @@ pub fn refusals(open: Open) {
     assert!(matches!(why(stream.put_sync(&[7], target.ptr(), append_named::with(gone, 1))), BufferError::Freed { .. }));
     assert_eq!(node.read(target.ptr()).expect("no call names it")[1..], [1; 39]);
     assert_eq!(node.read(log.ptr()).expect("no call names it"), [0; 8], "nothing ran");
-    assert_eq!(other.read(theirs.ptr()).expect("no call names it"), [2; 40]);
     assert_eq!(stream.put_sync(&[5; 40], target.ptr(), call()).expect("runs"), 0);
     assert_eq!(node.read(target.ptr()).expect("answered"), [5; 40]);
     node.stop();

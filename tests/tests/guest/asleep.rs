@@ -60,6 +60,10 @@ struct Rig {
     seen: Arc<Watched>,
 }
 
+/// A device polls once more behind its wait word and reads a register before it sleeps. This is much
+/// longer, also where its processor is another program's for a moment.
+const STILL_POLLS: Duration = Duration::from_micros(100);
+
 /// The counters of a test.
 #[derive(Clone, Copy)]
 struct Counts {
@@ -107,8 +111,8 @@ impl Rig {
         self.seen.link.kind() == "pci-vfio"
     }
 
-    /// Waits until the device's wait word is odd and not `last`, and a little longer than the device
-    /// still polls. Returns the word. A device steps its word behind its reply, so the word may
+    /// Waits until the device's wait word is odd and not `last`, and longer than the device still
+    /// polls. Returns the word. A device steps its word behind its reply, so the word may
     /// still be that of the sleep before: who wants another sleep passes that one, others 0.
     fn device_prepares_to_wait(&self, last: u32) -> u32 {
         let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
@@ -118,7 +122,7 @@ impl Rig {
             found % 2 == 1 && found != last
         });
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_micros(10) {
+        while begin.elapsed() < STILL_POLLS {
             std::hint::spin_loop();
         }
         found
