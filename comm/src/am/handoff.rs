@@ -1,4 +1,4 @@
-//! The control stream while a queued handler runs: the poller lends it to the tick that interrupts
+//! The control stream while a task runs: the poller lends it to the tick that interrupts
 //! the handler, and the tick publishes the replies to pings meanwhile.
 //!
 //! Only one of the two ever has the stream. The poller puts it into the hand-off before the handler

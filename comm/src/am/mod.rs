@@ -2,7 +2,7 @@
 //!
 //! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the
 //! model checker runs this very code. [`Poller`] is a device's half: all streams, the handler
-//! table, queued calls. [`Idle`] decides when either side sleeps; [`Waiter`] and [`Notifier`] are
+//! table, tasks. [`Idle`] decides when either side sleeps; [`Waiter`] and [`Notifier`] are
 //! how it is woken (abi §7).
 
 mod activity;

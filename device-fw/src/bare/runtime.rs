@@ -62,7 +62,7 @@ pub(crate) struct Runtime {
     found: AtomicPtr<Found>,
     /// Null while no host is served.
     activity: AtomicPtr<Activity>,
-    /// The control stream, while a queued handler runs and the tick serves it.
+    /// The control stream, while a task runs and the tick serves it.
     pub(super) control: ControlHandoff<(), BusOrder>,
     /// What the ticks have seen, and the time in microseconds by their count.
     pub(super) runaways: Mutex<(RunawayDetector, u64)>,

@@ -1,4 +1,4 @@
-//! The tick: an interrupt that finds runaways and serves pings while queued handlers run. Here is
+//! The tick: an interrupt that finds runaways and serves pings while tasks run. Here is
 //! the part that does not depend on the processor; `arch` has the other part.
 
 use super::fault::{self, Trap};

@@ -55,7 +55,7 @@ pub trait Board {
     /// `None` no longer. The activity stays where it is until the next call of this function. For
     /// boards that find runaways.
     fn set_activity(&mut self, _activity: Option<&Activity>) {}
-    /// Where the control stream is while a queued handler runs, if this board has a tick or a
+    /// Where the control stream is while a task runs, if this board has a tick or a
     /// thread that serves it then ([`ControlHandoff::serve`]): pings get their replies meanwhile.
     /// Otherwise they wait until the handler has ended.
     fn control_handoff(&self) -> Option<&'static ControlHandoff<Self::Keep, Self::Order>> {

@@ -19,7 +19,7 @@ const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// The same while pings are answered beside a queued handler, which has already run for some time.
+/// The same while pings are answered beside a task, which has already run for some time.
 const QUICK_BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 /// Why a hosted image cannot start. Printed as one line.

@@ -37,7 +37,7 @@ pub(super) struct Runtime {
     pub(super) limit_us: AtomicU64,
     /// A trap is being handled: another one is the handling's own.
     pub(super) handling: AtomicU32,
-    /// The control stream, while a queued handler runs and the second thread serves it.
+    /// The control stream, while a task runs and the second thread serves it.
     pub(super) control: ControlHandoff<Arc<Mapping>>,
     /// The doorbells, if the host sent any.
     pub(super) doorbells: OnceLock<ProcessDoorbells>,

@@ -78,7 +78,7 @@ impl Node {
     }
 
     /// A round trip through the control stream. It proves that the device runs, whatever the other
-    /// streams are waiting for. While a queued handler has the device's processor, the reply comes
+    /// streams are waiting for. While a task has the device's processor, the reply comes
     /// from the device's tick: some tens of milliseconds later. The ping waits for a handler that
     /// is not queued.
     ///

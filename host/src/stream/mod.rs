@@ -63,7 +63,7 @@ pub struct CallOptions {
     pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size; without it, one chunk.
     pub reply_capacity: Option<usize>,
-    /// May overtake and be overtaken by other calls of the stream (only queued handlers make use of
+    /// May overtake and be overtaken by other calls of the stream (only tasks make use of
     /// it).
     pub unordered: bool,
 }
