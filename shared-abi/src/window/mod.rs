@@ -13,8 +13,8 @@
 //! never against a length the peer wrote.
 //!
 //! `access` is what the protocol needs of a queue pair, `slots` the slots and chunks of one in a
-//! window, `device` the end that has a heap, `heap` the views that handlers get, `copies` what
-//! hosts copy, `private` windows over this program's own memory.
+//! window, `payload` the words of a request, `device` the end that has a heap, `heap` the views that
+//! handlers get, `copies` what hosts copy, `private` windows over this program's own memory.
 //!
 //! `K` keeps the region mapped: an `Arc` of the mapping on a host, `()` on a device whose window is
 //! never unmapped.
@@ -39,6 +39,7 @@ mod access;
 mod copies;
 mod device;
 mod heap;
+mod payload;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 mod private;
 mod slots;
@@ -50,9 +51,10 @@ pub use access::{SlotAccess, Slots};
 pub use copies::{Copies, CopyError};
 pub use device::{DeviceWindow, LentWindow};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
+pub use payload::Payload;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
-pub use slots::{HdrWord, Payload, Queue, Slot};
+pub use slots::{HdrWord, Queue, Slot};
 
 /// An access that does not lie in the region. Carries what was asked and what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

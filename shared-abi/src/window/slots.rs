@@ -7,7 +7,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{LentHeap, Loan, OutOfWindow, SlotAccess, Slots, Window};
+use super::payload::{read_words, write_words};
+use super::{LentHeap, Loan, OutOfWindow, Payload, SlotAccess, Slots, Window};
 use crate::queue::QueueDescriptor;
 use crate::slot::{
     COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SECOND_BYTES, SECOND_WORDS, SLOT_BYTES, pair, pair_hdr, pair_seq,
@@ -182,8 +183,9 @@ impl<K, F: Order> Queue<K, F> {
     /// [`Payload::len`].
     #[inline(always)]
     pub fn hot_payload(&self, len: usize) -> Payload<'_> {
-        let second = if self.two_lines { Payload::SECOND } else { 0 };
-        Payload { at: self.req[0], bits: Payload::bits(len) | second, _words: PhantomData }
+        // SAFETY: the hot slot was checked to lie in the region, which `keep` keeps mapped; with
+        // `two_lines` the line behind it was, too.
+        unsafe { Payload::of_slot(self.req[0], len, self.two_lines) }
     }
 
     /// Copies the first `len` bytes of the second line, whose slot's published word was observed, to
@@ -305,7 +307,8 @@ impl<'q, F: Order> Slot<'q, F> {
     /// [`Payload::len`].
     #[inline(always)]
     pub fn payload(self, len: usize) -> Payload<'q> {
-        Payload { at: self.req, bits: Payload::bits(len), _words: PhantomData }
+        // SAFETY: a slot's half is a slot's 64 bytes, mapped for as long as its queue.
+        unsafe { Payload::of_slot(self.req, len, false) }
     }
 
     /// R1 with the header, as one [`pair`]: for a responder that expects one header more than any
@@ -473,76 +476,6 @@ impl HdrWord<'_> {
     }
 }
 
-/// The payload words of one request, to be copied out once each: in a slot whose published word was
-/// observed, or a private copy of them. Two scalars, which are passed in registers.
-#[derive(Clone, Copy)]
-pub struct Payload<'q> {
-    /// 48 bytes, 8-aligned; with SECOND, 64 more from the 64th on.
-    at: NonNull<u8>,
-    /// [`Self::len`], and [`Self::SECOND`].
-    bits: u32,
-    _words: PhantomData<&'q ()>,
-}
-
-const _: () = assert!(align_of::<u64>() == 8);
-
-impl<'q> Payload<'q> {
-    /// There is a second line.
-    const SECOND: u32 = 1 << 31;
-
-    #[inline(always)]
-    const fn bits(len: usize) -> u32 {
-        len as u32 & !Self::SECOND
-    }
-
-    /// A private copy of one line.
-    pub fn private(words: &'q mut [u64; INLINE_WORDS], len: usize) -> Self {
-        Self { at: NonNull::from_mut(words).cast(), bits: Self::bits(len), _words: PhantomData }
-    }
-
-    /// Bytes that the message has, wherever they are: its sender's word, that no access here goes
-    /// by.
-    #[inline(always)]
-    pub fn len(self) -> usize {
-        (self.bits & !Self::SECOND) as usize
-    }
-
-    /// Has the message `len` bytes, of which none are in a second line? One comparison.
-    #[inline(always)]
-    pub fn is_one_line_of(self, len: usize) -> bool {
-        self.bits == len as u32
-    }
-
-    /// The message has no bytes.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Is there a second line?
-    #[inline(always)]
-    pub fn has_second_line(self) -> bool {
-        self.bits & Self::SECOND != 0
-    }
-
-    /// Copies the first words out, at most [`INLINE_WORDS`].
-    #[inline(always)]
-    pub fn read(self, words: &mut [u64]) {
-        read_words::<INLINE_WORDS>(self.at, words);
-    }
-
-    /// Copies the first words of the second line out, at most [`SECOND_WORDS`]; none where there is
-    /// no such line.
-    #[inline(always)]
-    pub fn read_second(self, words: &mut [u64]) {
-        if self.has_second_line() {
-            // SAFETY: only `Queue::hot_payload` sets SECOND, where 128 bytes from the hot slot lie
-            // in the region.
-            let second = unsafe { self.at.add(SLOT_BYTES) };
-            read_words::<SECOND_WORDS>(second, words);
-        }
-    }
-}
-
 #[inline(always)]
 fn word_at<'q>(half: NonNull<u8>, off: usize) -> &'q AtomicU32 {
     // SAFETY: a slot has 64 bytes, and callers pass an offset of a header or of its word.
@@ -559,60 +492,4 @@ fn pair_at<'q>(half: NonNull<u8>, hdr: usize) -> &'q core::sync::atomic::AtomicU
     let at = unsafe { half.add(hdr) };
     // SAFETY: slots are 64-aligned and both offsets are multiples of 8; otherwise as in `word_at`.
     unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
-}
-
-#[cfg(target_has_atomic = "64")]
-#[inline(always)]
-fn payload_word(line: NonNull<u8>, i: usize) -> &'static core::sync::atomic::AtomicU64 {
-    // SAFETY: callers pass i below the words of payload that the line has.
-    let at = unsafe { line.add(i * 8) };
-    // SAFETY: a line is 64-aligned and a private copy 8-aligned, and payload is only accessed as
-    // 64-bit atomics on this target. The reference ends with the caller's statement, within the
-    // borrow of the line or of the copy.
-    unsafe { core::sync::atomic::AtomicU64::from_ptr(at.as_ptr().cast()) }
-}
-
-// The functions below: WORDS is how many words of payload the line at `line` has, INLINE_WORDS or
-// SECOND_WORDS; longer slices are cut.
-
-#[cfg(target_has_atomic = "64")]
-#[inline(always)]
-fn read_words<const WORDS: usize>(line: NonNull<u8>, words: &mut [u64]) {
-    for (i, word) in words.iter_mut().take(WORDS).enumerate() {
-        *word = payload_word(line, i).load(Ordering::Relaxed);
-    }
-}
-
-#[cfg(target_has_atomic = "64")]
-#[inline(always)]
-fn write_words<const WORDS: usize>(line: NonNull<u8>, words: &[u64]) {
-    for (i, word) in words.iter().take(WORDS).enumerate() {
-        payload_word(line, i).store(*word, Ordering::Relaxed);
-    }
-}
-
-#[cfg(not(target_has_atomic = "64"))]
-fn payload_word(line: NonNull<u8>, i: usize) -> &'static AtomicU32 {
-    // SAFETY: callers pass i below twice the words of payload that the line has.
-    let at = unsafe { line.add(i * 4) };
-    // SAFETY: a line is 64-aligned and a private copy 8-aligned, and payload is only accessed as
-    // 32-bit atomics on this target.
-    unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
-}
-
-#[cfg(not(target_has_atomic = "64"))]
-fn read_words<const WORDS: usize>(line: NonNull<u8>, words: &mut [u64]) {
-    for (i, word) in words.iter_mut().take(WORDS).enumerate() {
-        let low = payload_word(line, 2 * i).load(Ordering::Relaxed);
-        let high = payload_word(line, 2 * i + 1).load(Ordering::Relaxed);
-        *word = u64::from(high) << 32 | u64::from(low);
-    }
-}
-
-#[cfg(not(target_has_atomic = "64"))]
-fn write_words<const WORDS: usize>(line: NonNull<u8>, words: &[u64]) {
-    for (i, word) in words.iter().take(WORDS).enumerate() {
-        payload_word(line, 2 * i).store(*word as u32, Ordering::Relaxed);
-        payload_word(line, 2 * i + 1).store((*word >> 32) as u32, Ordering::Relaxed);
-    }
 }
