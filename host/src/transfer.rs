@@ -6,6 +6,7 @@
 //! that only read it.
 
 use crate::device::Device;
+use crate::memory::End;
 use crate::{BufferError, Error, Node};
 use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Element};
@@ -55,6 +56,24 @@ impl Node {
             return Err(self.buffer_error(BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
         }
         self.memory().copy(from, to).map_err(|why| self.buffer_error(why))
+    }
+
+    /// Copies a buffer to one of another device: one copy in this process, which maps both. With
+    /// the same device as `other`, this is [`Self::copy`].
+    ///
+    /// # Errors
+    /// As [`Self::copy`]; the message names the device that the pointer in question is of.
+    pub fn copy_to<T: Element>(&self, from: BufferPtr<T>, other: &Self, to: BufferPtr<T>) -> Result<(), Error> {
+        if self.device().id == other.device().id {
+            return self.copy(from, to);
+        }
+        if from.bytes() != to.bytes() {
+            return Err(other.buffer_error(BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
+        }
+        self.memory().copy_to(from, other.memory(), to).map_err(|(end, why)| match end {
+            End::Source => self.buffer_error(why),
+            End::Target => other.buffer_error(why),
+        })
     }
 
     /// Transfers that borrow the caller's memory and may run while `f` goes on. All of them are

@@ -1,6 +1,6 @@
 //! One host program and four devices at once: shared memory and the three machines.
 
-use hamr::{Node, Options};
+use hamr::{Image, Node, Options};
 use hamr_comm::abi::ids::Isa;
 use hamr_kernels::demo::{dot_f64, isa};
 use hamr_kernels::faults::{divide, panics};
@@ -78,4 +78,43 @@ fn a_lost_device_takes_no_other_with_it() {
     }
     dead.restart().expect("starts again");
     assert_eq!(dead.sync(divide::with(84, 2)).expect("it works again"), 42);
+}
+
+#[test]
+fn buffers_are_copied_between_devices() {
+    let mut nodes = all();
+    let image = Image::find(devices::IMAGE).expect("a name");
+    nodes.push(devices::runtime().open_with("loopback", image, Options::default()).expect("a device in this process"));
+    let x: Vec<f64> = (0..9000).map(f64::from).collect();
+    let buffers: Vec<_> = nodes.iter().map(|node| node.buffer(&vec![0f64; 9000]).expect("room")).collect();
+    buffers[0].write(&x).expect("written");
+    // From one to the next, and from the last to the first.
+    for (at, node) in nodes.iter().enumerate() {
+        let next = (at + 1) % nodes.len();
+        let shown = format!("{at} to {next}");
+        if next == 0 {
+            buffers[0].write(&vec![0.0; 9000]).expect("written");
+        }
+        node.copy_to(buffers[at].ptr(), &nodes[next], buffers[next].ptr()).expect(&shown);
+        assert_eq!(buffers[next].read().expect("its own"), x, "{shown}");
+    }
+    let dot = nodes[2].sync(dot_f64::with(buffers[2].ptr(), buffers[1].ptr()));
+    assert!(dot.is_err(), "a pointer of another device");
+    let dot = nodes[2].sync(dot_f64::with(buffers[2].ptr(), buffers[2].ptr())).expect("computes");
+    assert_eq!(dot, x.iter().map(|x| x * x).sum::<f64>(), "the device sees the copy");
+
+    let refused = |from: &Node, what, to: &Node, target| match from.copy_to(what, to, target) {
+        Err(hamr::Error::Buffer { device, why }) => (device, why),
+        other => panic!("expected a buffer's error, got {other:?}"),
+    };
+    let (part, whole) = (buffers[1].slice(0..9).expect("inside"), buffers[0].ptr());
+    let overrun = hamr::BufferError::Overrun { wanted: 72_000, has: 72 };
+    assert_eq!(refused(&nodes[0], whole, &nodes[1], part), ("qemu:x86_64".into(), overrun));
+    let (device, why) = refused(&nodes[2], whole, &nodes[1], buffers[1].ptr());
+    assert_eq!(device, "qemu:aarch64", "{why}");
+    assert!(matches!(why, hamr::BufferError::Foreign { .. }));
+    let (device, why) = refused(&nodes[0], whole, &nodes[1], buffers[2].ptr());
+    assert_eq!(device, "qemu:x86_64", "{why}");
+    assert!(matches!(why, hamr::BufferError::Foreign { .. }));
+    nodes[3].copy_to(buffers[3].ptr(), &nodes[3], buffers[3].ptr()).expect("one device");
 }

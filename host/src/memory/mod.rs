@@ -84,6 +84,13 @@ struct State {
     deferred: Vec<u32>,
 }
 
+/// Which end of a copy between two devices an error is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Source,
+    Target,
+}
+
 /// A range of the heap, by record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
@@ -272,15 +279,16 @@ impl DeviceMemory {
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
     }
 
-    /// [`Self::copy`] into a buffer of another device.
+    /// [`Self::copy`] into a buffer of another device. The error names the end that it is of.
     pub(crate) fn copy_to<T: Element>(
         &self,
         from: BufferPtr<T>,
         other: &Self,
         to: BufferPtr<T>,
-    ) -> Result<(), BufferError> {
+    ) -> Result<(), (End, BufferError)> {
         let bytes = from.bytes();
-        let (source, target) = (self.free_record(from, bytes)?, other.free_record(to, bytes)?);
+        let source = self.free_record(from, bytes).map_err(|why| (End::Source, why))?;
+        let target = other.free_record(to, bytes).map_err(|why| (End::Target, why))?;
         // In the order of the devices, for the same reason.
         let (_reading, _writing);
         if self.node < other.node {
@@ -290,9 +298,10 @@ impl DeviceMemory {
             _writing = target.copying.write();
             _reading = source.copying.read();
         }
-        source.still(from)?;
-        target.still(to)?;
-        self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes).map_err(refused)
+        source.still(from).map_err(|why| (End::Source, why))?;
+        target.still(to).map_err(|why| (End::Target, why))?;
+        let copied = self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes);
+        copied.map_err(|why| (End::Target, refused(why)))
     }
 
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.

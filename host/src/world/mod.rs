@@ -88,16 +88,7 @@ impl World {
     /// names.
     pub fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), Error> {
         let (source, target) = (self.owner(from)?, self.owner(to)?);
-        if from.node() == to.node() {
-            return source.copy(from, to);
-        }
-        if from.bytes() != to.bytes() {
-            return Err(buffer_error(target, BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
-        }
-        source.memory().copy_to(from, target.memory(), to).map_err(|why| match why {
-            BufferError::Foreign { .. } | BufferError::Freed { .. } => buffer_error(source, why),
-            other => buffer_error(target, other),
-        })
+        source.copy_to(from, target, to)
     }
 
     /// How the world ended, as soon as that is known: the code that a rank left with, or the rank
