@@ -317,7 +317,9 @@ impl<'s, B: Board> Device<'s, B> {
                 if let Some(us) = poller.longest_sleep(self.idle_state.longest_us(), self.board.micros()) {
                     self.board.sleep(us);
                 }
-                self.idle_state.cancel_wait(own);
+                if let Ok(own) = poller.window().word(word::DEVICE_WAIT) {
+                    self.idle_state.cancel_wait(own);
+                }
                 poller.slept();
                 self.beat();
             }

@@ -24,15 +24,16 @@ pub(super) struct Endpoint<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
     /// Its number, for [`Activity`] and `Job`.
     pub(super) queue: u32,
-    /// An ordered task of this stream has not ended: the stream waits (rule 6).
-    pub(super) blocked: bool,
+    /// The ticket slot of an ordered task of this stream that has not ended: the stream waits (rule
+    /// 6). Zero: there is none.
+    pub(super) blocked_by: u32,
     /// The last message that was plain or in two lines.
     pub(super) known: Known,
 }
 
 impl<K, F> Endpoint<K, F> {
     pub(super) fn new(responder: Responder<Queue<K, F>>, queue: u32) -> Self {
-        Self { responder, queue, blocked: false, known: Known::NONE }
+        Self { responder, queue, blocked_by: 0, known: Known::NONE }
     }
 }
 
@@ -103,7 +104,7 @@ impl<K: Clone> Dispatcher<'_, K> {
     pub(super) fn poll_endpoint<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, at_most: u32) -> u32 {
         let mut served = 0;
         let mut hot_first = true;
-        while !endpoint.blocked
+        while endpoint.blocked_by == 0
             && served < at_most
             && let Some(found) = endpoint.responder.next(hot_first)
         {

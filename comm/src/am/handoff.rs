@@ -56,8 +56,11 @@ impl<K, F: Order> ControlHandoff<K, F> {
         }
     }
 
-    pub(super) fn put(&self, control: LentControl<K, F>) {
-        *self.0.lock() = Some(control);
+    /// Leaves the stream here. `control` makes it in place: it is long.
+    #[inline(always)]
+    pub(super) fn put(&self, control: impl FnOnce() -> LentControl<K, F>) {
+        let mut lent = self.0.lock();
+        *lent = Some(control());
     }
 
     pub(super) fn take(&self) -> Option<LentControl<K, F>> {

@@ -9,11 +9,11 @@ use super::request::Job;
 use super::request::{Args, Parts, ReplyMode, parts};
 use super::{Found, SlotAccess};
 use crate::context::{CallState, Context};
-use crate::frame::{Arguments, Reply};
+use crate::frame::{Arguments, Frame, Reply};
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::Payload;
+use hamr_shared_abi::window::{Heap, Payload};
 
 impl<K: Clone> Dispatcher<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
@@ -58,7 +58,7 @@ impl<K: Clone> Dispatcher<'_, K> {
     ) -> Result<(Reply, bool), Status> {
         let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
         let mut short = [0; INLINE_WORDS];
-        let len = self.load(endpoint, found.slot, args, &mut short)?;
+        let len = load(&self.heap, &mut self.frame, endpoint, found.slot, args, &mut short)?;
         let slot = endpoint.responder.slot(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
@@ -66,36 +66,6 @@ impl<K: Clone> Dispatcher<'_, K> {
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
         let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short, len)));
         Ok((reply, cx.saw_cancel()))
-    }
-
-    /// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the
-    /// one copy that is decoded (rule 5). Returns their length.
-    pub(super) fn load<F: Order>(
-        &mut self,
-        endpoint: &Endpoint<K, F>,
-        slot: u32,
-        args: Args,
-        short: &mut [u64; INLINE_WORDS],
-    ) -> Result<usize, Status> {
-        let bad = Status::BAD_REQUEST;
-        let len = match args {
-            Args::Inline { start, end } => {
-                // Parts are whole words; the bytes behind the last one are not decoded.
-                let from = self.frame.words.get(start as usize / 8..).ok_or(bad)?;
-                short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-                return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
-            }
-            Args::Chunk { len } => len,
-            Args::Buffer { at } => usize::try_from(at.len).map_err(|_| bad)?,
-        };
-        let short: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
-        let room = if len <= INLINE_BYTES { short.get_mut(..len) } else { self.frame.scratch.get_mut(..len) };
-        let room = room.ok_or(bad)?;
-        match args {
-            Args::Buffer { at } => self.heap.read_bytes(at.off, room).map_err(|_| bad)?,
-            _ => endpoint.responder.slots().read_request_chunk(slot, room).ok_or(bad)?,
-        }
-        Ok(len)
     }
 
     /// An image without tasks takes no TICKET request.
@@ -132,10 +102,12 @@ impl<K: Clone> Dispatcher<'_, K> {
         if self.tasks.is_empty() {
             return Err(Status::NO_TASKS);
         }
-        if self.tasks.take(&job).is_none() {
+        if !self.tasks.take(&job) {
             self.backlog.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
         }
-        endpoint.blocked = !hdr.has(ReqHdr::UNORDERED);
+        if !hdr.has(ReqHdr::UNORDERED) {
+            endpoint.blocked_by = slot;
+        }
         Ok(())
     }
 
@@ -161,11 +133,10 @@ impl<K: Clone> Dispatcher<'_, K> {
             slot.write_reply(&self.frame.words);
         }
         slot.publish_reply(hdr.0, found.seq);
-        #[cfg(feature = "tasks")]
-        if endpoint.blocked {
-            // One ordered task at a time blocks a stream; unordered ones may be overtaken.
-            let holds = |job: &Job| job.queue == endpoint.queue && !job.hdr.has(ReqHdr::UNORDERED);
-            endpoint.blocked = self.tasks.jobs().chain(&self.backlog).any(holds);
+        // A stream that is blocked runs unordered tasks and this one. Hot and ring slots are no
+        // ticket slots, and zero stays zero.
+        if endpoint.blocked_by == found.slot {
+            endpoint.blocked_by = 0;
         }
     }
 
@@ -217,6 +188,40 @@ impl<K: Clone> Dispatcher<'_, K> {
     }
 }
 
+/// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the one
+/// copy that is decoded (rule 5). Returns their length.
+// Not inlined: an image has it once, and the code that runs tasks has only the call.
+#[inline(never)]
+pub(super) fn load<K, F: Order>(
+    heap: &Heap<K>,
+    frame: &mut Frame<'_>,
+    endpoint: &Endpoint<K, F>,
+    slot: u32,
+    args: Args,
+    short: &mut [u64; INLINE_WORDS],
+) -> Result<usize, Status> {
+    let bad = Status::BAD_REQUEST;
+    let len = match args {
+        Args::Inline { start, end } => {
+            // Parts are whole words; the bytes behind the last one are not decoded.
+            let from = frame.words.get(start as usize / 8..).ok_or(bad)?;
+            short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
+        }
+        Args::Chunk { len } => len,
+        Args::Buffer { at } => usize::try_from(at.len).map_err(|_| bad)?,
+    };
+    let short: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
+    let room = if len <= INLINE_BYTES { short.get_mut(..len) } else { frame.scratch.get_mut(..len) };
+    let room = room.ok_or(bad)?;
+    match args {
+        Args::Buffer { at } => heap.read_bytes(at.off, room).map_err(|_| bad)?,
+        _ => endpoint.responder.slots().read_request_chunk(slot, room).ok_or(bad)?,
+    }
+    Ok(len)
+}
+
+#[inline(never)]
 pub(super) fn refuse<K, F: Order>(endpoint: &Endpoint<K, F>, found: Found, status: Status) {
     endpoint.responder.slot(found.slot).publish_reply(RepHdr::inline(status, 0).0, found.seq);
 }

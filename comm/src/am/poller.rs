@@ -227,7 +227,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             && self
                 .endpoints
                 .get(self.last_served)
-                .is_some_and(|last| !last.blocked && last.responder.wait_hot(self.run_length));
+                .is_some_and(|last| last.blocked_by == 0 && last.responder.wait_hot(self.run_length));
         if is_next { self.serve_last(at_most) } else { 0 }
     }
 
@@ -240,7 +240,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         spill_state(self);
         while left != 0
             && let Some(endpoint) = self.endpoints.get_mut(self.last_served)
-            && !endpoint.blocked
+            && endpoint.blocked_by == 0
         {
             match self.dispatcher.serve_lone(endpoint, &mut left, self.run_length, self.extra_polls) {
                 Stop::Idle => break,
@@ -387,7 +387,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// See `poller::tasks`: here are none.
     #[cfg(not(feature = "tasks"))]
-    pub fn longest_sleep(&self, longest_us: u32, _now: u64) -> Option<u32> {
+    pub fn longest_sleep(&mut self, longest_us: u32, _now: u64) -> Option<u32> {
         Some(longest_us)
     }
 

@@ -5,6 +5,7 @@ use super::request::Job;
 use crate::task::TaskThunk;
 use crate::task::switch::{Coroutine, TaskStack};
 use crate::task::wait::{Interrupted, Wait};
+use hamr_shared_abi::status::Status;
 
 /// One place for a task, with its stack.
 pub struct TaskSlot {
@@ -50,13 +51,15 @@ impl TaskSlot {
         }
     }
 
-    /// Its stack, for a new task. `None`: the system has no memory for one.
-    pub(crate) fn take_stack(&mut self) -> Option<TaskStack> {
+    /// A task begins here. `QUEUE_FULL`: the system has no memory for its stack.
+    pub(crate) fn begin(&mut self, start: TaskThunk) -> Result<(), Status> {
         #[cfg(not(any(target_os = "none", hamr_bare)))]
         if self.stack.is_none() {
             self.stack = TaskStack::new(self.bytes).ok();
         }
-        self.stack.take()
+        let stack = self.stack.take().ok_or(Status::QUEUE_FULL)?;
+        self.coroutine = Some(Coroutine::new(stack, start));
+        Ok(())
     }
 
     /// Does the task go on in this round?
@@ -70,26 +73,12 @@ impl TaskSlot {
         (self.wait, self.interrupted, self.saw_cancel, self.deadline) = (Wait::Turn, None, false, u64::MAX);
     }
 
-    /// The task has returned: the place is free, its call is the result.
-    pub(crate) fn free(&mut self) -> Option<Job> {
+    /// The place is free. A task that has not returned is left where it stands; on a hosted system
+    /// its stack is lost with what is on it.
+    #[inline(never)]
+    pub(crate) fn free(&mut self) {
         if let Some(coroutine) = self.coroutine.take() {
             self.stack = coroutine.into_stack();
-        }
-        self.job.take()
-    }
-
-    /// The task was left where it stood, or has not begun. On a hosted system its stack is lost with
-    /// what is on it.
-    pub(crate) fn abandon(&mut self) {
-        if let Some(coroutine) = self.coroutine.take() {
-            #[cfg(hamr_bare)]
-            {
-                self.stack = coroutine.abandon();
-            }
-            #[cfg(not(hamr_bare))]
-            {
-                self.stack = coroutine.into_stack();
-            }
         }
         self.job = None;
     }
@@ -125,26 +114,17 @@ impl<'s> Tasks<'s> {
         self.slots.is_empty()
     }
 
-    /// Gives the call a free place; the place's number, if there was one.
-    pub(crate) fn take(&mut self, job: &Job) -> Option<u32> {
-        let index = self.slots.iter().position(|slot| slot.job.is_none())?;
-        self.slots.get_mut(index)?.take(job.clone());
+    /// Gives the call a free place. False: there is none.
+    #[inline(never)]
+    pub(crate) fn take(&mut self, job: &Job) -> bool {
+        let Some(slot) = self.slots.iter_mut().find(|slot| slot.job.is_none()) else { return false };
+        slot.take(job.clone());
         self.live += 1;
         self.is_ready = true;
-        Some(index as u32)
+        true
     }
 
-    /// A task begins in this place, on the stack that was taken from it; without a task, the stack
-    /// goes back.
-    pub(crate) fn begin(&mut self, index: usize, stack: TaskStack, task: Option<TaskThunk>) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        match task {
-            Some(start) => slot.coroutine = Some(Coroutine::new(stack, start)),
-            None => slot.stack = Some(stack),
-        }
-    }
-
-    /// The place of a task that has returned or panicked is free again.
+    /// The place is free again.
     pub(crate) fn free(&mut self, index: usize) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.free();
@@ -155,21 +135,17 @@ impl<'s> Tasks<'s> {
     /// The slice that ran was left for good.
     #[cold]
     pub(crate) fn abandon_running(&mut self) {
-        if let Some(slot) = self.running.take().and_then(|index| self.slots.get_mut(index)) {
-            slot.abandon();
-            self.live -= 1;
+        if let Some(index) = self.running.take() {
+            self.free(index);
         }
         self.is_ready = true;
     }
 
     /// All places are free; tasks in them are left where they stand.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn clear(&mut self) {
-        self.slots.iter_mut().for_each(TaskSlot::abandon);
+        self.slots.iter_mut().for_each(TaskSlot::free);
         (self.live, self.is_ready, self.has_slept, self.running) = (0, false, false, None);
-    }
-
-    /// The calls that have places.
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.slots.iter().filter_map(|slot| slot.job.as_ref())
     }
 }

@@ -171,23 +171,22 @@ impl Coroutine {
         }
     }
 
-    /// The stack of a task that has returned or panicked; `None` of another, which is leaked.
+    /// Its stack. On a hosted system that of a task that has not returned is leaked, and the result
+    /// `None`.
     pub(crate) fn into_stack(mut self) -> Option<TaskStack> {
+        #[cfg(not(hamr_bare))]
         if !self.inner.done() {
             return None;
         }
+        #[cfg(hamr_bare)]
+        // SAFETY: the frames of a task that is left where it stands own nothing that must be dropped:
+        // what an abandoned handler may own (`docs/unsafe.md` "abandoning"). Also after a fault inside
+        // of `resume`, when what is stored may say either.
+        unsafe {
+            self.inner.force_reset();
+        }
         // SAFETY: `self` ends here, and has no destructor.
         Some(unsafe { ManuallyDrop::take(&mut self.inner) }.into_stack())
-    }
-
-    /// The stack of a task that is left where it stands.
-    #[cfg(hamr_bare)]
-    pub(crate) fn abandon(mut self) -> Option<TaskStack> {
-        // SAFETY: its frames own nothing that must be dropped: what an abandoned handler may own
-        // (`docs/unsafe.md` "abandoning"). Also after a fault inside of `resume`, when what is stored
-        // may say either.
-        unsafe { self.inner.force_reset() };
-        self.into_stack()
     }
 }
 

@@ -3,6 +3,10 @@
 use crate::fault::Fault;
 use hamr_shared_abi::status::Status;
 
+/// Microseconds between two looks at what a task polls.
+#[cfg(feature = "tasks")]
+const LONGEST_NAP: u64 = 1000;
+
 /// When the serve loop resumes a suspended task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
@@ -12,6 +16,18 @@ pub(crate) enum Wait {
     Poll,
     /// At this time, in microseconds.
     Time(u64),
+}
+
+impl Wait {
+    /// How long a device without other work may sleep, at `now`.
+    #[cfg(feature = "tasks")]
+    pub(crate) fn until(self, now: u64) -> u64 {
+        match self {
+            Self::Turn => now,
+            Self::Poll => now + LONGEST_NAP,
+            Self::Time(until) => until,
+        }
+    }
 }
 
 /// Why a wait ended without what was waited for. It stays: later waits of the task end at once, but

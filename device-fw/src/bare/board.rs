@@ -95,6 +95,8 @@ impl<B: BareBoard> Board for Running<B> {
     fn sleep(&mut self, micros: u32) {
         sleep(&mut self.timed_sleep, micros);
     }
+    // Not inlined: two divisions, at several places.
+    #[inline(never)]
     fn micros(&mut self) -> u64 {
         self.timed_sleep.micros()
     }

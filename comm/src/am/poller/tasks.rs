@@ -1,8 +1,9 @@
 //! The poller's part of tasks: it gives them slices, and looks at what they wait for.
 
-use super::super::dispatcher::{Endpoint, spill_state};
+use super::super::dispatcher::spill_state;
 use super::super::handoff::LentControl;
-use super::super::request::Job;
+use super::super::long::load;
+use super::super::request::ReplyMode;
 use super::super::{Notifier, SlotAccess, TaskSlot, Tasks};
 use super::{Poller, Round, STATE_CHECK_MASK};
 use crate::context::{CallState, Context};
@@ -18,16 +19,13 @@ use hamr_shared_abi::window::Payload;
 
 /// Rounds between two polls of the control stream while tasks have work.
 const CONTROL_MASK: u32 = 15;
-/// Microseconds between two looks at what a task polls.
-const LONGEST_NAP: u64 = 1000;
 /// Resumes that a task has, once its epoch is over, to come to its end.
 #[cfg(not(hamr_bare))]
 const LAST_SLICES: usize = 64;
 
 impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Runs tasks in these places; without any, each TICKET request gets NO_TASKS.
-    pub fn use_tasks(&mut self, mut tasks: Tasks<'s>) {
-        tasks.clear();
+    pub fn use_tasks(&mut self, tasks: Tasks<'s>) {
         self.dispatcher.tasks = tasks;
     }
 
@@ -52,27 +50,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// How long the device may sleep, at most `longest_us`: until the next task goes on. `None`: a
     /// task is ready. Asked between the last polls and the sleep, at `now` microseconds.
-    pub fn longest_sleep(&self, longest_us: u32, now: u64) -> Option<u32> {
-        let wake = |slot: &TaskSlot| {
-            let job = slot.job.as_ref()?;
-            let until = match slot.wait {
-                _ if slot.interrupted.is_some() || self.is_cancelled(job) => now,
-                Wait::Turn => now,
-                Wait::Poll => now + LONGEST_NAP,
-                Wait::Time(until) => until,
-            };
-            Some(until.min(slot.deadline).saturating_sub(now))
-        };
-        match self.dispatcher.tasks.slots.iter().filter_map(wake).min() {
-            None => Some(longest_us),
-            Some(0) => None,
-            Some(us) => Some(u32::try_from(us).map_or(longest_us, |us| us.min(longest_us))),
+    pub fn longest_sleep(&mut self, longest_us: u32, now: u64) -> Option<u32> {
+        match self.look(now).saturating_sub(now) {
+            0 => None,
+            us => Some(u32::try_from(us).map_or(longest_us, |us| us.min(longest_us))),
         }
-    }
-
-    fn is_cancelled(&self, job: &Job) -> bool {
-        let slot = |endpoint: &Endpoint<K, F>| ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr());
-        self.endpoints.get(job.queue as usize).is_some_and(|endpoint| slot(endpoint).has(ReqHdr::CANCEL))
     }
 
     /// Is a task ready, or is it time to look at what tasks wait for?
@@ -86,14 +68,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[inline(never)]
     pub fn run_tasks(&mut self, mut served: u32, clock: &mut dyn FnMut() -> u64) -> Round {
         if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept {
-            let now = clock();
-            self.look(now);
+            self.look(clock());
             self.dispatcher.tasks.has_slept = false;
         }
         self.dispatcher.tasks.is_ready = false;
         for index in 0..self.dispatcher.tasks.len() {
-            let is_ready = self.dispatcher.tasks.slots.get(index).is_some_and(TaskSlot::is_ready);
-            if is_ready {
+            if self.dispatcher.tasks.slots.get(index).is_some_and(TaskSlot::is_ready) {
                 if !self.lent {
                     self.lend_control();
                 }
@@ -115,80 +95,81 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.end_round(served)
     }
 
-    /// Finds the tasks whose time has come, or whose call was cancelled.
-    fn look(&mut self, now: u64) {
-        for index in 0..self.dispatcher.tasks.len() {
-            let job = self.dispatcher.tasks.slots.get(index).and_then(|slot| slot.job.as_ref());
-            let Some(is_cancelled) = job.map(|job| self.is_cancelled(job)) else { continue };
-            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index) else { continue };
-            if is_cancelled {
+    /// Finds the tasks whose time has come, or whose call was cancelled. Returns the time at which to
+    /// look again, `now` when a task is ready.
+    #[inline(never)]
+    fn look(&mut self, now: u64) -> u64 {
+        let mut next = u64::MAX;
+        for slot in self.dispatcher.tasks.slots.iter_mut() {
+            let Some(job) = &slot.job else { continue };
+            let Some(endpoint) = self.endpoints.get(job.queue as usize) else { continue };
+            if ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr()).has(ReqHdr::CANCEL) {
                 slot.interrupted = Some(Interrupted::Cancelled);
             } else if slot.deadline <= now && slot.interrupted.is_none() {
                 slot.interrupted = Some(Interrupted::Deadline);
             }
-            if matches!(slot.wait, Wait::Time(until) if until <= now) {
+            let mut until = slot.wait.until(now);
+            if until <= now {
                 slot.wait = Wait::Turn;
             }
+            if slot.interrupted.is_some() {
+                until = now;
+            }
+            next = next.min(until).min(slot.deadline);
         }
+        next
     }
 
     /// Runs a slice of the task in this place. True: it did work, or its call has a reply.
     fn run_slice(&mut self, index: usize, clock: &mut dyn FnMut() -> u64) -> bool {
-        let Some(slot) = self.dispatcher.tasks.slots.get_mut(index) else { return false };
-        let Some(job) = &slot.job else { return false };
-        let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
-        let (found, hdr, reply_mode, ext) = (job.found, job.hdr, job.reply_mode, job.ext);
-        let (kind, words) = (job.args, job.words);
-        let mut short = [0; INLINE_WORDS];
-        let mut args = None;
-        if slot.coroutine.is_none() {
-            // Checked when it was taken; the table does not change.
-            let Some(entry) = self.dispatcher.table.get(usize::from(hdr.key().0)) else { return false };
-            if ext.deadline_us & Ext::ENFORCED == 0 && ext.micros() != 0 {
-                slot.deadline = clock() + u64::from(ext.micros());
-            }
-            let hdr = ReqHdr(endpoint.responder.slot(found.slot).req_hdr());
-            let stack = if hdr.has(ReqHdr::CANCEL) {
-                Err(Status::CANCELLED)
-            } else {
-                slot.take_stack().ok_or(Status::QUEUE_FULL)
-            };
-            self.dispatcher.frame.words = words;
-            let begun = stack.and_then(|stack| {
-                let len = self.dispatcher.load(endpoint, found.slot, kind, &mut short);
-                self.dispatcher.tasks.begin(index, stack, len.is_ok().then_some(entry.start));
-                len
-            });
-            match begun {
-                Ok(len) => args = Some(len),
-                Err(status) => {
-                    let reply = self.dispatcher.frame.status(status);
-                    self.dispatcher.tasks.free(index);
-                    self.dispatcher.finish(endpoint, found, reply_mode, reply, false);
-                    return true;
-                }
-            }
-        }
         let dispatcher = &mut self.dispatcher;
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return false };
-        let Some(coroutine) = slot.coroutine.as_mut().filter(|coroutine| coroutine.is_here()) else { return false };
+        let Some(job) = &slot.job else { return false };
+        let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
+        let (found, ext, key) = (job.found, job.ext, job.hdr.key());
         let cancel = endpoint.responder.slot(found.slot).req_hdr_word();
-        let mut slice = Slice {
-            cx: Context::of_call(dispatcher.heap.lend(), cancel, CallState::new(dispatcher.node, ext.micros())),
-            frame: Frame::new(dispatcher.frame.scratch),
-            args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
-            clock,
-            interrupted: slot.interrupted,
+        let mut short = [0; INLINE_WORDS];
+        let mut args = None;
+        let begun = if slot.coroutine.is_some() {
+            Ok(())
+        } else if ReqHdr(cancel.load()).has(ReqHdr::CANCEL) {
+            Err(Status::CANCELLED)
+        } else {
+            dispatcher.frame.words = job.words;
+            load(&dispatcher.heap, &mut dispatcher.frame, endpoint, found.slot, job.args, &mut short).and_then(|len| {
+                if ext.deadline_us & Ext::ENFORCED == 0 && ext.micros() != 0 {
+                    slot.deadline = clock() + u64::from(ext.micros());
+                }
+                args = Some(len);
+                // Checked when the call was taken; the table does not change.
+                let entry = dispatcher.table.get(usize::from(key.0)).ok_or(Status::NO_HANDLER)?;
+                slot.begin(entry.start)
+            })
         };
-        dispatcher.tasks.running = Some(index);
-        dispatcher.activity.limit(if ext.deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
-        spill_state(&mut dispatcher.tasks.running);
-        dispatcher.activity.begin(endpoint.queue, found);
-        let step = coroutine.resume(&mut slice);
-        slot.saw_cancel |= slice.cx.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
-        let cancelled = slot.saw_cancel;
-        let words = slice.frame.words;
-        dispatcher.tasks.running = None;
+        let step = match (begun, &mut slot.coroutine) {
+            (Ok(()), Some(coroutine)) => {
+                if !coroutine.is_here() {
+                    return false;
+                }
+                let mut slice = Slice {
+                    cx: Context::of_call(dispatcher.heap.lend(), cancel, CallState::new(dispatcher.node, ext.micros())),
+                    frame: Frame::new(dispatcher.frame.scratch),
+                    args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
+                    clock,
+                    interrupted: slot.interrupted,
+                };
+                dispatcher.tasks.running = Some(index);
+                dispatcher.activity.limit(if ext.deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
+                spill_state(&mut dispatcher.tasks.running);
+                dispatcher.activity.begin(endpoint.queue, found);
+                let step = coroutine.resume(&mut slice);
+                slot.saw_cancel |= slice.cx.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
+                dispatcher.frame.words = slice.frame.words;
+                dispatcher.tasks.running = None;
+                step
+            }
+            (begun, _) => Step::Returned(dispatcher.frame.status(begun.err().unwrap_or(Status::QUEUE_FULL))),
+        };
         match step {
             Step::Waits(wait) => {
                 slot.wait = wait;
@@ -198,9 +179,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 wait == Wait::Turn
             }
             Step::Returned(mut reply) => {
-                dispatcher.frame.words = words;
+                let (why, cancelled) = (slot.interrupted, slot.saw_cancel);
+                let reply_mode = slot.job.as_ref().map_or(ReplyMode::TWO_WAY, |job| job.reply_mode);
                 if reply.hdr().status() == Status::INTERRUPTED
-                    && let Some(why) = slot.interrupted
+                    && let Some(why) = why
                 {
                     // It ended because its call did.
                     let cancelled = why == Interrupted::Cancelled;
@@ -247,10 +229,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn lend_control(&mut self) {
         let Some(handoff) = self.handoff else { return };
         // A control message behind a task of the control stream keeps waiting.
-        let Some(endpoint) = self.endpoints.first().filter(|endpoint| !endpoint.blocked) else { return };
+        let Some(endpoint) = self.endpoints.first().filter(|endpoint| endpoint.blocked_by == 0) else { return };
         let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
-        let responder = endpoint.responder.clone();
-        handoff.put(LentControl { responder, table: self.dispatcher.table, host, notifier: Notifier::new() });
+        handoff.put(|| LentControl {
+            responder: endpoint.responder.clone(),
+            table: self.dispatcher.table,
+            host,
+            notifier: Notifier::new(),
+        });
         self.lent = true;
         spill_state(self);
     }
