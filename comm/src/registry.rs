@@ -153,6 +153,11 @@ macro_rules! __entry {
                     $crate::migrate::bytes_of(<$handler as $crate::Handler>::NAME);
                 $crate::Entry { name: $crate::migrate::text_of(&TEXT), ..$crate::Entry::of::<$handler>() }
             };
+            // The linker script keeps the section in the file and out of memory.
+            const LEN: usize = $crate::migrate::signature_len::<$handler>();
+            #[used]
+            #[unsafe(link_section = ".hamr.signatures")]
+            static SIGNATURE: [u8; LEN] = $crate::migrate::signature_record::<$handler, LEN>();
         };
     };
 }
@@ -167,6 +172,10 @@ macro_rules! __entry {
             #[used]
             #[unsafe(link_section = "hamr_handlers_v2")]
             static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>().ordered($section);
+            const LEN: usize = $crate::migrate::signature_len::<$handler>();
+            #[used]
+            #[unsafe(link_section = ".hamr.signatures")]
+            static SIGNATURE: [u8; LEN] = $crate::migrate::signature_record::<$handler, LEN>();
         };
     };
 }
