@@ -19,7 +19,7 @@ mod name;
 
 #[cfg(feature = "postcard")]
 pub use bounded::{MAX_DEPTH, MAX_ELEMENTS};
-pub use describe::{Description, signature_len, signature_record};
+pub use describe::Description;
 pub use name::{MAX_NAME, Name, bytes_of, text_of};
 
 /// Longest message of any kind, arguments or result: an image copies a long message into scratch

@@ -1,12 +1,9 @@
-//! Types and signatures as text, built in constants: what a program needs that calls a handler
-//! which it does not link (abi §11). The text is in the image's file and in no device's memory.
+//! Types as text, built in constants: what a program needs that calls a handler which it does not
+//! link (abi §10).
 //!
 //! Grammar: `u8` … `f64`, `bool`, `char`, `[T; N]`, `(T, U)`, `Option<T>`, `String<N>`, `Vec<T, N>`,
 //! `BufferPtr<T>`, `Bits<N bytes>`; a struct `Name{a: T, b: U}`, its fields numbered where they have
 //! no names; an enum `enum Name{A{}, B{0: T}}`; `?Name` is a type that only its own code encodes.
-
-use crate::handler::{Handler, HandlerResult};
-use crate::migrate::Migratable;
 
 /// Longest description of a type.
 const MAX: usize = 1024;
@@ -79,40 +76,9 @@ impl Description {
     }
 }
 
-/// The parts of a record: name, names of parameters, types of arguments, type of the result.
-const fn parts<H: Handler>() -> [&'static str; 4] {
-    [H::NAME, H::PARAMETERS, <H::Args as Migratable>::DESCRIPTION, <H::Output as HandlerResult>::DESCRIPTION]
-}
-
-/// Bytes of [`signature_record`].
-pub const fn signature_len<H: Handler>() -> usize {
-    let (parts, mut len, mut i) = (parts::<H>(), 1, 0);
-    while i < parts.len() {
-        len += parts[i].len() + 1;
-        i += 1;
-    }
-    len
-}
-
-/// The signature of a handler as it is in the image's file: a byte 1, then each part with a zero
-/// behind it.
-pub const fn signature_record<H: Handler, const N: usize>() -> [u8; N] {
-    let (parts, mut record, mut at, mut i) = (parts::<H>(), [0; N], 1, 0);
-    record[0] = 1;
-    while i < parts.len() {
-        let part = parts[i].as_bytes();
-        let (_, rest) = record.split_at_mut(at);
-        rest.split_at_mut(part.len()).0.copy_from_slice(part);
-        at += part.len() + 1;
-        i += 1;
-    }
-    record
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::BufferPtr;
+    use crate::{BufferPtr, Migratable};
 
     #[derive(crate::Migratable)]
     #[allow(dead_code)]
@@ -146,13 +112,5 @@ mod tests {
         type Wide = (Pair<u8>, Pair<u8>, Pair<u8>, Pair<u8>, Pair<u8>, Pair<u8>, Pair<u8>, Pair<u8>);
         assert!(of::<Wide>().len() > 300);
         assert_eq!(of::<(Wide, Wide, Wide, Wide)>(), "?");
-    }
-
-    #[test]
-    fn a_record_has_names_and_types() {
-        use crate::builtin::ping;
-        const LEN: usize = signature_len::<ping>();
-        let record = signature_record::<ping, LEN>();
-        assert_eq!(&record, b"\x01hamr_comm::registry::ping\0token\0(u64)\0u64\0");
     }
 }

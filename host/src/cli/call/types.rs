@@ -389,7 +389,7 @@ impl<'t> Text<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hamr_comm::migrate::{signature_len, signature_record};
+    use hamr_comm::signature::Described;
     use hamr_comm::{BufferPtr, Context, Fault, Handler, Migratable, offload};
 
     #[derive(Migratable)]
@@ -423,8 +423,8 @@ mod tests {
 
     macro_rules! read_back {
         ($handler:ident) => {{
-            const LEN: usize = signature_len::<$handler>();
-            let record = signature_record::<$handler, LEN>();
+            const DESCRIBED: Described = Described::of::<$handler>();
+            let record = DESCRIBED.record::<{ DESCRIBED.record_len() }>();
             let signature = signature(std::str::from_utf8(&record[1..]).expect("text")).expect("it is read");
             assert_eq!(signature.hash(), $handler::SIGNATURE, "{signature}");
             assert_eq!(signature.name, $handler::NAME);
