@@ -15,7 +15,7 @@ use hamr_comm::abi::table::{hash, record_flag};
 use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Malformed};
 use hamr_comm::{Call, Enter, Handler, Migratable};
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use types::{ErrorType, Signature};
 
 #[derive(clap::Args, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Path of the handler, or the end of it, such as `axpy` or `fill<f64>`; without it all handlers
     /// are listed with their types
     #[arg(value_name = "HANDLER")]
-    handler: Option<String>,
+    pub(super) handler: Option<String>,
     /// The arguments: 5, -0.5, true, text, [1, 2], (1, 2), {a: 1}, none, some(1), Variant; a buffer
     /// is a list, [0; 1000], or @FILE with the elements' bytes
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
@@ -70,25 +70,59 @@ impl Migratable for Bytes {
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     cli.check_device()?;
     let (file, image) = image_of(cli)?;
-    let mut signatures = types::read(&file)
+    let signatures = signatures(&file)?;
+    let Some(name) = &args.handler else { return print_all(&signatures, cli) };
+    let prepared = prepare(name, &signatures, args, cli)?;
+    let options = cli.global.apply(prepared.options());
+    let node = cli.open_on(&cli.global.device, image, options)?;
+    prepared.run(&node, cli)
+}
+
+/// The handlers that a file describes.
+pub(super) fn signatures(file: &Path) -> Result<Vec<Signature>, Failure> {
+    let mut signatures = types::read(file)
         .map_err(|why| Failure::new(format!("{}: expected the types of its handlers, but {why}", file.display())))?;
     signatures.sort_by(|a, b| a.name.cmp(&b.name));
-    let Some(name) = &args.handler else { return print_all(&signatures, cli) };
-    let signature = choose(name, &signatures, cli)?;
+    Ok(signatures)
+}
+
+/// A call whose input is checked.
+pub(super) struct Prepared<'s> {
+    pub(super) signature: &'s Signature,
+    encoded: Encoded,
+    saves: Vec<(usize, PathBuf)>,
+}
+
+pub(super) fn prepare<'s>(
+    name: &str,
+    signatures: &'s [Signature],
+    args: &Args,
+    cli: &Cli,
+) -> Result<Prepared<'s>, Failure> {
+    let signature = choose(name, signatures, cli)?;
     let encoded = encode(signature, &args.values)?;
     let saves = saves(&args.save, &encoded.buffers)?;
-    let content: usize = encoded.buffers.iter().map(|buffer| buffer.content.len().next_multiple_of(64)).sum();
-    let plain = Options::default();
-    let heap = plain.heap.max(content as u64 + (1 << 20));
-    let options = cli.global.apply(Options { heap, ..plain });
-    let node = cli.open_on(&cli.global.device, image, options)?;
-    let handler = checked(signature, &node)?;
-    let (value, buffers) = call(signature, encoded, &handler, &node)?;
-    for (at, path) in saves {
-        let bytes = buffers.get(at).map_or(&[][..], |buffer| &buffer.after);
-        std::fs::write(&path, bytes).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+    Ok(Prepared { signature, encoded, saves })
+}
+
+impl Prepared<'_> {
+    /// Options of a device that has room for the buffers.
+    pub(super) fn options(&self) -> Options {
+        let content: usize = self.encoded.buffers.iter().map(|buffer| buffer.content.len().next_multiple_of(64)).sum();
+        let plain = Options::default();
+        Options { heap: plain.heap.max(content as u64 + (1 << 20)), ..plain }
     }
-    print(&value, &buffers, cli)
+
+    /// Calls, prints, saves.
+    pub(super) fn run(self, node: &Node, cli: &Cli) -> Result<(), Failure> {
+        let handler = checked(self.signature, node)?;
+        let (value, buffers) = call(self.signature, self.encoded, &handler, node)?;
+        for (at, path) in self.saves {
+            let bytes = buffers.get(at).map_or(&[][..], |buffer| &buffer.after);
+            std::fs::write(&path, bytes).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        }
+        print(&value, &buffers, cli)
+    }
 }
 
 /// The file with the types, and the image for the device.

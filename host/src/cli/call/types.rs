@@ -61,8 +61,8 @@ const SCALARS: [(&str, usize); 12] = [
 
 /// What a handler takes and returns.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Signature {
-    pub(super) name: String,
+pub(in crate::cli) struct Signature {
+    pub(in crate::cli) name: String,
     pub(super) parameters: Vec<(String, Type)>,
     pub(super) value: Type,
     pub(super) error: ErrorType,
