@@ -3,7 +3,7 @@
 
 use core::marker::PhantomData;
 
-use crate::migrate::{Decoder, Encoder, Malformed, Migratable, Name, NamedBuffer, join_shapes};
+use crate::migrate::{Decoder, Description, Encoder, Malformed, Migratable, Name, NamedBuffer, join_shapes};
 use bytemuck::Pod;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
@@ -124,6 +124,7 @@ impl<T: Element> Migratable for BufferPtr<T> {
     const SIZE: Option<usize> = Some(16);
     const SHAPE: u64 = join_shapes("BufferPtr", &[T::SHAPE]);
     const TYPE_NAME: &'static str = const { Name::new("BufferPtr<").then(T::TYPE_NAME).then(">") }.as_str();
+    const DESCRIPTION: &'static str = const { Description::new("BufferPtr<").then(T::DESCRIPTION).then(">") }.as_str();
     const HAS_BUFFERS: bool = true;
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {

@@ -9,7 +9,7 @@
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
-use crate::migrate::{Decoder, Malformed, Migratable};
+use crate::migrate::{Decoder, Description, Malformed, Migratable};
 use crate::task::{Task, TaskThunk};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::{hash, hash_join, record_flag};
@@ -22,6 +22,8 @@ pub trait Handler: 'static {
     const ID: u64 = hash(Self::NAME.as_bytes());
     /// Hash of argument, result and error types.
     const SIGNATURE: u64 = hash_join(<Self::Args as Migratable>::SHAPE, <Self::Output as HandlerResult>::SHAPE);
+    /// The names of the parameters behind the first, with commas between them: for readers.
+    const PARAMETERS: &'static str = "";
     /// Hash of the source tokens.
     const BODY: u64;
     /// Bits of [`record_flag`].
@@ -100,6 +102,8 @@ pub trait HandlerResult {
     type Error;
     /// Hash of both types.
     const SHAPE: u64;
+    /// As [`Migratable::DESCRIPTION`], of both types.
+    const DESCRIPTION: &'static str;
     /// Writes the outcome into the frame.
     fn reply(self, frame: &mut Frame<'_>) -> Reply;
     /// Reads the handler's own error back.
@@ -121,6 +125,7 @@ impl<T: Migratable> HandlerResult for T {
     type Value = T;
     type Error = Never;
     const SHAPE: u64 = T::SHAPE;
+    const DESCRIPTION: &'static str = T::DESCRIPTION;
     #[inline(always)]
     fn reply(self, frame: &mut Frame<'_>) -> Reply {
         frame.value(Status::OK, &self)
@@ -134,6 +139,8 @@ impl<T: Migratable, E: HandlerError> HandlerResult for Result<T, E> {
     type Value = T;
     type Error = E::Remote;
     const SHAPE: u64 = crate::migrate::join_shapes("Result", &[T::SHAPE, E::SHAPE]);
+    const DESCRIPTION: &'static str =
+        const { Description::new("Result<").then_list(&[T::DESCRIPTION, E::DESCRIPTION]).then(">") }.as_str();
     #[inline(always)]
     fn reply(self, frame: &mut Frame<'_>) -> Reply {
         match &self {
@@ -157,6 +164,8 @@ pub trait HandlerError {
     type Remote;
     /// Hash of the type.
     const SHAPE: u64;
+    /// As [`Migratable::DESCRIPTION`].
+    const DESCRIPTION: &'static str;
     /// Writes it into the frame. By reference: an error is large, and each handler would copy it.
     fn reply(&self, frame: &mut Frame<'_>) -> Reply;
     /// Reads it back.
@@ -166,6 +175,7 @@ pub trait HandlerError {
 impl<E: Migratable> HandlerError for E {
     type Remote = E;
     const SHAPE: u64 = E::SHAPE;
+    const DESCRIPTION: &'static str = E::DESCRIPTION;
     fn reply(&self, frame: &mut Frame<'_>) -> Reply {
         frame.value(Status::HANDLER_ERROR, self)
     }
@@ -177,6 +187,7 @@ impl<E: Migratable> HandlerError for E {
 impl HandlerError for Fault {
     type Remote = Never;
     const SHAPE: u64 = hash(b"Fault");
+    const DESCRIPTION: &'static str = "Fault";
     #[cold]
     fn reply(&self, frame: &mut Frame<'_>) -> Reply {
         frame.fault(self)

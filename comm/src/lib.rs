@@ -29,6 +29,7 @@ mod log;
 pub mod migrate;
 pub mod registry;
 mod resource;
+pub mod signature;
 pub mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;

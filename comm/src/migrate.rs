@@ -12,12 +12,14 @@ use hamr_shared_abi::table::{hash, hash_join};
 
 #[cfg(feature = "postcard")]
 mod bounded;
+mod describe;
 #[cfg(feature = "postcard")]
 pub mod hook;
 mod name;
 
 #[cfg(feature = "postcard")]
 pub use bounded::{MAX_DEPTH, MAX_ELEMENTS};
+pub use describe::Description;
 pub use name::{MAX_NAME, Name, bytes_of, text_of};
 
 /// Longest message of any kind, arguments or result: an image copies a long message into scratch
@@ -44,6 +46,9 @@ pub trait Migratable: Sized {
     /// The type as a program spells it, with its path when it is a user's: part of the names of
     /// generic handlers' instances.
     const TYPE_NAME: &'static str;
+    /// The type with its fields, as programs read it that do not link it (abi §11). `?` and a name:
+    /// only a program that links the type can encode it.
+    const DESCRIPTION: &'static str = const { Description::new("?").then(Self::TYPE_NAME) }.as_str();
     /// Does a value name device buffers? False lets a call skip the walk.
     const HAS_BUFFERS: bool = false;
 
@@ -206,6 +211,7 @@ macro_rules! scalars {
             const SIZE: Option<usize> = Some(size_of::<$t>());
             const SHAPE: u64 = hash(stringify!($t).as_bytes());
             const TYPE_NAME: &'static str = stringify!($t);
+            const DESCRIPTION: &'static str = stringify!($t);
             #[inline(always)]
             fn encode(&self, out: &mut Encoder<'_>) {
                 out.bytes(&self.to_le_bytes());
@@ -223,6 +229,7 @@ impl Migratable for bool {
     const SIZE: Option<usize> = Some(1);
     const SHAPE: u64 = hash(b"bool");
     const TYPE_NAME: &'static str = "bool";
+    const DESCRIPTION: &'static str = "bool";
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
         out.bytes(&[u8::from(*self)]);
@@ -241,6 +248,7 @@ impl Migratable for char {
     const SIZE: Option<usize> = Some(4);
     const SHAPE: u64 = hash(b"char");
     const TYPE_NAME: &'static str = "char";
+    const DESCRIPTION: &'static str = "char";
     fn encode(&self, out: &mut Encoder<'_>) {
         out.bytes(&u32::from(*self).to_le_bytes());
     }
@@ -254,6 +262,7 @@ impl<T: Migratable> Migratable for Option<T> {
     const SIZE: Option<usize> = None;
     const SHAPE: u64 = join_shapes("Option", &[T::SHAPE]);
     const TYPE_NAME: &'static str = const { Name::new("Option<").then(T::TYPE_NAME).then(">") }.as_str();
+    const DESCRIPTION: &'static str = const { Description::new("Option<").then(T::DESCRIPTION).then(">") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     fn encode(&self, out: &mut Encoder<'_>) {
         self.is_some().encode(out);
@@ -279,6 +288,8 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
     const SHAPE: u64 = join_shapes("array", &[T::SHAPE, N as u64]);
     const TYPE_NAME: &'static str =
         const { Name::new("[").then(T::TYPE_NAME).then("; ").then_number(N).then("]") }.as_str();
+    const DESCRIPTION: &'static str =
+        const { Description::new("[").then(T::DESCRIPTION).then("; ").then_number(N).then("]") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
@@ -320,6 +331,8 @@ macro_rules! tuples {
             const SHAPE: u64 = join_shapes("tuple", &[$($t::SHAPE),*]);
             const TYPE_NAME: &'static str =
                 const { Name::new("(").then_list(&[$($t::TYPE_NAME),*]).then(")") }.as_str();
+            const DESCRIPTION: &'static str =
+                const { Description::new("(").then_list(&[$($t::DESCRIPTION),*]).then(")") }.as_str();
             const HAS_BUFFERS: bool = false $(|| $t::HAS_BUFFERS)*;
             #[inline(always)]
             #[allow(unused_variables, reason = "the empty tuple")]
@@ -366,6 +379,7 @@ impl<T: Pod> Migratable for Bits<T> {
     // duplicate that the table's check reports; a newtype with `#[derive(Migratable)]` around
     // `Bits` makes them different.
     const TYPE_NAME: &'static str = const { Name::new("Bits<").then_number(size_of::<T>()).then(" bytes>") }.as_str();
+    const DESCRIPTION: &'static str = Self::TYPE_NAME;
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
         out.bytes(bytemuck::bytes_of(&self.0));
@@ -381,6 +395,7 @@ impl<const N: usize> Migratable for heapless::String<N> {
     const SIZE: Option<usize> = None;
     const SHAPE: u64 = hash(b"str");
     const TYPE_NAME: &'static str = const { Name::new("String<").then_number(N).then(">") }.as_str();
+    const DESCRIPTION: &'static str = Self::TYPE_NAME;
     fn encode(&self, out: &mut Encoder<'_>) {
         (self.len() as u32).encode(out);
         out.bytes(self.as_bytes());
@@ -397,6 +412,8 @@ impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
     const SHAPE: u64 = join_shapes("seq", &[T::SHAPE]);
     const TYPE_NAME: &'static str =
         const { Name::new("Vec<").then(T::TYPE_NAME).then(", ").then_number(N).then(">") }.as_str();
+    const DESCRIPTION: &'static str =
+        const { Description::new("Vec<").then(T::DESCRIPTION).then(", ").then_number(N).then(">") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     fn encode(&self, out: &mut Encoder<'_>) {
         (self.len() as u32).encode(out);

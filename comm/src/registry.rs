@@ -144,15 +144,20 @@ impl Table {
 macro_rules! __entry {
     ($handler:ty, $section:expr) => {
         const _: () = {
+            const DESCRIBED: $crate::signature::Described = $crate::signature::Described::of::<$handler>();
             #[used]
             #[unsafe(link_section = concat!(".hamr.handlers.v2.", $section))]
             static ENTRY: $crate::Entry = {
                 // A name of an instance is in a buffer of fixed size, most of it empty. Here, where
                 // the type is known, its length is: an image holds no byte more.
-                const TEXT: [u8; <$handler as $crate::Handler>::NAME.len()] =
-                    $crate::migrate::bytes_of(<$handler as $crate::Handler>::NAME);
-                $crate::Entry { name: $crate::migrate::text_of(&TEXT), ..$crate::Entry::of::<$handler>() }
+                const TEXT: [u8; DESCRIBED.entry.name.len()] = $crate::migrate::bytes_of(DESCRIBED.entry.name);
+                $crate::Entry { name: $crate::migrate::text_of(&TEXT), ..DESCRIBED.entry }
             };
+            // The linker script keeps the section in the file and out of memory.
+            const LEN: usize = DESCRIBED.record_len();
+            #[used]
+            #[unsafe(link_section = ".hamr.signatures")]
+            static SIGNATURE: [u8; LEN] = DESCRIBED.record();
         };
     };
 }
@@ -164,9 +169,14 @@ macro_rules! __entry {
 macro_rules! __entry {
     ($handler:ty, $section:expr) => {
         const _: () = {
+            const DESCRIBED: $crate::signature::Described = $crate::signature::Described::of::<$handler>();
             #[used]
             #[unsafe(link_section = "hamr_handlers_v2")]
-            static ENTRY: $crate::Entry = $crate::Entry::of::<$handler>().ordered($section);
+            static ENTRY: $crate::Entry = DESCRIBED.entry.ordered($section);
+            const LEN: usize = DESCRIBED.record_len();
+            #[used]
+            #[unsafe(link_section = ".hamr.signatures")]
+            static SIGNATURE: [u8; LEN] = DESCRIBED.record();
         };
     };
 }

@@ -18,7 +18,7 @@
 //! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call.
 //!   [`SharedStream`] is the locked kind that threads share. All of them have the same methods.
 //! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping
-//!   one detaches the call.
+//!   one detaches the call. A [`Pending`] is a future; [`WakeFd`] is for programs with `epoll`.
 //!
 //! | verb | waits | result | costs |
 //! |---|---|---|---|
@@ -78,6 +78,7 @@ mod target;
 mod text;
 mod transfer;
 mod wait_queue;
+mod wake_fd;
 mod warning;
 mod window;
 mod world;
@@ -98,6 +99,7 @@ pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Strea
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use target::Target;
 pub use transfer::{Scope, Transfer};
+pub use wake_fd::WakeFd;
 pub use warning::Warning;
 pub use world::{World, WorldError, WorldOptions};
 

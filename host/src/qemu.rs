@@ -63,6 +63,18 @@ impl QemuLauncher {
         Self { machines: Machines::Named(&Machine::ALL) }
     }
 
+    /// The built-in machines, each halted before its first instruction until gdb connects to the
+    /// port and lets it run. Their rows are never freed.
+    #[cfg(feature = "cli")]
+    pub(crate) fn for_debugger(port: u16) -> Self {
+        let server: &'static str = format!("tcp:127.0.0.1:{port}").leak();
+        let row = |machine: Machine| {
+            let args: &'static [&'static str] = [machine.args, &["-S", "-gdb", server]].concat().leak();
+            Machine { args, ..machine }
+        };
+        Self { machines: Machines::Named(Machine::ALL.map(row).to_vec().leak()) }
+    }
+
     /// One machine, for a runtime to register under a name of its own.
     pub fn machine(machine: Machine) -> Self {
         Self { machines: Machines::One(machine) }

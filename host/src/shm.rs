@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// First bytes on the socket to the image; the same as in the image's runtime. The second is of a
@@ -38,6 +38,38 @@ const CAPABILITIES: Capabilities = Capabilities {
 /// its links.
 pub struct ShmLauncher;
 
+/// The same, of images that wait under `gdbserver` at their first instruction.
+#[cfg(feature = "cli")]
+pub(crate) struct ShmDebugLauncher {
+    /// The port of this machine that gdb connects to.
+    pub(crate) port: u16,
+}
+
+#[cfg(feature = "cli")]
+impl Launcher for ShmDebugLauncher {
+    fn describe(&self) -> String {
+        "the image as a process under gdbserver".into()
+    }
+
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        ShmLauncher.target(argument)
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let memfd = make_window(request.device, request.window_len)?;
+        let window = map_window(&memfd, request.window_len, true)?;
+        let port = self.port;
+        // gdbserver is the parent of the image: where a process may only trace its children, gdb
+        // could not attach to it.
+        let command = move |image: &ImageFile| {
+            let mut command = Command::new("gdbserver");
+            command.args(["--once", &format!("127.0.0.1:{port}")]).arg(&image.path);
+            command
+        };
+        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec(), command)
+    }
+}
+
 impl Launcher for ShmLauncher {
     fn describe(&self) -> String {
         "the image as a process of its own over shared memory (default)".into()
@@ -53,13 +85,13 @@ impl Launcher for ShmLauncher {
         }
         let memfd = make_window(request.device, request.window_len)?;
         let window = map_window(&memfd, request.window_len, true)?;
-        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec())
+        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec(), ImageFile::command)
     }
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let greeting = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
-        start_over(request, capabilities, home.window, home.world, greeting)
+        start_over(request, capabilities, home.window, home.world, greeting, ImageFile::command)
     }
 }
 
@@ -70,13 +102,14 @@ fn start_over(
     window: Window<Shared>,
     memfd: Arc<OwnedFd>,
     greeting: Vec<u8>,
+    command: impl Fn(&ImageFile) -> Command + Send + Sync + 'static,
 ) -> Result<Box<dyn Link>, Error> {
     let &LaunchRequest { device, image, cpu, .. } = request;
     let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
     let image = image.ok_or_else(none)?.clone();
     let doorbells = Arc::new(Doorbells::of_process()?);
     let theirs = doorbells.clone();
-    let start = move || start(&image, &memfd, &greeting, &theirs, cpu);
+    let start = move || start(command(&image), &image, &memfd, &greeting, &theirs, cpu);
     Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), start)?))
 }
 
@@ -114,6 +147,7 @@ fn owner(window: &Window<Shared>) -> String {
 /// Starts the image and sends it the window and the doorbells; the one that it sleeps on comes
 /// first.
 fn start(
+    mut command: Command,
     image: &ImageFile,
     memfd: &OwnedFd,
     greeting: &[u8],
@@ -122,7 +156,6 @@ fn start(
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
-    let mut command = image.command();
     command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
     let pid = Pid::from_child(&child);

@@ -14,6 +14,7 @@ mod image;
 mod instructions;
 mod machines;
 mod metadata;
+mod new;
 mod performance;
 mod process;
 mod setup;
@@ -95,6 +96,7 @@ const TASKS: &[Task] = &[
         about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]",
         run: guest::task,
     },
+    Task { name: "new", about: "make a project that uses this checkout: NAME [DIR]", run: new::task },
     Task { name: "bless", about: "rewrite the golden files from what the code does now", run: bless::task },
 ];
 

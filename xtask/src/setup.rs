@@ -103,6 +103,8 @@ fn needs() -> Vec<Need> {
     needs.push(component("rustfmt", "fmt"));
     needs.push(program("cargo-nextest", "cargo install cargo-nextest --locked".into()));
     needs.push(program("valgrind", apt("valgrind")));
+    needs.push(program("gdb-multiarch", apt("gdb-multiarch")));
+    needs.push(program("gdbserver", apt("gdbserver")));
     needs
 }
 

@@ -95,12 +95,17 @@ impl Variant<'_> {
         quote!(#krate::migrate::add_sizes(&[#(<#types as #krate::Migratable>::SIZE),*]))
     }
 
-    /// Hash of each field's name, then its shape.
-    fn shapes(&self, krate: &Path) -> TokenStream {
-        let names = self.fields.members().map(|member| match member {
+    /// The names of the fields, or their numbers.
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.fields.members().map(|member| match member {
             syn::Member::Named(name) => name.unraw().to_string(),
             syn::Member::Unnamed(index) => index.index.to_string(),
-        });
+        })
+    }
+
+    /// Hash of each field's name, then its shape.
+    fn shapes(&self, krate: &Path) -> TokenStream {
+        let names = self.names();
         let types = self.types();
         quote!(#(#krate::__private::hash(#names.as_bytes()), <#types as #krate::Migratable>::SHAPE,)*)
     }
@@ -144,7 +149,7 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
     let has_buffers = quote!(false #(|| <#types as #krate::Migratable>::HAS_BUFFERS)*);
     let sizes = variants.iter().map(|v| v.sizes(krate));
     let size = if is_enum { quote!(#krate::migrate::same_sizes(&[#(#sizes),*])) } else { quote!(#(#sizes)*) };
-    let shape = shape(input, variants, krate);
+    let (shape, description) = (shape(input, variants, krate), description(input, variants, krate));
     let patterns = variants.iter().map(Variant::pattern);
     let encoders = variants.iter().enumerate().map(|(tag, v)| {
         let (locals, tag) = (v.locals(), tag as u8);
@@ -180,6 +185,7 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
     quote! {
         const SIZE: ::core::option::Option<usize> = #size;
         const SHAPE: u64 = #shape;
+        const DESCRIPTION: &'static str = #description;
         const HAS_BUFFERS: bool = #has_buffers;
         #[inline]
         #[allow(unused_variables)]
@@ -215,6 +221,25 @@ fn shape(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenSt
         }
     });
     quote!(#krate::migrate::join_shapes(#name, &[#(#parts)*]))
+}
+
+/// `Name{a: T}`, or `enum Name{A{}, B{0: T}}`.
+fn description(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenStream {
+    let name = input.ident.unraw().to_string();
+    let start = match input.data {
+        Data::Enum(_) => format!("enum {name}{{"),
+        _ => name,
+    };
+    let parts = variants.iter().enumerate().map(|(i, v)| {
+        let head = v.name.map(|variant| {
+            let head = format!("{}{}", if i == 0 { "" } else { ", " }, variant.unraw());
+            quote!(.then(#head))
+        });
+        let (names, types) = (v.names(), v.types());
+        quote!(#head.then_fields(&[#(#names, <#types as #krate::Migratable>::DESCRIPTION),*]))
+    });
+    let end = matches!(input.data, Data::Enum(_)).then(|| quote!(.then("}")));
+    quote!(const { #krate::migrate::Description::new(#start) #(#parts)* #end }.as_str())
 }
 
 /// The associated items of types that travel through serde. The shape is the source of the

@@ -6,6 +6,7 @@ use crate::signature::{self, Signature};
 use crate::tokens;
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::{Attribute, Error, Generics, Ident, ItemFn, Type};
 
 /// Expands. A refused function is kept beside the errors, so that its other uses are not reported
@@ -122,6 +123,7 @@ impl Handler<'_> {
         let generics = self.generics();
         let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
         let shown = self.name();
+        let parameters = self.signature.names.iter().map(|name| name.unraw().to_string()).collect::<Vec<_>>().join(",");
         let flags = self.flags();
         // Attributes are left out: documentation does not make an image stale.
         let body = {
@@ -141,6 +143,7 @@ impl Handler<'_> {
             #[allow(clippy::type_complexity)]
             impl #impl_generics #krate::Handler for #name #type_generics #where_clause {
                 const NAME: &'static str = #shown;
+                const PARAMETERS: &'static str = #parameters;
                 const BODY: u64 = #body;
                 const FLAGS: u32 = #flags;
                 type Kind = #kind;

@@ -2,6 +2,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/call.rs"]
+mod call;
 mod common;
 #[path = "cli/run.rs"]
 mod run;

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 fn scenario(device: &str) -> String {
     let vectors = Vectors::new(20_011);
     let (a, b) = (vectors.path("a64"), vectors.path("b64"));
+    let call = ["call", "axpy", "2", "[1, 2]", "[10, 20]"];
     let mut text = String::new();
-    for command in [&["load", "hamr-demo"][..], &["handlers"], &["dot", &a, &b], &["devices", device]] {
+    for command in [&["load", "hamr-demo"][..], &["handlers"], &call, &["dot", &a, &b], &["devices", device]] {
         let mut arguments = command.to_vec();
         if command[0] != "devices" {
             arguments.extend(["--device", device]);

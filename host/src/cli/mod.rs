@@ -29,12 +29,14 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `run`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping`
+//! `devices`, `load`, `run`, `call`, `debug`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping`
 //! and the other variants of `Mine` are added to them. A program without commands of its own passes
 //! [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
 
+mod call;
+mod debug;
 mod devices;
 mod failure;
 mod format;
@@ -178,6 +180,10 @@ enum Command<C: Subcommand> {
     Load(load::Args),
     /// Run `main` of an image on N ranks in one memory, and end with their exit code
     Run(run::Args),
+    /// Call a handler of the image with values from the command line, and print its result
+    Call(call::Args),
+    /// The same on a device that waits for gdb, and print the command that attaches it
+    Debug(call::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers,
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another
@@ -248,6 +254,8 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
         Some(Command::Devices(args)) => devices::run(&args, cli),
         Some(Command::Load(args)) => load::run(&args, cli),
         Some(Command::Run(args)) => run::run(&args, cli),
+        Some(Command::Call(args)) => call::run(&args, cli),
+        Some(Command::Debug(args)) => debug::run(&args, cli),
         Some(Command::Handlers) => handlers::run(cli),
         #[cfg(feature = "device-logs")]
         Some(Command::Logs(args)) => logs::run(&args, cli),

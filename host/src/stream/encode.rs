@@ -141,7 +141,8 @@ pub(super) fn prepare<H: Handler>(
     options: &CallOptions,
 ) -> Result<Message, SubmitError> {
     let site = || device.site::<H>("submitting");
-    let key = device.keys.key::<H>().ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
+    let key = options.key.map(|known| known.0).or_else(|| device.keys.key::<H>());
+    let key = key.ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
     let mut message = Message {
         hdr: ReqHdr::inline(key, 0),
         words: [0; TWO_LINE_WORDS],

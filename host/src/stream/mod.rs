@@ -43,6 +43,7 @@ pub(crate) use self::sync::sync_with;
 
 use crate::device::{Device, Fence};
 use crate::{BufferError, Error, SubmitError};
+use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::{BufferPtr, Call, Element, Handler};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -66,7 +67,14 @@ pub struct CallOptions {
     /// May overtake and be overtaken by other calls of the stream (only tasks make use of
     /// it).
     pub unordered: bool,
+    /// The handler in the device's table, for calls without a type of their own.
+    #[doc(hidden)]
+    pub key: Option<KnownKey>,
 }
+
+/// A key that this library read in the device's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownKey(pub(crate) HandlerKey);
 
 impl CallOptions {
     /// Only a deadline.

@@ -8,7 +8,7 @@ use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Polls of a task without result from one check of clock and peer to the next. A count that has
@@ -16,11 +16,23 @@ use std::time::{Duration, Instant};
 const CLOCK_EVERY: u16 = 16;
 const _: () = assert!(u16::MAX % CLOCK_EVERY == CLOCK_EVERY - 1);
 
-/// A call in flight, or its unread result. Dropping it detaches: the call runs on, its result is
-/// discarded.
+/// A call in flight, or its unread result.
 ///
 /// It names a private entry, not a slot, so any number of them may wait unread, up to
 /// `Options::max_outstanding`.
+///
+/// # Dropping
+/// Detaches, at any time, also after polls: the call runs on, its result is discarded, and its
+/// buffers stay in use until the stream finds the device's reply (`flush` waits for that), so that
+/// no memory is freed under a handler. A timeout or a `select` that drops a `Pending` therefore
+/// loses the result and nothing else. To keep the call, give the combinator `&mut pending`, which is
+/// a future too; to end it, call [`Self::cancel`] first.
+///
+/// # Futures
+/// It needs no runtime, and works with all of them: `join_all`, `select`, a timeout. Polled again
+/// after its end it returns an error. A program that waits in `epoll` or `poll` has [`Self::poll_done`]
+/// with a [`WakeFd`](crate::WakeFd). Submitting (`offload`) waits for a free slot when the ring is
+/// full, which lasts until the device has read a call, or one of this stream's handlers has ended.
 #[must_use = "dropping it detaches the call"]
 pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
@@ -55,6 +67,28 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
+    /// Is the outcome there, so that [`Self::wait`] returns at once? If not, `waker` is woken when it
+    /// may be, at the latest at the call's deadline; then ask again. Never spins, whatever
+    /// [`crate::WaitMode`] the device has. A device without a doorbell cannot wake: the waker is
+    /// then woken at once, and the program polls.
+    pub fn poll_done(&mut self, waker: &Waker) -> bool {
+        if self.is_done() {
+            return true;
+        }
+        let device = self.stream.device();
+        let until = self.until.or_else(|| device.options.deadline.map(in_time));
+        self.until = until;
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return true;
+        }
+        if !self.stream.device().wait_queue.is_notified() {
+            waker.wake_by_ref();
+            return false;
+        }
+        self.register(waker, until);
+        self.is_done()
+    }
+
     /// Waits for the outcome, at most until the call's deadline (or the device's default one).
     ///
     /// # Errors
@@ -81,6 +115,19 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             return Err(self.already_taken());
         }
         self.wait_slowly(Some(in_time(limit)))
+    }
+
+    /// Has the waker woken when the device notifies or its epoch ends, and at `until`. Rule 23: the
+    /// device notifies for nothing that it published before it could see that this side sleeps, so
+    /// the caller looks once more.
+    fn register(&self, waker: &Waker, until: Option<Instant>) {
+        let device = self.stream.device();
+        device.wait_queue.register(waker, until, &device.me);
+        device.notify(Fence::Full);
+        if self.stream.with(|submitter, _| submitter.epoch()).is_ending(device) {
+            device.wait_queue.register(waker, Some(in_time(GRACE_STEP)), &device.me);
+        }
+        self.stream.with(Submitter::follow_epoch);
     }
 
     /// The outcome, when it is there.
@@ -208,15 +255,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             task.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let device = self.stream.device();
-        device.wait_queue.register(task.waker(), until, &device.me);
-        device.notify(Fence::Full);
-        if self.stream.with(|submitter, _| submitter.epoch()).is_ending(device) {
-            device.wait_queue.register(task.waker(), Some(in_time(GRACE_STEP)), &device.me);
-        }
-        // Rule 23: the device notifies for nothing that it published before it could see that this
-        // side sleeps, so the task checks once more.
-        self.stream.with(|submitter, device| submitter.follow_epoch(device));
+        self.register(task.waker(), until);
         match self.try_take() {
             Some(outcome) => {
                 self.taken = true;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The image whose `main` does what its arguments say (`tests/kernels/src/worlds.rs`).
-fn checks() -> &'static str {
+pub(crate) fn checks() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();
     IMAGE.get_or_init(|| {
         let output = Command::new(env!("CARGO_BIN_EXE_hamr")).args(["image", "hamr-checks"]).output().expect("it runs");

@@ -107,8 +107,8 @@ impl Running {
     }
 
     /// Waits until the run has written `lines` lines in total to its standard output, or has closed
-    /// it.
-    pub(crate) fn hear(&mut self, lines: usize) {
+    /// it. Returns them.
+    pub(crate) fn hear(&mut self, lines: usize) -> String {
         let stdout = self.child.as_mut().and_then(|child| child.stdout.as_mut()).expect("piped");
         // Byte by byte: what follows these lines is for `wait`.
         let mut byte = [0];
@@ -116,6 +116,7 @@ impl Running {
         {
             self.heard.extend(byte);
         }
+        String::from_utf8_lossy(&self.heard).into_owned()
     }
 
     /// Kills it with SIGKILL, so that it cannot clean up.

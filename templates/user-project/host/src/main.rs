@@ -1,6 +1,6 @@
 //! Calls a device: `cargo run`, or `cargo run -- DEVICE` with another one than `shm`.
 
-use my_kernels::{adc, axpy, fill, summarise};
+use kernels::{adc, axpy, fill, summarise};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("my-host: {why}");
+            eprintln!("{{project-name}}-host: {why}");
             ExitCode::FAILURE
         }
     }
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let device = std::env::args().nth(1).unwrap_or_else(|| "shm".into());
-    let dev = hamr::Runtime::new()?.open(&device, hamr::Image::find("my-image")?)?;
+    let dev = hamr::Runtime::new()?.open(&device, hamr::Image::find("{{project-name}}-image")?)?;
 
     let xs: Vec<f64> = (0..1000).map(f64::from).collect();
     let (x, y) = (dev.buffer(&xs)?, dev.allocate(xs.len())?); // owned; freed on drop

@@ -1,0 +1,340 @@
+//! `hamr call`: calls any handler of an image, also one that this program does not link. The
+//! image's file has the handlers' names and types as text (abi §10); values are read and printed by
+//! them. The hash of what was read must be the one in the device's table.
+
+mod encode;
+mod show;
+mod types;
+
+use super::{Cli, Failure, one_line};
+use crate::{Buffer, CallError, CallOptions, HandlerInfo, Image, Node, Options};
+use encode::{BufferArgument, Encoded};
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::table::{hash, record_flag};
+use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Malformed};
+use hamr_comm::{Call, Enter, Handler, Migratable};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use types::{ErrorType, Signature};
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Path of the handler, or the end of it, such as `axpy` or `fill<f64>`; without it all handlers
+    /// are listed with their types
+    #[arg(value_name = "HANDLER")]
+    pub(super) handler: Option<String>,
+    /// The arguments: 5, -0.5, true, text, [1, 2], (1, 2), {a: 1}, none, some(1), Variant; a buffer
+    /// is a list, [0; 1000], or @FILE with the elements' bytes
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    values: Vec<String>,
+    /// Write the bytes of a buffer to a file after the call
+    #[arg(long, value_name = "PARAMETER=FILE")]
+    save: Vec<String>,
+}
+
+/// A call whose types only the command line and the image know; `TASK`: of a task.
+struct Untyped<const TASK: bool>;
+
+/// Stands for the handler's name, which a type cannot have, in messages.
+const NAME: &str = "the called handler";
+
+impl<const TASK: bool> Handler for Untyped<TASK> {
+    const NAME: &'static str = NAME;
+    const BODY: u64 = 0;
+    const FLAGS: u32 = if TASK { record_flag::TASK } else { 0 };
+    type Kind = hamr_comm::Context<'static>;
+    type Args = Bytes;
+    type Output = Result<Bytes, Bytes>;
+    fn run(_: &mut <Self::Kind as Enter>::This<'_>, _: Bytes) -> Result<Bytes, Bytes> {
+        hamr_comm::handler::no_body()
+    }
+}
+
+/// An encoded value.
+#[derive(Clone, Debug)]
+struct Bytes(Vec<u8>);
+
+impl Migratable for Bytes {
+    const SIZE: Option<usize> = None;
+    const SHAPE: u64 = hash(b"bytes");
+    const TYPE_NAME: &'static str = "bytes";
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bytes(&self.0);
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Self(from.rest().to_vec()))
+    }
+}
+
+pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    cli.check_device()?;
+    let (file, image) = image_of(cli)?;
+    let signatures = signatures(&file)?;
+    let Some(name) = &args.handler else { return print_all(&signatures, cli) };
+    let prepared = prepare(name, &signatures, args, cli)?;
+    let options = cli.global.apply(prepared.options());
+    let node = cli.open_on(&cli.global.device, image, options)?;
+    prepared.run(&node, cli)
+}
+
+/// The handlers that a file describes.
+pub(super) fn signatures(file: &Path) -> Result<Vec<Signature>, Failure> {
+    let mut signatures = types::read(file)
+        .map_err(|why| Failure::new(format!("{}: expected the types of its handlers, but {why}", file.display())))?;
+    signatures.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(signatures)
+}
+
+/// A call whose input is checked.
+pub(super) struct Prepared<'s> {
+    pub(super) signature: &'s Signature,
+    encoded: Encoded,
+    saves: Vec<(usize, PathBuf)>,
+}
+
+pub(super) fn prepare<'s>(
+    name: &str,
+    signatures: &'s [Signature],
+    args: &Args,
+    cli: &Cli,
+) -> Result<Prepared<'s>, Failure> {
+    let signature = choose(name, signatures, cli)?;
+    let encoded = encode(signature, &args.values)?;
+    let saves = saves(&args.save, &encoded.buffers)?;
+    Ok(Prepared { signature, encoded, saves })
+}
+
+impl Prepared<'_> {
+    /// Options of a device that has room for the buffers.
+    pub(super) fn options(&self) -> Options {
+        let content: usize = self.encoded.buffers.iter().map(|buffer| buffer.content.len().next_multiple_of(64)).sum();
+        let plain = Options::default();
+        Options { heap: plain.heap.max(content as u64 + (1 << 20)), ..plain }
+    }
+
+    /// Calls, prints, saves.
+    pub(super) fn run(self, node: &Node, cli: &Cli) -> Result<(), Failure> {
+        let handler = checked(self.signature, node)?;
+        let (value, buffers) = call(self.signature, self.encoded, &handler, node)?;
+        for (at, path) in self.saves {
+            let bytes = buffers.get(at).map_or(&[][..], |buffer| &buffer.after);
+            std::fs::write(&path, bytes).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        }
+        print(&value, &buffers, cli)
+    }
+}
+
+/// The file with the types, and the image for the device.
+fn image_of(cli: &Cli) -> Result<(PathBuf, Image), Failure> {
+    let image = cli.image()?;
+    match cli.runtime.target(&cli.global.device)? {
+        Some(target) => {
+            let file = image.resolve(&target)?.path;
+            Ok((file.clone(), Image::file(file)?))
+        }
+        // A device whose image runs already, if it is not named: this program itself, as with loopback.
+        None => match &cli.global.image {
+            Some(text) if super::file_in(text).is_some() => Ok((text.into(), image)),
+            _ => Ok((std::env::current_exe()?, image)),
+        },
+    }
+}
+
+fn print_all(signatures: &[Signature], cli: &Cli) -> Result<(), Failure> {
+    if cli.global.json {
+        let rows = signatures.iter().map(|s| json!({ "name": s.name, "signature": s.to_string() }));
+        return cli.print_json(&rows.collect());
+    }
+    let lines: String = signatures.iter().map(|signature| format!("{}\n", one_line(&signature.to_string()))).collect();
+    cli.print(&lines)
+}
+
+/// The handler of this name, or the only one whose path ends with it.
+fn choose<'s>(name: &str, signatures: &'s [Signature], cli: &Cli) -> Result<&'s Signature, Failure> {
+    let ends = |signature: &&Signature| {
+        let path = &signature.name;
+        // `fill<Mine>` of `kernels::fill<my::Mine>`, and `fill` of it where there is one instance.
+        let (short, plain) = (without_paths(path), path.split('<').next().unwrap_or_default());
+        let before = [path.strip_suffix(name), short.strip_suffix(name), plain.strip_suffix(name)];
+        before.into_iter().flatten().any(|before| before.is_empty() || before.ends_with("::"))
+    };
+    if let Some(exact) = signatures.iter().find(|signature| signature.name == name) {
+        return Ok(exact);
+    }
+    let found: Vec<&Signature> = signatures.iter().filter(ends).collect();
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(Failure::new(format!(
+            "expected a handler of the image, got `{name}`; `{} call` lists them with their types",
+            cli.tool.name
+        ))),
+        many => {
+            let names: Vec<&str> = many.iter().take(8).map(|signature| &*signature.name).collect();
+            Err(Failure::new(format!(
+                "expected one handler, got `{name}`, which {} have at their end: {}",
+                many.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// A handler's name in which type arguments have no paths.
+fn without_paths(name: &str) -> String {
+    let Some((path, types)) = name.split_once('<') else { return name.into() };
+    let mut short = format!("{path}<");
+    for part in types.split_inclusive(|c| "<>(),;[] ".contains(c)) {
+        short.push_str(part.rsplit_once("::").map_or(part, |(_, last)| last));
+    }
+    short
+}
+
+fn encode(signature: &Signature, values: &[String]) -> Result<Encoded, Failure> {
+    if let Some(opaque) = signature.opaque() {
+        let what = if opaque.is_empty() { "a type whose description is too long" } else { opaque };
+        return Err(Failure::new(format!(
+            "expected types that this command can encode, got {what} in {signature}; call it from a program that links it"
+        )));
+    }
+    if values.len() != signature.parameters.len() {
+        let (wanted, got) = (signature.parameters.len(), values.len());
+        let many = if wanted == 1 { "value" } else { "values" };
+        return Err(Failure::new(format!("expected {wanted} {many}, got {got}: {signature}")));
+    }
+    let mut encoded = Encoded::default();
+    for (i, ((name, ty), text)) in signature.parameters.iter().zip(values).enumerate() {
+        encoded
+            .push(name, ty, text)
+            .map_err(|why| Failure::new(format!("value {} (`{name}: {ty}`): {why}; {signature}", i + 1)))?;
+    }
+    match encoded.bytes.len() {
+        0..=MAX_MESSAGE => Ok(encoded),
+        len => Err(Failure::new(format!("expected at most {MAX_MESSAGE} bytes of values, got {len}; pass a buffer"))),
+    }
+}
+
+/// Indices of buffers, and the files that they go to.
+fn saves(texts: &[String], buffers: &[BufferArgument]) -> Result<Vec<(usize, PathBuf)>, Failure> {
+    let parse = |text: &String| {
+        let wrong = |why: &str| {
+            let names: Vec<&str> = buffers.iter().map(|buffer| &*buffer.parameter).collect();
+            let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+            Failure::new(format!("--save {text}: expected PARAMETER=FILE, {why}; buffers of this call: {known}"))
+        };
+        let (name, path) = text.split_once('=').ok_or_else(|| wrong("got no `=`"))?;
+        let at = buffers.iter().position(|buffer| buffer.parameter == name);
+        Ok((at.ok_or_else(|| wrong(&format!("got `{name}`, which is no buffer")))?, path.into()))
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// The handler in the device's table, which must have the types that the file describes.
+fn checked(signature: &Signature, node: &Node) -> Result<HandlerInfo, Failure> {
+    let name = &signature.name;
+    let missing =
+        || Failure::new(format!("the device has no handler `{name}`; name the image that it runs with --image"));
+    let handler = node.handlers().iter().find(|h| h.name == *name).cloned().ok_or_else(missing)?;
+    if handler.signature != signature.hash() {
+        return Err(Failure::new(format!(
+            "`{name}`: expected the types in the image's file, {signature}, got others in the device's table; name the \
+             image that it runs with --image"
+        )));
+    }
+    if handler.flags & record_flag::HOST != 0 || !handler.has_body() {
+        let kind = handler.flag_names().join(", ");
+        return Err(Failure::new(format!("expected a handler whose body the device holds, got `{name}` ({kind})")));
+    }
+    Ok(handler)
+}
+
+/// A buffer before and after the call.
+struct Changed {
+    argument: BufferArgument,
+    after: Vec<u8>,
+}
+
+fn call(
+    signature: &Signature,
+    encoded: Encoded,
+    handler: &HandlerInfo,
+    node: &Node,
+) -> Result<(show::Shown, Vec<Changed>), Failure> {
+    let Encoded { mut bytes, buffers } = encoded;
+    let mut made = Vec::new();
+    for argument in &buffers {
+        let buffer = node.buffer(&argument.content)?;
+        let len = argument.content.len().checked_div(argument.element.longest()).unwrap_or(0);
+        let wire = WireBuffer::pack(BufferParts { len: len as u64, ..buffer.ptr().parts() });
+        let [first, second] = wire.words();
+        let pointer = [first.to_le_bytes(), second.to_le_bytes()].concat();
+        if let Some(to) = bytes.get_mut(argument.at..argument.at + pointer.len()) {
+            to.copy_from_slice(&pointer);
+        }
+        made.push(buffer);
+    }
+    let longest = match &signature.error {
+        ErrorType::Own(error) => error.longest().max(signature.value.longest()),
+        _ => signature.value.longest(),
+    };
+    let options = CallOptions {
+        reply_capacity: Some(longest.min(MAX_MESSAGE)),
+        key: Some(crate::stream::KnownKey(HandlerKey::of_index(handler.key))),
+        ..CallOptions::default()
+    };
+    let stream = node.stream()?;
+    let outcome = match handler.flags & record_flag::TASK != 0 {
+        true => stream.sync_with(Call::<Untyped<true>>::new(Bytes(bytes)), options),
+        false => stream.sync_with(Call::<Untyped<false>>::new(Bytes(bytes)), options),
+    };
+    let value = match outcome {
+        Ok(Bytes(value)) => show::value(&signature.value, &value).map_err(|_| malformed(signature))?,
+        Err(CallError::Handler(Bytes(error))) => {
+            let ErrorType::Own(ty) = &signature.error else { return Err(malformed(signature)) };
+            let error = show::value(ty, &error).map_err(|_| malformed(signature))?;
+            return Err(Failure::new(format!("`{}`: the handler returned an error: {}", signature.name, error.text)));
+        }
+        // The registers and the backtrace of a fault are in the lines behind the first.
+        Err(other) => {
+            let text = other.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            return Err(Failure::new(first.replace(NAME, &signature.name)));
+        }
+    };
+    let read = |(argument, buffer): (BufferArgument, &Buffer<u8>)| Ok(Changed { argument, after: buffer.read()? });
+    let after = buffers.into_iter().zip(&made).map(read).collect::<Result<_, crate::Error>>()?;
+    Ok((value, after))
+}
+
+fn malformed(signature: &Signature) -> Failure {
+    Failure::new(format!("`{}`: expected a value of its type, got bytes that are none", signature.name))
+}
+
+/// The value, then every buffer that the call changed.
+fn print(value: &show::Shown, buffers: &[Changed], cli: &Cli) -> Result<(), Failure> {
+    let changed = buffers.iter().filter(|buffer| buffer.after != buffer.argument.content);
+    let mut text = format!("{}\n", value.text);
+    let mut json = Map::new();
+    for Changed { argument, after } in changed {
+        let shown = show::elements(&argument.element, after);
+        let shown =
+            shown.map_err(|_| Failure::new(format!("`{}` does not hold values of its type", argument.parameter)))?;
+        text.push_str(&format!("{} = {}\n", argument.parameter, shown.text));
+        json.insert(argument.parameter.clone(), shown.json);
+    }
+    if cli.global.json {
+        return cli.print_json(&json!({ "value": value.json, "buffers": Value::Object(json) }));
+    }
+    cli.print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_without_paths_of_types() {
+        assert_eq!(without_paths("a::fill<(my::Pair<b::c::D>, [e::F; 2])>"), "a::fill<(Pair<D>, [F; 2])>");
+        assert_eq!(without_paths("a::axpy"), "a::axpy");
+    }
+}

@@ -1,4 +1,0 @@
-#![no_std]
-#![no_main]
-use my_kernels as _; // without it the linker never sees the handlers
-hamr_device_fw::image!();

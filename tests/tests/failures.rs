@@ -1,0 +1,137 @@
+//! Failures of other offload libraries, as tests of this one (docs/offload.md has the list, with the
+//! tests that are elsewhere). Over shared memory, where a device is a process of its own.
+
+use hamr::{Image, Node, Options, Runtime};
+use hamr_comm::{Context, offload};
+use hamr_kernels::bench::empty;
+use hamr_kernels::faults::panics;
+use hamr_tests::conformance::{Gate, options};
+use hamr_tests_kernels::{echo, wait_at};
+use std::sync::LazyLock;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+
+fn open(options: Options) -> Node {
+    let image = Image::find("hamr-checks").expect("an image");
+    RUNTIME.open_with("shm", image, options).expect("a device")
+}
+
+/// HAM-Offload: 200 outstanding calls had 70 wrong results, 1,000 ended the target.
+#[test]
+fn many_outstanding_calls_have_their_own_results() {
+    let node = open(options());
+    let stream = node.stream().expect("free");
+    for count in [200, 1_000, 100_000u64] {
+        let calls: Vec<_> = (0..count).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+        assert_eq!(stream.outstanding() as u64, count);
+        // The last first: no result is in the place of another.
+        for (n, call) in calls.into_iter().enumerate().rev() {
+            assert_eq!(call.wait().expect("runs"), n as u64, "of {count}");
+        }
+        assert_eq!(stream.outstanding(), 0);
+    }
+}
+
+/// HAM-Offload: each ping kept two buffers for ever, and the 129th found none.
+#[test]
+fn a_million_one_way_calls_leak_nothing() {
+    let node = open(options());
+    let stream = node.stream().expect("free");
+    let send = |count: u32| {
+        for _ in 0..count {
+            stream.send(empty::with()).expect("sent");
+        }
+        stream.flush().expect("all have run");
+    };
+    send(10_000);
+    let before = resident_pages();
+    send(1_000_000);
+    let grown = resident_pages().saturating_sub(before);
+    assert!(grown < 256, "{grown} pages for a million calls");
+    assert_eq!((stream.outstanding(), stream.one_way_failures()), (0, 0));
+    assert_eq!(stream.sync(echo::with(7u64)).expect("goes on"), 7);
+}
+
+/// Pages of this process in memory.
+fn resident_pages() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("a /proc");
+    text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("two numbers")
+}
+
+/// HAM-Offload: a long handler blocked puts, gets and allocations of its node.
+#[test]
+fn a_long_handler_stops_no_transfer() {
+    let node = open(options());
+    let gate = Gate::new(&node);
+    let stream = node.stream().expect("free");
+    let call = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+    gate.wait_for(1);
+    for n in 0..1_000u64 {
+        let buffer = node.buffer(&[n; 100]).expect("the heap has room");
+        node.put(&[n + 1; 50], buffer.ptr()).expect("put");
+        let copy = node.allocate::<u64>(100).expect("the heap has room");
+        node.copy(buffer.ptr(), copy.ptr()).expect("copied");
+        assert_eq!(copy.read().expect("read"), [[n + 1; 50], [n; 50]].concat());
+    }
+    assert!(!call.is_done(), "the handler ran all the time");
+    gate.open();
+    assert_eq!(call.wait().expect("runs"), 1);
+}
+
+/// VEO: an exception made every queued request of the context an error, and every later call fail.
+#[test]
+fn calls_behind_a_fault_run() {
+    let node = open(options());
+    let (stream, other) = (node.stream().expect("free"), node.stream().expect("free"));
+    for round in 0..10u64 {
+        let before = stream.offload(echo::with(round)).expect("sent");
+        let fault = stream.offload(panics::with(3)).expect("sent");
+        let behind: Vec<_> = (0..20u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+        let beside = other.offload(echo::with(round + 1)).expect("sent");
+        assert_eq!(before.wait().expect("runs"), round);
+        let why = fault.wait().expect_err("it panics").to_string();
+        assert!(why.contains("asked to panic with 3"), "{why}");
+        for (n, call) in behind.into_iter().enumerate() {
+            assert_eq!(call.wait().expect("runs"), n as u64);
+        }
+        assert_eq!(beside.wait().expect("runs"), round + 1);
+    }
+}
+
+#[offload]
+fn only_here(_cx: &mut Context, parts: (u8, [f32; 2])) -> (f32, bool) {
+    (parts.1[0] + parts.1[1], parts.0 != 0)
+}
+
+/// VEO: results were u64 only, and a failed look-up of a function was the address 0.
+#[test]
+fn results_have_any_type_and_a_missing_handler_is_named() {
+    let loopback = RUNTIME.open("loopback", Image::find("hamr-checks").expect("an image")).expect("a device");
+    assert_eq!(loopback.sync(only_here::with((1, [0.5, 0.25]))).expect("runs"), (0.75, true));
+    // The image does not hold the handler of this test.
+    let node = open(options());
+    let why = node.sync(only_here::with((1, [0.5, 0.25]))).expect_err("it is missing").to_string();
+    assert!(why.contains("failures::only_here") && why.contains("no such handler"), "{why}");
+}
+
+/// The tables in docs/offload.md name tests by module and function.
+#[test]
+fn the_tests_that_the_tables_name_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("in the checkout");
+    let page = std::fs::read_to_string(root.join("docs/offload.md")).expect("the page");
+    let section = page.split("## Beside HAM-Offload and VEO").nth(1).expect("the section");
+    let section = section.split("\n## ").next().expect("its text");
+    let last = |row: &str| row.trim_end_matches('|').rsplit('|').next().map(str::to_owned);
+    let cells: Vec<String> = section.lines().filter(|line| line.starts_with('|')).filter_map(last).collect();
+    let mut count = 0;
+    for name in cells.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
+        let Some((file, function)) = name.split_once("::") else { continue };
+        let places = ["tests/src/conformance", "tests/src", "tests/tests", "host/cli/tests/cli", "host/cli/tests"];
+        let texts = places.map(|folder| std::fs::read_to_string(root.join(folder).join(format!("{file}.rs"))));
+        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        assert!(!texts.is_empty(), "{name}: no such file");
+        assert!(texts.iter().any(|text| text.contains(&format!("fn {function}("))), "{name}: no such test");
+        count += 1;
+    }
+    assert!(count > 40, "{count} tests");
+}
