@@ -57,7 +57,8 @@ pub(crate) struct DeviceMemory {
     state: Mutex<State>,
 }
 
-struct Record {
+/// Of one buffer at a time: its place, and its unanswered calls.
+pub(crate) struct Record {
     /// Generation in the low 16 bits, LIVE above.
     generation: AtomicU32,
     /// The stream that counts in `own`: the first that named a buffer of this record. It stays the
@@ -215,26 +216,48 @@ impl DeviceMemory {
     /// lie in it.
     #[inline(always)]
     fn record(&self, p: BufferParts, bytes: u64) -> Result<&Record, BufferError> {
+        self.find(p, bytes).ok_or_else(|| self.why_not(p, bytes))
+    }
+
+    /// [`Self::record`] without the reason why there is none.
+    #[inline(always)]
+    fn find(&self, p: BufferParts, bytes: u64) -> Option<&Record> {
         if p.node != self.node {
-            return Err(BufferError::Foreign { owner: p.node.0, here: self.node.0 });
+            return None;
         }
-        let freed = BufferError::Freed { index: p.index, generation: p.generation };
-        let record = self.records.get(p.index as usize).ok_or(freed)?;
-        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
-            return Err(freed);
+        let record = self.records.get(p.index as usize)?;
+        if !record.is_of(p) {
+            return None;
         }
-        let start = record.off.load(Ordering::Relaxed);
-        let has = record.bytes.load(Ordering::Relaxed);
         // The pointer's offset is absolute in the heap; its distance from the record's start counts
-        // against its bytes.
-        match p.off.checked_sub(start) {
-            Some(skip) if skip <= has && bytes <= has - skip => Ok(record),
-            skip => Err(BufferError::Overrun { wanted: skip.unwrap_or(0).saturating_add(bytes), has }),
+        // against its bytes. Before the start it wraps, and is more than any record has.
+        let skip = p.off.wrapping_sub(record.off.load(Ordering::Relaxed));
+        let has = record.bytes.load(Ordering::Relaxed);
+        if skip > has {
+            // Where this is not stated, the two comparisons become one of more instructions.
+            std::hint::cold_path();
+            return None;
+        }
+        (bytes <= has - skip).then_some(record)
+    }
+
+    /// Why [`Self::find`] finds nothing.
+    #[cold]
+    #[inline(never)]
+    fn why_not(&self, p: BufferParts, bytes: u64) -> BufferError {
+        if p.node != self.node {
+            return BufferError::Foreign { owner: p.node.0, here: self.node.0 };
+        }
+        match self.records.get(p.index as usize).filter(|record| record.is_of(p)) {
+            Some(record) => {
+                let skip = p.off.saturating_sub(record.off.load(Ordering::Relaxed));
+                BufferError::Overrun { wanted: skip.saturating_add(bytes), has: record.bytes.load(Ordering::Relaxed) }
+            }
+            None => freed(p),
         }
     }
 
     /// Copies `from` to the front of what `to` names, unless a call in flight names it.
-    #[inline(always)]
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write();
@@ -242,13 +265,34 @@ impl DeviceMemory {
         self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
-    /// Copies the front of what `from` names to `to`, unless a call in flight names it.
+    /// [`Self::put`] where that is allowed and waits for nothing. `None`: nothing was copied, and
+    /// [`Self::put`] waits or finds the reason. Its caller compiles to few instructions, since no
+    /// reason is made and nothing is called.
     #[inline(always)]
+    pub(crate) fn put_at_once<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Option<()> {
+        let heap = self.copies.ungated()?;
+        let record = self.find_free(to, size_of_val(from) as u64)?;
+        let _writing = record.copying.write_at_once()?;
+        record.still(to).ok()?;
+        heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()
+    }
+
+    /// Copies the front of what `from` names to `to`, unless a call in flight names it.
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
         let record = self.free_record(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read();
         record.still(from)?;
         self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
+    }
+
+    /// [`Self::get`], likewise.
+    #[inline(always)]
+    pub(crate) fn get_at_once<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Option<()> {
+        let heap = self.copies.ungated()?;
+        let record = self.find_free(from, size_of_val(to) as u64)?;
+        let _reading = record.copying.read_at_once()?;
+        record.still(from).ok()?;
+        heap.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).ok()
     }
 
     /// Copies all of what `from` names to the front of what `to` names, unless a call in flight
@@ -296,7 +340,6 @@ impl DeviceMemory {
     }
 
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
-    #[inline(always)]
     fn free_record<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<&Record, BufferError> {
         let record = self.record(ptr.parts(), ptr.bytes())?;
         if bytes > ptr.bytes() {
@@ -308,6 +351,13 @@ impl DeviceMemory {
         Ok(record)
     }
 
+    /// [`Self::free_record`] without the reason why there is none.
+    #[inline(always)]
+    fn find_free<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Option<&Record> {
+        let record = self.find(ptr.parts(), ptr.bytes())?;
+        (bytes <= ptr.bytes() && !record.is_named()).then_some(record)
+    }
+
     /// A pointer's place in the window, also while calls name it: for words, which are atomics.
     pub(crate) fn live_place<T: Element>(&self, ptr: BufferPtr<T>) -> Result<u64, BufferError> {
         self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
@@ -315,61 +365,43 @@ impl DeviceMemory {
 
     /// A call of stream `stream` that names the buffer is about to be sent. What comes back names
     /// the record for [`Self::end_use`].
-    #[inline(always)]
     pub(crate) fn begin_use(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
-        self.count(self.record(p, bytes)?, p, stream)
+        let record = self.record(p, bytes)?;
+        record.count(p, stream).map(|_| p.index).ok_or_else(|| freed(p))
     }
 
-    /// A call of stream `stream` is about to be sent with `len` bytes of data for the front of a
-    /// buffer, of which the pointer names `room` bytes. What comes back is as of
-    /// [`Self::begin_use`].
+    /// [`Self::begin_use`] without the reason for a refusal; [`Record::end_use`] ends it.
     #[inline(always)]
-    pub(crate) fn begin_put(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Result<u32, BufferError> {
+    pub(crate) fn begin_use_at_once(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Option<&Record> {
         let p = wire.unpack();
-        let record = self.record(p, room)?;
-        if len > room {
-            return Err(BufferError::Overrun { wanted: len, has: room });
-        }
-        if record.is_in_use() {
-            return Err(BufferError::Busy);
-        }
-        self.count(record, p, stream)
+        self.find(p, bytes)?.count(p, stream)
     }
 
-    /// Counts a use of a record that was the pointer's a moment ago.
+    /// [`Self::begin_use_at_once`] of a call that is sent with `len` bytes of data for the front of
+    /// the buffer, of which the pointer names `room` bytes. Refused, as a put is, while calls or
+    /// transfers use the buffer.
     #[inline(always)]
-    fn count(&self, record: &Record, p: BufferParts, stream: u32) -> Result<u32, BufferError> {
-        if u32::from(record.first.load(Ordering::Relaxed)) == stream {
-            record.own.store(record.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        } else {
-            record.begin_use_as_other(stream);
+    pub(crate) fn begin_put_at_once(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Option<&Record> {
+        let p = wire.unpack();
+        let record = self.find(p, room)?;
+        if len > room || record.is_in_use() {
+            return None;
         }
-        // Dropped meanwhile (see the module's head): the count is on no buffer, or on another one.
-        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
-            return Err(self.dropped_meanwhile(p, stream));
-        }
-        Ok(p.index)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn dropped_meanwhile(&self, p: BufferParts, stream: u32) -> BufferError {
-        self.end_use(p.index, stream);
-        BufferError::Freed { index: p.index, generation: p.generation }
+        record.count(p, stream)
     }
 
     /// That call was answered.
-    #[inline(always)]
     pub(crate) fn end_use(&self, index: u32, stream: u32) {
-        let Some(record) = self.records.get(index as usize) else { return };
-        // Release: the thread that frees the memory does so after the reply was seen. `first` has
-        // the same value as when the use was counted.
-        if u32::from(record.first.load(Ordering::Relaxed)) == stream {
-            record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
-        } else {
-            record.others.fetch_sub(1, Ordering::Release);
+        if let Some(record) = self.records.get(index as usize) {
+            record.end_use(stream);
         }
+    }
+
+    /// What names a record of this memory for [`Self::end_use`].
+    pub(crate) fn index_of(&self, record: &Record) -> u32 {
+        // Every record has an index that fits: there are at most MAX_INDEX.
+        self.records.element_offset(record).map_or(u32::MAX, |index| index as u32)
     }
 
     pub(crate) fn pointer<T: Element>(&self, block: Block, len: usize) -> BufferPtr<T> {
@@ -393,6 +425,10 @@ impl DeviceMemory {
     }
 }
 
+fn freed(p: BufferParts) -> BufferError {
+    BufferError::Freed { index: p.index, generation: p.generation }
+}
+
 /// Outside is what a copy cannot be, since the record was checked.
 #[cold]
 fn refused(why: CopyError) -> BufferError {
@@ -412,6 +448,46 @@ impl Record {
             others: AtomicU32::new(0),
             off: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Is the record's buffer the one that the pointer was made for?
+    #[inline(always)]
+    fn is_of(&self, p: BufferParts) -> bool {
+        self.generation.load(Ordering::Acquire) == u32::from(p.generation) | LIVE
+    }
+
+    /// Counts a use of the record, which was the pointer's a moment ago.
+    #[inline(always)]
+    fn count(&self, p: BufferParts, stream: u32) -> Option<&Self> {
+        if u32::from(self.first.load(Ordering::Relaxed)) == stream {
+            self.own.store(self.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            self.begin_use_as_other(stream);
+        }
+        // Dropped meanwhile (see the module's head): the count is on no buffer, or on another one.
+        if !self.is_of(p) {
+            self.dropped_meanwhile(stream);
+            return None;
+        }
+        Some(self)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dropped_meanwhile(&self, stream: u32) {
+        self.end_use(stream);
+    }
+
+    /// The call of `stream` that [`Self::count`] counted was answered.
+    #[inline(always)]
+    pub(crate) fn end_use(&self, stream: u32) {
+        // Release: the thread that frees the memory does so after the reply was seen. `first` has
+        // the same value as when the use was counted.
+        if u32::from(self.first.load(Ordering::Relaxed)) == stream {
+            self.own.store(self.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
+        } else {
+            self.others.fetch_sub(1, Ordering::Release);
         }
     }
 
@@ -439,6 +515,7 @@ impl Record {
     }
 
     #[cold]
+    #[inline(never)]
     fn begin_use_as_other(&self, stream: u32) {
         // The first stream to come counts in a word of its own from now on.
         match self.first.compare_exchange(NO_STREAM, stream as u16, Ordering::Relaxed, Ordering::Relaxed) {
@@ -482,7 +559,7 @@ mod tests {
             memory.release(old.index);
             let new = memory.allocate(64).expect("the record is free");
             let theirs = memory.begin_use(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
-            assert!(matches!(memory.count(record, p, 1), Err(BufferError::Freed { .. })), "its buffer is gone");
+            assert!(record.count(p, 1).is_none(), "its buffer is gone");
             assert!(record.is_named(), "the second stream's call is unanswered");
             memory.release(new.index);
             assert_eq!(memory.live(), 1, "named, so not freed");

@@ -163,6 +163,9 @@ fn put_before<T: Element, H: Handler>(
     to: BufferPtr<T>,
 ) -> Result<(), SubmitError> {
     let device = stream.device();
+    if device.memory.put_at_once(data, to).is_some() {
+        return Ok(());
+    }
     let refused = |why| SubmitError::Buffer { site: device.site::<H>("putting"), why };
     match device.memory.put(data, to) {
         Err(BufferError::Busy) => {}

@@ -257,18 +257,28 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::put`](crate::Node::put); [`BufferError::Busy`] only for calls of *other* streams,
     /// and for a [`Started`] not yet read.
+    #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        self.ordered(|device| device.memory.put(from, to))
+        match self.owned.device.memory.put_at_once(from, to) {
+            Some(()) => Ok(()),
+            None => self.ordered(|device| device.memory.put(from, to)),
+        }
     }
 
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
     ///
     /// # Errors
     /// As [`Node::get`](crate::Node::get).
+    #[inline]
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        self.ordered(|device| device.memory.get(from, to))
+        match self.owned.device.memory.get_at_once(from, to) {
+            Some(()) => Ok(()),
+            None => self.ordered(|device| device.memory.get(from, to)),
+        }
     }
 
+    #[cold]
+    #[inline(never)]
     fn ordered(&self, mut copy: impl FnMut(&Device) -> Result<(), BufferError>) -> Result<(), Error> {
         let device = &*self.owned.device;
         let wrap = |why| Error::Buffer { device: device.name.clone(), why };

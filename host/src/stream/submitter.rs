@@ -138,7 +138,7 @@ impl Submitter {
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
         match self.open_hot(device, call, None) {
-            Some((hdr, uses)) => Some(self.start_open(hdr, uses, call)),
+            Some((hdr, uses)) => Some(self.start_open(device, hdr, uses, call)),
             None => self.start_otherwise(device, call),
         }
     }
@@ -151,13 +151,13 @@ impl Submitter {
             return None;
         }
         let (hdr, uses) = self.open_hot_by(device, call, device.keys.key::<H>()?, None)?;
-        Some(self.start_open(hdr, uses, call))
+        Some(self.start_open(device, hdr, uses, call))
     }
 
     #[inline(always)]
-    fn start_open<H: Handler>(&mut self, hdr: ReqHdr, uses: InlineUses, call: &Call<H>) -> u32 {
+    fn start_open<H: Handler>(&mut self, device: &Device, hdr: ReqHdr, uses: InlineUses<'_>, call: &Call<H>) -> u32 {
         if H::Args::HAS_BUFFERS {
-            self.hot.inline = uses;
+            uses.keep_in(call, &device.memory, &mut self.hot.uses, self.calls.end.number());
         }
         let seq = self.hot_seq();
         self.calls.end.req.submit_hot(hdr, used_words::<H>(&plain_words(call)));
@@ -167,12 +167,12 @@ impl Submitter {
     /// The header of a call that fits the hot slot and the buffers that it uses from here on, when
     /// the slot is open to it.
     #[inline(always)]
-    pub(super) fn open_hot<H: Handler>(
+    pub(super) fn open_hot<'d, H: Handler>(
         &mut self,
-        device: &Device,
+        device: &'d Device,
         call: &Call<H>,
         put: Option<PutData<'_>>,
-    ) -> Option<(ReqHdr, InlineUses)> {
+    ) -> Option<(ReqHdr, InlineUses<'d>)> {
         if const { fits_hot::<H>() }
             && self.calls.end.req.hot_is_known_open()
             && let Some(key) = device.keys.first_key::<H>()
@@ -183,13 +183,13 @@ impl Submitter {
     }
 
     #[inline(always)]
-    fn open_hot_by<H: Handler>(
+    fn open_hot_by<'d, H: Handler>(
         &mut self,
-        device: &Device,
+        device: &'d Device,
         call: &Call<H>,
         key: HandlerKey,
         put: Option<PutData<'_>>,
-    ) -> Option<(ReqHdr, InlineUses)> {
+    ) -> Option<(ReqHdr, InlineUses<'d>)> {
         if (const { needs_two_lines::<H>() } || put.is_some()) && !self.calls.end.req.slots().has_two_lines() {
             return None;
         }
@@ -218,23 +218,13 @@ impl Submitter {
         Ok(())
     }
 
-    #[inline(always)]
-    fn release_inline<H: Handler>(&mut self, device: &Device) {
-        if H::Args::HAS_BUFFERS {
-            let uses = std::mem::replace(&mut self.hot.inline, InlineUses::NONE);
-            uses.release::<H>(&device.memory, self.calls.end.number(), false);
-        }
-    }
-
     /// Waits for the call in the hot slot.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let mut polls = 0;
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
-                let outcome = self.take_hot::<H>(device, hdr);
-                self.release_inline::<H>(device);
-                return outcome;
+                return self.take_hot::<H>(device, hdr);
             }
             // Rule 21: the first step of waiting notifies. Not before the first poll, because a
             // call whose reply is there should not pay for it.
@@ -250,7 +240,6 @@ impl Submitter {
             // cores of some processors (docs/performance.md).
             std::hint::spin_loop();
         }
-        self.hot.leave_fast_path(self.calls.end.number());
         self.wait_hot::<H>(device, None)
     }
 
@@ -279,7 +268,6 @@ impl Submitter {
         if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
             return self.hot_after_end::<H>(device, seq);
         }
-        self.hot.leave_fast_path(self.calls.end.number());
         self.wait_hot::<H>(device, Some(until))
     }
 
@@ -329,6 +317,9 @@ impl Submitter {
                 return self.hot_after_end::<H>(device, self.hot_seq());
             }
             self.calls.end.req.release_hot();
+            if H::Args::HAS_BUFFERS {
+                self.hot.uses.release(&device.memory);
+            }
             let bytes: &[u8] = bytemuck::cast_slice(&words);
             if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
                 return Ok(value);

@@ -84,13 +84,14 @@ pub(super) fn call_hot<H: Handler>(
     };
     let Some((hdr, uses)) = submitter.open_hot(device, call, put) else { return Hot::Unsent };
     let end = &mut submitter.calls.end;
-    let mut words = plain_words(call);
+    let words = plain_words(call);
     let called = match put {
-        None => end.req.call_hot(hdr, used_words::<H>(&words)),
-        Some(put) => {
-            let used = put.add_to(&mut words);
-            end.req.call_hot(hdr, words.get(..used).unwrap_or(&words))
+        None => {
+            let used = used_words::<H>(&words);
+            let (first, second) = used.split_at(used.len().min(INLINE_WORDS));
+            end.req.call_hot(hdr, first, second.iter().copied())
         }
+        Some(put) => end.req.call_hot(hdr, &put.first(&words), put.second()),
     };
     let slot = end.req.slots().hot();
     let mut words = [0u64; INLINE_WORDS];
@@ -102,11 +103,11 @@ pub(super) fn call_hot<H: Handler>(
     if !is_answered || len != 0 && end.is_wiped(device) {
         end.req.leave_in_hot(called);
         if H::Args::HAS_BUFFERS || put.is_some() {
-            submitter.hot.inline = uses;
+            uses.keep_in(call, &device.memory, &mut submitter.hot.uses, submitter.calls.end.number());
         }
         return Hot::Sent;
     }
-    uses.release::<H>(&device.memory, end.number(), put.is_some());
+    uses.release(call, end.number());
     let bytes: &[u8] = bytemuck::cast_slice(&words);
     match Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
         Ok(value) => Hot::Done(value),
@@ -155,7 +156,6 @@ pub(super) fn sync_shared<H: Handler>(
         let called = call_hot::<H>(submitter, device, call, put);
         match called {
             Hot::Sent => {
-                submitter.hot.leave_fast_path(submitter.calls.end.number());
                 sent = Some((submitter.hot_seq(), submitter.epoch()));
             }
             Hot::Unsent => submitter.reopen_hot(device),
@@ -206,10 +206,7 @@ fn wait_shared<H: Handler>(
 #[cold]
 #[inline(never)]
 fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    stream.with(|submitter, device| {
-        submitter.hot.leave_fast_path(submitter.calls.end.number());
-        submitter.wait_hot::<H>(device, None)
-    })
+    stream.with(|submitter, device| submitter.wait_hot::<H>(device, None))
 }
 
 /// [`sync`] of a call that [`call_hot`] has not sent.
