@@ -203,12 +203,7 @@ fn in_use() -> ! {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // The submitter stays with its queue pair: the counts go on, and calls in flight still use
-        // buffers.
-        let Some(mut submitter) = self.submitter.take() else { return };
-        submitter.detach_hot();
-        submitter.poll(&self.device);
-        self.queues.give_back(&self.device, self.index, submitter);
+        self.queues.detach(&self.device, self.index, self.submitter.take());
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::CallOptions;
 use super::encode::{is_task, plain_words, short_result, used_words};
-use super::epoch::SubmitterEpoch;
 use super::put_data::PutData;
 use super::reply::corrupt;
 use super::sealed::Access;
@@ -143,42 +142,29 @@ fn is_answered(slot: Slot<'_, Coherent>, good: u64, device: &Device) -> bool {
     false
 }
 
-/// [`sync`] on a stream that other threads use as well. `None`: nothing was sent, because the hot
-/// slot is not open to the call.
-#[inline]
+/// [`sync`] and [`put_sync`] on a stream that other threads use as well. `None`: nothing was sent,
+/// because the hot slot is not open to the call.
+#[inline(always)]
 pub(super) fn sync_shared<H: Handler>(
     stream: &impl Access,
     call: &Call<H>,
     put: Option<PutData<'_>>,
 ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-    let mut sent = None;
-    let called = stream.with(|submitter, device| {
-        let called = call_hot::<H>(submitter, device, call, put);
-        match called {
-            Hot::Sent => {
-                sent = Some((submitter.hot_seq(), submitter.epoch()));
-            }
-            Hot::Unsent => submitter.reopen_hot(device),
-            Hot::Done(_) | Hot::Corrupt => {}
-        }
-        called
-    });
-    match (called, sent) {
-        (Hot::Done(value), _) => Some(Ok(value)),
-        (Hot::Corrupt, _) => Some(Err(corrupt::<H>(stream.device()))),
-        (_, Some((seq, epoch))) => Some(wait_shared::<H>(stream, seq, epoch)),
-        (_, None) => None,
+    let mut submitter = stream.enter();
+    match call_hot::<H>(&mut submitter, stream.device(), call, put) {
+        Hot::Done(value) => Some(Ok(value)),
+        Hot::Sent => Some(wait_shared::<H, _>(stream, submitter)),
+        Hot::Unsent => None,
+        Hot::Corrupt => Some(Err(corrupt::<H>(stream.device()))),
     }
 }
 
-/// Waits for the call with the word `seq` in the hot slot, without the stream between two polls.
+/// Waits for the call that [`call_hot`] has sent, without the stream between two polls.
 #[cold]
 #[inline(never)]
-fn wait_shared<H: Handler>(
-    stream: &impl Access,
-    seq: u32,
-    epoch: SubmitterEpoch,
-) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+fn wait_shared<H: Handler, A: Access>(stream: &A, submitter: A::Use<'_>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let (seq, epoch) = (submitter.hot_seq(), submitter.epoch());
+    drop(submitter);
     let poll = |submitter: &mut Submitter, device: &Device| submitter.try_finish_hot::<H>(device, seq);
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
