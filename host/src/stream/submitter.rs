@@ -289,7 +289,7 @@ impl Submitter {
             return Some(self.hot_after_end::<H>(device, seq));
         }
         let hdr = self.calls.end.req.hot_reply()?;
-        Some(self.take_hot_slow::<H>(device, hdr))
+        Some(self.take_hot::<H>(device, hdr))
     }
 
     /// The outcome of the call with the word `seq` in the hot slot, whose epoch is over.
@@ -317,9 +317,7 @@ impl Submitter {
                 return self.hot_after_end::<H>(device, self.hot_seq());
             }
             self.calls.end.req.release_hot();
-            if H::Args::HAS_BUFFERS {
-                self.hot.uses.release(&device.memory);
-            }
+            self.hot.uses.release(&device.memory);
             let bytes: &[u8] = bytemuck::cast_slice(&words);
             if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
                 return Ok(value);
@@ -349,7 +347,7 @@ impl Submitter {
         let mut wait = Wait::new(device, self.epoch(), until);
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
-                return self.take_hot_slow::<H>(device, hdr);
+                return self.take_hot::<H>(device, hdr);
             }
             match wait.step() {
                 Ok(()) => {}
