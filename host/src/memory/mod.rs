@@ -587,6 +587,58 @@ mod tests {
         assert_eq!(memory.live(), 0);
     }
 
+    /// A transfer and a use that are not begun at once are refused with a reason, or wait.
+    #[test]
+    fn what_is_not_done_at_once_has_a_reason() {
+        let memory = memory(2);
+        let block = memory.allocate(64).expect("room");
+        let whole = memory.pointer::<u8>(block, 64);
+        let with = |change: fn(&mut BufferParts)| {
+            let mut parts = whole.parts();
+            change(&mut parts);
+            BufferPtr::<u8>::from_wire(WireBuffer::pack(parts))
+        };
+        let refused = |ptr: BufferPtr<u8>| {
+            let (data, mut back) = ([7; 8], [0; 8]);
+            assert!(memory.put_at_once(&data, ptr).is_none() && memory.get_at_once(ptr, &mut back).is_none());
+            assert!(memory.begin_put_at_once(ptr.wire(), ptr.bytes(), 8, 1).is_none());
+            let why = memory.put(&data, ptr).expect_err("refused");
+            assert_eq!(memory.get(ptr, &mut back), Err(why.clone()));
+            why
+        };
+        let (here, foreign) = (memory.node.0, with(|p| p.node = NodeId(4095)));
+        assert_eq!(refused(foreign), BufferError::Foreign { owner: 4095, here });
+        assert_eq!(refused(with(|p| p.generation = 9)), BufferError::Freed { index: block.index, generation: 9 });
+        assert_eq!(refused(with(|p| p.index = 77)), BufferError::Freed { index: 77, generation: 0 });
+        assert_eq!(refused(with(|p| p.len = 65)), BufferError::Overrun { wanted: 65, has: 64 });
+        assert_eq!(refused(with(|p| p.off += 1)), BufferError::Overrun { wanted: 65, has: 64 });
+        assert_eq!(refused(with(|p| p.len = 7)), BufferError::Overrun { wanted: 8, has: 7 });
+        // Before the start of its record.
+        let next = memory.allocate(64).expect("room");
+        let mut parts = memory.pointer::<u8>(next, 64).parts();
+        parts.off -= 1;
+        let before = BufferPtr::<u8>::from_wire(WireBuffer::pack(parts));
+        assert_eq!(refused(before), BufferError::Overrun { wanted: 64, has: 64 });
+        for stream in [1, 2] {
+            let used = memory.begin_use_at_once(whole.wire(), 64, stream).expect("alive");
+            assert_eq!(memory.index_of(used), block.index);
+            assert_eq!(refused(whole), BufferError::Busy);
+            used.end_use(stream);
+        }
+        let writing = memory.begin_put_at_once(whole.wire(), 64, 64, 1).expect("no call names it");
+        assert_eq!(refused(whole), BufferError::Busy);
+        writing.end_use(1);
+        let reading = writing.copying.read();
+        assert!(memory.put_at_once(&[1], whole).is_none(), "another thread copies");
+        assert!(memory.begin_put_at_once(whole.wire(), 64, 1, 1).is_none(), "another thread copies");
+        assert!(memory.get_at_once(whole, &mut [0]).is_some(), "both only read");
+        drop(reading);
+        assert!(memory.put_at_once(&[5; 64], whole).is_some());
+        let mut back = [0; 64];
+        assert!(memory.get_at_once(whole, &mut back).is_some());
+        assert_eq!(back, [5; 64]);
+    }
+
     /// A transfer that has the record's lock keeps the bytes from being given away.
     #[test]
     fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
