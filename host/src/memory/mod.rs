@@ -23,26 +23,25 @@
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
 mod copying;
+mod record;
+
+pub(crate) use record::Record;
 
 use crate::node_number::NodeNumber;
 use crate::{BufferError, Error};
-use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
+use record::LIVE;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
-/// The record has a buffer whose owner still exists. Above every generation.
-const LIVE: u32 = 1 << 16;
-/// No stream has named the buffer yet.
-const NO_STREAM: u16 = u16::MAX;
 
 pub(crate) struct DeviceMemory {
     node: NodeId,
@@ -56,24 +55,6 @@ pub(crate) struct DeviceMemory {
     records: Box<[Record]>,
     state: Mutex<State>,
 }
-
-/// Of one buffer at a time: its place, and its unanswered calls.
-pub(crate) struct Record {
-    /// Generation in the low 16 bits, LIVE above.
-    generation: AtomicU32,
-    /// The stream that counts in `own`: the first that named a buffer of this record. It stays the
-    /// one.
-    first: AtomicU16,
-    copying: CopyLock,
-    /// Unanswered calls of that stream that name the buffer; written by it alone.
-    own: AtomicU32,
-    /// The same of all other streams.
-    others: AtomicU32,
-    off: AtomicU64,
-    bytes: AtomicU64,
-}
-// Two in a cache line.
-const _: () = assert!(size_of::<Record>() == 32);
 
 struct State {
     ranges: RangeAllocator<u64>,
@@ -261,7 +242,7 @@ impl DeviceMemory {
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write();
-        record.still(to)?;
+        record.still(to.parts())?;
         self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
@@ -273,7 +254,7 @@ impl DeviceMemory {
         let heap = self.copies.ungated()?;
         let record = self.find_free(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write_at_once()?;
-        record.still(to).ok()?;
+        record.still(to.parts()).ok()?;
         heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()
     }
 
@@ -281,7 +262,7 @@ impl DeviceMemory {
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
         let record = self.free_record(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read();
-        record.still(from)?;
+        record.still(from.parts())?;
         self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
     }
 
@@ -291,7 +272,7 @@ impl DeviceMemory {
         let heap = self.copies.ungated()?;
         let record = self.find_free(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read_at_once()?;
-        record.still(from).ok()?;
+        record.still(from.parts()).ok()?;
         heap.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).ok()
     }
 
@@ -311,8 +292,8 @@ impl DeviceMemory {
             _writing = target.copying.write();
             _reading = (first != second).then(|| source.copying.read());
         }
-        source.still(from)?;
-        target.still(to)?;
+        source.still(from.parts())?;
+        target.still(to.parts())?;
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
     }
 
@@ -334,8 +315,8 @@ impl DeviceMemory {
             _writing = target.copying.write();
             _reading = source.copying.read();
         }
-        source.still(from)?;
-        target.still(to)?;
+        source.still(from.parts())?;
+        target.still(to.parts())?;
         self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes).map_err(refused)
     }
 
@@ -438,217 +419,5 @@ fn refused(why: CopyError) -> BufferError {
     }
 }
 
-impl Record {
-    const fn new() -> Self {
-        Self {
-            generation: AtomicU32::new(0),
-            first: AtomicU16::new(NO_STREAM),
-            copying: CopyLock::new(),
-            own: AtomicU32::new(0),
-            others: AtomicU32::new(0),
-            off: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        }
-    }
-
-    /// Is the record's buffer the one that the pointer was made for?
-    #[inline(always)]
-    fn is_of(&self, p: BufferParts) -> bool {
-        self.generation.load(Ordering::Acquire) == u32::from(p.generation) | LIVE
-    }
-
-    /// Counts a use of the record, which was the pointer's a moment ago.
-    #[inline(always)]
-    fn count(&self, p: BufferParts, stream: u32) -> Option<&Self> {
-        if u32::from(self.first.load(Ordering::Relaxed)) == stream {
-            self.own.store(self.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        } else {
-            self.begin_use_as_other(stream);
-        }
-        // Dropped meanwhile (see the module's head): the count is on no buffer, or on another one.
-        if !self.is_of(p) {
-            self.dropped_meanwhile(stream);
-            return None;
-        }
-        Some(self)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn dropped_meanwhile(&self, stream: u32) {
-        self.end_use(stream);
-    }
-
-    /// The call of `stream` that [`Self::count`] counted was answered.
-    #[inline(always)]
-    pub(crate) fn end_use(&self, stream: u32) {
-        // Release: the thread that frees the memory does so after the reply was seen. `first` has
-        // the same value as when the use was counted.
-        if u32::from(self.first.load(Ordering::Relaxed)) == stream {
-            self.own.store(self.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
-        } else {
-            self.others.fetch_sub(1, Ordering::Release);
-        }
-    }
-
-    /// For a transfer that has the record's lock: is the buffer still the pointer's? If so, it is
-    /// not freed before the lock is released (see [`DeviceMemory::release`]).
-    #[inline(always)]
-    fn still<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), BufferError> {
-        let BufferParts { index, generation, .. } = ptr.parts();
-        match self.generation.load(Ordering::SeqCst) == u32::from(generation) | LIVE {
-            true => Ok(()),
-            false => Err(BufferError::Freed { index, generation }),
-        }
-    }
-
-    /// May its memory not be freed yet?
-    fn is_in_use(&self) -> bool {
-        self.is_named() || self.copying.is_taken()
-    }
-
-    /// Does an unanswered call name it? Acquire: pairs with the release in
-    /// [`DeviceMemory::end_use`].
-    #[inline(always)]
-    fn is_named(&self) -> bool {
-        self.own.load(Ordering::Acquire) != 0 || self.others.load(Ordering::Acquire) != 0
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn begin_use_as_other(&self, stream: u32) {
-        // The first stream to come counts in a word of its own from now on.
-        match self.first.compare_exchange(NO_STREAM, stream as u16, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => self.own.store(1, Ordering::Relaxed),
-            Err(_) => {
-                self.others.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use zerocopy::FromZeros;
-
-    fn memory(max_buffers: u32) -> DeviceMemory {
-        let window = hamr_comm::abi::window::Window::private(4096).share();
-        let number = NodeNumber::take("memory").expect("few devices");
-        let mut heap = Section::new_zeroed();
-        heap.len = 4096;
-        DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
-    }
-
-    /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
-    fn found(memory: &DeviceMemory, block: Block) -> (&Record, BufferParts) {
-        let p = memory.pointer::<u8>(block, block.bytes as usize).parts();
-        (memory.record(p, block.bytes).expect("alive"), p)
-    }
-
-    /// Between a submission's load of the record and its count the buffer is dropped, and the
-    /// record is another buffer's, which a second stream names.
-    #[test]
-    fn a_late_count_is_taken_back_and_harms_no_other() {
-        for first_user in [1, 2] {
-            let memory = memory(1);
-            let old = memory.allocate(64).expect("room");
-            let begin_use = memory.begin_use(memory.pointer::<u8>(old, 64).wire(), 64, first_user).expect("alive");
-            memory.end_use(begin_use, first_user);
-            let (record, p) = found(&memory, old);
-            memory.release(old.index);
-            let new = memory.allocate(64).expect("the record is free");
-            let theirs = memory.begin_use(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
-            assert!(record.count(p, 1).is_none(), "its buffer is gone");
-            assert!(record.is_named(), "the second stream's call is unanswered");
-            memory.release(new.index);
-            assert_eq!(memory.live(), 1, "named, so not freed");
-            memory.end_use(theirs, 2);
-            assert_eq!((memory.live(), record.is_named()), (0, false), "nothing is left");
-        }
-    }
-
-    /// The same with a count that the drop does not see and that does not see the drop: its call
-    /// was sent.
-    #[test]
-    fn a_count_on_a_freed_buffer_ends_with_its_call() {
-        let memory = memory(1);
-        let old = memory.allocate(64).expect("room");
-        let (record, _) = found(&memory, old);
-        memory.release(old.index);
-        // What the other thread's store does when it arrives late.
-        record.begin_use_as_other(1);
-        let new = memory.allocate(64).expect("the record is free");
-        let put = memory.put(&[1u8], memory.pointer::<u8>(new, 64));
-        assert_eq!(put, Err(BufferError::Busy), "a call in flight may use this record");
-        memory.end_use(old.index, 1);
-        assert_eq!(memory.put(&[1u8], memory.pointer::<u8>(new, 64)), Ok(()));
-        memory.release(new.index);
-        assert_eq!(memory.live(), 0);
-    }
-
-    /// A transfer and a use that are not begun at once are refused with a reason, or wait.
-    #[test]
-    fn what_is_not_done_at_once_has_a_reason() {
-        let memory = memory(2);
-        let block = memory.allocate(64).expect("room");
-        let whole = memory.pointer::<u8>(block, 64);
-        let with = |change: fn(&mut BufferParts)| {
-            let mut parts = whole.parts();
-            change(&mut parts);
-            BufferPtr::<u8>::from_wire(WireBuffer::pack(parts))
-        };
-        let refused = |ptr: BufferPtr<u8>| {
-            let (data, mut back) = ([7; 8], [0; 8]);
-            assert!(memory.put_at_once(&data, ptr).is_none() && memory.get_at_once(ptr, &mut back).is_none());
-            assert!(memory.begin_put_at_once(ptr.wire(), ptr.bytes(), 8, 1).is_none());
-            let why = memory.put(&data, ptr).expect_err("refused");
-            assert_eq!(memory.get(ptr, &mut back), Err(why.clone()));
-            why
-        };
-        let (here, foreign) = (memory.node.0, with(|p| p.node = NodeId(4095)));
-        assert_eq!(refused(foreign), BufferError::Foreign { owner: 4095, here });
-        assert_eq!(refused(with(|p| p.generation = 9)), BufferError::Freed { index: block.index, generation: 9 });
-        assert_eq!(refused(with(|p| p.index = 77)), BufferError::Freed { index: 77, generation: 0 });
-        assert_eq!(refused(with(|p| p.len = 65)), BufferError::Overrun { wanted: 65, has: 64 });
-        assert_eq!(refused(with(|p| p.off += 1)), BufferError::Overrun { wanted: 65, has: 64 });
-        assert_eq!(refused(with(|p| p.len = 7)), BufferError::Overrun { wanted: 8, has: 7 });
-        // Before the start of its record.
-        let next = memory.allocate(64).expect("room");
-        let mut parts = memory.pointer::<u8>(next, 64).parts();
-        parts.off -= 1;
-        let before = BufferPtr::<u8>::from_wire(WireBuffer::pack(parts));
-        assert_eq!(refused(before), BufferError::Overrun { wanted: 64, has: 64 });
-        for stream in [1, 2] {
-            let used = memory.begin_use_at_once(whole.wire(), 64, stream).expect("alive");
-            assert_eq!(memory.index_of(used), block.index);
-            assert_eq!(refused(whole), BufferError::Busy);
-            used.end_use(stream);
-        }
-        let writing = memory.begin_put_at_once(whole.wire(), 64, 64, 1).expect("no call names it");
-        assert_eq!(refused(whole), BufferError::Busy);
-        writing.end_use(1);
-        let reading = writing.copying.read();
-        assert!(memory.put_at_once(&[1], whole).is_none(), "another thread copies");
-        assert!(memory.begin_put_at_once(whole.wire(), 64, 1, 1).is_none(), "another thread copies");
-        assert!(memory.get_at_once(whole, &mut [0]).is_some(), "both only read");
-        drop(reading);
-        assert!(memory.put_at_once(&[5; 64], whole).is_some());
-        let mut back = [0; 64];
-        assert!(memory.get_at_once(whole, &mut back).is_some());
-        assert_eq!(back, [5; 64]);
-    }
-
-    /// A transfer that has the record's lock keeps the bytes from being given away.
-    #[test]
-    fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
-        let memory = memory(2);
-        let block = memory.allocate(64).expect("room");
-        let (record, _) = found(&memory, block);
-        let writing = record.copying.write();
-        memory.release(block.index);
-        assert_eq!(memory.live(), 1, "another thread still copies");
-        drop(writing);
-        assert_eq!(memory.live(), 0);
-    }
-}
+mod tests;
