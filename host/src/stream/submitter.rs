@@ -224,7 +224,11 @@ impl Submitter {
         let mut polls = 0;
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
-                return self.take_hot::<H>(device, hdr);
+                let outcome = self.take_hot::<H>(device, hdr);
+                if H::Args::HAS_BUFFERS {
+                    self.hot.uses.release(&device.memory);
+                }
+                return outcome;
             }
             // Rule 21: the first step of waiting notifies. Not before the first poll, because a
             // call whose reply is there should not pay for it.
@@ -289,7 +293,7 @@ impl Submitter {
             return Some(self.hot_after_end::<H>(device, seq));
         }
         let hdr = self.calls.end.req.hot_reply()?;
-        Some(self.take_hot::<H>(device, hdr))
+        Some(self.take_late::<H>(device, hdr))
     }
 
     /// The outcome of the call with the word `seq` in the hot slot, whose epoch is over.
@@ -303,7 +307,16 @@ impl Submitter {
         }
     }
 
-    /// Reads the hot slot's reply and releases the slot.
+    /// [`Self::take_hot`] of a call that may have left [`call_hot`](super::sync::call_hot), with a
+    /// put.
+    fn take_late<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let outcome = self.take_hot::<H>(device, hdr);
+        self.hot.uses.release(&device.memory);
+        outcome
+    }
+
+    /// Reads the hot slot's reply and releases the slot. The uses are left to the caller, which
+    /// knows whether there are any.
     #[inline(always)]
     fn take_hot<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(len) = <ValueOf<H> as Migratable>::SIZE
@@ -317,7 +330,6 @@ impl Submitter {
                 return self.hot_after_end::<H>(device, self.hot_seq());
             }
             self.calls.end.req.release_hot();
-            self.hot.uses.release(&device.memory);
             let bytes: &[u8] = bytemuck::cast_slice(&words);
             if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
                 return Ok(value);
@@ -347,7 +359,7 @@ impl Submitter {
         let mut wait = Wait::new(device, self.epoch(), until);
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
-                return self.take_hot::<H>(device, hdr);
+                return self.take_late::<H>(device, hdr);
             }
             match wait.step() {
                 Ok(()) => {}
