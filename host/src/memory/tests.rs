@@ -74,7 +74,7 @@ fn what_is_not_done_at_once_has_a_reason() {
         assert!(memory.put_at_once(&data, ptr).is_none() && memory.get_at_once(ptr, &mut back).is_none());
         assert!(memory.begin_put_at_once(ptr.wire(), ptr.bytes(), 8, 1).is_none());
         let why = memory.put(&data, ptr).expect_err("refused");
-        assert_eq!(memory.get(ptr, &mut back), Err(why.clone()));
+        assert_eq!(memory.get(ptr, &mut back), Err(why));
         why
     };
     let (here, foreign) = (memory.node.0, with(|p| p.node = NodeId(4095)));
