@@ -3,7 +3,9 @@
 
 use core::marker::PhantomData;
 
-use crate::migrate::{Decoder, Description, Encoder, Malformed, Migratable, Name, NamedBuffer, join_shapes};
+use crate::migrate::{
+    Decoder, Description, Encoder, Malformed, Migratable, Name, NamedBuffer, VisitBuffer, join_shapes,
+};
 use bytemuck::Pod;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
@@ -136,7 +138,8 @@ impl<T: Element> Migratable for BufferPtr<T> {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         Ok(Self::from_wire(WireBuffer::from_words(Migratable::decode(from)?)))
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
-        visit(NamedBuffer { wire: self.wire, bytes: self.bytes() });
+    #[inline(always)]
+    fn visit_buffers(&self, visit: &mut impl VisitBuffer) {
+        visit.visit(NamedBuffer { wire: self.wire, bytes: self.bytes() });
     }
 }

@@ -55,7 +55,7 @@ pub mod builtin {
 /// What expansions refer to.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::migrate::NamedBuffer;
+    pub use crate::migrate::VisitBuffer;
     pub use bytemuck;
     #[cfg(feature = "defmt")]
     pub use defmt;

@@ -58,7 +58,7 @@ pub trait Migratable: Sized {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
     /// Shows every device buffer that the value names, so that the host can check and use it while
     /// the call runs.
-    fn visit_buffers(&self, _visit: &mut dyn FnMut(NamedBuffer)) {}
+    fn visit_buffers(&self, _visit: &mut impl VisitBuffer) {}
 }
 
 /// A buffer that a value names, to be checked and kept while the call runs.
@@ -68,6 +68,19 @@ pub struct NamedBuffer {
     pub wire: WireBuffer,
     /// Its extent, which the element type gives.
     pub bytes: u64,
+}
+
+/// What [`Migratable::visit_buffers`] shows buffers to: a closure, or a type with a method that is
+/// always inlined, as the path of a call needs it.
+pub trait VisitBuffer {
+    /// Shows one buffer.
+    fn visit(&mut self, buffer: NamedBuffer);
+}
+
+impl<F: FnMut(NamedBuffer)> VisitBuffer for F {
+    fn visit(&mut self, buffer: NamedBuffer) {
+        self(buffer);
+    }
 }
 
 /// The bytes do not decode as the type.
@@ -273,7 +286,8 @@ impl<T: Migratable> Migratable for Option<T> {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         bool::decode(from)?.then(|| T::decode(from)).transpose()
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
+    #[inline(always)]
+    fn visit_buffers(&self, visit: &mut impl VisitBuffer) {
         if let Some(value) = self {
             value.visit_buffers(visit);
         }
@@ -313,7 +327,8 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
             None => unreachable!("the vector was full"),
         }))
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
+    #[inline(always)]
+    fn visit_buffers(&self, visit: &mut impl VisitBuffer) {
         for value in self {
             value.visit_buffers(visit);
         }
@@ -344,8 +359,9 @@ macro_rules! tuples {
             fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
                 Ok(($($t::decode(from)?,)*))
             }
+            #[inline(always)]
             #[allow(unused_variables, reason = "the empty tuple")]
-            fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
+            fn visit_buffers(&self, visit: &mut impl VisitBuffer) {
                 $(self.$i.visit_buffers(visit);)*
             }
         }
@@ -429,7 +445,8 @@ impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
         }
         Ok(values)
     }
-    fn visit_buffers(&self, visit: &mut dyn FnMut(NamedBuffer)) {
+    #[inline(always)]
+    fn visit_buffers(&self, visit: &mut impl VisitBuffer) {
         for value in self {
             value.visit_buffers(visit);
         }

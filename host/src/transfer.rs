@@ -113,32 +113,34 @@ impl Node {
 impl Device {
     #[inline(always)]
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        match self.memory.put(from, to) {
-            Ok(()) => Ok(()),
-            Err(why) => self.put_again(why, from, to),
+        match self.memory.put_at_once(from, to) {
+            Some(()) => Ok(()),
+            None => self.put_otherwise(from, to),
         }
     }
 
     #[inline(always)]
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        match self.memory.get(from, to) {
-            Ok(()) => Ok(()),
-            Err(why) => self.get_again(why, from, to),
+        match self.memory.get_at_once(from, to) {
+            Some(()) => Ok(()),
+            None => self.get_otherwise(from, to),
         }
     }
 
-    // The second tries are functions of their own, out of line: a closure over the arguments would
-    // keep the first, which is a handful of instructions, from being compiled into its caller.
+    // Functions of their own, out of line: a closure over the arguments would keep the first
+    // attempt, which is a handful of instructions, from being compiled into its caller.
     #[cold]
     #[inline(never)]
-    fn put_again<T: Element>(&self, why: BufferError, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+    fn put_otherwise<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        let Err(why) = self.memory.put(from, to) else { return Ok(()) };
         self.unless_busy(why)?;
         self.memory.put(from, to).map_err(|why| self.buffer_error(why))
     }
 
     #[cold]
     #[inline(never)]
-    fn get_again<T: Element>(&self, why: BufferError, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+    fn get_otherwise<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        let Err(why) = self.memory.get(from, to) else { return Ok(()) };
         self.unless_busy(why)?;
         self.memory.get(from, to).map_err(|why| self.buffer_error(why))
     }

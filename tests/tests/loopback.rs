@@ -1,16 +1,19 @@
 //! The conformance suite over the loopback device, and cases that need a device inside the test:
 //! tables made by hand, and a link that fails on purpose.
 
-use hamr::link::{FaultInjector, Faults, Loopback};
-use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime, SubmitError, Warning};
+use hamr::link::{FaultInjector, Faults, Link, Loopback};
+use hamr::{BufferError, CallError, CallOptions, Error, Features, Image, Node, Options, Runtime, SubmitError, Warning};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::{Place, ReqHdr};
 use hamr_comm::abi::status::Status;
+use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, builtin, offload};
-use hamr_kernels::bench::{empty, sum_4};
+use hamr_kernels::bench::{empty, notice, sum_4, sum_14};
 use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::{background, echo_many, make_many};
 use hamr_tests::conformance::{Log, Random, options, refusal};
@@ -42,6 +45,45 @@ fn with_table(entries: &[&'static Entry]) -> Node {
     let table = Table::of(entries.iter().copied().chain([&PING]).collect());
     let link = Loopback::new(layout(&options()).window_len(), table);
     runtime().attach("made-by-hand", Box::new(link), options()).expect("attaches")
+}
+
+/// A device whose hot slots have one line.
+fn open_with_one_line(options: Options) -> Node {
+    let link = Loopback::new(layout(&options).window_len(), Table::of_this_image()).without(feature::TWO_LINES);
+    runtime().attach("one-line", Box::new(link), options).expect("attaches")
+}
+
+/// What travels in two lines gives the same results where there is one.
+mod one_line {
+    use super::open_with_one_line;
+    hamr_tests::__conformance! { open_with_one_line;
+        values { inline, every_length, chunks_and_buffers }
+        streams { receivers_are_alike }
+        puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
+    }
+}
+
+#[test]
+fn without_a_second_line_arguments_take_the_chunk_and_data_is_put_apart() {
+    for without in [0, feature::TWO_LINES] {
+        let has_two = without == 0;
+        let layout = layout(&options());
+        let link = Loopback::new(layout.window_len(), Table::of_this_image()).without(without);
+        let window = link.window().part(0, layout.window_len()).expect("all of it");
+        let node = runtime().attach("lines", Box::new(link), options()).expect("attaches");
+        assert_eq!(node.info().features.contains(Features::TWO_LINES), has_two);
+        let stream = node.stream().expect("a stream is free");
+        let lines = window.queue(&layout.queue(&window, 1).expect("laid out")).expect("inside");
+        let last_sent = || ReqHdr(lines.hot().req_hdr());
+        let args = std::array::from_fn(|i| i as u64);
+        assert_eq!(stream.sync(sum_14::with(args)).expect("runs"), 91);
+        assert_eq!(last_sent().place(), if has_two { Place::TwoLines } else { Place::Chunk });
+        let target = node.buffer(&[0u32; 16]).expect("room");
+        let data: [u32; 16] = std::array::from_fn(|i| 7 * i as u32);
+        assert_eq!(stream.put_sync(&data, target.ptr(), notice::with(target.ptr())).expect("runs"), 105);
+        assert_eq!((last_sent().place(), last_sent().has(ReqHdr::PUT)), (Place::Inline, has_two));
+        assert_eq!(node.read(target.ptr()).expect("answered"), data);
+    }
 }
 
 /// A pointer of node `node` that no host made.

@@ -1,7 +1,7 @@
 //! Values survive the wire, and no bytes make a decoder panic (docs/offload.md "Migratable").
 #![forbid(unsafe_code)]
 
-use hamr_comm::migrate::{Decoder, Encoder, MAX_DEPTH, MAX_ELEMENTS, MAX_MESSAGE, Malformed};
+use hamr_comm::migrate::{Decoder, Encoder, MAX_DEPTH, MAX_ELEMENTS, MAX_MESSAGE, Malformed, NamedBuffer};
 use hamr_comm::{Bits, BufferPtr, Migratable};
 use proptest::prelude::*;
 use std::fmt::Debug;
@@ -94,7 +94,7 @@ fn takes_any<T: Migratable>(bytes: &[u8]) {
         let again = encode(&value);
         let same = T::decode(&mut Decoder::new(&again)).map(|value| encode(&value));
         assert_eq!(same.as_ref(), Ok(&again));
-        value.visit_buffers(&mut |_| assert!(T::HAS_BUFFERS));
+        value.visit_buffers(&mut |_: NamedBuffer| assert!(T::HAS_BUFFERS));
     }
 }
 
@@ -203,7 +203,7 @@ fn buffers_are_found_inside_values() {
     let mut heap = hamr_comm::testing::Heap::new(256);
     let (x, more) = (heap.zeroed::<u32>(2), heap.zeroed::<u8>(3));
     let mut seen = Vec::new();
-    Vectors { x, more: Some(more) }.visit_buffers(&mut |named| seen.push(named.wire));
+    Vectors { x, more: Some(more) }.visit_buffers(&mut |named: NamedBuffer| seen.push(named.wire));
     assert_eq!(seen, [x.wire(), more.wire()]);
     let flags = [Vectors::<u8>::HAS_BUFFERS, Packed::HAS_BUFFERS, Mixed::<u8>::HAS_BUFFERS];
     assert_eq!(flags, [true, false, false]);

@@ -4,7 +4,7 @@
 
 use hamr_comm::abi::table::{hash, record_flag};
 use hamr_comm::frame::{Arguments, Frame};
-use hamr_comm::migrate::{Decoder, Encoder};
+use hamr_comm::migrate::{Decoder, Encoder, NamedBuffer};
 use hamr_comm::registry::Table;
 use hamr_comm::testing::Heap;
 use hamr_comm::{BufferPtr, Call, Context, Entry, Handler, HandlerResult, Migratable, offload, register};
@@ -46,7 +46,7 @@ fn a_handler_is_a_plain_function_and_its_call_runs_the_same() {
     assert_eq!(heap.read(y), [10.0, 20.0]);
 
     let mut named = Vec::new();
-    call.args.visit_buffers(&mut |buffer| named.push(buffer.wire));
+    call.args.visit_buffers(&mut |buffer: NamedBuffer| named.push(buffer.wire));
     assert_eq!(named, [x.wire(), y.wire()]);
 }
 

@@ -199,8 +199,9 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
         ) -> ::core::result::Result<Self, #krate::migrate::Malformed> {
             #decode
         }
+        #[inline]
         #[allow(unused_variables)]
-        fn visit_buffers(&self, visit: &mut dyn ::core::ops::FnMut(#krate::__private::NamedBuffer)) {
+        fn visit_buffers(&self, visit: &mut impl #krate::__private::VisitBuffer) {
             match self { #(#visit_patterns => #visitors)* }
         }
     }

@@ -65,6 +65,8 @@ struct LoopbackDevice {
     /// Runs the tasks; started for the first.
     thread: Option<TaskThread>,
     runner: Arc<Runner>,
+    /// Features that it does not report.
+    without: u32,
 }
 
 /// The thread that tasks run on. What they have on their stacks may be for one thread only, so that
@@ -177,10 +179,18 @@ impl Loopback {
                 tasks: Tasks::new(slots),
                 thread: None,
                 runner: runner.clone(),
+                without: 0,
             }),
             runner,
             stopped: AtomicBool::new(false),
         }
+    }
+
+    /// The same device without these features (bits of [`feature`]), as an older image has fewer.
+    #[must_use]
+    pub fn without(mut self, features: u32) -> Self {
+        self.device.get_mut().unwrap_or_else(PoisonError::into_inner).without |= features;
+        self
     }
 }
 
@@ -240,7 +250,8 @@ impl LoopbackDevice {
         self.state = match self.state.take() {
             Some(State::Handshaking(handshaking)) => {
                 let Handshaking { window, handshake, scratch } = *handshaking;
-                let next = handshake.step(&window, self.table, &LOOPBACK);
+                let profile = DeviceProfile { features: LOOPBACK.features & !self.without, ..LOOPBACK };
+                let next = handshake.step(&window, self.table, &profile);
                 let DeviceHandshake::Serving(accepted) = next else {
                     self.state = Some(State::handshaking(window, next, scratch));
                     return;

@@ -45,6 +45,12 @@ impl CopyLock {
         Reading(self)
     }
 
+    /// [`Self::read`], unless that waits.
+    #[inline(always)]
+    pub(super) fn read_at_once(&self) -> Option<Reading<'_>> {
+        self.try_read().then(|| Reading(self))
+    }
+
     #[inline(always)]
     fn try_read(&self) -> bool {
         let state = self.0.load(Ordering::Relaxed);
@@ -54,10 +60,16 @@ impl CopyLock {
 
     #[inline(always)]
     pub(super) fn write(&self) -> Writing<'_> {
-        if self.0.compare_exchange(0, WRITING, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        self.write_at_once().unwrap_or_else(|| {
             wait_for(|| self.try_write());
-        }
-        Writing(self)
+            Writing(self)
+        })
+    }
+
+    /// [`Self::write`], unless that waits.
+    #[inline(always)]
+    pub(super) fn write_at_once(&self) -> Option<Writing<'_>> {
+        self.0.compare_exchange(0, WRITING, Ordering::SeqCst, Ordering::Relaxed).is_ok().then(|| Writing(self))
     }
 
     /// For a writer that has found the buffer taken. One that succeeds, or that another writer's

@@ -23,26 +23,25 @@
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
 mod copying;
+mod record;
+
+pub(crate) use record::Record;
 
 use crate::node_number::NodeNumber;
 use crate::{BufferError, Error};
-use copying::CopyLock;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
+use record::LIVE;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
-/// The record has a buffer whose owner still exists. Above every generation.
-const LIVE: u32 = 1 << 16;
-/// No stream has named the buffer yet.
-const NO_STREAM: u16 = u16::MAX;
 
 pub(crate) struct DeviceMemory {
     node: NodeId,
@@ -56,23 +55,6 @@ pub(crate) struct DeviceMemory {
     records: Box<[Record]>,
     state: Mutex<State>,
 }
-
-struct Record {
-    /// Generation in the low 16 bits, LIVE above.
-    generation: AtomicU32,
-    /// The stream that counts in `own`: the first that named a buffer of this record. It stays the
-    /// one.
-    first: AtomicU16,
-    copying: CopyLock,
-    /// Unanswered calls of that stream that name the buffer; written by it alone.
-    own: AtomicU32,
-    /// The same of all other streams.
-    others: AtomicU32,
-    off: AtomicU64,
-    bytes: AtomicU64,
-}
-// Two in a cache line.
-const _: () = assert!(size_of::<Record>() == 32);
 
 struct State {
     ranges: RangeAllocator<u64>,
@@ -222,40 +204,83 @@ impl DeviceMemory {
     /// lie in it.
     #[inline(always)]
     fn record(&self, p: BufferParts, bytes: u64) -> Result<&Record, BufferError> {
+        self.find(p, bytes).ok_or_else(|| self.why_not(p, bytes))
+    }
+
+    /// [`Self::record`] without the reason why there is none.
+    #[inline(always)]
+    fn find(&self, p: BufferParts, bytes: u64) -> Option<&Record> {
         if p.node != self.node {
-            return Err(BufferError::Foreign { owner: p.node.0, here: self.node.0 });
+            return None;
         }
-        let freed = BufferError::Freed { index: p.index, generation: p.generation };
-        let record = self.records.get(p.index as usize).ok_or(freed)?;
-        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
-            return Err(freed);
+        let record = self.records.get(p.index as usize)?;
+        if !record.is_of(p) {
+            return None;
         }
-        let start = record.off.load(Ordering::Relaxed);
-        let has = record.bytes.load(Ordering::Relaxed);
         // The pointer's offset is absolute in the heap; its distance from the record's start counts
-        // against its bytes.
-        match p.off.checked_sub(start) {
-            Some(skip) if skip <= has && bytes <= has - skip => Ok(record),
-            skip => Err(BufferError::Overrun { wanted: skip.unwrap_or(0).saturating_add(bytes), has }),
+        // against its bytes. Before the start it wraps, and is more than any record has.
+        let skip = p.off.wrapping_sub(record.off.load(Ordering::Relaxed));
+        let has = record.bytes.load(Ordering::Relaxed);
+        if skip > has {
+            // Where this is not stated, the two comparisons become one of more instructions.
+            std::hint::cold_path();
+            return None;
+        }
+        (bytes <= has - skip).then_some(record)
+    }
+
+    /// Why [`Self::find`] finds nothing.
+    #[cold]
+    #[inline(never)]
+    fn why_not(&self, p: BufferParts, bytes: u64) -> BufferError {
+        if p.node != self.node {
+            return BufferError::Foreign { owner: p.node.0, here: self.node.0 };
+        }
+        match self.records.get(p.index as usize).filter(|record| record.is_of(p)) {
+            Some(record) => {
+                let skip = p.off.saturating_sub(record.off.load(Ordering::Relaxed));
+                BufferError::Overrun { wanted: skip.saturating_add(bytes), has: record.bytes.load(Ordering::Relaxed) }
+            }
+            None => freed(p),
         }
     }
 
     /// Copies `from` to the front of what `to` names, unless a call in flight names it.
-    #[inline(always)]
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write();
-        record.still(to)?;
+        record.still(to.parts())?;
         self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
-    /// Copies the front of what `from` names to `to`, unless a call in flight names it.
+    /// [`Self::put`] where that is allowed and waits for nothing. `None`: nothing was copied, and
+    /// [`Self::put`] waits or finds the reason. Its caller compiles to few instructions, since no
+    /// reason is made and nothing is called.
     #[inline(always)]
+    pub(crate) fn put_at_once<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Option<()> {
+        let heap = self.copies.ungated()?;
+        let record = self.find_free(to, size_of_val(from) as u64)?;
+        let _writing = record.copying.write_at_once()?;
+        record.still(to.parts()).ok()?;
+        heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()
+    }
+
+    /// Copies the front of what `from` names to `to`, unless a call in flight names it.
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
         let record = self.free_record(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read();
-        record.still(from)?;
+        record.still(from.parts())?;
         self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
+    }
+
+    /// [`Self::get`], likewise.
+    #[inline(always)]
+    pub(crate) fn get_at_once<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Option<()> {
+        let heap = self.copies.ungated()?;
+        let record = self.find_free(from, size_of_val(to) as u64)?;
+        let _reading = record.copying.read_at_once()?;
+        record.still(from.parts()).ok()?;
+        heap.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).ok()
     }
 
     /// Copies all of what `from` names to the front of what `to` names, unless a call in flight
@@ -274,8 +299,8 @@ impl DeviceMemory {
             _writing = target.copying.write();
             _reading = (first != second).then(|| source.copying.read());
         }
-        source.still(from)?;
-        target.still(to)?;
+        source.still(from.parts())?;
+        target.still(to.parts())?;
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
     }
 
@@ -298,14 +323,13 @@ impl DeviceMemory {
             _writing = target.copying.write();
             _reading = source.copying.read();
         }
-        source.still(from).map_err(|why| (End::Source, why))?;
-        target.still(to).map_err(|why| (End::Target, why))?;
+        source.still(from.parts()).map_err(|why| (End::Source, why))?;
+        target.still(to.parts()).map_err(|why| (End::Target, why))?;
         let copied = self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes);
         copied.map_err(|why| (End::Target, refused(why)))
     }
 
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
-    #[inline(always)]
     fn free_record<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<&Record, BufferError> {
         let record = self.record(ptr.parts(), ptr.bytes())?;
         if bytes > ptr.bytes() {
@@ -317,6 +341,13 @@ impl DeviceMemory {
         Ok(record)
     }
 
+    /// [`Self::free_record`] without the reason why there is none.
+    #[inline(always)]
+    fn find_free<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Option<&Record> {
+        let record = self.find(ptr.parts(), ptr.bytes())?;
+        (bytes <= ptr.bytes() && !record.is_named()).then_some(record)
+    }
+
     /// A pointer's place in the window, also while calls name it: for words, which are atomics.
     pub(crate) fn live_place<T: Element>(&self, ptr: BufferPtr<T>) -> Result<u64, BufferError> {
         self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
@@ -324,61 +355,43 @@ impl DeviceMemory {
 
     /// A call of stream `stream` that names the buffer is about to be sent. What comes back names
     /// the record for [`Self::end_use`].
-    #[inline(always)]
     pub(crate) fn begin_use(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
-        self.count(self.record(p, bytes)?, p, stream)
+        let record = self.record(p, bytes)?;
+        record.count(p, stream).map(|_| p.index).ok_or_else(|| freed(p))
     }
 
-    /// A call of stream `stream` is about to be sent with `len` bytes of data for the front of a
-    /// buffer, of which the pointer names `room` bytes. What comes back is as of
-    /// [`Self::begin_use`].
+    /// [`Self::begin_use`] without the reason for a refusal; [`Record::end_use`] ends it.
     #[inline(always)]
-    pub(crate) fn begin_put(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Result<u32, BufferError> {
+    pub(crate) fn begin_use_at_once(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Option<&Record> {
         let p = wire.unpack();
-        let record = self.record(p, room)?;
-        if len > room {
-            return Err(BufferError::Overrun { wanted: len, has: room });
-        }
-        if record.is_in_use() {
-            return Err(BufferError::Busy);
-        }
-        self.count(record, p, stream)
+        self.find(p, bytes)?.count(p, stream)
     }
 
-    /// Counts a use of a record that was the pointer's a moment ago.
+    /// [`Self::begin_use_at_once`] of a call that is sent with `len` bytes of data for the front of
+    /// the buffer, of which the pointer names `room` bytes. Refused, as a put is, while calls or
+    /// transfers use the buffer.
     #[inline(always)]
-    fn count(&self, record: &Record, p: BufferParts, stream: u32) -> Result<u32, BufferError> {
-        if u32::from(record.first.load(Ordering::Relaxed)) == stream {
-            record.own.store(record.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        } else {
-            record.begin_use_as_other(stream);
+    pub(crate) fn begin_put_at_once(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Option<&Record> {
+        let p = wire.unpack();
+        let record = self.find(p, room)?;
+        if len > room || record.is_in_use() {
+            return None;
         }
-        // Dropped meanwhile (see the module's head): the count is on no buffer, or on another one.
-        if record.generation.load(Ordering::Acquire) != u32::from(p.generation) | LIVE {
-            return Err(self.dropped_meanwhile(p, stream));
-        }
-        Ok(p.index)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn dropped_meanwhile(&self, p: BufferParts, stream: u32) -> BufferError {
-        self.end_use(p.index, stream);
-        BufferError::Freed { index: p.index, generation: p.generation }
+        record.count(p, stream)
     }
 
     /// That call was answered.
-    #[inline(always)]
     pub(crate) fn end_use(&self, index: u32, stream: u32) {
-        let Some(record) = self.records.get(index as usize) else { return };
-        // Release: the thread that frees the memory does so after the reply was seen. `first` has
-        // the same value as when the use was counted.
-        if u32::from(record.first.load(Ordering::Relaxed)) == stream {
-            record.own.store(record.own.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
-        } else {
-            record.others.fetch_sub(1, Ordering::Release);
+        if let Some(record) = self.records.get(index as usize) {
+            record.end_use(stream);
         }
+    }
+
+    /// What names a record of this memory for [`Self::end_use`].
+    pub(crate) fn index_of(&self, record: &Record) -> u32 {
+        // Every record has an index that fits: there are at most MAX_INDEX.
+        self.records.element_offset(record).map_or(u32::MAX, |index| index as u32)
     }
 
     pub(crate) fn pointer<T: Element>(&self, block: Block, len: usize) -> BufferPtr<T> {
@@ -402,6 +415,10 @@ impl DeviceMemory {
     }
 }
 
+fn freed(p: BufferParts) -> BufferError {
+    BufferError::Freed { index: p.index, generation: p.generation }
+}
+
 /// Outside is what a copy cannot be, since the record was checked.
 #[cold]
 fn refused(why: CopyError) -> BufferError {
@@ -411,124 +428,5 @@ fn refused(why: CopyError) -> BufferError {
     }
 }
 
-impl Record {
-    const fn new() -> Self {
-        Self {
-            generation: AtomicU32::new(0),
-            first: AtomicU16::new(NO_STREAM),
-            copying: CopyLock::new(),
-            own: AtomicU32::new(0),
-            others: AtomicU32::new(0),
-            off: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        }
-    }
-
-    /// For a transfer that has the record's lock: is the buffer still the pointer's? If so, it is
-    /// not freed before the lock is released (see [`DeviceMemory::release`]).
-    #[inline(always)]
-    fn still<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), BufferError> {
-        let BufferParts { index, generation, .. } = ptr.parts();
-        match self.generation.load(Ordering::SeqCst) == u32::from(generation) | LIVE {
-            true => Ok(()),
-            false => Err(BufferError::Freed { index, generation }),
-        }
-    }
-
-    /// May its memory not be freed yet?
-    fn is_in_use(&self) -> bool {
-        self.is_named() || self.copying.is_taken()
-    }
-
-    /// Does an unanswered call name it? Acquire: pairs with the release in
-    /// [`DeviceMemory::end_use`].
-    #[inline(always)]
-    fn is_named(&self) -> bool {
-        self.own.load(Ordering::Acquire) != 0 || self.others.load(Ordering::Acquire) != 0
-    }
-
-    #[cold]
-    fn begin_use_as_other(&self, stream: u32) {
-        // The first stream to come counts in a word of its own from now on.
-        match self.first.compare_exchange(NO_STREAM, stream as u16, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => self.own.store(1, Ordering::Relaxed),
-            Err(_) => {
-                self.others.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use zerocopy::FromZeros;
-
-    fn memory(max_buffers: u32) -> DeviceMemory {
-        let window = hamr_comm::abi::window::Window::private(4096).share();
-        let number = NodeNumber::take("memory").expect("few devices");
-        let mut heap = Section::new_zeroed();
-        heap.len = 4096;
-        DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
-    }
-
-    /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
-    fn found(memory: &DeviceMemory, block: Block) -> (&Record, BufferParts) {
-        let p = memory.pointer::<u8>(block, block.bytes as usize).parts();
-        (memory.record(p, block.bytes).expect("alive"), p)
-    }
-
-    /// Between a submission's load of the record and its count the buffer is dropped, and the
-    /// record is another buffer's, which a second stream names.
-    #[test]
-    fn a_late_count_is_taken_back_and_harms_no_other() {
-        for first_user in [1, 2] {
-            let memory = memory(1);
-            let old = memory.allocate(64).expect("room");
-            let begin_use = memory.begin_use(memory.pointer::<u8>(old, 64).wire(), 64, first_user).expect("alive");
-            memory.end_use(begin_use, first_user);
-            let (record, p) = found(&memory, old);
-            memory.release(old.index);
-            let new = memory.allocate(64).expect("the record is free");
-            let theirs = memory.begin_use(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
-            assert!(matches!(memory.count(record, p, 1), Err(BufferError::Freed { .. })), "its buffer is gone");
-            assert!(record.is_named(), "the second stream's call is unanswered");
-            memory.release(new.index);
-            assert_eq!(memory.live(), 1, "named, so not freed");
-            memory.end_use(theirs, 2);
-            assert_eq!((memory.live(), record.is_named()), (0, false), "nothing is left");
-        }
-    }
-
-    /// The same with a count that the drop does not see and that does not see the drop: its call
-    /// was sent.
-    #[test]
-    fn a_count_on_a_freed_buffer_ends_with_its_call() {
-        let memory = memory(1);
-        let old = memory.allocate(64).expect("room");
-        let (record, _) = found(&memory, old);
-        memory.release(old.index);
-        // What the other thread's store does when it arrives late.
-        record.begin_use_as_other(1);
-        let new = memory.allocate(64).expect("the record is free");
-        let put = memory.put(&[1u8], memory.pointer::<u8>(new, 64));
-        assert_eq!(put, Err(BufferError::Busy), "a call in flight may use this record");
-        memory.end_use(old.index, 1);
-        assert_eq!(memory.put(&[1u8], memory.pointer::<u8>(new, 64)), Ok(()));
-        memory.release(new.index);
-        assert_eq!(memory.live(), 0);
-    }
-
-    /// A transfer that has the record's lock keeps the bytes from being given away.
-    #[test]
-    fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
-        let memory = memory(2);
-        let block = memory.allocate(64).expect("room");
-        let (record, _) = found(&memory, block);
-        let writing = record.copying.write();
-        memory.release(block.index);
-        assert_eq!(memory.live(), 1, "another thread still copies");
-        drop(writing);
-        assert_eq!(memory.live(), 0);
-    }
-}
+mod tests;

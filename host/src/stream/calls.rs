@@ -4,7 +4,7 @@
 
 use super::encode::takes_put;
 use super::put_data::PutData;
-use super::{CallOptions, Pending, StreamRef, submit, wait};
+use super::{CallOptions, Pending, StreamRef, Submitter, submit, wait};
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 
@@ -117,10 +117,18 @@ pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result
     if S::IS_SHARED {
         return match super::sync::sync_shared::<H>(&stream, &call, None) {
             Some(outcome) => outcome,
-            None => offload(stream, call)?.wait(),
+            None => in_ring(stream, call),
         };
     }
     super::sync::sync(&stream, call)
+}
+
+/// [`sync`] on a stream that threads share, whose hot slot is not open to the call.
+#[cold]
+#[inline(never)]
+fn in_ring<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    stream.with(Submitter::reopen_hot);
+    offload(stream, call)?.wait()
 }
 
 #[inline(always)]
@@ -163,6 +171,9 @@ fn put_before<T: Element, H: Handler>(
     to: BufferPtr<T>,
 ) -> Result<(), SubmitError> {
     let device = stream.device();
+    if device.memory.put_at_once(data, to).is_some() {
+        return Ok(());
+    }
     let refused = |why| SubmitError::Buffer { site: device.site::<H>("putting"), why };
     match device.memory.put(data, to) {
         Err(BufferError::Busy) => {}

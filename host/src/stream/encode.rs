@@ -9,7 +9,7 @@ use crate::{BufferError, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{Ext, INLINE_BYTES, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_comm::abi::table::record_flag;
-use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable};
+use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable, NamedBuffer};
 use hamr_comm::{Call, Handler, ValueOf};
 
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
@@ -250,7 +250,7 @@ fn fill<H: Handler>(
 
 fn use_buffers<A: Migratable>(args: &A, memory: &DeviceMemory, uses: &mut Uses) -> Result<(), BufferError> {
     let mut outcome = Ok(());
-    args.visit_buffers(&mut |named| {
+    args.visit_buffers(&mut |named: NamedBuffer| {
         if outcome.is_ok() {
             outcome = memory.begin_use(named.wire, named.bytes, uses.stream()).map(|index| uses.push(index));
         }

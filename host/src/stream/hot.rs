@@ -2,14 +2,12 @@
 
 use super::queue_end::QueueEnd;
 use super::reply::ReplyCopy;
-use super::uses::{InlineUses, Uses};
+use super::uses::Uses;
 use crate::memory::DeviceMemory;
 
 /// The call in the hot slot (see the module).
 pub(super) struct HotCall {
-    /// The buffers of a call on the fast path.
-    pub(super) inline: InlineUses,
-    /// What a call beyond the fast path needs.
+    /// What it needs. A call on the fast path keeps that to itself.
     pub(super) uses: Uses,
     /// The caller gave up the result.
     pub(super) is_abandoned: bool,
@@ -19,19 +17,11 @@ pub(super) struct HotCall {
 
 impl HotCall {
     pub(super) fn new() -> Self {
-        Self { inline: InlineUses::NONE, uses: Uses::default(), is_abandoned: false, unread: Vec::new() }
-    }
-
-    /// The call leaves the fast path.
-    #[inline(always)]
-    pub(super) fn leave_fast_path(&mut self, stream: u32) {
-        self.uses = std::mem::replace(&mut self.inline, InlineUses::NONE).into_uses(stream);
+        Self { uses: Uses::default(), is_abandoned: false, unread: Vec::new() }
     }
 
     /// The reply is there, or will not come.
     pub(super) fn release(&mut self, end: &mut QueueEnd, memory: &DeviceMemory) {
-        let inline = std::mem::replace(&mut self.inline, InlineUses::NONE);
-        inline.into_uses(end.number()).release(memory);
         self.uses.release(memory);
         self.is_abandoned = false;
         end.req.release_hot();

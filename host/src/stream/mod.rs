@@ -211,12 +211,7 @@ fn in_use() -> ! {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // The submitter stays with its queue pair: the counts go on, and calls in flight still use
-        // buffers.
-        let Some(mut submitter) = self.submitter.take() else { return };
-        submitter.detach_hot();
-        submitter.poll(&self.device);
-        self.queues.give_back(&self.device, self.index, submitter);
+        self.queues.detach(&self.device, self.index, self.submitter.take());
     }
 }
 
@@ -265,18 +260,28 @@ impl<'n> Stream<'n> {
     /// # Errors
     /// As [`Node::put`](crate::Node::put); [`BufferError::Busy`] only for calls of *other* streams,
     /// and for a [`Started`] not yet read.
+    #[inline]
     pub fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        self.ordered(|device| device.memory.put(from, to))
+        match self.owned.device.memory.put_at_once(from, to) {
+            Some(()) => Ok(()),
+            None => self.ordered(|device| device.memory.put(from, to)),
+        }
     }
 
     /// Copies out of a buffer in stream order: sees what every earlier call of this stream wrote.
     ///
     /// # Errors
     /// As [`Node::get`](crate::Node::get).
+    #[inline]
     pub fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        self.ordered(|device| device.memory.get(from, to))
+        match self.owned.device.memory.get_at_once(from, to) {
+            Some(()) => Ok(()),
+            None => self.ordered(|device| device.memory.get(from, to)),
+        }
     }
 
+    #[cold]
+    #[inline(never)]
     fn ordered(&self, mut copy: impl FnMut(&Device) -> Result<(), BufferError>) -> Result<(), Error> {
         let device = &*self.owned.device;
         let wrap = |why| Error::Buffer { device: device.name.clone(), why };

@@ -2,6 +2,7 @@
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::slot::{INLINE_WORDS, PUT_ARGS, SECOND_BYTES, TWO_LINE_WORDS};
+use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
 
 /// Data for the second line of a call (abi §4.7), and its target.
@@ -21,18 +22,34 @@ impl<'d> PutData<'d> {
         fits.then(|| Self { bytes: bytemuck::cast_slice(data), to: to.wire(), room: to.bytes() })
     }
 
+    /// Is this the target, as it was checked and begun to be used?
+    #[inline(always)]
+    pub(super) fn is_of(self, named: NamedBuffer) -> bool {
+        self.to == named.wire && self.room == named.bytes
+    }
+
+    #[inline(always)]
     pub(super) fn len(self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Adds the data and its place to the words of a call, and returns how many are used.
+    /// The words of the slot: those of a call, of which it has few, and the target.
     #[inline(always)]
-    pub(super) fn add_to(self, words: &mut [u64; TWO_LINE_WORDS]) -> usize {
-        (words[PUT_ARGS / 8], words[PUT_ARGS / 8 + 1]) = (self.to.unpack().off, self.len());
-        let second: &mut [u8] = bytemuck::cast_slice_mut(words.split_at_mut(INLINE_WORDS).1);
-        if let Some(second) = second.get_mut(..self.bytes.len()) {
-            second.copy_from_slice(self.bytes);
-        }
-        INLINE_WORDS + self.bytes.len().div_ceil(8)
+    pub(super) fn first(self, words: &[u64; TWO_LINE_WORDS]) -> [u64; INLINE_WORDS] {
+        let [a, b, c, d, ..] = *words;
+        const { assert!(PUT_ARGS == 4 * 8 && INLINE_WORDS == 6) };
+        [a, b, c, d, self.to.unpack().off, self.len()]
+    }
+
+    /// The words of the second line, the last one filled up with zeros.
+    #[inline(always)]
+    pub(super) fn second(self) -> impl Iterator<Item = u64> {
+        let (words, rest) = self.bytes.as_chunks::<8>();
+        let last = (!rest.is_empty()).then(|| {
+            let mut last = [0; 8];
+            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            last
+        });
+        words.iter().copied().chain(last).map(u64::from_ne_bytes)
     }
 }

@@ -55,8 +55,12 @@ impl QueuePairs {
         Ok((index as u32, submitter))
     }
 
-    /// Returns a queue pair, with the calls that are still in flight in it.
-    pub(super) fn give_back(&self, device: &Device, index: u32, submitter: Box<Submitter>) {
+    /// Returns the queue pair of a stream that is dropped. The submitter stays with it: the counts
+    /// go on, and calls in flight still use buffers.
+    pub(super) fn detach(&self, device: &Device, index: u32, submitter: Option<Box<Submitter>>) {
+        let Some(mut submitter) = submitter else { return };
+        submitter.detach_hot();
+        submitter.poll(device);
         let mut slots = self.slots();
         if let Some(slot) = slots.get_mut(index as usize) {
             *slot = QueueSlot::Idle(submitter);

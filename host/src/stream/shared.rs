@@ -1,6 +1,6 @@
 //! A stream that threads share.
 
-use super::{Access, Owned, QueuePairs, Submitter, call_methods, there};
+use super::{Access, QueuePairs, Submitter, call_methods, there};
 use crate::Error;
 use crate::device::Device;
 use std::ops::{Deref, DerefMut};
@@ -17,44 +17,45 @@ pub struct SharedStream {
 
 struct SharedInner {
     device: Arc<Device>,
-    owned: Mutex<Owned>,
+    queues: Arc<QueuePairs>,
+    index: u32,
+    /// There until the drop.
+    submitter: Mutex<Option<Box<Submitter>>>,
 }
 
 impl SharedStream {
     pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
-        let owned = Owned::open(device, queues)?;
-        Ok(Self { shared: Arc::new(SharedInner { device: owned.device.clone(), owned: Mutex::new(owned) }) })
+        let (device, queues) = (device.clone(), queues.clone());
+        let (index, submitter) = queues.take(&device)?;
+        let submitter = Mutex::new(Some(submitter));
+        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, submitter }) })
     }
 
     call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
 }
 
-/// The lock of a shared stream, and the submitter behind it.
-pub struct Locked<'s> {
-    owned: MutexGuard<'s, Owned>,
-    /// There until the drop.
-    submitter: Option<Box<Submitter>>,
+impl Drop for SharedInner {
+    fn drop(&mut self) {
+        let submitter = self.submitter.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.queues.detach(&self.device, self.index, submitter);
+    }
 }
+
+/// The lock of a shared stream.
+pub struct Locked<'s>(MutexGuard<'s, Option<Box<Submitter>>>);
 
 impl Deref for Locked<'_> {
     type Target = Submitter;
     #[inline(always)]
     fn deref(&self) -> &Submitter {
-        there(self.submitter.as_deref())
+        there(self.0.as_deref())
     }
 }
 
 impl DerefMut for Locked<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Submitter {
-        there(self.submitter.as_deref_mut())
-    }
-}
-
-impl Drop for Locked<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.owned.submitter.set(self.submitter.take());
+        there(self.0.as_deref_mut())
     }
 }
 
@@ -68,9 +69,7 @@ impl Access for SharedStream {
     fn enter(&self) -> Locked<'_> {
         // A panic inside leaves the submitter consistent: it changes its state only in steps that
         // end consistent.
-        let owned = self.shared.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        let submitter = owned.submitter.take();
-        Locked { owned, submitter }
+        Locked(self.shared.submitter.lock().unwrap_or_else(PoisonError::into_inner))
     }
     #[inline(always)]
     fn device(&self) -> &Device {

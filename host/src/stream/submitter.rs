@@ -138,7 +138,7 @@ impl Submitter {
     #[inline(always)]
     pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
         match self.open_hot(device, call, None) {
-            Some((hdr, uses)) => Some(self.start_open(hdr, uses, call)),
+            Some((hdr, uses)) => Some(self.start_open(device, hdr, uses, call)),
             None => self.start_otherwise(device, call),
         }
     }
@@ -151,13 +151,13 @@ impl Submitter {
             return None;
         }
         let (hdr, uses) = self.open_hot_by(device, call, device.keys.key::<H>()?, None)?;
-        Some(self.start_open(hdr, uses, call))
+        Some(self.start_open(device, hdr, uses, call))
     }
 
     #[inline(always)]
-    fn start_open<H: Handler>(&mut self, hdr: ReqHdr, uses: InlineUses, call: &Call<H>) -> u32 {
+    fn start_open<H: Handler>(&mut self, device: &Device, hdr: ReqHdr, uses: InlineUses<'_>, call: &Call<H>) -> u32 {
         if H::Args::HAS_BUFFERS {
-            self.hot.inline = uses;
+            uses.keep_in(call, &device.memory, &mut self.hot.uses, self.calls.end.number());
         }
         let seq = self.hot_seq();
         self.calls.end.req.submit_hot(hdr, used_words::<H>(&plain_words(call)));
@@ -167,12 +167,12 @@ impl Submitter {
     /// The header of a call that fits the hot slot and the buffers that it uses from here on, when
     /// the slot is open to it.
     #[inline(always)]
-    pub(super) fn open_hot<H: Handler>(
+    pub(super) fn open_hot<'d, H: Handler>(
         &mut self,
-        device: &Device,
+        device: &'d Device,
         call: &Call<H>,
         put: Option<PutData<'_>>,
-    ) -> Option<(ReqHdr, InlineUses)> {
+    ) -> Option<(ReqHdr, InlineUses<'d>)> {
         if const { fits_hot::<H>() }
             && self.calls.end.req.hot_is_known_open()
             && let Some(key) = device.keys.first_key::<H>()
@@ -183,13 +183,13 @@ impl Submitter {
     }
 
     #[inline(always)]
-    fn open_hot_by<H: Handler>(
+    fn open_hot_by<'d, H: Handler>(
         &mut self,
-        device: &Device,
+        device: &'d Device,
         call: &Call<H>,
         key: HandlerKey,
         put: Option<PutData<'_>>,
-    ) -> Option<(ReqHdr, InlineUses)> {
+    ) -> Option<(ReqHdr, InlineUses<'d>)> {
         if (const { needs_two_lines::<H>() } || put.is_some()) && !self.calls.end.req.slots().has_two_lines() {
             return None;
         }
@@ -218,14 +218,6 @@ impl Submitter {
         Ok(())
     }
 
-    #[inline(always)]
-    fn release_inline<H: Handler>(&mut self, device: &Device) {
-        if H::Args::HAS_BUFFERS {
-            let uses = std::mem::replace(&mut self.hot.inline, InlineUses::NONE);
-            uses.release::<H>(&device.memory, self.calls.end.number(), false);
-        }
-    }
-
     /// Waits for the call in the hot slot.
     #[inline(always)]
     pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
@@ -233,7 +225,9 @@ impl Submitter {
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
                 let outcome = self.take_hot::<H>(device, hdr);
-                self.release_inline::<H>(device);
+                if H::Args::HAS_BUFFERS {
+                    self.hot.uses.release(&device.memory);
+                }
                 return outcome;
             }
             // Rule 21: the first step of waiting notifies. Not before the first poll, because a
@@ -250,7 +244,6 @@ impl Submitter {
             // cores of some processors (docs/performance.md).
             std::hint::spin_loop();
         }
-        self.hot.leave_fast_path(self.calls.end.number());
         self.wait_hot::<H>(device, None)
     }
 
@@ -279,7 +272,6 @@ impl Submitter {
         if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
             return self.hot_after_end::<H>(device, seq);
         }
-        self.hot.leave_fast_path(self.calls.end.number());
         self.wait_hot::<H>(device, Some(until))
     }
 
@@ -301,7 +293,7 @@ impl Submitter {
             return Some(self.hot_after_end::<H>(device, seq));
         }
         let hdr = self.calls.end.req.hot_reply()?;
-        Some(self.take_hot_slow::<H>(device, hdr))
+        Some(self.take_late::<H>(device, hdr))
     }
 
     /// The outcome of the call with the word `seq` in the hot slot, whose epoch is over.
@@ -315,7 +307,16 @@ impl Submitter {
         }
     }
 
-    /// Reads the hot slot's reply and releases the slot.
+    /// [`Self::take_hot`] of a call that may have left [`call_hot`](super::sync::call_hot), with a
+    /// put.
+    fn take_late<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        let outcome = self.take_hot::<H>(device, hdr);
+        self.hot.uses.release(&device.memory);
+        outcome
+    }
+
+    /// Reads the hot slot's reply and releases the slot. The uses are left to the caller, which
+    /// knows whether there are any.
     #[inline(always)]
     fn take_hot<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         if let Some(len) = <ValueOf<H> as Migratable>::SIZE
@@ -358,7 +359,7 @@ impl Submitter {
         let mut wait = Wait::new(device, self.epoch(), until);
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
-                return self.take_hot_slow::<H>(device, hdr);
+                return self.take_late::<H>(device, hdr);
             }
             match wait.step() {
                 Ok(()) => {}

@@ -2,7 +2,6 @@
 
 use super::CallOptions;
 use super::encode::{is_task, plain_words, short_result, used_words};
-use super::epoch::SubmitterEpoch;
 use super::put_data::PutData;
 use super::reply::corrupt;
 use super::sealed::Access;
@@ -84,13 +83,14 @@ pub(super) fn call_hot<H: Handler>(
     };
     let Some((hdr, uses)) = submitter.open_hot(device, call, put) else { return Hot::Unsent };
     let end = &mut submitter.calls.end;
-    let mut words = plain_words(call);
+    let words = plain_words(call);
     let called = match put {
-        None => end.req.call_hot(hdr, used_words::<H>(&words)),
-        Some(put) => {
-            let used = put.add_to(&mut words);
-            end.req.call_hot(hdr, words.get(..used).unwrap_or(&words))
+        None => {
+            let used = used_words::<H>(&words);
+            let (first, second) = used.split_at(used.len().min(INLINE_WORDS));
+            end.req.call_hot(hdr, first, second.iter().copied())
         }
+        Some(put) => end.req.call_hot(hdr, &put.first(&words), put.second()),
     };
     let slot = end.req.slots().hot();
     let mut words = [0u64; INLINE_WORDS];
@@ -102,11 +102,11 @@ pub(super) fn call_hot<H: Handler>(
     if !is_answered || len != 0 && end.is_wiped(device) {
         end.req.leave_in_hot(called);
         if H::Args::HAS_BUFFERS || put.is_some() {
-            submitter.hot.inline = uses;
+            uses.keep_in(call, &device.memory, &mut submitter.hot.uses, submitter.calls.end.number());
         }
         return Hot::Sent;
     }
-    uses.release::<H>(&device.memory, end.number(), put.is_some());
+    uses.release(call, end.number());
     let bytes: &[u8] = bytemuck::cast_slice(&words);
     match Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
         Ok(value) => Hot::Done(value),
@@ -142,43 +142,29 @@ fn is_answered(slot: Slot<'_, Coherent>, good: u64, device: &Device) -> bool {
     false
 }
 
-/// [`sync`] on a stream that other threads use as well. `None`: nothing was sent, because the hot
-/// slot is not open to the call.
-#[inline]
+/// [`sync`] and [`put_sync`] on a stream that other threads use as well. `None`: nothing was sent,
+/// because the hot slot is not open to the call.
+#[inline(always)]
 pub(super) fn sync_shared<H: Handler>(
     stream: &impl Access,
     call: &Call<H>,
     put: Option<PutData<'_>>,
 ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-    let mut sent = None;
-    let called = stream.with(|submitter, device| {
-        let called = call_hot::<H>(submitter, device, call, put);
-        match called {
-            Hot::Sent => {
-                submitter.hot.leave_fast_path(submitter.calls.end.number());
-                sent = Some((submitter.hot_seq(), submitter.epoch()));
-            }
-            Hot::Unsent => submitter.reopen_hot(device),
-            Hot::Done(_) | Hot::Corrupt => {}
-        }
-        called
-    });
-    match (called, sent) {
-        (Hot::Done(value), _) => Some(Ok(value)),
-        (Hot::Corrupt, _) => Some(Err(corrupt::<H>(stream.device()))),
-        (_, Some((seq, epoch))) => Some(wait_shared::<H>(stream, seq, epoch)),
-        (_, None) => None,
+    let mut submitter = stream.enter();
+    match call_hot::<H>(&mut submitter, stream.device(), call, put) {
+        Hot::Done(value) => Some(Ok(value)),
+        Hot::Sent => Some(wait_shared::<H, _>(stream, submitter)),
+        Hot::Unsent => None,
+        Hot::Corrupt => Some(Err(corrupt::<H>(stream.device()))),
     }
 }
 
-/// Waits for the call with the word `seq` in the hot slot, without the stream between two polls.
+/// Waits for the call that [`call_hot`] has sent, without the stream between two polls.
 #[cold]
 #[inline(never)]
-fn wait_shared<H: Handler>(
-    stream: &impl Access,
-    seq: u32,
-    epoch: SubmitterEpoch,
-) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+fn wait_shared<H: Handler, A: Access>(stream: &A, submitter: A::Use<'_>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let (seq, epoch) = (submitter.hot_seq(), submitter.epoch());
+    drop(submitter);
     let poll = |submitter: &mut Submitter, device: &Device| submitter.try_finish_hot::<H>(device, seq);
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
@@ -206,10 +192,7 @@ fn wait_shared<H: Handler>(
 #[cold]
 #[inline(never)]
 fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    stream.with(|submitter, device| {
-        submitter.hot.leave_fast_path(submitter.calls.end.number());
-        submitter.wait_hot::<H>(device, None)
-    })
+    stream.with(|submitter, device| submitter.wait_hot::<H>(device, None))
 }
 
 /// [`sync`] of a call that [`call_hot`] has not sent.

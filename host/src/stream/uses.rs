@@ -1,10 +1,10 @@
 //! What a call in flight needs until its reply: buffers that it names, and heap memory of its own.
 
 use super::put_data::PutData;
-use crate::memory::{Block, DeviceMemory};
+use crate::memory::{Block, DeviceMemory, Record};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::slot::TWO_LINE_BYTES;
-use hamr_comm::migrate::Migratable;
+use hamr_comm::migrate::{Migratable, NamedBuffer, VisitBuffer};
 use hamr_comm::{Call, Handler};
 
 /// Buffers that a call names, in use until the call is answered. Four fit without allocating.
@@ -40,6 +40,13 @@ impl Uses {
         }
     }
 
+    /// Keeps a use that began on the fast path.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, memory: &DeviceMemory, record: &Record) {
+        self.push(memory.index_of(record));
+    }
+
     /// Are there no uses?
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.blocks.iter().all(Option::is_none)
@@ -70,75 +77,110 @@ impl Uses {
     }
 }
 
-/// Buffers that the arguments of a call in two lines can name.
+/// Buffers that a call in two lines can name: in its arguments, and as the target of a put.
 const MOST: usize = TWO_LINE_BYTES / size_of::<WireBuffer>();
 
-/// The buffers of a call on the fast path.
-#[derive(Clone, Copy)]
-pub(super) struct InlineUses {
-    records: [u32; MOST],
-    count: u32,
+/// The buffers of a call on the fast path. Their number and places are constants of nearly every
+/// handler, since visits are inlined, so that the compiler keeps them in registers.
+pub(super) struct InlineUses<'m> {
+    /// The target of the data that is put with the call.
+    put: Option<&'m Record>,
+    /// In the order of the visit. A place is also empty where the buffer is that target.
+    named: [Option<&'m Record>; MOST],
 }
 
-impl InlineUses {
-    /// No buffers.
-    pub(super) const NONE: Self = Self { records: [0; MOST], count: 0 };
-
+impl<'m> InlineUses<'m> {
     /// Checks them, and the target of data that is put with the call, and begins their use; `None`
     /// when one is not usable (the slow path finds the reason).
     #[inline(always)]
     pub(super) fn of<H: Handler>(
-        memory: &DeviceMemory,
+        memory: &'m DeviceMemory,
         stream: u32,
         call: &Call<H>,
         put: Option<PutData<'_>>,
     ) -> Option<Self> {
-        let mut uses = Self::NONE;
+        let mut uses = Self { put: None, named: [None; MOST] };
         if let Some(put) = put {
             // Before the call's own uses, of which one may be of this buffer.
-            uses.records[0] = memory.begin_put(put.to, put.room, put.len(), stream).ok()?;
-            uses.count = 1;
+            uses.put = Some(memory.begin_put_at_once(put.to, put.room, put.len(), stream)?);
         }
         if !H::Args::HAS_BUFFERS {
             return Some(uses);
         }
-        let mut all = true;
-        call.args.visit_buffers(&mut |named| match (
-            uses.records.get_mut(uses.count as usize),
-            memory.begin_use(named.wire, named.bytes, stream),
-        ) {
-            (Some(place), Ok(record)) => {
-                *place = record;
-                uses.count += 1;
-            }
-            (None, Ok(record)) => {
-                memory.end_use(record, stream);
-                all = false;
-            }
-            (_, Err(_)) => all = false,
-        });
-        if all {
+        let mut begin = Begin { memory, stream, put, named: uses.named, count: 0, all: true };
+        call.args.visit_buffers(&mut begin);
+        uses.named = begin.named;
+        if begin.all {
             return Some(uses);
         }
-        uses.release::<H>(memory, stream, put.is_some());
+        uses.release(call, stream);
         None
     }
 
-    /// The call was answered, or never sent. `with_put`: data was put with it.
+    /// The call was answered, or not sent.
     #[inline(always)]
-    pub(super) fn release<H: Handler>(self, memory: &DeviceMemory, stream: u32, with_put: bool) {
-        if !H::Args::HAS_BUFFERS && !with_put {
-            return;
-        }
-        for record in self.records.iter().take(self.count as usize) {
-            memory.end_use(*record, stream);
-        }
+    pub(super) fn release<H: Handler>(self, call: &Call<H>, stream: u32) {
+        self.each(call, |record| record.end_use(stream));
     }
 
     /// For a call that leaves the fast path.
-    pub(super) fn into_uses(self, stream: u32) -> Uses {
-        let mut uses = Uses::of(stream);
-        self.records.iter().take(self.count as usize).for_each(|record| uses.push(*record));
-        uses
+    #[inline(always)]
+    pub(super) fn keep_in<H: Handler>(self, call: &Call<H>, memory: &DeviceMemory, uses: &mut Uses, stream: u32) {
+        uses.stream = stream;
+        self.each(call, |record| uses.keep(memory, record));
+    }
+
+    // A loop over the places would keep all of them in memory.
+    #[inline(always)]
+    fn each<H: Handler>(self, call: &Call<H>, mut f: impl FnMut(&Record)) {
+        if let Some(put) = self.put {
+            f(put);
+        }
+        if H::Args::HAS_BUFFERS {
+            call.args.visit_buffers(&mut Each { named: self.named, count: 0, f });
+        }
+    }
+}
+
+/// Begins the use of each buffer that a call names.
+struct Begin<'m, 'd> {
+    memory: &'m DeviceMemory,
+    stream: u32,
+    put: Option<PutData<'d>>,
+    named: [Option<&'m Record>; MOST],
+    count: usize,
+    all: bool,
+}
+
+impl VisitBuffer for Begin<'_, '_> {
+    #[inline(always)]
+    fn visit(&mut self, buffer: NamedBuffer) {
+        if !self.put.is_some_and(|put| put.is_of(buffer)) {
+            // More of them than its arguments have room for are refused.
+            let Some(place) = self.named.get_mut(self.count) else {
+                self.all = false;
+                return;
+            };
+            *place = self.memory.begin_use_at_once(buffer.wire, buffer.bytes, self.stream);
+            self.all &= place.is_some();
+        }
+        self.count += 1;
+    }
+}
+
+/// Calls `f` for each buffer that a call names.
+struct Each<'m, F> {
+    named: [Option<&'m Record>; MOST],
+    count: usize,
+    f: F,
+}
+
+impl<F: FnMut(&Record)> VisitBuffer for Each<'_, F> {
+    #[inline(always)]
+    fn visit(&mut self, _: NamedBuffer) {
+        if let Some(Some(record)) = self.named.get(self.count) {
+            (self.f)(record);
+        }
+        self.count += 1;
     }
 }

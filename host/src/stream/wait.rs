@@ -47,7 +47,10 @@ pub(super) enum Stop {
 
 /// The moment `limit` from now; a limit beyond the clock's range is as good as none.
 pub(super) fn in_time(limit: Duration) -> Instant {
-    let now = Instant::now();
+    later(Instant::now(), limit)
+}
+
+fn later(now: Instant, limit: Duration) -> Instant {
     now.checked_add(limit).unwrap_or(now + NEVER)
 }
 
@@ -105,7 +108,8 @@ impl<'i> Wait<'i> {
             device.notify(Fence::Full);
             now
         });
-        let until = *self.until.get_or_insert_with(|| in_time(device.options.deadline.unwrap_or(NEVER)));
+        // Counted from this clock call: a reply should not meet a second one.
+        let until = *self.until.get_or_insert_with(|| later(now, device.options.deadline.unwrap_or(NEVER)));
         if now >= until {
             return Err(Stop::Deadline);
         }

@@ -22,7 +22,7 @@ pub trait Slots {
     fn move_cursor(&mut self, i: u32);
     /// Payload of the hot slot's second line in, by the requester, before P1 of that slot (abi
     /// §4.7). Nothing where the slot has one line.
-    fn write_second(&self, words: &[u64]);
+    fn write_second(&self, words: impl IntoIterator<Item = u64>);
     /// The same out, by the responder, after R1 and before P2.
     fn read_second(&self, words: &mut [u64]);
     /// Ticket slot `t`.

@@ -56,6 +56,12 @@ impl Copies<Shared> {
         Ok(self.open()?.copy_to(from, other.open()?, to, bytes)?)
     }
 
+    /// The range itself, where no gate is to be asked.
+    #[inline(always)]
+    pub fn ungated(&self) -> Option<&Window<()>> {
+        self.keep.gate.is_none().then_some(&self.region)
+    }
+
     #[inline(always)]
     fn open(&self) -> Result<&Window<()>, CopyError> {
         match &self.keep.gate {

@@ -102,7 +102,7 @@ fn payload_word(line: NonNull<u8>, i: usize) -> &'static core::sync::atomic::Ato
 }
 
 // The functions below: WORDS is how many words of payload the line at `line` has, INLINE_WORDS or
-// SECOND_WORDS; longer slices are cut.
+// SECOND_WORDS; what is longer is cut.
 
 #[cfg(target_has_atomic = "64")]
 #[inline(always)]
@@ -114,10 +114,12 @@ pub(super) fn read_words<const WORDS: usize>(line: NonNull<u8>, words: &mut [u64
 
 #[cfg(target_has_atomic = "64")]
 #[inline(always)]
-pub(super) fn write_words<const WORDS: usize>(line: NonNull<u8>, words: &[u64]) {
-    for (i, word) in words.iter().take(WORDS).enumerate() {
-        payload_word(line, i).store(*word, Ordering::Relaxed);
-    }
+pub(super) fn write_words<const WORDS: usize>(line: NonNull<u8>, words: impl IntoIterator<Item = u64>) {
+    words
+        .into_iter()
+        .take(WORDS)
+        .enumerate()
+        .for_each(|(i, word)| payload_word(line, i).store(word, Ordering::Relaxed));
 }
 
 #[cfg(not(target_has_atomic = "64"))]
@@ -139,9 +141,9 @@ pub(super) fn read_words<const WORDS: usize>(line: NonNull<u8>, words: &mut [u64
 }
 
 #[cfg(not(target_has_atomic = "64"))]
-pub(super) fn write_words<const WORDS: usize>(line: NonNull<u8>, words: &[u64]) {
-    for (i, word) in words.iter().take(WORDS).enumerate() {
-        payload_word(line, 2 * i).store(*word as u32, Ordering::Relaxed);
-        payload_word(line, 2 * i + 1).store((*word >> 32) as u32, Ordering::Relaxed);
+pub(super) fn write_words<const WORDS: usize>(line: NonNull<u8>, words: impl IntoIterator<Item = u64>) {
+    for (i, word) in words.into_iter().take(WORDS).enumerate() {
+        payload_word(line, 2 * i).store(word as u32, Ordering::Relaxed);
+        payload_word(line, 2 * i + 1).store((word >> 32) as u32, Ordering::Relaxed);
     }
 }

@@ -139,7 +139,7 @@ impl<K, F: Order> Slots for Queue<K, F> {
     }
 
     #[inline(always)]
-    fn write_second(&self, words: &[u64]) {
+    fn write_second(&self, words: impl IntoIterator<Item = u64>) {
         if let Some(second) = self.second() {
             write_words::<SECOND_WORDS>(second, words);
         }
@@ -446,12 +446,12 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
 
     #[inline(always)]
     fn write_request(self, words: &[u64]) {
-        write_words::<INLINE_WORDS>(self.req, words);
+        write_words::<INLINE_WORDS>(self.req, words.iter().copied());
     }
 
     #[inline(always)]
     fn write_reply(self, words: &[u64]) {
-        write_words::<INLINE_WORDS>(self.rep, words);
+        write_words::<INLINE_WORDS>(self.rep, words.iter().copied());
     }
 }
 

@@ -157,10 +157,11 @@ impl<const BITS: u32> Slots for Pair<BITS> {
     fn move_cursor(&mut self, i: u32) {
         self.1 = i;
     }
-    fn write_second(&self, words: &[u64]) {
+    fn write_second(&self, words: impl IntoIterator<Item = u64>) {
+        let Some(word) = words.into_iter().next() else { return };
         match self.0.shapes.req {
-            Shape::SecondLast => self.0.late.store(words[0], Ordering::Relaxed),
-            _ => self.0.second.store(words[0], Ordering::Relaxed),
+            Shape::SecondLast => self.0.late.store(word, Ordering::Relaxed),
+            _ => self.0.second.store(word, Ordering::Relaxed),
         }
     }
     fn read_second(&self, words: &mut [u64]) {

@@ -12,7 +12,7 @@
 use super::callgrind::between;
 use super::{BoxError, callgrind};
 use hamr::link::{Capabilities, Link, Peer};
-use hamr::{Node, Options, Pending, Runtime, Started, Stream};
+use hamr::{Node, Options, Pending, Runtime, SharedStream, Started, Stream};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
@@ -37,7 +37,7 @@ const MANY: u64 = 2000;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 23] = [
+const COUNTED: [(&str, &str); 24] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -52,6 +52,7 @@ const COUNTED: [(&str, &str); 23] = [
     ("host_put", "put of 64 B"),
     ("host_notify", "sync(notice(buffer))"),
     ("device_notify", "device, notice(buffer)"),
+    ("host_shared", "SharedStream::sync(empty)"),
     ("host_offload", "offload(empty)"),
     ("host_get", "its wait"),
     ("device_ring", "device, one message of the ring"),
@@ -200,6 +201,11 @@ fn host_notify(stream: &Stream<'_>, to: BufferPtr<u32>) -> u32 {
 }
 
 #[inline(never)]
+fn host_shared(stream: &SharedStream) -> bool {
+    stream.sync(empty::with()).is_ok()
+}
+
+#[inline(never)]
 fn host_send(stream: &Stream<'_>) -> bool {
     stream.send(empty::with()).is_ok()
 }
@@ -255,6 +261,13 @@ fn device_ring(poller: &mut Poller<'static, Shared>) {
 fn device_one_way(poller: &mut Poller<'static, Shared>) {
     device_poll(poller);
     std::hint::black_box(9_u64);
+}
+
+// Not counted.
+#[inline(never)]
+fn device_shared(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(12_u64);
 }
 
 #[inline(never)]
@@ -368,7 +381,7 @@ fn key(name: &str) -> Result<HandlerKey, BoxError> {
     Ok(HandlerKey(at as u16))
 }
 
-/// Sends the replies of the next call in stream 1's hot slot before the call is sent.
+/// Sends the replies of the next call in a stream's hot slot before the call is sent.
 struct Ahead {
     lines: Queue<Shared>,
     count: u32,
@@ -467,7 +480,16 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     NEXT.set(Some(Sender { slots: slots()?, hdr, count: calls as u32, left: calls }));
     send_next();
     device_serve_32b(poller);
-    let _streams = (2..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
+    let shared = node.shared_stream()?;
+    let mut ahead = Ahead { lines: host.queue(&layout.queue(&host, 3).map_err(|e| format!("{e:?}"))?)?, count: 0 };
+    for _ in 0..calls {
+        ahead.answer(0);
+        if !host_shared(&shared) {
+            return Err(failed());
+        }
+        device_shared(poller);
+    }
+    let _streams = (3..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     for _ in 0..calls {
         device_idle_64(poller);
     }

@@ -31,7 +31,7 @@ use hamr::cli::Global;
 use hamr::{Image, Node, Options, Runtime, WaitMode};
 use machine::Machine;
 use row::Row;
-use rows::{INSTRUCTIONS, NAMES};
+use rows::INSTRUCTIONS;
 use stats::{Spell, median};
 use std::io::Write;
 use table::{Beside, Key, Table};
@@ -66,14 +66,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
     let Global { device, json, .. } = global;
     let json = *json;
-    let all = || NAMES.iter().chain([&INSTRUCTIONS]);
-    if let Some(unknown) = args.only.iter().find(|name| !all().any(|known| known == name)) {
-        let names: Vec<&str> = all().copied().collect();
+    let all = || rows::names().chain([INSTRUCTIONS]);
+    if let Some(unknown) = args.only.iter().find(|name| !all().any(|known| known == *name)) {
+        let names: Vec<&str> = all().collect();
         return Err(format!("no bench is named `{unknown}`: expected some of {}", names.join(", ")).into());
     }
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     // The instruction count needs no device; the other rows do.
-    if NAMES.iter().any(|name| wanted(name)) {
+    if rows::names().any(wanted) {
         let mut machine = Machine::pin()?;
         let mut table = Table::default();
         for launch in 0..args.launches {

@@ -9,66 +9,61 @@ use super::ways::{self, HANDLERS, Handlers};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
 use hamr::{Node, SharedStream, Stream};
 
-/// All row names, in the order of the table.
-pub(crate) const NAMES: [&str; 36] = [
-    "start",
-    "floor_tight",
-    "floor_paused",
-    "floor_one_line",
-    "floor_two_lines",
-    "floor_ring",
-    "call_empty",
-    "call_empty_vs_shm",
-    "call_asleep",
-    "call_single",
-    "call_32b",
-    "call_48b",
-    "call_64b",
-    "call_112b",
-    "call_512b",
-    "call_1k",
-    "call_over_handler",
-    "call_start_get",
-    "call_node",
-    "call_shared",
-    "call_await",
-    "call_async",
-    "call_window",
-    "call_unread",
-    "one_way",
-    "streams_64",
-    "streams_turn",
-    "log_line",
-    "call_empty_logs",
-    "put_8b",
-    "get_8b",
-    "put",
-    "get",
-    "put_notify",
-    "put_sync_64b",
-    "put_sync_1k",
+/// What measures a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// [`measure_calls`], beside its floors.
+    Calls,
+    Other,
+}
+
+/// All rows, in the order of the table.
+const ALL: [(&str, By); 36] = [
+    ("start", By::Other),
+    ("floor_tight", By::Calls),
+    ("floor_paused", By::Calls),
+    ("floor_one_line", By::Calls),
+    ("floor_two_lines", By::Calls),
+    ("floor_ring", By::Calls),
+    ("call_empty", By::Calls),
+    ("call_empty_vs_shm", By::Other),
+    ("call_asleep", By::Other),
+    ("call_single", By::Calls),
+    ("call_32b", By::Calls),
+    ("call_48b", By::Calls),
+    ("call_64b", By::Calls),
+    ("call_112b", By::Calls),
+    ("call_512b", By::Calls),
+    ("call_1k", By::Calls),
+    ("call_over_handler", By::Calls),
+    ("call_start_get", By::Calls),
+    ("call_node", By::Calls),
+    ("call_shared", By::Calls),
+    ("call_await", By::Calls),
+    ("call_async", By::Calls),
+    ("call_window", By::Calls),
+    ("call_unread", By::Calls),
+    ("one_way", By::Calls),
+    ("streams_64", By::Other),
+    ("streams_turn", By::Other),
+    ("log_line", By::Other),
+    ("call_empty_logs", By::Other),
+    ("put_8b", By::Other),
+    ("get_8b", By::Other),
+    ("put", By::Other),
+    ("get", By::Other),
+    ("put_notify", By::Other),
+    ("put_sync_64b", By::Other),
+    ("put_sync_1k", By::Other),
 ];
+
+/// The names of all rows, in the order of the table.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name)
+}
 
 /// The row without a device.
 pub(crate) const INSTRUCTIONS: &str = "instructions_call_empty";
-
-/// The rows that [`measure_calls`] does not measure.
-const OTHERS: [&str; 14] = [
-    "start",
-    "call_empty_vs_shm",
-    "call_asleep",
-    "streams_64",
-    "streams_turn",
-    "log_line",
-    "call_empty_logs",
-    "put_8b",
-    "get_8b",
-    "put",
-    "get",
-    "put_notify",
-    "put_sync_64b",
-    "put_sync_1k",
-];
 
 /// Pauses between a result and the next call, in nanoseconds.
 const GAPS: [u32; 3] = [0, 50, 500];
@@ -140,7 +135,7 @@ const ROWS: &[CallRow] = &[
 
 /// Is a row wanted that [`measure_calls`] measures?
 pub(crate) fn needs_floors(wanted: &impl Fn(&str) -> bool) -> bool {
-    NAMES.iter().any(|name| !OTHERS.contains(name) && wanted(name))
+    ALL.iter().any(|(name, by)| *by == By::Calls && wanted(name))
 }
 
 /// The floors, and the calls beside them.

@@ -1,0 +1,124 @@
+//! Records and transfers, with one thread in the place of two.
+
+use super::*;
+use zerocopy::FromZeros;
+
+fn memory(max_buffers: u32) -> DeviceMemory {
+    let window = hamr_comm::abi::window::Window::private(4096).share();
+    let number = NodeNumber::take("memory").expect("few devices");
+    let mut heap = Section::new_zeroed();
+    heap.len = 4096;
+    DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
+}
+
+/// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
+fn found(memory: &DeviceMemory, block: Block) -> (&Record, BufferParts) {
+    let p = memory.pointer::<u8>(block, block.bytes as usize).parts();
+    (memory.record(p, block.bytes).expect("alive"), p)
+}
+
+/// Between a submission's load of the record and its count the buffer is dropped, and the
+/// record is another buffer's, which a second stream names.
+#[test]
+fn a_late_count_is_taken_back_and_harms_no_other() {
+    for first_user in [1, 2] {
+        let memory = memory(1);
+        let old = memory.allocate(64).expect("room");
+        let begin_use = memory.begin_use(memory.pointer::<u8>(old, 64).wire(), 64, first_user).expect("alive");
+        memory.end_use(begin_use, first_user);
+        let (record, p) = found(&memory, old);
+        memory.release(old.index);
+        let new = memory.allocate(64).expect("the record is free");
+        let theirs = memory.begin_use(memory.pointer::<u8>(new, 64).wire(), 64, 2).expect("alive");
+        assert!(record.count(p, 1).is_none(), "its buffer is gone");
+        assert!(record.is_named(), "the second stream's call is unanswered");
+        memory.release(new.index);
+        assert_eq!(memory.live(), 1, "named, so not freed");
+        memory.end_use(theirs, 2);
+        assert_eq!((memory.live(), record.is_named()), (0, false), "nothing is left");
+    }
+}
+
+/// The same with a count that the drop does not see and that does not see the drop: its call
+/// was sent.
+#[test]
+fn a_count_on_a_freed_buffer_ends_with_its_call() {
+    let memory = memory(1);
+    let old = memory.allocate(64).expect("room");
+    let (record, _) = found(&memory, old);
+    memory.release(old.index);
+    // What the other thread's store does when it arrives late.
+    record.begin_use_as_other(1);
+    let new = memory.allocate(64).expect("the record is free");
+    let put = memory.put(&[1u8], memory.pointer::<u8>(new, 64));
+    assert_eq!(put, Err(BufferError::Busy), "a call in flight may use this record");
+    memory.end_use(old.index, 1);
+    assert_eq!(memory.put(&[1u8], memory.pointer::<u8>(new, 64)), Ok(()));
+    memory.release(new.index);
+    assert_eq!(memory.live(), 0);
+}
+
+/// A transfer and a use that are not begun at once are refused with a reason, or wait.
+#[test]
+fn what_is_not_done_at_once_has_a_reason() {
+    let memory = memory(2);
+    let block = memory.allocate(64).expect("room");
+    let whole = memory.pointer::<u8>(block, 64);
+    let with = |change: fn(&mut BufferParts)| {
+        let mut parts = whole.parts();
+        change(&mut parts);
+        BufferPtr::<u8>::from_wire(WireBuffer::pack(parts))
+    };
+    let refused = |ptr: BufferPtr<u8>| {
+        let (data, mut back) = ([7; 8], [0; 8]);
+        assert!(memory.put_at_once(&data, ptr).is_none() && memory.get_at_once(ptr, &mut back).is_none());
+        assert!(memory.begin_put_at_once(ptr.wire(), ptr.bytes(), 8, 1).is_none());
+        let why = memory.put(&data, ptr).expect_err("refused");
+        assert_eq!(memory.get(ptr, &mut back), Err(why));
+        why
+    };
+    let (here, foreign) = (memory.node.0, with(|p| p.node = NodeId(4095)));
+    assert_eq!(refused(foreign), BufferError::Foreign { owner: 4095, here });
+    assert_eq!(refused(with(|p| p.generation = 9)), BufferError::Freed { index: block.index, generation: 9 });
+    assert_eq!(refused(with(|p| p.index = 77)), BufferError::Freed { index: 77, generation: 0 });
+    assert_eq!(refused(with(|p| p.len = 65)), BufferError::Overrun { wanted: 65, has: 64 });
+    assert_eq!(refused(with(|p| p.off += 1)), BufferError::Overrun { wanted: 65, has: 64 });
+    assert_eq!(refused(with(|p| p.len = 7)), BufferError::Overrun { wanted: 8, has: 7 });
+    // Before the start of its record.
+    let next = memory.allocate(64).expect("room");
+    let mut parts = memory.pointer::<u8>(next, 64).parts();
+    parts.off -= 1;
+    let before = BufferPtr::<u8>::from_wire(WireBuffer::pack(parts));
+    assert_eq!(refused(before), BufferError::Overrun { wanted: 64, has: 64 });
+    for stream in [1, 2] {
+        let used = memory.begin_use_at_once(whole.wire(), 64, stream).expect("alive");
+        assert_eq!(memory.index_of(used), block.index);
+        assert_eq!(refused(whole), BufferError::Busy);
+        used.end_use(stream);
+    }
+    let writing = memory.begin_put_at_once(whole.wire(), 64, 64, 1).expect("no call names it");
+    assert_eq!(refused(whole), BufferError::Busy);
+    writing.end_use(1);
+    let reading = writing.copying.read();
+    assert!(memory.put_at_once(&[1], whole).is_none(), "another thread copies");
+    assert!(memory.begin_put_at_once(whole.wire(), 64, 1, 1).is_none(), "another thread copies");
+    assert!(memory.get_at_once(whole, &mut [0]).is_some(), "both only read");
+    drop(reading);
+    assert!(memory.put_at_once(&[5; 64], whole).is_some());
+    let mut back = [0; 64];
+    assert!(memory.get_at_once(whole, &mut back).is_some());
+    assert_eq!(back, [5; 64]);
+}
+
+/// A transfer that has the record's lock keeps the bytes from being given away.
+#[test]
+fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
+    let memory = memory(2);
+    let block = memory.allocate(64).expect("room");
+    let (record, _) = found(&memory, block);
+    let writing = record.copying.write();
+    memory.release(block.index);
+    assert_eq!(memory.live(), 1, "another thread still copies");
+    drop(writing);
+    assert_eq!(memory.live(), 0);
+}
