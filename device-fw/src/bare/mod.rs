@@ -54,6 +54,8 @@ pub use no_abort::NoAbort;
 #[cfg(feature = "tasks")]
 #[doc(hidden)]
 pub use task_stack::reserve;
+#[cfg(feature = "world")]
+pub(crate) use world::leave as leave_world;
 
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;

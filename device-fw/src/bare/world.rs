@@ -7,7 +7,7 @@ use crate::rank::{RANK, Rank};
 pub(super) fn join() {
     match RANK.get() {
         None => {}
-        Some(Ok(rank)) => rank.join(exit),
+        Some(Ok(rank)) => rank.join(),
         Some(Err(why)) => {
             console::line(format_args!("hamr image: it cannot join its world: {why}"));
             console::exit(CANNOT_START)
@@ -27,12 +27,12 @@ pub(super) fn is_rank() -> bool {
     rank().is_some()
 }
 
-fn rank() -> Option<&'static Rank<()>> {
+fn rank() -> Option<&'static Rank> {
     RANK.get()?.as_ref().ok()
 }
 
 /// A handler ends the world.
-fn exit(code: u8) -> ! {
+pub(crate) fn leave(code: u8) -> ! {
     if let Some(rank) = rank() {
         rank.leave(code);
     }

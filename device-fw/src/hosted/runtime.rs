@@ -42,7 +42,7 @@ pub(super) struct Runtime {
     /// The doorbells, if the host sent any.
     pub(super) doorbells: OnceLock<ProcessDoorbells>,
     /// The rank that this image is, if it is one.
-    pub(super) rank: OnceLock<Rank<Arc<Mapping>>>,
+    pub(super) rank: OnceLock<Rank>,
     /// When the image's clock begins: at its first use.
     pub(super) begin: LazyLock<Instant>,
     /// The message of the last panic, and where it was.
