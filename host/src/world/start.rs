@@ -16,7 +16,7 @@ use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use hamr_comm::abi::world::{MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError};
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 impl Runtime {
@@ -72,7 +72,7 @@ impl Runtime {
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
-        Ok(World { watched, watcher: Some(watcher) })
+        Ok(World { watched, runs: Mutex::default(), watcher: Some(watcher) })
     }
 
     /// What can be refused before anything starts.
