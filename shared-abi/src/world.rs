@@ -212,7 +212,7 @@ impl core::fmt::Display for WorldFault {
             Self::Ranks(got) => write!(f, "expected 1 to {} ranks, got {got}", MAX_RANKS as u32),
             Self::Length(got) => write!(f, "expected what the memory has room for, got {got:#x} bytes"),
             Self::Home(rank) => write!(f, "the home of rank {rank} is misplaced"),
-            Self::Peers(at) => write!(f, "the section PEERS at {at:#x} is malformed"),
+            Self::Peers(at) => write!(f, "PEERS at {at:#x} is malformed"),
             Self::Maps(got) => write!(f, "expected maps {MAPS_WORLD}, got {got}"),
             Self::Segment(rank) => write!(f, "the segment of rank {rank} leaves its home"),
             Self::Rank(rank) => write!(f, "there is no rank {rank}"),

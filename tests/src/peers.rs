@@ -2,7 +2,7 @@
 
 use hamr::World;
 use hamr_tests_kernels::peers::{
-    BLOCK, barriers, contend, copy_block, differ, number_at, ping_pong, put_block, put_values, strides,
+    BLOCK, COUNTS, barriers, contend, copy_block, differ, number_at, ping_pong, put_block, put_values, strides,
 };
 
 /// Puts and gets of every length and alignment from each rank to each, its own segment included.
@@ -64,7 +64,7 @@ pub fn check_atomics(world: &World, rounds: u32) {
 }
 
 fn words(world: &World) -> Vec<u64> {
-    (0..7).map(|word| world.node(0).sync(number_at::with(0, word * 8)).expect("inside")).collect()
+    (0..7).map(|word| world.node(0).sync(number_at::with(0, COUNTS + word * 8)).expect("inside")).collect()
 }
 
 /// Signals between the first rank and each other one, each behind its put.

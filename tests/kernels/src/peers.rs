@@ -7,6 +7,9 @@ use hamr_comm::abi::ids::RankId;
 use hamr_comm::world::{AtomicOp, SegAddr, Strided, WorldRef};
 use hamr_comm::{Context, Fault, Task, offload};
 
+/// Where [`contend`] counts, at rank 0: no other handler writes there.
+pub const COUNTS: u64 = 0x8000;
+
 /// Bytes of one block.
 pub const BLOCK: usize = 256;
 
@@ -177,7 +180,7 @@ fn refused_strides(world: &WorldRef<'_>, to: RankId) -> Result<(), Fault> {
 pub fn contend(cx: &mut Context, rounds: u32) -> Result<(), Fault> {
     let world = world_of(cx.world())?;
     let me = world.me().0;
-    let at = |word: u64| SegAddr { rank: RankId(0), off: word * 8 };
+    let at = |word: u64| SegAddr { rank: RankId(0), off: COUNTS + word * 8 };
     for i in 0..rounds {
         world.atomic(at(0), AtomicOp::Add(1u32))?;
         world.atomic(at(1), AtomicOp::Add(-3i64))?;
