@@ -15,11 +15,12 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// Checks the world and takes the home of rank `me`; the world stays mapped for good. `exit` is
-    /// what handlers end the world by; it calls [`Self::leave`]. A world that is refused comes back.
+    /// what handlers end the world by; it calls [`Self::leave`]; `ring` notifies another rank. A world that is refused comes back.
     pub(crate) fn find<K: Clone>(
         world: DeviceWindow<K>,
         me: RankId,
         exit: fn(u8) -> !,
+        ring: fn(RankId),
     ) -> Result<(DeviceWindow<K>, Self), (WorldFault, DeviceWindow<K>)> {
         let check = || {
             let layout = WorldLayout::read(&world)?;
@@ -32,7 +33,7 @@ impl Rank {
         let (before, own, behind) = world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
         let (before, behind) = (before.leak(), behind.leak());
         let joined = before.part(0, layout.front()).map_err(WorldFault::from).and_then(|front| {
-            let peers = Peers::new(before, &behind, &layout, me)?;
+            let peers = Peers::new(before, &behind, &layout, me, ring)?;
             hamr_comm::world::Rank::new(me, layout.homes().len() as u32, segment.len, exit, peers).join();
             Ok(Self { front, state: layout.state_word(me), exit: layout.exit_word(me) })
         });
@@ -79,10 +80,12 @@ pub(crate) fn find_home(memory: DeviceWindow<()>, position: u32) -> DeviceWindow
         return memory;
     }
     // The launcher has number 0.
-    let (window, rank) = match Rank::find(memory, RankId(position.wrapping_sub(1)), crate::bare::leave_world) {
-        Ok((home, rank)) => (home, Ok(rank)),
-        Err((why, memory)) => (memory, Err(why)),
-    };
+    let (window, rank) =
+        match Rank::find(memory, RankId(position.wrapping_sub(1)), crate::bare::world::leave, crate::bare::world::ring)
+        {
+            Ok((home, rank)) => (home, Ok(rank)),
+            Err((why, memory)) => (memory, Err(why)),
+        };
     RANK.call_once(|| rank);
     window
 }

@@ -7,10 +7,10 @@ use hamr_tests_kernels::worlds::place;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
-/// Ranks need processors: with few, they sleep soon.
+/// Nothing but a notification ends the sleep of a rank.
 fn world(ranks: usize, wait: WaitMode) -> World {
     let WorldOptions { rank, .. } = WorldOptions::default();
-    let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, wait, ..rank };
+    let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, wait, longest_sleep: None, ..rank };
     let options = WorldOptions { rank, ..WorldOptions::default() };
     devices::runtime().world_with(&vec!["shm"; ranks], devices::image("shm"), options).expect("a world")
 }

@@ -3,7 +3,7 @@
 
 use hamr::link::Link;
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{Error, Home, Image, Isa, LaunchRequest, Launcher, Options, Target, World, WorldOptions};
+use hamr::{Error, Home, Image, Isa, LaunchRequest, Launcher, Options, Target, WaitMode, World, WorldOptions};
 use hamr_comm::abi::world::WorldHeader;
 use hamr_kernels::demo::{dot_f64, isa};
 use hamr_kernels::faults::{divide, panics};
@@ -80,6 +80,16 @@ fn machines_reach_each_other() {
         peers::check_signals(&world, 100, 0);
         peers::check_signals(&world, 10, 3000);
         peers::check_barriers(&world, 100);
+        drop(world);
+        // Nothing but a notification ends the sleep of a rank.
+        let WorldOptions { rank, .. } = options();
+        let rank = Options { wait: WaitMode::Sleep, longest_sleep: None, ..rank };
+        let image = Image::find(devices::IMAGE).expect("a name");
+        let options = WorldOptions { rank, ..options() };
+        let world = devices::runtime().world_with(&[machine, "shm", machine], image, options).expect("a world");
+        peers::check_signals(&world, 100, 0);
+        peers::check_signals(&world, 10, 3000);
+        peers::check_barriers(&world, 30);
     }
 }
 

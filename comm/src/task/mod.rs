@@ -89,9 +89,18 @@ impl Task<'_> {
 
     /// Waits until `ready` returns true. The device calls it in every round, and sleeps for at most a
     /// millisecond between two rounds when it has nothing else to do.
-    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    pub fn wait_until(&self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        self.wait_while(Wait::Poll, ready)
+    }
+
+    /// [`Self::wait_until`] for what a rank publishes, and notifies this one of.
+    pub(crate) fn wait_for_peer(&self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        self.wait_while(Wait::Peer(self.within.get()), ready)
+    }
+
+    fn wait_while(&self, wait: Wait, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
         while !ready() {
-            self.wait(Wait::Poll)?;
+            self.wait(wait)?;
             if self.within.get() != NEVER && self.micros() >= self.within.get() {
                 return Err(Interrupted::Deadline);
             }

@@ -4,8 +4,11 @@
 //! A rank's own home is not among it: its heap, whose views are references, is reached through a
 //! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
 
+use crate::am::Notifier;
 use hamr_shared_abi::ids::RankId;
-use hamr_shared_abi::window::{Window, Word};
+use hamr_shared_abi::preamble::word::DEVICE_WAIT;
+use hamr_shared_abi::sync::Coherent;
+use hamr_shared_abi::window::{KeptWord, Window, Word};
 use hamr_shared_abi::world::{MAX_RANKS, PeersLayout, WorldFault, WorldLayout, word};
 
 /// All of a world but one rank's home.
@@ -15,6 +18,10 @@ pub struct Peers {
     layout: PeersLayout,
     /// In the order of the ranks; this rank's has no bytes.
     segments: heapless::Vec<Window<()>, MAX_RANKS>,
+    /// The words in which the ranks ask to be notified, likewise.
+    waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
+    /// Notifies a rank.
+    ring: fn(RankId),
 }
 
 impl Peers {
@@ -22,9 +29,15 @@ impl Peers {
     ///
     /// # Errors
     /// A segment that leaves its home.
-    pub fn new(before: Window<()>, behind: &Window<()>, world: &WorldLayout, me: RankId) -> Result<Self, WorldFault> {
+    pub fn new(
+        before: Window<()>,
+        behind: &Window<()>,
+        world: &WorldLayout,
+        me: RankId,
+        ring: fn(RankId),
+    ) -> Result<Self, WorldFault> {
         let home = world.home(me)?;
-        let mut segments = heapless::Vec::new();
+        let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
         for (rank, other) in (0..).map(RankId).zip(world.homes()) {
             let segment = world.segment(&before, rank)?;
             let fault = |_| WorldFault::Segment(rank.0);
@@ -36,10 +49,29 @@ impl Peers {
             } else {
                 behind.part(at - (home.off + home.len), segment.len)
             };
+            // This rank's own is not used: any word will do.
+            let wait = if rank == me {
+                before.keep_word(0)
+            } else if other.off < home.off {
+                before.keep_word(other.off + DEVICE_WAIT)
+            } else {
+                behind.keep_word(other.off - (home.off + home.len) + DEVICE_WAIT)
+            };
             // There are at most so many homes.
             let _ = segments.push(window.map_err(fault)?);
+            let _ = waits.push((wait.map_err(fault)?, Notifier::new()));
         }
-        Ok(Self { before, layout: *world.peers(), segments })
+        Ok(Self { before, layout: *world.peers(), segments, waits, ring })
+    }
+
+    /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)
+    /// at once.
+    pub(super) fn wake(&self, rank: RankId) {
+        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
+            && notifier.needs_notify::<Coherent>(wait.word())
+        {
+            (self.ring)(rank);
+        }
     }
 
     /// The segment of another rank.

@@ -17,6 +17,9 @@ impl WorldRef<'_> {
         }
         // W1, of which W2 is the other end.
         peers.signal(to, me, word).ok_or(OutOfReach::Word(word))?.publish(value);
+        if to != me {
+            peers.wake(to);
+        }
         Ok(())
     }
 
@@ -55,7 +58,7 @@ impl Task<'_> {
         let rank = RANK.get().ok_or_else(|| Fault::msg("this device is no rank"))?;
         let word = rank.signal_from(from, word)?;
         let mut value = 0;
-        self.wait_until(|| {
+        self.wait_for_peer(|| {
             // W2, of which W1 is the other end.
             value = word.observe();
             test(value)
@@ -79,12 +82,13 @@ impl Task<'_> {
                 // W3, of which W4 is the other end.
                 if let Some(word) = peers.barrier(to, round) {
                     word.publish(count);
+                    peers.wake(to);
                 }
             },
             |round| {
                 let Some(word) = peers.barrier(me, round) else { return Ok(()) };
                 // W4, of which W3 is the other end.
-                self.wait_until(|| has_come(word.observe(), count))
+                self.wait_for_peer(|| has_come(word.observe(), count))
             },
         )
     }

@@ -37,7 +37,7 @@ mod task_stack;
 pub(crate) mod tick;
 mod walk;
 #[cfg(feature = "world")]
-mod world;
+pub(crate) mod world;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -54,8 +54,6 @@ pub use no_abort::NoAbort;
 #[cfg(feature = "tasks")]
 #[doc(hidden)]
 pub use task_stack::reserve;
-#[cfg(feature = "world")]
-pub(crate) use world::leave as leave_world;
 
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;

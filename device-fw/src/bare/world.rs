@@ -1,7 +1,9 @@
 //! An image that is a rank of a world (abi §13): feature `world`.
 
+use super::runtime::RUNTIME;
 use super::{CANNOT_START, console};
 use crate::rank::{RANK, Rank};
+use hamr_comm::abi::ids::RankId;
 
 /// Joins the world that was found, if there is one; an image that cannot ends.
 pub(super) fn join() {
@@ -29,6 +31,14 @@ pub(super) fn is_rank() -> bool {
 
 fn rank() -> Option<&'static Rank> {
     RANK.get()?.as_ref().ok()
+}
+
+/// Notifies another rank.
+pub(crate) fn ring(rank: RankId) {
+    if let Some(doorbell) = RUNTIME.found().and_then(|found| found.doorbell.as_ref()) {
+        // Rank r is peer r + 1; vector 0.
+        doorbell.ring((rank.0 + 1) << 16);
+    }
 }
 
 /// A handler ends the world.
