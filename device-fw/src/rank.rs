@@ -5,64 +5,59 @@ use hamr_comm::abi::window::{DeviceWindow, SplitWorld, Window};
 use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
 use hamr_comm::world::Peers;
 
-/// The words of the world, beside the home that the device serves.
+/// The world, beside the home that the device serves.
 pub(crate) struct Rank {
-    front: Window<()>,
-    /// Where its own words are.
-    state: u64,
-    exit: u64,
+    before: Window<()>,
+    behind: Window<()>,
+    layout: WorldLayout,
+    me: RankId,
 }
 
 impl Rank {
-    /// Checks the world and takes the home of rank `me`; the world stays mapped for good. `exit` is
-    /// what handlers end the world by; it calls [`Self::leave`]; `ring` notifies another rank. A world that is refused comes back.
+    /// Checks the world and takes the home of rank `me`; the world stays mapped for good. A world that
+    /// is refused comes back.
     pub(crate) fn find<K: Clone>(
         world: DeviceWindow<K>,
         me: RankId,
-        exit: fn(u8) -> !,
-        ring: fn(RankId),
     ) -> Result<(DeviceWindow<K>, Self), (WorldFault, DeviceWindow<K>)> {
         let check = || {
             let layout = WorldLayout::read(&world)?;
-            Ok((layout, layout.home(me)?, layout.segment(&world, me)?))
+            Ok((layout, layout.home(me)?))
         };
-        let (layout, home, segment) = match check() {
+        let (layout, home) = match check() {
             Ok(checked) => checked,
             Err(why) => return Err((why, world)),
         };
-        let SplitWorld { before, home: own, behind } =
+        let SplitWorld { before, home, behind } =
             world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
-        let (before, behind) = (before.leak(), behind.leak());
-        let joined = before.part(0, layout.front()).map_err(WorldFault::from).and_then(|front| {
-            let peers = Peers::new(before, &behind, &layout, me, ring)?;
-            hamr_comm::world::Rank::new(me, layout.homes().len() as u32, segment.len, exit, peers).join();
-            Ok(Self { front, state: layout.state_word(me), exit: layout.exit_word(me) })
-        });
-        match joined {
-            Ok(rank) => Ok((own, rank)),
-            Err(why) => Err((why, own)),
-        }
+        Ok((home, Self { before: before.leak(), behind: behind.leak(), layout, me }))
     }
 
-    /// Publishes that this rank joined.
-    pub(crate) fn join(&self) {
-        self.publish(self.state, RankState::JOINED.0);
+    /// Publishes that this rank joined. Handlers end the world by `exit`, which calls [`Self::leave`],
+    /// and notify ranks by `ring`.
+    pub(crate) fn join(&self, exit: fn(u8) -> !, ring: fn(RankId)) -> Result<(), WorldFault> {
+        let Self { before, behind, layout, me } = self;
+        let segment = layout.segment(before, *me)?.len;
+        let peers = Peers::new(before.part(0, before.len())?, behind, layout, *me, ring)?;
+        hamr_comm::world::Rank::new(*me, layout.homes().len() as u32, segment, exit, peers).join();
+        self.publish(layout.state_word(*me), RankState::JOINED.0);
+        Ok(())
     }
 
     /// Has the launcher asked every rank to end?
     pub(crate) fn is_ending(&self) -> bool {
-        self.front.word(word::JOB_STATE).is_ok_and(|state| state.observe() == JobState::ENDING.0)
+        self.before.word(word::JOB_STATE).is_ok_and(|state| state.observe() == JobState::ENDING.0)
     }
 
     /// Publishes that this rank ends, and its code. The caller ends it.
     pub(crate) fn leave(&self, code: u8) {
-        self.publish(self.exit, u32::from(code) + 1);
-        self.publish(self.state, RankState::LEFT.0);
+        self.publish(self.layout.exit_word(self.me), u32::from(code) + 1);
+        self.publish(self.layout.state_word(self.me), RankState::LEFT.0);
     }
 
     fn publish(&self, at: u64, value: u32) {
-        // In the front, which has the whole directory.
-        if let Ok(word) = self.front.word(at) {
+        // In front of the homes, where the whole directory is.
+        if let Ok(word) = self.before.word(at) {
             word.publish(value);
         }
     }
@@ -81,12 +76,10 @@ pub(crate) fn find_home(memory: DeviceWindow<()>, position: u32) -> DeviceWindow
         return memory;
     }
     // The launcher has number 0.
-    let (window, rank) =
-        match Rank::find(memory, RankId(position.wrapping_sub(1)), crate::bare::world::leave, crate::bare::world::ring)
-        {
-            Ok((home, rank)) => (home, Ok(rank)),
-            Err((why, memory)) => (memory, Err(why)),
-        };
+    let (window, rank) = match Rank::find(memory, RankId(position.wrapping_sub(1))) {
+        Ok((home, rank)) => (home, Ok(rank)),
+        Err((why, memory)) => (memory, Err(why)),
+    };
     RANK.call_once(|| rank);
     window
 }

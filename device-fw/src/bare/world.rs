@@ -7,13 +7,14 @@ use hamr_comm::abi::ids::RankId;
 
 /// Joins the world that was found, if there is one; an image that cannot ends.
 pub(super) fn join() {
-    match RANK.get() {
-        None => {}
-        Some(Ok(rank)) => rank.join(),
-        Some(Err(why)) => {
-            console::line(format_args!("hamr image: it cannot join its world: {why}"));
-            console::exit(CANNOT_START)
-        }
+    let joined = match RANK.get() {
+        None => return,
+        Some(Ok(rank)) => rank.join(leave, ring),
+        Some(Err(why)) => Err(*why),
+    };
+    if let Err(why) = joined {
+        console::line(format_args!("hamr image: it cannot join its world: {why}"));
+        console::exit(CANNOT_START)
     }
 }
 
@@ -34,7 +35,7 @@ fn rank() -> Option<&'static Rank> {
 }
 
 /// Notifies another rank.
-pub(crate) fn ring(rank: RankId) {
+fn ring(rank: RankId) {
     if let Some(doorbell) = RUNTIME.found().and_then(|found| found.doorbell.as_ref()) {
         // Rank r is peer r + 1; vector 0.
         doorbell.ring((rank.0 + 1) << 16);
@@ -42,7 +43,7 @@ pub(crate) fn ring(rank: RankId) {
 }
 
 /// A handler ends the world.
-pub(crate) fn leave(code: u8) -> ! {
+fn leave(code: u8) -> ! {
     if let Some(rank) = rank() {
         rank.leave(code);
     }

@@ -188,9 +188,9 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
 /// The window that the image serves: its home, when it is to be a rank of the world that was mapped.
 fn join(mapped: ServedWindow, rank: Option<RankId>) -> Result<ServedWindow, WorldFault> {
     let Some(me) = rank else { return Ok(mapped) };
-    let (home, rank) = Rank::find(mapped, me, exit, ring).map_err(|(why, _)| why)?;
+    let (home, rank) = Rank::find(mapped, me).map_err(|(why, _)| why)?;
     info!("joins as rank {}", me.0);
-    rank.join();
+    rank.join(exit, ring)?;
     // Set here only, and once.
     let _ = RUNTIME.rank.set(rank);
     Ok(home)

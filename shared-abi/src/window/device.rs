@@ -3,7 +3,6 @@
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.
 
-use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -33,33 +32,6 @@ pub struct SplitWorld<K> {
     pub home: DeviceWindow<K>,
     /// What is behind it.
     pub behind: Window<K>,
-}
-
-/// A window for as long as another one is borrowed, whatever keeps that one mapped: code that takes
-/// it is compiled once.
-pub struct LentWindow<'w> {
-    window: Window<Loan>,
-    _lender: PhantomData<&'w ()>,
-}
-
-impl Deref for LentWindow<'_> {
-    type Target = Window<Loan>;
-    fn deref(&self) -> &Window<Loan> {
-        &self.window
-    }
-}
-
-impl<K> Window<K> {
-    /// This window without its keeper.
-    pub fn lend(&self) -> LentWindow<'_> {
-        LentWindow { window: Window { base: self.base, len: self.len, keep: Loan(()) }, _lender: PhantomData }
-    }
-
-    /// A part of it, likewise, `off` a multiple of 64.
-    pub fn lend_part(&self, off: u64, len: u64) -> Result<LentWindow<'_>, OutOfWindow> {
-        let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
-        Ok(LentWindow { window: Window { base, len, keep: Loan(()) }, _lender: PhantomData })
-    }
 }
 
 impl<K> Deref for DeviceWindow<K> {

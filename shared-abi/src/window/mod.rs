@@ -40,6 +40,7 @@ mod cells;
 mod copies;
 mod device;
 mod heap;
+mod lent;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 mod private;
 mod slots;
@@ -50,8 +51,9 @@ pub use access::{SlotAccess, Slots};
 pub use cells::{AtomicOp, AtomicValue, Value};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
-pub use device::{DeviceWindow, LentWindow, SplitWorld};
+pub use device::{DeviceWindow, SplitWorld};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
+pub use lent::LentWindow;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};
 pub use slots::{HdrWord, Payload, Queue, Slot};
