@@ -1,62 +1,63 @@
 //! This image as a rank of a world (abi §13): it finds its home, and follows the job's words.
 
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::abi::window::{DeviceWindow, Window};
+use hamr_comm::abi::window::{DeviceWindow, SplitWorld, Window};
 use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
+use hamr_comm::world::Peers;
 
-/// The words of the world, beside the home that the device serves.
-pub(crate) struct Rank<K> {
-    front: Window<K>,
+/// The world, beside the home that the device serves.
+pub(crate) struct Rank {
+    before: Window<()>,
+    behind: Window<()>,
+    layout: WorldLayout,
     me: RankId,
-    size: u32,
-    /// Bytes of its segment.
-    segment: u64,
-    /// Where its own words are.
-    state: u64,
-    exit: u64,
 }
 
-impl<K: Clone> Rank<K> {
-    /// Checks the world and takes the home of rank `me`. A world that is refused comes back.
-    pub(crate) fn find(
+impl Rank {
+    /// Checks the world and takes the home of rank `me`; the world stays mapped for good. A world that
+    /// is refused comes back.
+    pub(crate) fn find<K: Clone>(
         world: DeviceWindow<K>,
         me: RankId,
     ) -> Result<(DeviceWindow<K>, Self), (WorldFault, DeviceWindow<K>)> {
         let check = || {
             let layout = WorldLayout::read(&world)?;
-            Ok((layout, layout.home(me)?, layout.segment(&world, me)?))
+            Ok((layout, layout.home(me)?))
         };
-        let (layout, home, segment) = match check() {
+        let (layout, home) = match check() {
             Ok(checked) => checked,
             Err(why) => return Err((why, world)),
         };
-        let (state, exit) = (layout.state_word(me), layout.exit_word(me));
-        let (front, home) =
-            world.split_home(layout.front(), home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
-        Ok((home, Self { front, me, size: layout.homes().len() as u32, segment: segment.len, state, exit }))
+        let SplitWorld { before, home, behind } =
+            world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
+        Ok((home, Self { before: before.leak(), behind: behind.leak(), layout, me }))
     }
 
-    /// Publishes that this rank joined. `exit` is what handlers end the world by; it calls
-    /// [`Self::leave`].
-    pub(crate) fn join(&self, exit: fn(u8) -> !) {
-        hamr_comm::world::Rank { me: self.me, size: self.size, segment: self.segment, exit }.join();
-        self.publish(self.state, RankState::JOINED.0);
+    /// Publishes that this rank joined. Handlers end the world by `exit`, which calls [`Self::leave`],
+    /// and notify ranks by `ring`.
+    pub(crate) fn join(&self, exit: fn(u8) -> !, ring: fn(RankId)) -> Result<(), WorldFault> {
+        let Self { before, behind, layout, me } = self;
+        let segment = layout.segment(before, *me)?.len;
+        let peers = Peers::new(before.part(0, before.len())?, behind, layout, *me, ring)?;
+        hamr_comm::world::Rank::new(*me, layout.homes().len() as u32, segment, exit, peers).join();
+        self.publish(layout.state_word(*me), RankState::JOINED.0);
+        Ok(())
     }
 
     /// Has the launcher asked every rank to end?
     pub(crate) fn is_ending(&self) -> bool {
-        self.front.word(word::JOB_STATE).is_ok_and(|state| state.observe() == JobState::ENDING.0)
+        self.before.word(word::JOB_STATE).is_ok_and(|state| state.observe() == JobState::ENDING.0)
     }
 
     /// Publishes that this rank ends, and its code. The caller ends it.
     pub(crate) fn leave(&self, code: u8) {
-        self.publish(self.exit, u32::from(code) + 1);
-        self.publish(self.state, RankState::LEFT.0);
+        self.publish(self.layout.exit_word(self.me), u32::from(code) + 1);
+        self.publish(self.layout.state_word(self.me), RankState::LEFT.0);
     }
 
     fn publish(&self, at: u64, value: u32) {
-        // In the front, which has the whole directory.
-        if let Ok(word) = self.front.word(at) {
+        // In front of the homes, where the whole directory is.
+        if let Ok(word) = self.before.word(at) {
             word.publish(value);
         }
     }
@@ -64,7 +65,7 @@ impl<K: Clone> Rank<K> {
 
 /// The rank that a bare-metal image is, or why it can be none; empty in an image alone.
 #[cfg(hamr_bare)]
-pub(crate) static RANK: spin::Once<Result<Rank<()>, WorldFault>> = spin::Once::new();
+pub(crate) static RANK: spin::Once<Result<Rank, WorldFault>> = spin::Once::new();
 
 /// The window that a bare-metal image serves, of the memory behind its function: all of it, or
 /// where that is a world, the rank's home. `position` is the image's number among those that share

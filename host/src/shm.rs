@@ -10,7 +10,8 @@ use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use hamr_comm::abi::world::MAX_RANKS;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -66,7 +67,8 @@ impl Launcher for ShmDebugLauncher {
             command.args(["--once", &format!("127.0.0.1:{port}")]).arg(&image.path);
             command
         };
-        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec(), command)
+        let doorbells = Arc::new(Doorbells::of_process()?);
+        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), command)
     }
 }
 
@@ -85,13 +87,30 @@ impl Launcher for ShmLauncher {
         }
         let memfd = make_window(request.device, request.window_len)?;
         let window = map_window(&memfd, request.window_len, true)?;
-        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec(), ImageFile::command)
+        let doorbells = Arc::new(Doorbells::of_process()?);
+        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), ImageFile::command)
     }
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
-        let greeting = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
+        let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
-        start_over(request, capabilities, home.window, home.world, greeting, ImageFile::command)
+        let greeting = Greeting { text, memfd: home.world, bells: Some(home.bells) };
+        start_over(request, capabilities, home.window, home.doorbells, greeting, ImageFile::command)
+    }
+}
+
+/// What an image gets at its start, besides its doorbells.
+struct Greeting {
+    text: Vec<u8>,
+    memfd: Arc<OwnedFd>,
+    /// Of a rank: what it notifies the ranks by.
+    bells: Option<Arc<[OwnedFd]>>,
+}
+
+impl Greeting {
+    /// Of a device that is no rank.
+    fn alone(memfd: OwnedFd) -> Self {
+        Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), bells: None }
     }
 }
 
@@ -100,16 +119,15 @@ fn start_over(
     request: &LaunchRequest<'_>,
     capabilities: Capabilities,
     window: Window<Shared>,
-    memfd: Arc<OwnedFd>,
-    greeting: Vec<u8>,
+    doorbells: Arc<Doorbells>,
+    greeting: Greeting,
     command: impl Fn(&ImageFile) -> Command + Send + Sync + 'static,
 ) -> Result<Box<dyn Link>, Error> {
     let &LaunchRequest { device, image, cpu, .. } = request;
     let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
     let image = image.ok_or_else(none)?.clone();
-    let doorbells = Arc::new(Doorbells::of_process()?);
     let theirs = doorbells.clone();
-    let start = move || start(command(&image), &image, &memfd, &greeting, &theirs, cpu);
+    let start = move || start(command(&image), &image, &greeting, &theirs, cpu);
     Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), start)?))
 }
 
@@ -144,28 +162,30 @@ fn owner(window: &Window<Shared>) -> String {
     }
 }
 
-/// Starts the image and sends it the window and the doorbells; the one that it sleeps on comes
-/// first.
+/// Starts the image and sends it the window and the doorbells: the one that it sleeps on, the one of
+/// this process, those of all ranks.
 fn start(
     mut command: Command,
     image: &ImageFile,
-    memfd: &OwnedFd,
-    greeting: &[u8],
+    Greeting { text, memfd, bells }: &Greeting,
     doorbells: &Doorbells,
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
-    command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
-    let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
-    let pid = Pid::from_child(&child);
     let [own, host] = doorbells.theirs();
-    let fds = [memfd.as_fd(), own, host];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let bells = bells.iter().flat_map(|bells| bells.iter().map(OwnedFd::as_fd));
+    let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(bells).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_RANKS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    // The handshake reports an image that has already ended, with how it ended.
-    let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(greeting)], &mut ancillary, SendFlags::NOSIGNAL);
+    // Before the process starts: a program looks whether it is a rank, and does not wait for that.
+    rustix::net::sendmsg(&ours, &[IoSlice::new(text)], &mut ancillary, SendFlags::NOSIGNAL)
+        .map_err(Error::os("sending the window to an image"))?;
+    let stdout = if image.is_program() { Stdio::inherit() } else { Stdio::null() };
+    command.stdin(Stdio::from(theirs)).stdout(stdout);
+    let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
+    let pid = Pid::from_child(&child);
     tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
     // The image ends when this end of the socket is closed.
     let process = Process::watch(child, ours, |_| String::new())?;

@@ -14,6 +14,9 @@ pub(crate) enum Wait {
     Turn,
     /// In the next round, or after a sleep of at most a millisecond: it looks at a condition.
     Poll,
+    /// In the next round: it looks at a word of which a rank notifies this one; at this time at the
+    /// latest, in microseconds.
+    Peer(u64),
     /// At this time, in microseconds.
     Time(u64),
 }
@@ -25,7 +28,7 @@ impl Wait {
         match self {
             Self::Turn => now,
             Self::Poll => now + LONGEST_NAP,
-            Self::Time(until) => until,
+            Self::Peer(until) | Self::Time(until) => until,
         }
     }
 }

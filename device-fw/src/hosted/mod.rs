@@ -148,6 +148,8 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
         // Set here only, and once.
         let _ = RUNTIME.doorbells.set(doorbells);
     }
+    // As above.
+    let _ = RUNTIME.bells.set(control.take_bells());
     let window = join(Mapping::of(control.window_fd())?, control.rank())?;
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| control::StartError::NoWindow)?;
@@ -188,10 +190,17 @@ fn join(mapped: ServedWindow, rank: Option<RankId>) -> Result<ServedWindow, Worl
     let Some(me) = rank else { return Ok(mapped) };
     let (home, rank) = Rank::find(mapped, me).map_err(|(why, _)| why)?;
     info!("joins as rank {}", me.0);
-    rank.join(exit);
+    rank.join(exit, ring)?;
     // Set here only, and once.
     let _ = RUNTIME.rank.set(rank);
     Ok(home)
+}
+
+/// Notifies another rank.
+fn ring(rank: RankId) {
+    if let Some(bell) = RUNTIME.bells.get().and_then(|bells| bells.get(rank.0 as usize)) {
+        doorbells::ring(bell);
+    }
 }
 
 /// A handler ends the world.

@@ -2,9 +2,8 @@
 //! code (`docs/worlds.md`).
 
 use super::{Cli, Failure, file_in};
-use crate::{CallError, Error, Image, Node, Options, World, WorldOptions};
+use crate::{CallError, CallOptions, Error, Image, Node, Options, RunError, World, WorldOptions};
 use hamr_comm::{Call, Context, Fault, Handler};
-use std::sync::mpsc;
 use std::time::Duration;
 
 /// Bytes of arguments, which travel as one text.
@@ -50,9 +49,6 @@ impl Handler for Main {
     }
 }
 
-/// How `main` ended on one rank.
-type Outcome = Result<u8, CallError>;
-
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let specs = specs(args, cli)?;
     for spec in &specs {
@@ -84,36 +80,25 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
 
 /// Runs `main` on all ranks. The first one that fails ends the world.
 fn run_all(world: &World, arguments: &heapless::String<ARGUMENTS>) -> Result<u8, Failure> {
-    let mut codes = vec![0; world.nodes().len()];
-    std::thread::scope(|scope| {
-        let (ended, outcomes) = mpsc::channel::<(usize, Outcome)>();
-        for (rank, node) in world.nodes().iter().enumerate() {
-            let (ended, call) = (ended.clone(), Call::<Main>::new((arguments.clone(),)));
-            // The receiver may have seen a failure already.
-            scope.spawn(move || ended.send((rank, node.sync(call))));
+    let call = Call::<Main>::new((arguments.clone(),));
+    // Ends the others, whose calls are waited for.
+    let stop = |failed: &RunError| {
+        if !failed.is_lost() {
+            world.node(failed.rank.0).stop();
         }
-        drop(ended);
-        for (rank, outcome) in outcomes {
-            match outcome {
-                Ok(code) => codes[rank] = code,
-                Err(error) => return why(world, rank, &error),
-            }
-        }
-        Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0))
-    })
+    };
+    match world.run_with(call, CallOptions::default(), stop) {
+        Ok(codes) => Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0)),
+        Err(failed) => why(world, &failed),
+    }
 }
 
 /// The end of a world in which `main` had no result on a rank.
-fn why(world: &World, rank: usize, error: &CallError) -> Result<u8, Failure> {
-    let is_lost = matches!(error, CallError::DeviceLost(..));
-    if !is_lost {
-        // Ends the others, whose calls this function's caller waits for.
-        world.nodes()[rank].stop();
-    }
+fn why(world: &World, failed: &RunError) -> Result<u8, Failure> {
     match world.wait() {
         Ok(code) => Ok(code),
-        Err(lost) if is_lost => Err(Failure::new(lost.to_string())),
-        Err(_) => Err(Failure::new(match error {
+        Err(lost) if failed.is_lost() => Err(Failure::new(lost.to_string())),
+        Err(_) => Err(Failure::new(match &failed.error {
             CallError::Deadline(site) => format!("{site}: it has not ended within --timeout"),
             // What and where; a backtrace has many lines.
             other => other.to_string().lines().next().unwrap_or_default().to_owned(),

@@ -1,6 +1,6 @@
 //! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
 //!
-//! `start` lays the memory out and starts the ranks, `watch` follows them and ends all of them when
+//! `start` lays the memory out and starts the ranks, `run` calls all of them, `watch` follows them and ends all of them when
 //! one has left or was lost.
 //!
 //! ```no_run
@@ -12,15 +12,18 @@
 //! # Ok(()) }
 //! ```
 
+mod run;
 mod start;
 mod watch;
 
 use crate::{BufferError, Error, Node, Options};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use watch::Watched;
+
+pub use run::RunError;
 
 /// Sizes and habits of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,7 @@ pub struct WorldError {
 /// names that rank, and within two seconds no rank is left. Dropping the world ends all ranks.
 pub struct World {
     watched: Arc<Watched>,
+    runs: Mutex<run::Runs>,
     watcher: Option<JoinHandle<()>>,
 }
 

@@ -3,7 +3,6 @@
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.
 
-use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -25,25 +24,14 @@ pub struct DeviceWindow<K> {
 
 static_assertions::assert_not_impl_any!(DeviceWindow<()>: Clone);
 
-/// A window for as long as another one is borrowed, whatever keeps that one mapped: code that takes
-/// it is compiled once.
-pub struct LentWindow<'w> {
-    window: Window<Loan>,
-    _lender: PhantomData<&'w ()>,
-}
-
-impl Deref for LentWindow<'_> {
-    type Target = Window<Loan>;
-    fn deref(&self) -> &Window<Loan> {
-        &self.window
-    }
-}
-
-impl<K> Window<K> {
-    /// This window without its keeper.
-    pub fn lend(&self) -> LentWindow<'_> {
-        LentWindow { window: Window { base: self.base, len: self.len, keep: Loan(()) }, _lender: PhantomData }
-    }
+/// A world that was split by [`DeviceWindow::split_home`]: three parts that share no byte.
+pub struct SplitWorld<K> {
+    /// What is before the rank's home.
+    pub before: Window<K>,
+    /// The rank's home.
+    pub home: DeviceWindow<K>,
+    /// What is behind it.
+    pub behind: Window<K>,
 }
 
 impl<K> Deref for DeviceWindow<K> {
@@ -83,16 +71,21 @@ impl<K: Clone> DeviceWindow<K> {
         Ok((front, heap))
     }
 
-    /// Splits a world (abi §13): its front of `front` bytes, and the rank's home, `len` bytes from
-    /// `home` on. All other bytes belong to neither. `home` is a multiple of 64, not in the front.
-    pub fn split_home(self, front: u64, home: u64, len: u64) -> Result<(Window<K>, Self), (OutOfWindow, Self)> {
-        let base = match self.whole.at_aligned(home, len, SLOT_BYTES as u64) {
-            Ok(base) if front <= home => base,
-            Ok(_) => return Err((OutOfWindow { off: 0, want: front, len: home }, self)),
+    /// Takes the rank's home, `len` bytes from `home` on, out of a world (abi §13). `home` and `len` are
+    /// multiples of 64.
+    pub fn split_home(self, home: u64, len: u64) -> Result<SplitWorld<K>, (OutOfWindow, Self)> {
+        let end = home.saturating_add(len);
+        let line = SLOT_BYTES as u64;
+        let place = self.whole.at_aligned(home, len, line);
+        let behind = self.whole.at_aligned(end, self.whole.len.saturating_sub(end), line);
+        let (base, behind) = match place.and_then(|base| Ok((base, behind?))) {
+            Ok(found) => found,
             Err(why) => return Err((why, self)),
         };
-        let before = Window { base: self.whole.base, len: front, keep: self.keep.clone() };
-        Ok((before, Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep }))
+        let window = |base, len| Window { base, len, keep: self.keep.clone() };
+        let (before, behind) = (window(self.whole.base, home), window(behind, self.whole.len - end));
+        let home = Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep };
+        Ok(SplitWorld { before, home, behind })
     }
 
     /// A word of the preamble, to be kept beside the window: no heap covers it.

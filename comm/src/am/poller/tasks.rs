@@ -51,6 +51,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// How long the device may sleep, at most `longest_us`: until the next task goes on. `None`: a
     /// task is ready. Asked between the last polls and the sleep, at `now` microseconds.
     pub fn longest_sleep(&mut self, longest_us: u32, now: u64) -> Option<u32> {
+        if self.is_due {
+            // They have not looked since the device asked to be notified.
+            return None;
+        }
         match self.look(now).saturating_sub(now) {
             0 => None,
             us => Some(u32::try_from(us).map_or(longest_us, |us| us.min(longest_us))),
