@@ -7,8 +7,16 @@ use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 pub use hamr_shared_abi::ids::RankId;
 
-/// The rank that this program is. An image is one rank at most, for as long as it runs.
+/// The rank that this image is, for as long as it runs.
+#[cfg(hamr_bare)]
 static RANK: spin::Once<Rank> = spin::Once::new();
+
+#[cfg(not(hamr_bare))]
+std::thread_local! {
+    /// The rank that this thread serves: a program may have several, and a rank's handlers and tasks
+    /// run on its own thread alone.
+    static RANK: core::cell::Cell<Option<Rank>> = const { core::cell::Cell::new(None) };
+}
 
 /// What the runtime of an image states of its rank.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +32,19 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The image is this rank from now on; a second one is ignored.
+    /// The image is this rank from now on; hosted, the thread that calls this.
     pub fn join(self) {
+        #[cfg(hamr_bare)]
         RANK.call_once(|| self);
+        #[cfg(not(hamr_bare))]
+        RANK.set(Some(self));
+    }
+
+    fn here() -> Option<Self> {
+        #[cfg(hamr_bare)]
+        return RANK.get().copied();
+        #[cfg(not(hamr_bare))]
+        RANK.get()
     }
 }
 
@@ -40,7 +58,7 @@ pub struct WorldRef<'c> {
 impl Context<'_> {
     /// The world that this device is a rank of; `None` on a device that was opened alone.
     pub fn world(&self) -> Option<WorldRef<'_>> {
-        let rank = *RANK.get()?;
+        let rank = Rank::here()?;
         let segment = segment(self.heap_len(), rank.segment, self.node());
         Some(WorldRef { rank, segment, _call: PhantomData })
     }

@@ -122,17 +122,19 @@ fn start(
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
-    let mut command = image.command();
-    command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
-    let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
-    let pid = Pid::from_child(&child);
     let [own, host] = doorbells.theirs();
     let fds = [memfd.as_fd(), own, host];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    // The handshake reports an image that has already ended, with how it ended.
-    let _ = rustix::net::sendmsg(&ours, &[IoSlice::new(greeting)], &mut ancillary, SendFlags::NOSIGNAL);
+    // Before the process starts: a program looks whether it is a rank, and does not wait for that.
+    rustix::net::sendmsg(&ours, &[IoSlice::new(greeting)], &mut ancillary, SendFlags::NOSIGNAL)
+        .map_err(Error::os("sending the window to an image"))?;
+    let mut command = image.command();
+    let stdout = if image.is_program() { Stdio::inherit() } else { Stdio::null() };
+    command.stdin(Stdio::from(theirs)).stdout(stdout);
+    let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
+    let pid = Pid::from_child(&child);
     tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
     // The image ends when this end of the socket is closed.
     let process = Process::watch(child, ours, |_| String::new())?;

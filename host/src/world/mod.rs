@@ -1,7 +1,7 @@
 //! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
 //!
 //! `start` lays the memory out and starts the ranks, `watch` follows them and ends all of them when
-//! one has left or was lost.
+//! one has left or was lost; `program` is about ranks that are ordinary programs.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,8 +12,11 @@
 //! # Ok(()) }
 //! ```
 
+mod program;
 mod start;
 mod watch;
+
+pub use program::{RunError, main};
 
 use crate::{BufferError, Error, Node, Options};
 use hamr_comm::abi::ids::RankId;
