@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How long a thread whose world has ended may take to leave its handler.
 const LEAVE: Duration = Duration::from_secs(2);
 
+/// The kind of their links.
+pub(crate) const KIND: &str = "thread";
+
 /// The launcher of such ranks.
 pub(crate) struct ThreadLauncher;
 
@@ -76,7 +79,7 @@ fn reap(thread: JoinHandle<Result<(), String>>) -> String {
 
 impl Link for ThreadLink {
     fn kind(&self) -> &str {
-        "thread"
+        KIND
     }
     fn capabilities(&self) -> Capabilities {
         Capabilities {

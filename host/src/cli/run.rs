@@ -168,11 +168,11 @@ fn specs(args: &Args, cli: &Cli) -> Result<Vec<String>, Failure> {
 const MOST: usize = hamr_comm::abi::world::MAX_RANKS;
 
 fn options(args: &Args, cli: &Cli) -> Result<WorldOptions, Failure> {
-    let WorldOptions { rank, .. } = WorldOptions::default();
+    let WorldOptions { rank, stall, .. } = WorldOptions::default();
     let segment = args.segment.as_deref().map_or(Ok(rank.segment), bytes)?;
     let deadline = args.timeout.as_deref().map(seconds).transpose()?;
     let rank = cli.log_options(cli.global.apply(Options { segment, deadline, ..rank }));
-    Ok(WorldOptions { rank, cpus: args.cpu.as_deref().map_or(Ok(Vec::new()), processors)? })
+    Ok(WorldOptions { rank, cpus: args.cpu.as_deref().map_or(Ok(Vec::new()), processors)?, stall })
 }
 
 /// `64M`, a multiple of 4096.

@@ -49,9 +49,9 @@ pub fn main(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync +
 }
 
 fn alone(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> Result<u8, RunError> {
-    let WorldOptions { rank, cpus } = WorldOptions::default();
+    let options = WorldOptions::default();
     // A program may take as long as it likes.
-    let options = WorldOptions { rank: Options { deadline: None, ..rank }, cpus };
+    let options = WorldOptions { rank: Options { deadline: None, ..options.rank }, ..options };
     Runtime::new()?.start_world(&["thread"], None, options)?.run(program)
 }
 
@@ -91,7 +91,7 @@ impl World {
     /// [`Runtime::world_of`]), or the first of several. Its handlers are those of this program, and
     /// use its statics.
     pub fn rank_here(&self) -> Option<&Node> {
-        self.nodes().iter().find(|node| node.device().link.kind() == "thread")
+        self.nodes().iter().find(|node| node.is_thread())
     }
 
     /// Runs `program` as a task on every rank that is a thread of this process, within the deadline
@@ -106,7 +106,7 @@ impl World {
         program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static,
     ) -> Result<u8, RunError> {
         let program = Registered::new(program);
-        self.run_on(|node| node.device().link.kind() == "thread", |node| run(node, program.number()))
+        self.run_on(Node::is_thread, |node| run(node, program.number()))
     }
 
     /// Runs `main` of every rank that is a program of its own ([`Image::program`](crate::Image)), as

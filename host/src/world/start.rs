@@ -58,7 +58,7 @@ impl Runtime {
         if specs.is_empty() || specs.len() > MAX_RANKS {
             return Err(wrong_number(specs.len()));
         }
-        let WorldOptions { rank, cpus } = options;
+        let WorldOptions { rank, cpus, stall } = options;
         let options = Options { restart: false, ..rank };
         let seats = self.seats(specs, image)?;
         let memory = Memory::new(&seats, &options)?;
@@ -80,7 +80,7 @@ impl Runtime {
             nodes.push(node.map_err(|e| memory.why_not(rank, program, e))?);
         }
         let front = memory.part(Range { off: 0, len: memory.layout.front() })?;
-        let watched = Arc::new(Watched::new(nodes, front, memory.layout));
+        let watched = Arc::new(Watched::new(nodes, front, memory.layout, stall));
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
