@@ -3,24 +3,24 @@
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
+use hamr_comm::world::Peers;
 
 /// The words of the world, beside the home that the device serves.
-pub(crate) struct Rank<K> {
-    front: Window<K>,
-    me: RankId,
-    size: u32,
-    /// Bytes of its segment.
-    segment: u64,
+pub(crate) struct Rank {
+    front: Window<()>,
     /// Where its own words are.
     state: u64,
     exit: u64,
 }
 
-impl<K: Clone> Rank<K> {
-    /// Checks the world and takes the home of rank `me`. A world that is refused comes back.
-    pub(crate) fn find(
+impl Rank {
+    /// Checks the world and takes the home of rank `me`; the world stays mapped for good. `exit` is
+    /// what handlers end the world by; it calls [`Self::leave`]; `ring` notifies another rank. A world that is refused comes back.
+    pub(crate) fn find<K: Clone>(
         world: DeviceWindow<K>,
         me: RankId,
+        exit: fn(u8) -> !,
+        ring: fn(RankId),
     ) -> Result<(DeviceWindow<K>, Self), (WorldFault, DeviceWindow<K>)> {
         let check = || {
             let layout = WorldLayout::read(&world)?;
@@ -30,16 +30,21 @@ impl<K: Clone> Rank<K> {
             Ok(checked) => checked,
             Err(why) => return Err((why, world)),
         };
-        let (state, exit) = (layout.state_word(me), layout.exit_word(me));
-        let (front, home) =
-            world.split_home(layout.front(), home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
-        Ok((home, Self { front, me, size: layout.homes().len() as u32, segment: segment.len, state, exit }))
+        let (before, own, behind) = world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
+        let (before, behind) = (before.leak(), behind.leak());
+        let joined = before.part(0, layout.front()).map_err(WorldFault::from).and_then(|front| {
+            let peers = Peers::new(before, &behind, &layout, me, ring)?;
+            hamr_comm::world::Rank::new(me, layout.homes().len() as u32, segment.len, exit, peers).join();
+            Ok(Self { front, state: layout.state_word(me), exit: layout.exit_word(me) })
+        });
+        match joined {
+            Ok(rank) => Ok((own, rank)),
+            Err(why) => Err((why, own)),
+        }
     }
 
-    /// Publishes that this rank joined. `exit` is what handlers end the world by; it calls
-    /// [`Self::leave`].
-    pub(crate) fn join(&self, exit: fn(u8) -> !) {
-        hamr_comm::world::Rank { me: self.me, size: self.size, segment: self.segment, exit }.join();
+    /// Publishes that this rank joined.
+    pub(crate) fn join(&self) {
         self.publish(self.state, RankState::JOINED.0);
     }
 
@@ -64,7 +69,7 @@ impl<K: Clone> Rank<K> {
 
 /// The rank that a bare-metal image is, or why it can be none; empty in an image alone.
 #[cfg(hamr_bare)]
-pub(crate) static RANK: spin::Once<Result<Rank<()>, WorldFault>> = spin::Once::new();
+pub(crate) static RANK: spin::Once<Result<Rank, WorldFault>> = spin::Once::new();
 
 /// The window that a bare-metal image serves, of the memory behind its function: all of it, or
 /// where that is a world, the rank's home. `position` is the image's number among those that share
@@ -75,10 +80,12 @@ pub(crate) fn find_home(memory: DeviceWindow<()>, position: u32) -> DeviceWindow
         return memory;
     }
     // The launcher has number 0.
-    let (window, rank) = match Rank::find(memory, RankId(position.wrapping_sub(1))) {
-        Ok((home, rank)) => (home, Ok(rank)),
-        Err((why, memory)) => (memory, Err(why)),
-    };
+    let (window, rank) =
+        match Rank::find(memory, RankId(position.wrapping_sub(1)), crate::bare::world::leave, crate::bare::world::ring)
+        {
+            Ok((home, rank)) => (home, Ok(rank)),
+            Err((why, memory)) => (memory, Err(why)),
+        };
     RANK.call_once(|| rank);
     window
 }

@@ -9,7 +9,8 @@
 
 use crate::Error;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::sync::Arc;
@@ -47,7 +48,6 @@ impl Doorbells {
 
     /// For an emulator, which needs an eventfd for each direction. It shares them with this process
     /// and is assumed to leave their flags alone; the image that it runs cannot reach them.
-    #[cfg(feature = "qemu")]
     pub(crate) fn of_emulator() -> Result<Self, Error> {
         let shared = || event().and_then(|fd| Ok((rustix::io::fcntl_dupfd_cloexec(&fd, 0)?, fd)));
         Self::new(shared, shared)
@@ -69,6 +69,19 @@ impl Doorbells {
     /// notifies.
     pub(crate) fn theirs(&self) -> [BorrowedFd<'_>; 2] {
         [self.theirs.own.as_fd(), self.theirs.host.as_fd()]
+    }
+
+    /// What the other ranks of a world notify the device by: not the open file that this process uses,
+    /// where it is a pipe.
+    pub(crate) fn bell(&self) -> Result<OwnedFd, Error> {
+        let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let bell = match rustix::fs::open(path, flags, Mode::empty()) {
+            // An eventfd has one open file only.
+            Err(Errno::NXIO) => rustix::io::fcntl_dupfd_cloexec(&self.device, 0),
+            bell => bell,
+        };
+        bell.map_err(Error::os("opening a doorbell for other ranks"))
     }
 
     /// One of them is readable when the device has notified or this process has woken itself.
@@ -114,7 +127,7 @@ fn event() -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{OFlags, fcntl_setfl};
+    use rustix::fs::fcntl_setfl;
     use std::sync::mpsc;
 
     #[test]
@@ -154,5 +167,19 @@ mod tests {
             tell.send(()).expect("the test waits");
         });
         told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");
+    }
+
+    #[test]
+    fn another_rank_notifies_by_an_open_file_of_its_own() {
+        for (doorbells, is_apart) in [(Doorbells::of_process(), true), (Doorbells::of_emulator(), false)] {
+            let doorbells = doorbells.expect("descriptors");
+            let bell = doorbells.bell().expect("a descriptor");
+            rustix::io::write(&bell, &RING).expect("room");
+            let mut read = [0; 64];
+            assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(RING.len()));
+            fcntl_setfl(&bell, OFlags::empty()).expect("its own file");
+            let ours = rustix::fs::fcntl_getfl(&doorbells.device).expect("open");
+            assert_eq!(ours.contains(OFlags::NONBLOCK), is_apart);
+        }
     }
 }

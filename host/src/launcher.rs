@@ -1,6 +1,7 @@
 //! Launchers: how devices of one kind are started. A runtime has one per name in front of the colon
 //! of a device spec.
 
+use crate::doorbells::Doorbells;
 use crate::link::{Link, Loopback};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::ids::RankId;
@@ -34,6 +35,10 @@ pub struct Home {
     pub world_len: u64,
     /// The rank's home, mapped.
     pub window: Window<Shared>,
+    /// Between this program and the rank.
+    pub(crate) doorbells: Arc<Doorbells>,
+    /// What ranks notify each other by, in their order.
+    pub(crate) bells: Arc<[OwnedFd]>,
 }
 
 /// Starts devices of one kind.

@@ -101,7 +101,7 @@ pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use target::Target;
 pub use transfer::{Scope, Transfer};
 pub use warning::Warning;
-pub use world::{World, WorldError, WorldOptions};
+pub use world::{RunError, World, WorldError, WorldOptions};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);

@@ -25,7 +25,7 @@ use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::window::{Shared, Window};
 pub use hamr_qemu::{Exit, Machine};
 use hamr_qemu::{Run, Started};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,13 +112,15 @@ impl Launcher for QemuLauncher {
         })?;
         let memfd = Arc::new(make_window(device, card)?);
         let window = map_window(&memfd, window_len, true)?;
-        self.start_over(request, CAPABILITIES, window, Card { memfd, len: card, peer: ALONE })
+        let card = Card { memfd, len: card, peer: ALONE, bells: [].into() };
+        self.start_over(request, CAPABILITIES, window, Arc::new(Doorbells::of_emulator()?), card)
     }
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         // The image finds its rank by this number.
-        let card = Card { memfd: home.world, len: home.world_len, peer: home.rank.0 as u16 + 1 };
-        self.start_over(request, Capabilities { world: true, ..CAPABILITIES }, home.window, card)
+        let peer = home.rank.0 as u16 + 1;
+        let card = Card { memfd: home.world, len: home.world_len, peer, bells: home.bells };
+        self.start_over(request, Capabilities { world: true, ..CAPABILITIES }, home.window, home.doorbells, card)
     }
 }
 
@@ -127,6 +129,8 @@ struct Card {
     memfd: Arc<OwnedFd>,
     len: u64,
     peer: u16,
+    /// Of a rank: what ranks notify each other by.
+    bells: Arc<[OwnedFd]>,
 }
 
 /// [`Card::peer`] of a machine that shares its memory with this process only.
@@ -139,6 +143,7 @@ impl QemuLauncher {
         request: &LaunchRequest<'_>,
         capabilities: Capabilities,
         window: Window<Shared>,
+        doorbells: Arc<Doorbells>,
         card: Card,
     ) -> Result<Box<dyn Link>, Error> {
         let &LaunchRequest { device, argument, image, cpu, .. } = request;
@@ -146,11 +151,10 @@ impl QemuLauncher {
         let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
         let image = image.ok_or_else(none)?.path.clone();
         let name = device.to_owned();
-        let doorbells = Arc::new(Doorbells::of_emulator()?);
         let theirs = doorbells.clone();
         let start = move || {
             let run = Run { device: &name, image: &image, memory_len: card.len, peer: card.peer };
-            start(&machine, &run, &card.memfd, &theirs, cpu)
+            start(&machine, &run, &card, &theirs, cpu)
         };
         Ok(Box::new(ProcessLink::start("qemu", device, capabilities, window, Some(doorbells), start)?))
     }
@@ -159,14 +163,17 @@ impl QemuLauncher {
 fn start(
     machine: &Machine,
     run: &Run<'_>,
-    memfd: &OwnedFd,
+    card: &Card,
     doorbells: &Doorbells,
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
     let [machine_bell, host_bell] = doorbells.theirs();
-    let both = hamr_qemu::MachineDoorbells { host: host_bell, machine: machine_bell };
-    let Started { child, console, server } = hamr_qemu::start(machine, run, memfd, Some(both)).map_err(fail)?;
+    // Rank r is peer r + 1.
+    let peers: Vec<_> =
+        (1..).zip(card.bells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer).collect();
+    let all = hamr_qemu::MachineDoorbells { host: host_bell, machine: machine_bell, peers: &peers };
+    let Started { child, console, server } = hamr_qemu::start(machine, run, &*card.memfd, Some(all)).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {
         // QEMU has exit codes of its own for its failures, and writes a message with them.

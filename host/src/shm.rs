@@ -10,7 +10,8 @@ use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use hamr_comm::abi::world::MAX_RANKS;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -53,14 +54,30 @@ impl Launcher for ShmLauncher {
         }
         let memfd = make_window(request.device, request.window_len)?;
         let window = map_window(&memfd, request.window_len, true)?;
-        start_over(request, CAPABILITIES, window, memfd.into(), HANDSHAKE.to_vec())
+        let doorbells = Arc::new(Doorbells::of_process()?);
+        start_over(
+            request,
+            CAPABILITIES,
+            window,
+            doorbells,
+            Greeting { text: HANDSHAKE.to_vec(), memfd: memfd.into(), bells: None },
+        )
     }
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
-        let greeting = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
+        let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
-        start_over(request, capabilities, home.window, home.world, greeting)
+        let greeting = Greeting { text, memfd: home.world, bells: Some(home.bells) };
+        start_over(request, capabilities, home.window, home.doorbells, greeting)
     }
+}
+
+/// What an image gets at its start, besides its doorbells.
+struct Greeting {
+    text: Vec<u8>,
+    memfd: Arc<OwnedFd>,
+    /// Of a rank: what it notifies the ranks by.
+    bells: Option<Arc<[OwnedFd]>>,
 }
 
 /// Starts an image whose window is in `memfd`.
@@ -68,15 +85,14 @@ fn start_over(
     request: &LaunchRequest<'_>,
     capabilities: Capabilities,
     window: Window<Shared>,
-    memfd: Arc<OwnedFd>,
-    greeting: Vec<u8>,
+    doorbells: Arc<Doorbells>,
+    greeting: Greeting,
 ) -> Result<Box<dyn Link>, Error> {
     let &LaunchRequest { device, image, cpu, .. } = request;
     let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
     let image = image.ok_or_else(none)?.clone();
-    let doorbells = Arc::new(Doorbells::of_process()?);
     let theirs = doorbells.clone();
-    let start = move || start(&image, &memfd, &greeting, &theirs, cpu);
+    let start = move || start(&image, &greeting, &theirs, cpu);
     Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), start)?))
 }
 
@@ -111,24 +127,24 @@ fn owner(window: &Window<Shared>) -> String {
     }
 }
 
-/// Starts the image and sends it the window and the doorbells; the one that it sleeps on comes
-/// first.
+/// Starts the image and sends it the window and the doorbells: the one that it sleeps on, the one of
+/// this process, those of all ranks.
 fn start(
     image: &ImageFile,
-    memfd: &OwnedFd,
-    greeting: &[u8],
+    Greeting { text, memfd, bells }: &Greeting,
     doorbells: &Doorbells,
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let [own, host] = doorbells.theirs();
-    let fds = [memfd.as_fd(), own, host];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let bells = bells.iter().flat_map(|bells| bells.iter().map(OwnedFd::as_fd));
+    let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(bells).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_RANKS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     // Before the process starts: a program looks whether it is a rank, and does not wait for that.
-    rustix::net::sendmsg(&ours, &[IoSlice::new(greeting)], &mut ancillary, SendFlags::NOSIGNAL)
+    rustix::net::sendmsg(&ours, &[IoSlice::new(text)], &mut ancillary, SendFlags::NOSIGNAL)
         .map_err(Error::os("sending the window to an image"))?;
     let mut command = image.command();
     let stdout = if image.is_program() { Stdio::inherit() } else { Stdio::null() };

@@ -1,10 +1,10 @@
 //! The ivshmem server, which is this process. It passes to a machine the memory of its card, the
-//! peers that share it, and the doorbells between the two (QEMU, `specs/ivshmem-spec`, "the
+//! peers that share it, and the doorbells between them (QEMU, `specs/ivshmem-spec`, "the
 //! client-server protocol").
 //!
 //! A server sends all its messages when a client connects, and no peer joins later. So the messages
 //! wait in the socket before the machine starts. The host is peer 0, the machine peer 1 or
-//! what its launcher says, with one doorbell each.
+//! what its launcher says, with one doorbell each; other ranks of a world are peers as well.
 
 use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,13 +18,15 @@ const HOST: i64 = 0;
 /// This number in a message announces the memory's descriptor.
 const MEMORY: i64 = -1;
 
-/// Doorbells between the machine's image and this process: an eventfd for each direction.
+/// Doorbells of the machine's image, with this process an eventfd for each direction.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineDoorbells<'a> {
     /// The image notifies this process by it.
     pub host: BorrowedFd<'a>,
     /// This process notifies the image by it.
     pub machine: BorrowedFd<'a>,
+    /// The image notifies other peers by these; each with its number.
+    pub peers: &'a [(u16, BorrowedFd<'a>)],
 }
 
 /// The client's end of a connection with all messages in it, and the server's end, which must stay
@@ -37,16 +39,16 @@ pub(crate) fn connect(
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let (memory, machine) = (memory.as_fd(), i64::from(machine));
-    let messages = [
+    let peers = doorbells.peers.iter().map(|(number, bell)| (i64::from(*number), Some(*bell)));
+    let before = [
         (VERSION, None),
         (machine, None),
         (MEMORY, Some(memory)),
         // With a peer's number comes the doorbell that notifies the peer; with the machine's own
-        // number comes the one it receives on.
+        // number comes the one it receives on, which ends the list.
         (HOST, Some(doorbells.host)),
-        (machine, Some(doorbells.machine)),
     ];
-    for (number, descriptor) in messages {
+    for (number, descriptor) in before.into_iter().chain(peers).chain([(machine, Some(doorbells.machine))]) {
         send(&ours, number, descriptor).map_err(Error::os("sending the machine its memory and doorbells"))?;
     }
     Ok((theirs, ours))

@@ -30,10 +30,6 @@ open_enum! {
         CRASH = 7 => "crash",
         /// The heap: buffers that handlers read and write.
         HEAP = 8 => "heap",
-        /// Of a rank: what its peers write (later).
-        PEERS = 10 => "peers",
-        /// Of a rank: what it sends to its peers (later).
-        OUTBOX = 11 => "outbox",
     }
 }
 

@@ -5,8 +5,13 @@
 //! 0x0000 WorldHeader   launcher, before the magic word
 //! 0x0080 job words     launcher, live
 //! 0x1000 directory     an entry of 64 bytes per rank
+//! then   PEERS         a part per rank ([`PeersLayout`])
 //! then   homes         in the order of the ranks; each is a window (abi §3)
 //! ```
+
+mod peers;
+
+pub use peers::{LANE_RING, MAX_SIGNAL_LINES, PeersLayout, SIGNAL_LINES};
 
 use crate::ids::{NodeId, RankId};
 use crate::open::open_enum;
@@ -46,11 +51,17 @@ pub struct WorldHeader {
     pub directory: u64,
     /// A random number: no two worlds have the same.
     pub job: u64,
+    /// Offset of the first rank's part of PEERS, a multiple of 64.
+    pub peers: u64,
+    /// Lines of signal words per pair of ranks, 1 to [`MAX_SIGNAL_LINES`].
+    pub signal_lines: u32,
+    /// Ring slots of a lane: [`LANE_RING`].
+    pub lane_ring: u32,
     /// Zero.
-    pub reserved: [u64; 11],
+    pub reserved: [u64; 9],
 }
 const _: () = assert!(size_of::<WorldHeader>() == 128 && offset_of!(WorldHeader, world_len) == 16);
-const _: () = assert!(offset_of!(WorldHeader, job) == 32);
+const _: () = assert!(offset_of!(WorldHeader, job) == 32 && offset_of!(WorldHeader, signal_lines) == 48);
 
 /// Offsets of the job's words. The launcher alone writes them (abi §13.1).
 pub mod word {
@@ -60,6 +71,8 @@ pub mod word {
     pub const EXIT_CODE: u64 = 0x84;
     /// Before ENDING: 1 and the number of the rank that was lost; 0 none.
     pub const FAILED_RANK: u64 = 0x88;
+    /// Stepped when the words of PEERS start over, with zeros.
+    pub const RUN: u64 = 0x90;
 }
 
 open_enum! {
@@ -180,6 +193,8 @@ pub enum WorldFault {
     Length(u64),
     /// A home that leaves the world, is misaligned, too short, or not behind the one before.
     Home(u32),
+    /// PEERS leaves its place, or has sizes that this source does not know.
+    Peers(u64),
     /// The rank is to map something else than the whole world.
     Maps(u32),
     /// A segment that leaves its home.
@@ -197,6 +212,7 @@ impl core::fmt::Display for WorldFault {
             Self::Ranks(got) => write!(f, "expected 1 to {} ranks, got {got}", MAX_RANKS as u32),
             Self::Length(got) => write!(f, "expected what the memory has room for, got {got:#x} bytes"),
             Self::Home(rank) => write!(f, "the home of rank {rank} is misplaced"),
+            Self::Peers(at) => write!(f, "PEERS at {at:#x} is malformed"),
             Self::Maps(got) => write!(f, "expected maps {MAPS_WORLD}, got {got}"),
             Self::Segment(rank) => write!(f, "the segment of rank {rank} leaves its home"),
             Self::Rank(rank) => write!(f, "there is no rank {rank}"),
@@ -218,17 +234,20 @@ pub struct WorldLayout {
     ranks: usize,
     directory: u64,
     len: u64,
+    peers: PeersLayout,
 }
 
 impl WorldLayout {
     /// Places the homes behind the directory, in the order of the ranks.
     pub fn plan(ranks: &[RankPlan]) -> Result<Self, WorldPlanError> {
-        let mut layout =
-            Self { homes: [Range::default(); MAX_RANKS], ranks: ranks.len(), directory: DIRECTORY, len: 0 };
         if ranks.is_empty() || ranks.len() > MAX_RANKS {
             return Err(WorldPlanError::Ranks(ranks.len()));
         }
-        let mut at = layout.entry(ranks.len());
+        let at = DIRECTORY + entries(ranks.len());
+        let peers = PeersLayout { at, ranks: ranks.len() as u32, signal_lines: SIGNAL_LINES };
+        let homes = [Range::default(); MAX_RANKS];
+        let mut layout = Self { homes, ranks: ranks.len(), directory: DIRECTORY, len: 0, peers };
+        let mut at = at + peers.bytes();
         for (home, rank) in layout.homes.iter_mut().zip(ranks) {
             at = at.checked_next_multiple_of(HOME_ALIGN).ok_or(WorldPlanError::TooLarge)?;
             *home = Range { off: at, len: rank.home_len };
@@ -247,6 +266,9 @@ impl WorldLayout {
             world_len: self.len,
             directory: self.directory,
             job,
+            peers: self.peers.at,
+            signal_lines: self.peers.signal_lines,
+            lane_ring: LANE_RING,
             ..WorldHeader::new_zeroed()
         };
         window.write(0, &header)?;
@@ -298,12 +320,23 @@ impl WorldLayout {
             return Err(WorldFault::Length(header.world_len));
         }
         let WorldHeader { directory, world_len: len, .. } = header;
-        let entries = (ranks * size_of::<RankEntry>()) as u64;
-        let mut free = directory.checked_add(entries).ok_or(WorldFault::Length(directory))?;
-        if directory < DIRECTORY || !directory.is_multiple_of(64) || free > len {
+        let behind = directory.checked_add(entries(ranks)).ok_or(WorldFault::Length(directory))?;
+        if directory < DIRECTORY || !directory.is_multiple_of(64) || behind > len {
             return Err(WorldFault::Length(directory));
         }
-        let mut layout = Self { homes: [Range::default(); MAX_RANKS], ranks, directory, len };
+        let WorldHeader { peers: at, signal_lines, lane_ring, .. } = header;
+        let peers = PeersLayout { at, ranks: ranks as u32, signal_lines };
+        if at < behind
+            || !at.is_multiple_of(64)
+            || signal_lines == 0
+            || signal_lines > MAX_SIGNAL_LINES
+            || lane_ring != LANE_RING
+        {
+            return Err(WorldFault::Peers(at));
+        }
+        // In front of the first home.
+        let mut free = at.checked_add(peers.bytes()).filter(|end| *end <= len).ok_or(WorldFault::Peers(at))?;
+        let mut layout = Self { homes: [Range::default(); MAX_RANKS], ranks, directory, len, peers };
         for (i, home) in layout.homes.iter_mut().take(ranks).enumerate() {
             let entry: RankEntry = window.read(directory + (i * size_of::<RankEntry>()) as u64)?;
             let end = entry.home.checked_add(entry.home_len).filter(|end| *end <= len);
@@ -333,7 +366,12 @@ impl WorldLayout {
         self.homes().get(rank.0 as usize).copied().ok_or(WorldFault::Rank(rank.0))
     }
 
-    /// Bytes before the first home: header, job words and directory.
+    /// Where ranks write for each other.
+    pub fn peers(&self) -> &PeersLayout {
+        &self.peers
+    }
+
+    /// Bytes before the first home: header, job words, directory and PEERS.
     pub fn front(&self) -> u64 {
         self.homes().first().map_or(0, |home| home.off)
     }
@@ -359,4 +397,9 @@ impl WorldLayout {
     fn entry(&self, rank: usize) -> u64 {
         self.directory + (rank * size_of::<RankEntry>()) as u64
     }
+}
+
+/// Bytes of a directory.
+fn entries(ranks: usize) -> u64 {
+    (ranks * size_of::<RankEntry>()) as u64
 }

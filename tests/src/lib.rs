@@ -10,6 +10,7 @@ pub mod hal;
 pub mod handlers;
 pub mod logs;
 pub mod machines;
+pub mod peers;
 pub mod processes;
 pub mod resources;
 pub mod sleeping;

@@ -3,8 +3,8 @@
 use hamr_comm::abi::ids::{NodeId, RankId};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::abi::world::{
-    DIRECTORY, HOME_ALIGN, MAX_RANKS, Range, RankEntry, RankKind, RankPlan, WorldFault, WorldHeader, WorldLayout,
-    WorldPlanError,
+    DIRECTORY, HOME_ALIGN, MAX_RANKS, MAX_SIGNAL_LINES, Range, RankEntry, RankKind, RankPlan, WorldFault, WorldHeader,
+    WorldLayout, WorldPlanError,
 };
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -51,6 +51,18 @@ fn homes_are_in_order_and_aligned() {
     assert_eq!(layout.segment(&window, RankId(2)), Ok(Range { off: 4096, len: 4096 }));
     assert_eq!(layout.home(RankId(3)), Err(WorldFault::Rank(3)));
     assert_eq!(layout.segment(&window, RankId(u32::MAX)), Err(WorldFault::Rank(u32::MAX)));
+    let peers = layout.peers();
+    assert_eq!(peers.signal_words(), 32);
+    let [a, b] = [0, 1].map(|rank| peers.words(RankId(rank)).expect("a rank"));
+    assert_eq!((a.off, a.len), (DIRECTORY + 3 * ENTRY, (6 + 3 * 2) * 64));
+    assert_eq!(b.off, a.off + a.len + 3 * 17 * 64);
+    assert_eq!(peers.barrier_word(RankId(0), 5), Some(a.off + 5 * 64));
+    assert_eq!(peers.signal_word(RankId(0), RankId(1), 17), Some(a.off + (6 + 2) * 64 + 17 * 4));
+    assert_eq!(peers.lane(RankId(1), RankId(2)), Some(Range { off: b.off + b.len + 2 * 17 * 64, len: 17 * 64 }));
+    let three = RankId(3);
+    assert_eq!((peers.words(three), peers.lane(three, RankId(0)), peers.lane(RankId(0), three)), (None, None, None));
+    assert_eq!((peers.barrier_word(RankId(0), 6), peers.barrier_word(three, 0)), (None, None));
+    assert_eq!((peers.signal_word(RankId(0), RankId(0), 32), peers.signal_word(RankId(0), three, 0)), (None, None));
     let first: RankEntry = window.read(DIRECTORY).expect("inside");
     assert_eq!((first.bell, first.node, first.state, first.exit), (1, 7, 0, 0));
 }
@@ -79,6 +91,17 @@ fn a_malformed_header_is_refused() {
     assert_eq!(refusal(16, &u64::MAX.to_le_bytes()), WorldFault::Length(u64::MAX));
     for directory in [0, 0x80, DIRECTORY + 1, u64::MAX, u64::MAX - 63] {
         assert_eq!(refusal(24, &directory.to_le_bytes()), WorldFault::Length(directory));
+    }
+    // Over the directory, misaligned, over the first home, over the end of the address space.
+    for peers in [0, DIRECTORY + ENTRY, DIRECTORY + 3 * ENTRY + 1, HOME_ALIGN, u64::MAX - 63] {
+        let got = refusal(offset_of!(WorldHeader, peers) as u64, &peers.to_le_bytes());
+        assert!(got == WorldFault::Peers(peers) || got == WorldFault::Home(0), "{peers:#x}: {got}");
+    }
+    for lines in [0, MAX_SIGNAL_LINES + 1, u32::MAX] {
+        assert!(matches!(header(offset_of!(WorldHeader, signal_lines), lines), WorldFault::Peers(_)), "{lines}");
+    }
+    for ring in [0, 8, u32::MAX] {
+        assert!(matches!(header(offset_of!(WorldHeader, lane_ring), ring), WorldFault::Peers(_)), "{ring}");
     }
     let short = Window::private(64);
     short.write(0, &hamr_comm::abi::world::MAGIC).expect("inside");
@@ -123,6 +146,12 @@ proptest! {
         }
         if let Ok(layout) = WorldLayout::read(&window) {
             let mut free = DIRECTORY;
+            for rank in (0..layout.homes().len() as u32).map(RankId) {
+                let (words, lane) = (layout.peers().words(rank), layout.peers().lane(rank, RankId(0)));
+                let (words, lane) = (words.expect("a rank"), lane.expect("a rank"));
+                prop_assert!(words.off >= DIRECTORY && words.off % 64 == 0 && words.off + words.len == lane.off);
+                prop_assert!(lane.off + lane.len <= layout.front());
+            }
             prop_assert!(!layout.homes().is_empty() && layout.homes().len() <= MAX_RANKS);
             for (rank, home) in layout.homes().iter().enumerate() {
                 prop_assert!(home.off >= free && home.off % HOME_ALIGN == 0 && home.len >= 1024);

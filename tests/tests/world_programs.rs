@@ -1,9 +1,9 @@
 //! Programs that join a world: started by `run` as users start them, and by the library.
 
-use hamr::{CallError, Image, Options, World, WorldOptions};
-use hamr_tests::{devices, processes, times};
+use hamr::{Image, Options, World, WorldOptions};
+use hamr_tests::{devices, peers, processes};
 use hamr_tests_kernels::echo;
-use hamr_tests_kernels::worlds::{fill, place};
+use hamr_tests_kernels::worlds::{fill, leave, place};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -159,19 +159,40 @@ fn programs_leave_with_their_world() {
 }
 
 #[test]
-fn a_program_does_not_start_twice() {
+fn a_program_runs_again_on_the_same_ranks() {
     let world = world(1, &["code", "0"]);
     assert_eq!(world.run_main().expect("a code"), 7);
-    // It can: it is a task like others.
+    // It is a task like others.
     assert_eq!(world.run_main().expect("a code"), 7);
-    let error = world.run(|_| Ok(3)).expect("there is no thread");
-    assert_eq!(error, 0);
     assert_eq!(world.outcome(), None);
-    times::within(Duration::from_millis(900), || {
-        let begin = Instant::now();
-        match world.node(0).sync(place::with()) {
-            Ok(_) | Err(CallError::DeviceLost(..)) => begin.elapsed(),
-            Err(other) => panic!("{other}"),
-        }
+    // A closure of this process is no program of that one.
+    let error = world.run_program(|_| Ok(3)).expect_err("refused").to_string();
+    assert!(error.contains("rank 0 (shm)") && error.contains("no such program"), "{error}");
+}
+
+#[test]
+fn programs_reach_each_other() {
+    for ranks in [2, 3] {
+        let world = world(ranks, &["none"]);
+        peers::check_copies(&world);
+        peers::check_copies_of_others(&world);
+        peers::check_strides(&world, 30);
+        peers::check_atomics(&world, 2001);
+        peers::check_signals(&world, 200, 0);
+        peers::check_barriers(&world, 200);
+    }
+    // Their own tasks do, too.
+    ended(&run(&["-n", "4", "--timeout", "60"], &["ring"]), 0);
+}
+
+/// A task that waits beside `main` is served.
+#[test]
+fn a_program_that_waits_serves_calls() {
+    let world = world(2, &["wait", "0!"]);
+    std::thread::scope(|scope| {
+        let main = scope.spawn(|| world.run_main());
+        peers::check_copies(&world);
+        assert!(world.node(0).sync(leave::with(6)).is_err());
+        assert_eq!(main.join().expect("it ends").expect("a code"), 6);
     });
 }

@@ -3,11 +3,12 @@
 
 use hamr::link::Link;
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{Error, Home, Image, Isa, LaunchRequest, Launcher, Options, Target, World, WorldOptions};
+use hamr::{Error, Home, Image, Isa, LaunchRequest, Launcher, Options, Target, WaitMode, World, WorldOptions};
 use hamr_comm::abi::world::WorldHeader;
 use hamr_kernels::demo::{dot_f64, isa};
 use hamr_kernels::faults::{divide, panics};
-use hamr_tests::{devices, processes};
+use hamr_tests::{devices, peers, processes};
+use hamr_tests_kernels::peers::waits_for_ever;
 use hamr_tests_kernels::wait_at;
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
 use rustix::process::{Pid, Signal, kill_process};
@@ -89,6 +90,44 @@ fn machines_of_all_kinds_and_a_process_are_one_world() {
         assert_eq!(node.sync(others::with(rank as u8 + 1)).expect("its own"), 0, "no rank wrote another's segment");
     }
     assert_eq!(world.outcome(), None);
+}
+
+/// Each kind of machine beside one of its own and a process: copies, strides, atomics of processors
+/// that run guest code, signals, barriers.
+#[test]
+fn machines_reach_each_other() {
+    for machine in ["qemu:riscv64", "qemu:aarch64", "qemu:x86_64"] {
+        let world = world(&[machine, machine, "shm"]);
+        peers::check_copies(&world);
+        peers::check_copies_of_others(&world);
+        peers::check_strides(&world, 20);
+        peers::check_atomics(&world, 3001);
+        peers::check_signals(&world, 100, 0);
+        peers::check_signals(&world, 10, 3000);
+        peers::check_barriers(&world, 100);
+        drop(world);
+        // Nothing but a notification ends the sleep of a rank.
+        let WorldOptions { rank, .. } = options();
+        let rank = Options { wait: WaitMode::Sleep, longest_sleep: None, ..rank };
+        let image = Image::find(devices::IMAGE).expect("a name");
+        let options = WorldOptions { rank, ..options() };
+        let world = devices::runtime().world_with(&[machine, "shm", machine], image, options).expect("a world");
+        peers::check_signals(&world, 100, 0);
+        peers::check_signals(&world, 10, 3000);
+        peers::check_barriers(&world, 30);
+    }
+}
+
+#[test]
+fn machines_of_all_kinds_reach_each_other() {
+    let world = world(&MIXED.map(|(spec, _)| spec));
+    peers::check_copies_of_others(&world);
+    peers::check_atomics(&world, 1001);
+    peers::check_signals(&world, 50, 0);
+    peers::check_barriers(&world, 50);
+    let failed = world.run(waits_for_ever::with(1, 2)).expect_err("it panics");
+    assert_eq!(failed.name, "rank 2 (qemu:aarch64)");
+    peers::check_barriers(&world, 10);
 }
 
 /// Also while handlers run, and while machines sleep.

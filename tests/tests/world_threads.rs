@@ -4,7 +4,7 @@
 use hamr::{Options, World, WorldOptions};
 use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
-use hamr_tests::{devices, processes};
+use hamr_tests::{devices, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
 use hamr_tests_kernels::{echo, wait_at};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ fn world(ranks: usize) -> World {
 }
 
 fn me(task: &mut Task<'_>) -> RankId {
-    task.inline(|cx| cx.world().expect("a rank").me())
+    task.world().expect("a rank").me()
 }
 
 #[test]
@@ -26,12 +26,12 @@ fn a_program_runs_on_every_rank() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let theirs = seen.clone();
         let program = move |task: &mut Task<'_>| {
-            let place = task.inline(|cx| cx.world().map(|world| (world.me().0, world.size())));
+            let place = task.world().map(|world| (world.me().0, world.size()));
             theirs.lock().expect("no panic").push((place, std::thread::current().name().map(str::to_owned)));
             task.sleep(100)?;
             Ok(0)
         };
-        assert_eq!(world.run(program).expect("a code"), 0);
+        assert_eq!(world.run_program(program).expect("a code"), 0);
         let mut seen = seen.lock().expect("no panic").clone();
         seen.sort();
         let wanted = |rank| (Some((rank, ranks as u32)), Some(format!("rank {rank} (thread)")));
@@ -61,6 +61,42 @@ fn a_thread_is_a_rank_like_any_other() {
     assert_eq!(to.read().expect("its own"), [7; 100]);
 }
 
+fn check(world: &World) {
+    peers::check_copies(world);
+    peers::check_copies_of_others(world);
+    peers::check_strides(world, 30);
+    peers::check_atomics(world, 2001);
+    peers::check_signals(world, 50, 0);
+    peers::check_barriers(world, 50);
+}
+
+#[test]
+fn threads_reach_each_other() {
+    for ranks in 2..=4 {
+        check(&world(ranks));
+    }
+}
+
+/// Each rank adds to what the one before it has, behind a barrier of all.
+#[test]
+fn programs_meet_at_barriers() {
+    let world = world(5);
+    let code = world.run_program(|task| {
+        let (me, size) = task.world().map(|world| (world.me(), world.size())).expect("a rank");
+        for round in 1..=20_u32 {
+            task.world().expect("a rank").put_value(RankId((me.0 + 1) % size), 0, round * 100 + me.0)?;
+            task.barrier()?;
+            let got: u32 = task.world().expect("a rank").get_value(me, 0)?;
+            if got != round * 100 + (me.0 + size - 1) % size {
+                return Ok(1);
+            }
+            task.barrier()?;
+        }
+        Ok(0)
+    });
+    assert_eq!(code.expect("a code"), 0);
+}
+
 /// A rank's handlers are served while its program waits, and programs wait for what they do.
 #[test]
 fn programs_wait_while_their_handlers_are_called() {
@@ -69,7 +105,7 @@ fn programs_wait_while_their_handlers_are_called() {
     let theirs = gate.clone();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
-            world.run(move |task| {
+            world.run_program(move |task| {
                 theirs.fetch_add(1, Ordering::AcqRel);
                 task.wait_until(|| theirs.load(Ordering::Acquire) >= 100)?;
                 Ok(me(task).0 as u8)
@@ -89,8 +125,8 @@ fn programs_wait_while_their_handlers_are_called() {
 #[test]
 fn a_rank_that_exits_ends_the_world_with_its_code() {
     let world = world(3);
-    let code = world.run(|task| match me(task).0 {
-        1 => task.inline(|cx| cx.world().expect("a rank").exit(42)),
+    let code = world.run_program(|task| match me(task).0 {
+        1 => task.world().expect("a rank").exit(42),
         _ => loop {
             task.sleep(1000)?;
         },
@@ -110,7 +146,7 @@ fn a_fault_is_named_and_ends_only_its_world() {
     for wrong in [fail, panic] {
         let dropped = Arc::new(AtomicU32::new(0));
         let (world, theirs) = (world(3), dropped.clone());
-        let error = world.run(move |task| {
+        let error = world.run_program(move |task| {
             if me(task).0 == 2 {
                 return wrong(task);
             }
@@ -145,7 +181,6 @@ impl Drop for Counts<'_> {
 /// The launcher is a rank, beside processes.
 #[test]
 fn the_launcher_can_be_a_rank() {
-    static HERE: AtomicU32 = AtomicU32::new(0);
     let options = WorldOptions::default();
     let rank = Options { start_deadline: devices::START_TIMEOUT, ..options.rank };
     let options = WorldOptions { rank, ..options };
@@ -155,11 +190,8 @@ fn the_launcher_can_be_a_rank() {
     for (rank, node) in world.nodes().iter().enumerate() {
         assert_eq!(node.sync(place::with()).expect("a rank"), (rank as u32, 3));
     }
-    let code = world.run(|task| {
-        HERE.fetch_add(1, Ordering::AcqRel);
-        Ok(me(task).0 as u8 + 5)
-    });
-    assert_eq!((code.expect("a code"), HERE.load(Ordering::Acquire)), (5, 1), "on the thread alone");
+    // It takes part in all that ranks do.
+    check(&world);
     let pids: Vec<u32> = world.nodes()[1..].iter().map(|node| node.info().pid).collect();
     assert!(world.node(1).sync(leave::with(8)).is_err());
     assert_eq!(world.wait(), Ok(8));

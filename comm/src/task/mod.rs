@@ -25,7 +25,7 @@ use crate::resource::Resource;
 use core::cell::Cell;
 use core::time::Duration;
 use hamr_shared_abi::ids::{Isa, NodeId};
-use hamr_shared_abi::window::Words;
+use hamr_shared_abi::window::{LentHeap, Words};
 use switch::Suspender;
 use wait::Wait;
 
@@ -89,9 +89,18 @@ impl Task<'_> {
 
     /// Waits until `ready` returns true. The device calls it in every round, and sleeps for at most a
     /// millisecond between two rounds when it has nothing else to do.
-    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    pub fn wait_until(&self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        self.wait_while(Wait::Poll, ready)
+    }
+
+    /// [`Self::wait_until`] for what a rank publishes, and notifies this one of.
+    pub(crate) fn wait_for_peer(&self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        self.wait_while(Wait::Peer(self.within.get()), ready)
+    }
+
+    fn wait_while(&self, wait: Wait, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
         while !ready() {
-            self.wait(Wait::Poll)?;
+            self.wait(wait)?;
             if self.within.get() != NEVER && self.micros() >= self.within.get() {
                 return Err(Interrupted::Deadline);
             }
@@ -163,6 +172,17 @@ impl Task<'_> {
     /// Calls a function that inline handlers call as well; it cannot wait.
     pub fn inline<R>(&mut self, f: impl FnOnce(&mut Context<'_>) -> R) -> R {
         f(&mut self.suspender.slice().cx)
+    }
+
+    /// Bytes of the device's heap.
+    pub(crate) fn heap_len(&self) -> u64 {
+        self.suspender.with(|slice| slice.cx.heap_len())
+    }
+
+    /// The heap, while no view of it exists: none lasts across a wait, and one of this task would
+    /// borrow it mutably.
+    pub(crate) fn with_heap<R>(&self, f: impl FnOnce(&LentHeap<'_>) -> R) -> R {
+        self.suspender.with(|slice| f(&slice.cx.heap))
     }
 
     /// [`Context::node`].

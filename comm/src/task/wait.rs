@@ -10,6 +10,9 @@ pub(crate) enum Wait {
     Turn,
     /// In the next round, or after a sleep of at most a millisecond: it looks at a condition.
     Poll,
+    /// In the next round: it looks at a word of which a rank notifies this one; at this time at the
+    /// latest, in microseconds.
+    Peer(u64),
     /// At this time, in microseconds.
     Time(u64),
 }

@@ -37,7 +37,7 @@ mod task_stack;
 pub(crate) mod tick;
 mod walk;
 #[cfg(feature = "world")]
-mod world;
+pub(crate) mod world;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 

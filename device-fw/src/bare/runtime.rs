@@ -38,7 +38,12 @@ impl HostDoorbell {
 
     /// Notifies the host.
     pub(super) fn notify(&self) {
-        self.registers.again().notify(self.host.word().load());
+        self.ring(self.host.word().load());
+    }
+
+    /// Notifies the peer that this value belongs to.
+    pub(super) fn ring(&self, value: u32) {
+        self.registers.again().notify(value);
     }
 }
 

@@ -1,13 +1,15 @@
 //! An image that is a rank of a world (abi §13): feature `world`.
 
+use super::runtime::RUNTIME;
 use super::{CANNOT_START, console};
 use crate::rank::{RANK, Rank};
+use hamr_comm::abi::ids::RankId;
 
 /// Joins the world that was found, if there is one; an image that cannot ends.
 pub(super) fn join() {
     match RANK.get() {
         None => {}
-        Some(Ok(rank)) => rank.join(exit),
+        Some(Ok(rank)) => rank.join(),
         Some(Err(why)) => {
             console::line(format_args!("hamr image: it cannot join its world: {why}"));
             console::exit(CANNOT_START)
@@ -27,12 +29,20 @@ pub(super) fn is_rank() -> bool {
     rank().is_some()
 }
 
-fn rank() -> Option<&'static Rank<()>> {
+fn rank() -> Option<&'static Rank> {
     RANK.get()?.as_ref().ok()
 }
 
+/// Notifies another rank.
+pub(crate) fn ring(rank: RankId) {
+    if let Some(doorbell) = RUNTIME.found().and_then(|found| found.doorbell.as_ref()) {
+        // Rank r is peer r + 1; vector 0.
+        doorbell.ring((rank.0 + 1) << 16);
+    }
+}
+
 /// A handler ends the world.
-fn exit(code: u8) -> ! {
+pub(crate) fn leave(code: u8) -> ! {
     if let Some(rank) = rank() {
         rank.leave(code);
     }

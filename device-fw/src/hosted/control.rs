@@ -3,7 +3,7 @@
 
 use super::doorbells::ProcessDoorbells;
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::abi::world::WorldFault;
+use hamr_comm::abi::world::{MAX_RANKS, WorldFault};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
@@ -11,6 +11,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, re
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::string::{String, ToString};
+use std::vec::Vec;
 use std::{format, fs};
 
 /// First bytes on the socket; the digit is the version of this protocol. A rank's number follows
@@ -88,6 +89,8 @@ pub(super) struct ControlChannel {
     /// The rank that it is to be, when the window is a world.
     rank: Option<RankId>,
     doorbells: Option<ProcessDoorbells>,
+    /// Of a rank: what it notifies the ranks by, in their order.
+    bells: Vec<OwnedFd>,
 }
 
 impl ControlChannel {
@@ -95,7 +98,7 @@ impl ControlChannel {
     pub(super) fn from_stdin() -> Result<Self, StartError> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let mut greeting = [0; 12];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_RANKS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut iov = [IoSliceMut::new(&mut greeting)];
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
@@ -114,7 +117,8 @@ impl ControlChannel {
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
-        Ok(Self { socket, window, rank, doorbells })
+        let bells = descriptors.collect();
+        Ok(Self { socket, window, rank, doorbells, bells })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -132,6 +136,11 @@ impl ControlChannel {
     /// The doorbells, if the host sent any; once.
     pub(super) fn take_doorbells(&mut self) -> Option<ProcessDoorbells> {
         self.doorbells.take()
+    }
+
+    /// What a rank notifies the ranks by, in their order; once.
+    pub(super) fn take_bells(&mut self) -> Vec<OwnedFd> {
+        core::mem::take(&mut self.bells)
     }
 
     /// The window's descriptor, and its size.

@@ -4,6 +4,12 @@ use hamr_comm::abi::preamble::FOR_EVER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 
+/// Notifies the peer behind a doorbell.
+pub(super) fn ring(bell: &OwnedFd) {
+    // The only error is a full doorbell, and then the peer is being notified already.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
+
 /// Both directions.
 pub(super) struct ProcessDoorbells {
     /// Written by the host; reading does not block.
@@ -24,8 +30,7 @@ impl ProcessDoorbells {
 
     /// Notifies the host.
     pub(super) fn notify(&self) {
-        // The only error is a full pipe, and then the host is being notified already.
-        let _ = rustix::io::write(&self.host, &1u64.to_ne_bytes());
+        ring(&self.host);
     }
 
     /// Sleeps until the host notifies, at most so many microseconds.

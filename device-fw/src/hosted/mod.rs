@@ -165,6 +165,8 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         // Set here only, and once.
         let _ = RUNTIME.doorbells.set(doorbells);
     }
+    // As above.
+    let _ = RUNTIME.bells.set(control.take_bells());
     let window = join(Mapping::of(control.window_fd())?, control.rank())?;
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
@@ -209,12 +211,19 @@ fn with_tasks<B: Board>(device: Device<'static, B>, config: Config) -> Device<'s
 /// The window that the image serves: its home, when it is to be a rank of the world that was mapped.
 fn join(mapped: ServedWindow, rank: Option<RankId>) -> Result<ServedWindow, WorldFault> {
     let Some(me) = rank else { return Ok(mapped) };
-    let (home, rank) = Rank::find(mapped, me).map_err(|(why, _)| why)?;
+    let (home, rank) = Rank::find(mapped, me, exit, ring).map_err(|(why, _)| why)?;
     info!("joins as rank {}", me.0);
-    rank.join(exit);
+    rank.join();
     // Set here only, and once.
     let _ = RUNTIME.rank.set(rank);
     Ok(home)
+}
+
+/// Notifies another rank.
+fn ring(rank: RankId) {
+    if let Some(bell) = RUNTIME.bells.get().and_then(|bells| bells.get(rank.0 as usize)) {
+        doorbells::ring(bell);
+    }
 }
 
 /// A handler ends the world.

@@ -19,9 +19,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use hamr_comm::am::{Activity, ControlHandoff};
 use hamr_comm::fault::Trace;
+use rustix::fd::OwnedFd;
 use std::string::String;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Instant;
+use std::vec::Vec;
 
 /// The state beside the device; the module's head describes it.
 pub(super) struct Runtime {
@@ -41,8 +43,10 @@ pub(super) struct Runtime {
     pub(super) control: ControlHandoff<Arc<Mapping>>,
     /// The doorbells, if the host sent any.
     pub(super) doorbells: OnceLock<ProcessDoorbells>,
+    /// Of a rank: what it notifies the ranks by, in their order.
+    pub(super) bells: OnceLock<Vec<OwnedFd>>,
     /// The rank that this image is, if it is one.
-    pub(super) rank: OnceLock<Rank<Arc<Mapping>>>,
+    pub(super) rank: OnceLock<Rank>,
     /// When the image's clock begins: at its first use.
     pub(super) begin: LazyLock<Instant>,
     /// The message of the last panic, and where it was.
@@ -62,6 +66,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     handling: AtomicU32::new(0),
     control: ControlHandoff::new(),
     doorbells: OnceLock::new(),
+    bells: OnceLock::new(),
     rank: OnceLock::new(),
     begin: LazyLock::new(Instant::now),
     last_panic: Mutex::new((String::new(), Trace::NONE)),

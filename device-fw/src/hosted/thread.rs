@@ -7,7 +7,7 @@
 
 use super::control::StartError;
 use super::map::Mapping;
-use super::{ServedWindow, with_tasks};
+use super::{ServedWindow, doorbells, with_tasks};
 use crate::rank::Rank;
 use crate::{Board, Config, Device};
 use core::cell::RefCell;
@@ -17,7 +17,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::fault::{Trace, discard};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::string::{String, ToString};
 use std::sync::Arc;
@@ -32,18 +32,28 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 
 thread_local! {
     /// The words of the rank that this thread is.
-    static RANK: RefCell<Option<Rank<Arc<Mapping>>>> = const { RefCell::new(None) };
+    static RANK: RefCell<Option<Rank>> = const { RefCell::new(None) };
+    /// What it notifies the other ranks by, in their order.
+    static BELLS: RefCell<Option<Arc<[OwnedFd]>>> = const { RefCell::new(None) };
 }
 
 /// What a handler that ends the world unwinds with.
 struct Exit;
 
 /// Serves rank `me` of the world in the file `world`, with the handlers of `table`, until the world
-/// ends or `stop` is set.
+/// ends or `stop` is set. It notifies the other ranks by `bells`.
 ///
 /// # Errors
 /// The memory cannot be mapped or is no such world.
-pub fn serve(world: impl AsFd, me: RankId, table: Table, config: Config, stop: &AtomicBool) -> Result<(), String> {
+pub fn serve(
+    world: impl AsFd,
+    me: RankId,
+    bells: Arc<[OwnedFd]>,
+    table: Table,
+    config: Config,
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    BELLS.set(Some(bells));
     let mut device = start(world, me, table, config).map_err(|why| why.to_string())?;
     let goes_on = || !stop.load(Ordering::Acquire) && !is_ending();
     while goes_on() {
@@ -68,8 +78,8 @@ pub fn serve(world: impl AsFd, me: RankId, table: Table, config: Config, stop: &
 }
 
 fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<Device<'static, Thread>, StartError> {
-    let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
-    rank.join(exit);
+    let (home, rank) = Rank::find(Mapping::of(world)?, me, exit, ring).map_err(|(why, _)| why)?;
+    rank.join();
     RANK.set(Some(rank));
     let board = Thread { window: Some(home), begin: Instant::now() };
     // Leaked, as the places for tasks are: a device has them for good.
@@ -80,6 +90,15 @@ fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<D
 
 fn is_ending() -> bool {
     RANK.with_borrow(|rank| rank.as_ref().is_some_and(Rank::is_ending))
+}
+
+/// Notifies another rank.
+fn ring(rank: RankId) {
+    BELLS.with_borrow(|bells| {
+        if let Some(bell) = bells.as_ref().and_then(|bells| bells.get(rank.0 as usize)) {
+            doorbells::ring(bell);
+        }
+    });
 }
 
 /// A handler ends the world.

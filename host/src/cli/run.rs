@@ -2,7 +2,7 @@
 //! and ends with the ranks' exit code (`docs/worlds.md`).
 
 use super::{Cli, Failure, file_in};
-use crate::world::RunError;
+use crate::world::ProgramError;
 use crate::{CallError, Error, HandlerInfo, Image, ImageFile, Node, Options, World, WorldOptions};
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::{Call, Context, Fault, Handler, Task};
@@ -101,23 +101,25 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-fn run_image(world: &World, text: &str, image: &str) -> Result<u8, RunError> {
+fn run_image(world: &World, text: &str, image: &str) -> Result<u8, ProgramError> {
     // It was checked that it fits.
     let arguments = heapless::String::try_from(text).unwrap_or_default();
-    world.run_on(
-        |_| true,
-        |node| match main_of(node, image) {
-            Ok(main) if main.flags & record_flag::TASK != 0 => node.sync(Call::<TaskMain>::new((arguments.clone(),))),
-            _ => node.sync(Call::<Main>::new((arguments.clone(),))),
-        },
-    )
+    // All ranks have the handler of one source.
+    let is_task =
+        world.nodes().iter().all(|node| main_of(node, image).is_ok_and(|main| main.flags & record_flag::TASK != 0));
+    match is_task {
+        true => world.run_to_end(Call::<TaskMain>::new((arguments,))),
+        false => world.run_to_end(Call::<Main>::new((arguments,))),
+    }
 }
 
-fn why(error: RunError) -> Failure {
+fn why(error: ProgramError) -> Failure {
     Failure::new(match error {
-        RunError::Failed(CallError::Deadline(site)) => format!("{site}: it has not ended within --timeout"),
-        // What and where; a backtrace has many lines.
-        RunError::Failed(other) => other.to_string().lines().next().unwrap_or_default().to_owned(),
+        ProgramError::Failed(failed) => match failed.error {
+            CallError::Deadline(site) => format!("{site}: it has not ended within --timeout"),
+            // What and where; a backtrace has many lines.
+            other => other.to_string().lines().next().unwrap_or_default().to_owned(),
+        },
         other => other.to_string(),
     })
 }

@@ -1,7 +1,8 @@
 //! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
 //!
-//! `start` lays the memory out and starts the ranks, `watch` follows them and ends all of them when
-//! one has left, was lost or hangs (`stall`); `program` is about ranks that are ordinary programs.
+//! `start` lays the memory out and starts the ranks, `run` calls all of them, `watch` follows them and
+//! ends all of them when one has left, was lost or hangs (`stall`); `program` is about ranks that are
+//! ordinary programs.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,19 +14,21 @@
 //! ```
 
 mod program;
+mod run;
 mod stall;
 mod start;
 mod watch;
 
-pub use program::{RunError, main};
-
 use crate::{BufferError, Error, Node, Options};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use watch::Watched;
+
+pub use program::{ProgramError, main};
+pub use run::RunError;
 
 /// Sizes and habits of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +71,7 @@ pub struct WorldError {
 /// names that rank, and within two seconds no rank is left. Dropping the world ends all ranks.
 pub struct World {
     watched: Arc<Watched>,
+    runs: Mutex<run::Runs>,
     watcher: Option<JoinHandle<()>>,
 }
 

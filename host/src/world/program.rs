@@ -7,12 +7,11 @@
 use super::World;
 use super::start::wrong_number;
 use crate::program::{PROGRAM_CONFIG, Registered, Run, table};
-use crate::{CallError, Error, Node, Options, Runtime, WorldError, WorldOptions};
+use crate::{CallOptions, Error, Node, Options, RunError, Runtime, WorldError, WorldOptions};
 use hamr_comm::abi::world::MAX_RANKS;
-use hamr_comm::{Call, Fault, Task};
+use hamr_comm::{Call, Fault, Handler, Task};
 use hamr_device_fw::hosted;
 use std::process::ExitCode;
-use std::sync::mpsc;
 
 /// The `main` of a program for `hamr run -n N PROGRAM`: joins the world as the rank that this process
 /// was started as, and runs `program` there as a task. Started in any other way, the process is a
@@ -25,8 +24,9 @@ use std::sync::mpsc;
 /// use hamr_comm::{Fault, Task};
 ///
 /// fn program(task: &mut Task) -> Result<u8, Fault> {
-///     let (me, size) = task.inline(|cx| cx.world().map_or((0, 1), |world| (world.me().0, world.size())));
-///     println!("rank {me} of {size}");
+///     let world = task.world().ok_or_else(|| Fault::msg("main is what runs it"))?;
+///     println!("rank {} of {}", world.me().0, world.size());
+///     task.barrier()?;
 ///     Ok(0)
 /// }
 ///
@@ -48,22 +48,22 @@ pub fn main(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync +
     }
 }
 
-fn alone(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> Result<u8, RunError> {
+fn alone(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> Result<u8, ProgramError> {
     let options = WorldOptions::default();
     // A program may take as long as it likes.
     let options = WorldOptions { rank: Options { deadline: None, ..options.rank }, ..options };
-    Runtime::new()?.start_world(&["thread"], None, options)?.run(program)
+    Runtime::new()?.start_world(&["thread"], None, options)?.run_program(program)
 }
 
-/// Why a program has no exit code.
+/// Why programs have no exit code.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum ProgramError {
     /// A rank was lost.
     #[error(transparent)]
     Lost(#[from] WorldError),
-    /// A program failed; the error names the rank.
-    #[error("{0}")]
-    Failed(CallError),
+    /// The program of a rank failed.
+    #[error("{}", .0.error)]
+    Failed(RunError),
     /// The world could not be started.
     #[error(transparent)]
     Start(#[from] Error),
@@ -94,70 +94,50 @@ impl World {
         self.nodes().iter().find(|node| node.is_thread())
     }
 
-    /// Runs `program` as a task on every rank that is a thread of this process, within the deadline
-    /// of the ranks' [`Options`].
-    /// The result is the first code, in the order of the ranks, that is not zero, or the code that a
-    /// rank ended the world with.
+    /// Runs `program` as a task on every rank, all of which are threads of this process
+    /// ([`Runtime::world_of_threads`]). The result is the first code, in the order of the ranks, that is
+    /// not zero, or the code that a rank ended the world with.
     ///
     /// # Errors
-    /// The first program that failed, or the rank that was lost; it ends the world.
-    pub fn run(
+    /// The first program that failed, or the rank that was lost. Either ends the world.
+    pub fn run_program(
         &self,
         program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static,
-    ) -> Result<u8, RunError> {
+    ) -> Result<u8, ProgramError> {
         let program = Registered::new(program);
-        self.run_on(Node::is_thread, |node| run(node, program.number()))
+        self.run_to_end(Call::<Run>::new((program.number(),)))
     }
 
-    /// Runs `main` of every rank that is a program of its own ([`Image::program`](crate::Image)), as
-    /// [`Self::run`] does.
+    /// Runs `main` of every rank, all of which are programs of their own
+    /// ([`Image::program`](crate::Image::program)), as [`Self::run_program`] does.
     ///
     /// # Errors
-    /// As for [`Self::run`].
-    pub fn run_main(&self) -> Result<u8, RunError> {
-        self.run_on(|_| true, |node| run(node, Registered::MAIN))
+    /// As for [`Self::run_program`].
+    pub fn run_main(&self) -> Result<u8, ProgramError> {
+        self.run_to_end(Call::<Run>::new((Registered::MAIN,)))
     }
 
-    /// Calls on all ranks chosen at the same time. The first call that fails ends the world.
-    pub(crate) fn run_on(
-        &self,
-        is_chosen: impl Fn(&Node) -> bool,
-        call: impl Fn(&Node) -> Result<u8, CallError> + Sync,
-    ) -> Result<u8, RunError> {
-        let mut codes = vec![0; self.nodes().len()];
-        std::thread::scope(|scope| {
-            let (ended, outcomes) = mpsc::channel();
-            for (rank, node) in self.nodes().iter().enumerate().filter(|(_, node)| is_chosen(node)) {
-                let (ended, call) = (ended.clone(), &call);
-                // The receiver may have seen a failure already.
-                scope.spawn(move || ended.send((rank, call(node))));
+    /// Calls a handler whose result is an exit code on every rank. The first call that fails ends the
+    /// world.
+    pub(crate) fn run_to_end<H>(&self, call: Call<H>) -> Result<u8, ProgramError>
+    where
+        H: Handler<Output = Result<u8, Fault>>,
+        H::Args: Clone,
+    {
+        // Ends the others, whose calls are waited for.
+        let stop = |failed: &RunError| {
+            if !failed.is_lost() {
+                self.node(failed.rank.0).stop();
             }
-            drop(ended);
-            for (rank, outcome) in outcomes {
-                match outcome {
-                    Ok(code) => codes[rank] = code,
-                    Err(error) => return self.why(rank, error),
-                }
-            }
-            Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0))
-        })
-    }
-
-    /// The end of a world in which a call had no result.
-    fn why(&self, rank: usize, error: CallError) -> Result<u8, RunError> {
-        let is_lost = matches!(error, CallError::DeviceLost(..));
-        if !is_lost {
-            // Ends the others, whose calls this function's caller waits for.
-            self.nodes()[rank].stop();
-        }
+        };
+        let failed = match self.run_with(call, CallOptions::default(), stop) {
+            Ok(codes) => return Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0)),
+            Err(failed) => failed,
+        };
         match self.wait() {
             Ok(code) => Ok(code),
-            Err(lost) if is_lost => Err(lost.into()),
-            Err(_) => Err(RunError::Failed(error)),
+            Err(lost) if failed.is_lost() => Err(lost.into()),
+            Err(_) => Err(ProgramError::Failed(failed)),
         }
     }
-}
-
-fn run(node: &Node, number: u32) -> Result<u8, CallError> {
-    node.sync(Call::<Run>::new((number,)))
 }

@@ -2,6 +2,7 @@
 
 use super::watch::Watched;
 use super::{World, WorldOptions};
+use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Decorator, Link};
 use crate::mapping::map_window;
@@ -17,7 +18,7 @@ use hamr_comm::abi::world::{MAX_RANKS, Range, RankKind, RankPlan, RankState, Wor
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 impl Runtime {
@@ -62,13 +63,17 @@ impl Runtime {
         let options = Options { restart: false, ..rank };
         let seats = self.seats(specs, image)?;
         let memory = Memory::new(&seats, &options)?;
+        let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
+        let bells: Arc<[_]> = doorbells.iter().map(|doorbells| doorbells.bell()).collect::<Result<_, _>>()?;
         // All start before the first is waited for.
         let mut started = Vec::new();
-        for (rank, (seat, home)) in seats.into_iter().zip(memory.layout.homes()).enumerate() {
+        for (rank, ((seat, home), doorbells)) in seats.into_iter().zip(memory.layout.homes()).zip(doorbells).enumerate()
+        {
             let cpu = cpus.get(rank % cpus.len().max(1)).copied();
             let begin = Instant::now();
             let (rank, window) = (RankId(rank as u32), memory.part(*home)?);
-            let home = Home { rank, world: memory.memfd.clone(), world_len: memory.len, window };
+            let (world, bells) = (memory.memfd.clone(), bells.clone());
+            let home = Home { rank, world, world_len: memory.len, window, doorbells, bells };
             let link = RankLink(seat.launch(home, cpu)?);
             started.push((seat, link, begin, Options { cpu, ..options.clone() }));
         }
@@ -84,7 +89,7 @@ impl Runtime {
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
-        Ok(World { watched, watcher: Some(watcher) })
+        Ok(World { watched, runs: Mutex::default(), watcher: Some(watcher) })
     }
 
     /// What can be refused before anything starts.
@@ -134,6 +139,11 @@ struct Seat<'s> {
 }
 
 impl Seat<'_> {
+    fn doorbells(&self) -> Result<Arc<Doorbells>, Error> {
+        let is_machine = self.kind == RankKind::BARE;
+        Ok(Arc::new(if is_machine { Doorbells::of_emulator()? } else { Doorbells::of_process()? }))
+    }
+
     fn launch(&self, home: Home, cpu: Option<usize>) -> Result<Box<dyn Link>, Error> {
         let Self { name, launcher, argument, file, .. } = self;
         let window_len = home.window.len();

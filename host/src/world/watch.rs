@@ -5,7 +5,7 @@ use super::stall::Stall;
 use crate::Node;
 use crate::link::Peer;
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{Shared, Window, Word};
 use hamr_comm::abi::world::{JobState, RankState, WorldLayout, word};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -71,6 +71,19 @@ impl Watched {
         let state = ended.unwrap_or_else(PoisonError::into_inner);
         // The outcome is set before the end.
         state.outcome.clone().unwrap_or(Ok(0))
+    }
+
+    /// The words that ranks write for each other are zero again, and ranks count anew. No rank writes
+    /// one meanwhile, as far as runs do.
+    pub(super) fn restart_words(&self) {
+        for words in (0..self.nodes.len() as u32).filter_map(|rank| self.layout.peers().words(RankId(rank))) {
+            // In the front, which the layout was made for.
+            if let Ok(words) = self.front.words(words.off, words.len / 4) {
+                (0..words.len()).filter_map(|i| words.get(i)).for_each(|word| word.store(0));
+            }
+        }
+        let run = self.front.word(word::RUN).map_or(0, Word::load);
+        publish(&self.front, word::RUN, run.wrapping_add(1));
     }
 
     /// The watching thread returns soon.

@@ -44,6 +44,12 @@ impl<K> Window<K> {
     pub fn lend(&self) -> LentWindow<'_> {
         LentWindow { window: Window { base: self.base, len: self.len, keep: Loan(()) }, _lender: PhantomData }
     }
+
+    /// A part of it, likewise, `off` a multiple of 64.
+    pub fn lend_part(&self, off: u64, len: u64) -> Result<LentWindow<'_>, OutOfWindow> {
+        let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
+        Ok(LentWindow { window: Window { base, len, keep: Loan(()) }, _lender: PhantomData })
+    }
 }
 
 impl<K> Deref for DeviceWindow<K> {
@@ -83,16 +89,20 @@ impl<K: Clone> DeviceWindow<K> {
         Ok((front, heap))
     }
 
-    /// Splits a world (abi §13): its front of `front` bytes, and the rank's home, `len` bytes from
-    /// `home` on. All other bytes belong to neither. `home` is a multiple of 64, not in the front.
-    pub fn split_home(self, front: u64, home: u64, len: u64) -> Result<(Window<K>, Self), (OutOfWindow, Self)> {
-        let base = match self.whole.at_aligned(home, len, SLOT_BYTES as u64) {
-            Ok(base) if front <= home => base,
-            Ok(_) => return Err((OutOfWindow { off: 0, want: front, len: home }, self)),
+    /// Takes the rank's home, `len` bytes from `home` on, out of a world (abi §13): what is before it,
+    /// the home, and what is behind it. `home` and `len` are multiples of 64.
+    pub fn split_home(self, home: u64, len: u64) -> Result<(Window<K>, Self, Window<K>), (OutOfWindow, Self)> {
+        let end = home.saturating_add(len);
+        let line = SLOT_BYTES as u64;
+        let place = self.whole.at_aligned(home, len, line);
+        let behind = self.whole.at_aligned(end, self.whole.len.saturating_sub(end), line);
+        let (base, behind) = match place.and_then(|base| Ok((base, behind?))) {
+            Ok(found) => found,
             Err(why) => return Err((why, self)),
         };
-        let before = Window { base: self.whole.base, len: front, keep: self.keep.clone() };
-        Ok((before, Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep }))
+        let window = |base, len| Window { base, len, keep: self.keep.clone() };
+        let (before, behind) = (window(self.whole.base, home), window(behind, self.whole.len - end));
+        Ok((before, Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep }, behind))
     }
 
     /// A word of the preamble, to be kept beside the window: no heap covers it.

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use bytemuck::Pod;
 
-use super::{Loan, OutOfWindow, Window, Words};
+use super::{LentWindow, Loan, OutOfWindow, Window, Words};
 
 /// The heap as a device sees it: the one place where window memory becomes Rust references, and
 /// only through `&mut self`, so the borrow checker keeps them apart.
@@ -153,6 +153,12 @@ impl LentHeap<'_> {
     /// Copies bytes into the heap.
     pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
         self.region.write_bytes(off, from)
+    }
+
+    /// A part of the heap for copies, words and atomics, `off` a multiple of 64. No view exists while
+    /// it does: `claim` borrows the heap mutably.
+    pub fn part(&self, off: u64, len: u64) -> Result<LentWindow<'_>, OutOfWindow> {
+        self.region.lend_part(off, len)
     }
 
     /// Where `bytes` from `off` begin, if they lie in the heap.

@@ -12,7 +12,7 @@
 //! access outside the region: every offset is checked here against the length this side mapped,
 //! never against a length the peer wrote.
 //!
-//! `access` is what the protocol needs of a queue pair, `slots` the slots and chunks of one in a
+//! `access` is what the protocol needs of a queue pair, `cells` values that are stored as one, `slots` the slots and chunks of one in a
 //! window, `device` the end that has a heap, `heap` the views that handlers get, `copies` what
 //! hosts copy, `private` windows over this program's own memory.
 //!
@@ -35,6 +35,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::slot::SLOT_BYTES;
 
 mod access;
+mod cells;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 mod copies;
 mod device;
@@ -46,6 +47,7 @@ mod slots;
 mod tests;
 
 pub use access::{SlotAccess, Slots};
+pub use cells::{AtomicOp, AtomicValue, Value};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
 pub use device::{DeviceWindow, LentWindow};
@@ -90,6 +92,14 @@ pub struct Window<K> {
 unsafe impl<K: Send> Send for Window<K> {}
 // SAFETY: as above; `&Window` offers nothing that `Window` does not.
 unsafe impl<K: Sync> Sync for Window<K> {}
+
+impl<K> Window<K> {
+    /// The same window; it stays mapped for good.
+    pub fn leak(self) -> Window<()> {
+        core::mem::forget(self.keep);
+        Window { base: self.base, len: self.len, keep: () }
+    }
+}
 
 /// What a lent window has for `K`: no clone of it exists, so nothing can be made of the window that
 /// outlives the loan.

@@ -51,18 +51,79 @@ fn a_heap_never_covers_the_preamble() {
 }
 
 #[test]
-fn a_home_and_the_front_of_its_world_share_no_byte() {
-    let split = |front, home, len| DeviceWindow::private(8192).split_home(front, home, len).ok();
-    let (front, home) = split(256, 4096, 2048).expect("aligned");
-    assert_eq!((front.len(), home.len()), (256, 2048));
-    assert!(front.write_bytes(256, &[1]).is_err() && home.write_bytes(2048, &[1]).is_err());
-    assert!(home.write_bytes(0, &[7]).is_ok() && front.write_bytes(0, &[9]).is_ok());
-    let mut first = [0];
-    home.read_bytes(0, &mut first).expect("inside");
-    assert_eq!(first, [7]);
+fn a_home_and_the_rest_of_its_world_share_no_byte() {
+    let split = |home, len| DeviceWindow::private(8192).split_home(home, len).ok();
+    let (before, home, behind) = split(4096, 2048).expect("aligned");
+    assert_eq!((before.len(), home.len(), behind.len()), (4096, 2048, 2048));
+    for (i, window) in [&before.lend(), &*home, &behind.lend()].into_iter().enumerate() {
+        assert!(window.write_bytes(window.len(), &[1]).is_err());
+        window.write_bytes(0, &[i as u8 + 7]).expect("inside");
+        window.write_bytes(window.len() - 1, &[i as u8 + 7]).expect("inside");
+    }
+    for (i, window) in [&before.lend(), &*home, &behind.lend()].into_iter().enumerate() {
+        let mut ends = [0; 2];
+        window.read_bytes(0, &mut ends[..1]).expect("inside");
+        window.read_bytes(window.len() - 1, &mut ends[1..]).expect("inside");
+        assert_eq!(ends, [i as u8 + 7; 2]);
+    }
     assert!(home.split(OFF, 1024).is_ok(), "it is a window like any other");
-    assert!(split(4097, 4096, 2048).is_none(), "they would overlap");
-    assert!(split(256, 4096, 4097).is_none() && split(256, 4097, 64).is_none() && split(0, u64::MAX, 64).is_none());
+    assert!(split(4096, 4096).is_some_and(|(_, _, behind)| behind.is_empty()));
+    assert!(split(4096, 4160).is_none() && split(4097, 64).is_none() && split(4096, 100).is_none());
+    assert!(split(u64::MAX - 63, 64).is_none() && split(64, u64::MAX).is_none());
+}
+
+/// Copies into a part of the heap, which ends before the next view begins.
+#[test]
+fn a_part_of_the_heap_is_lent_between_views() {
+    let (_, mut heap) = split(OFF + 256, OFF, 256).expect("aligned");
+    let mut heap = heap.lend();
+    {
+        let part = heap.part(64, 128).expect("inside");
+        part.store(120, 7u64).expect("inside");
+        assert!(part.store(128, 7u8).is_err() && part.store(4, 7u64).is_err());
+        assert_eq!(part.atomic(120, AtomicOp::Add(1u64)), Ok(7));
+        assert_eq!(part.load::<i64>(120), Ok(8));
+    }
+    assert!(heap.part(64, 193).is_err() && heap.part(1, 8).is_err());
+    let [view] = heap.claim([Claim { off: 184, bytes: 8, writable: false }]).expect("inside");
+    assert_eq!(view.shared::<u64>(), Ok(&[8][..]));
+}
+
+/// Every operation on every type, against plain arithmetic.
+#[test]
+fn atomics_do_what_they_say() {
+    macro_rules! check {
+        ($t:ty, $before:expr, $value:expr) => {{
+            let (before, value): ($t, $t) = ($before, $value);
+            let cases = [
+                (AtomicOp::Load, before),
+                (AtomicOp::Store(value), value),
+                (AtomicOp::Add(value), before.wrapping_add(value)),
+                (AtomicOp::And(value), before & value),
+                (AtomicOp::Or(value), before | value),
+                (AtomicOp::Xor(value), before ^ value),
+                (AtomicOp::Min(value), before.min(value)),
+                (AtomicOp::Max(value), before.max(value)),
+                (AtomicOp::Swap(value), value),
+                (AtomicOp::CompareSwap { expected: before, new: value }, value),
+                (AtomicOp::CompareSwap { expected: value, new: 1 }, if before == value { 1 } else { before }),
+            ];
+            for (op, after) in cases {
+                let window = Window::private(64);
+                window.store(8, before).expect("inside");
+                let got = window.atomic(8, op).expect("inside");
+                assert_eq!(got, if matches!(op, AtomicOp::Store(_)) { value } else { before }, "{op:?}");
+                assert_eq!(window.load::<$t>(8), Ok(after), "{op:?}");
+                assert!(window.atomic(size_of::<$t>() as u64 / 2, op).is_err(), "misaligned");
+            }
+        }};
+    }
+    for (a, b) in [(0, 1), (7, 7), (0xF0F0_F0F0, 0x8000_0001)] {
+        check!(u32, a, b);
+        check!(i32, a as i32, b as i32);
+        check!(u64, u64::from(a) << 32, u64::from(b));
+        check!(i64, (u64::from(a) << 32) as i64, -i64::from(b));
+    }
 }
 
 /// One region, one heap at a time: each way to a second one consumes the first.

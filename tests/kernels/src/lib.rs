@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod crashes;
+pub mod peers;
 pub mod resources;
 pub mod task_crashes;
 pub mod waits;

@@ -4,7 +4,11 @@ use hamr_comm::world::WorldRef;
 use hamr_comm::{Context, Fault, offload};
 
 fn world<'c>(cx: &'c Context<'_>) -> Result<WorldRef<'c>, Fault> {
-    cx.world().ok_or_else(|| Fault::msg("this device is no rank"))
+    world_of(cx.world())
+}
+
+pub(crate) fn world_of(world: Option<WorldRef<'_>>) -> Result<WorldRef<'_>, Fault> {
+    world.ok_or_else(|| Fault::msg("this device is no rank"))
 }
 
 /// This rank, and the number of ranks.

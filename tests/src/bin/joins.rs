@@ -2,6 +2,7 @@
 //! one: `hamr-joins run -n 3 hamr-joins exit 1`.
 
 use hamr::cli::{NoCommands, Tool};
+use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
 // Without this line the linker never sees the handlers.
 use hamr_tests_kernels as _;
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
 /// The arguments are a word and the rank that does what it says; the others return 0, or with `!`
 /// behind the rank never.
 fn program(task: &mut Task) -> Result<u8, Fault> {
-    let place = task.inline(|cx| cx.world().map(|world| (world.me().0, world.size())));
+    let place = task.world().map(|world| (world.me().0, world.size()));
     let (me, size) = place.ok_or_else(|| Fault::msg("this program is no rank"))?;
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next().unwrap_or_default();
@@ -46,12 +47,13 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
         }
         "size" => Ok(size as u8),
         "none" => Ok(0),
+        "ring" => ring(task, me, size),
         _ if !is_mine && !who.ends_with('!') => Ok(0),
         "code" if is_mine => Ok(7),
-        "exit" if is_mine => task.inline(|cx| match cx.world() {
+        "exit" if is_mine => match task.world() {
             Some(world) => world.exit(9),
             None => Ok(0),
-        }),
+        },
         "fail" if is_mine => Err(Fault::msg("as asked")),
         "panic" if is_mine => panic!("rank {me} was asked to panic"),
         "null" if is_mine => Ok(hamr_tests_kernels::crashes::read_null() as u8),
@@ -71,4 +73,26 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
             task.sleep(1000)?;
         },
     }
+}
+
+/// Each rank adds its number to what the rank before it had, and passes the sum on.
+fn ring(task: &mut Task, me: u32, size: u32) -> Result<u8, Fault> {
+    let (before, next) = (RankId((me + size - 1) % size), RankId((me + 1) % size));
+    let no_rank = || Fault::msg("this program is no rank");
+    let mut sum = 0;
+    for round in 1..=100 {
+        if me != 0 {
+            task.wait_signal(before, 3, |seen| seen == round)?;
+            sum = task.world().ok_or_else(no_rank)?.get_value::<u32>(RankId(me), 0)?;
+        }
+        let world = task.world().ok_or_else(no_rank)?;
+        world.put_value(next, 0, sum + me)?;
+        world.signal(next, 3, round)?;
+        if me == 0 {
+            task.wait_signal(before, 3, |seen| seen == round)?;
+            sum = task.world().ok_or_else(no_rank)?.get_value::<u32>(RankId(0), 0)?;
+        }
+    }
+    task.barrier()?;
+    Ok(u8::from(me == 0 && sum != 100 * (0..size).sum::<u32>()))
 }

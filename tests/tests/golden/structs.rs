@@ -81,7 +81,10 @@ fn world() {
         world_len: 0x1122_3344_5566_7788,
         directory: 0x1000,
         job: 0xFEDC_BA98_7654_3210,
-        reserved: [0; 11],
+        peers: 0x2122_2324_2526_2728,
+        signal_lines: 0x292a_2b2c,
+        lane_ring: 0x2d2e_2f30,
+        reserved: [0; 9],
     };
     let entry = RankEntry {
         home: 0x1122_3344_5566_0000,

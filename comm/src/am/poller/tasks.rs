@@ -53,13 +53,17 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// How long the device may sleep, at most `longest_us`: until the next task goes on. `None`: a
     /// task is ready. Asked between the last polls and the sleep, at `now` microseconds.
     pub fn longest_sleep(&self, longest_us: u32, now: u64) -> Option<u32> {
+        if self.is_due {
+            // They have not looked since the device asked to be notified.
+            return None;
+        }
         let wake = |slot: &TaskSlot| {
             let job = slot.job.as_ref()?;
             let until = match slot.wait {
                 _ if slot.interrupted.is_some() || self.is_cancelled(job) => now,
                 Wait::Turn => now,
                 Wait::Poll => now + LONGEST_NAP,
-                Wait::Time(until) => until,
+                Wait::Peer(until) | Wait::Time(until) => until,
             };
             Some(until.min(slot.deadline).saturating_sub(now))
         };

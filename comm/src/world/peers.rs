@@ -1,0 +1,101 @@
+//! The memory of the other ranks, as one rank reaches it: their segments, and the words that ranks
+//! write for each other (abi §13.3).
+//!
+//! A rank's own home is not among it: its heap, whose views are references, is reached through a
+//! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
+
+use crate::am::Notifier;
+use hamr_shared_abi::ids::RankId;
+use hamr_shared_abi::preamble::word::DEVICE_WAIT;
+use hamr_shared_abi::sync::Coherent;
+use hamr_shared_abi::window::{KeptWord, Window, Word};
+use hamr_shared_abi::world::{MAX_RANKS, PeersLayout, WorldFault, WorldLayout, word};
+
+/// All of a world but one rank's home.
+pub struct Peers {
+    /// Header, directory, PEERS, and the homes before this rank's.
+    before: Window<()>,
+    layout: PeersLayout,
+    /// In the order of the ranks; this rank's has no bytes.
+    segments: heapless::Vec<Window<()>, MAX_RANKS>,
+    /// The words in which the ranks ask to be notified, likewise.
+    waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
+    /// Notifies a rank.
+    ring: fn(RankId),
+}
+
+impl Peers {
+    /// What rank `me` reaches: the windows before and behind its home.
+    ///
+    /// # Errors
+    /// A segment that leaves its home.
+    pub fn new(
+        before: Window<()>,
+        behind: &Window<()>,
+        world: &WorldLayout,
+        me: RankId,
+        ring: fn(RankId),
+    ) -> Result<Self, WorldFault> {
+        let home = world.home(me)?;
+        let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
+        for (rank, other) in (0..).map(RankId).zip(world.homes()) {
+            let segment = world.segment(&before, rank)?;
+            let fault = |_| WorldFault::Segment(rank.0);
+            let at = other.off + segment.off;
+            let window = if rank == me {
+                before.part(0, 0)
+            } else if at < home.off {
+                before.part(at, segment.len)
+            } else {
+                behind.part(at - (home.off + home.len), segment.len)
+            };
+            // This rank's own is not used: any word will do.
+            let wait = if rank == me {
+                before.keep_word(0)
+            } else if other.off < home.off {
+                before.keep_word(other.off + DEVICE_WAIT)
+            } else {
+                behind.keep_word(other.off - (home.off + home.len) + DEVICE_WAIT)
+            };
+            // There are at most so many homes.
+            let _ = segments.push(window.map_err(fault)?);
+            let _ = waits.push((wait.map_err(fault)?, Notifier::new()));
+        }
+        Ok(Self { before, layout: *world.peers(), segments, waits, ring })
+    }
+
+    /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)
+    /// at once.
+    pub(super) fn wake(&self, rank: RankId) {
+        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
+            && notifier.needs_notify::<Coherent>(wait.word())
+        {
+            (self.ring)(rank);
+        }
+    }
+
+    /// The segment of another rank.
+    #[inline(always)]
+    pub(super) fn segment(&self, of: RankId) -> Option<&Window<()>> {
+        self.segments.get(of.0 as usize)
+    }
+
+    /// A word that rank `from` writes and rank `of` waits for.
+    pub(super) fn signal(&self, of: RankId, from: RankId, word: u32) -> Option<Word<'_>> {
+        self.word(self.layout.signal_word(of, from, word)?)
+    }
+
+    /// The word in which rank `of` waits in a round of a barrier.
+    pub(super) fn barrier(&self, of: RankId, round: u32) -> Option<Word<'_>> {
+        self.word(self.layout.barrier_word(of, round)?)
+    }
+
+    /// Stepped when signals and barriers have started over.
+    pub(super) fn run(&self) -> u32 {
+        self.word(word::RUN).map_or(0, Word::observe)
+    }
+
+    fn word(&self, at: u64) -> Option<Word<'_>> {
+        self.before.word(at).ok()
+    }
+}

@@ -1,0 +1,118 @@
+//! Signals and barriers: words that one rank stores and another waits for (abi §13.3).
+
+use super::{OutOfReach, Rank, RankId, WorldRef};
+use crate::fault::Fault;
+use crate::task::{Interrupted, Task};
+use core::sync::atomic::Ordering;
+use hamr_shared_abi::window::Word;
+
+impl WorldRef<'_> {
+    /// Stores a value in the word that this rank has at another, behind all its earlier puts there.
+    /// What words and values mean is the program's to say; there are 32 words for each pair of ranks.
+    /// A signal replaces the one before it in its word.
+    pub fn signal(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
+        let Rank { me, size, ref peers, .. } = *self.rank;
+        if to.0 >= size {
+            return Err(OutOfReach::Rank(to.0));
+        }
+        // W1, of which W2 is the other end.
+        peers.signal(to, me, word).ok_or(OutOfReach::Word(word))?.publish(value);
+        if to != me {
+            peers.wake(to);
+        }
+        Ok(())
+    }
+
+    /// The last value that another rank has stored here; 0 before the first.
+    pub fn signalled(&self, from: RankId, word: u32) -> Result<u32, OutOfReach> {
+        self.rank.signal_from(from, word).map(Word::observe)
+    }
+}
+
+impl Rank {
+    fn signal_from(&self, from: RankId, word: u32) -> Result<Word<'_>, OutOfReach> {
+        if from.0 >= self.size {
+            return Err(OutOfReach::Rank(from.0));
+        }
+        self.peers.signal(self.me, from, word).ok_or(OutOfReach::Word(word))
+    }
+
+    /// The number of this rank's next barrier. It begins anew when the words do.
+    fn enter_barrier(&self) -> u32 {
+        let run = self.peers.run();
+        // Only this program's one dispatcher comes here.
+        let before = self.barriers.load(Ordering::Relaxed);
+        let count = if (before >> 32) as u32 == run { (before as u32).wrapping_add(1) } else { 1 };
+        self.barriers.store(u64::from(run) << 32 | u64::from(count), Ordering::Relaxed);
+        count
+    }
+}
+
+impl Task<'_> {
+    /// Waits until `test` accepts the value that a rank has stored in a word, and returns that value.
+    /// It sees all that the rank put here before.
+    ///
+    /// # Errors
+    /// The wait was interrupted; there is no such rank or word.
+    pub fn wait_signal(&self, from: RankId, word: u32, test: impl Fn(u32) -> bool) -> Result<u32, Fault> {
+        let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
+        let word = rank.signal_from(from, word)?;
+        let mut value = 0;
+        self.wait_for_peer(|| {
+            // W2, of which W1 is the other end.
+            value = word.observe();
+            test(value)
+        })?;
+        Ok(value)
+    }
+
+    /// Waits until every rank has come here, once more than before. All that ranks put before it is
+    /// seen behind it. One task of a rank at a time; on a device alone it does nothing.
+    ///
+    /// # Errors
+    /// The wait was interrupted.
+    pub fn barrier(&self) -> Result<(), Interrupted> {
+        let Some(rank) = Rank::here() else { return Ok(()) };
+        let Rank { me, size, ref peers, .. } = *rank;
+        let count = rank.enter_barrier();
+        disseminate(
+            me,
+            size,
+            |to, round| {
+                // W3, of which W4 is the other end.
+                if let Some(word) = peers.barrier(to, round) {
+                    word.publish(count);
+                    peers.wake(to);
+                }
+            },
+            |round| {
+                let Some(word) = peers.barrier(me, round) else { return Ok(()) };
+                // W4, of which W3 is the other end.
+                self.wait_for_peer(|| has_come(word.observe(), count))
+            },
+        )
+    }
+}
+
+/// Is a rank whose word has this value in the barrier of this number, or in a later one? A rank that
+/// has left a barrier may be in the next one already, so its word may be one ahead.
+pub fn has_come(word: u32, count: u32) -> bool {
+    word.wrapping_sub(count) as i32 >= 0
+}
+
+/// A barrier of `size` ranks by dissemination (Hensgen, Finkel, Manber 1988): in round k each rank
+/// tells the one 2^k behind it, and waits for the one 2^k before it.
+pub fn disseminate<E>(
+    me: RankId,
+    size: u32,
+    mut tell: impl FnMut(RankId, u32),
+    mut wait: impl FnMut(u32) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut round = 0;
+    while 1 << round < size {
+        tell(RankId((me.0 + (1 << round)) % size), round);
+        wait(round)?;
+        round += 1;
+    }
+    Ok(())
+}

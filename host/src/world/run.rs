@@ -1,0 +1,236 @@
+//! Runs: one call to every rank at once.
+
+use super::World;
+use crate::stream::Pending;
+use crate::{CallError, CallOptions, Error, SharedStream, SubmitError};
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::{Call, ErrorOf, Handler, Never, ValueOf};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// How long the calls of a failed run may take to end once they are cancelled.
+const CANCEL_TIME: Duration = Duration::from_secs(2);
+
+/// A run that failed, and the rank whose call failed first.
+#[derive(Debug)]
+pub struct RunError<E = Never> {
+    /// The rank.
+    pub rank: RankId,
+    /// Its name in messages: `rank 2 (shm)`.
+    pub name: String,
+    /// How its call ended.
+    pub error: CallError<E>,
+}
+
+impl<E: fmt::Debug> fmt::Display for RunError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.error)
+    }
+}
+
+impl<E: fmt::Debug> std::error::Error for RunError<E> {}
+
+impl<E> RunError<E> {
+    /// The rank was lost, and its world with it.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.error, CallError::DeviceLost(..))
+    }
+}
+
+/// What runs of a world share; its lock is taken for a whole run.
+#[derive(Default)]
+pub(super) struct Runs {
+    /// One per rank, from the first run on.
+    streams: Vec<SharedStream>,
+    /// A run has failed: barrier and signal words may be anything.
+    is_stale: bool,
+}
+
+type Outcome<H> = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
+type Failed<H> = RunError<ErrorOf<H>>;
+
+impl World {
+    /// Calls a handler on every rank and returns the value of rank 0. Runs of a world follow each
+    /// other; the ranks' programs meet by signals and barriers
+    /// ([`Task::barrier`](hamr_comm::Task::barrier)).
+    ///
+    /// When the call of a rank fails, those of the others are cancelled, and the world stays: before
+    /// the next run the words of signals and barriers start over, with zeros. A rank whose handler
+    /// does not end within two seconds of that is waited for by the next run.
+    ///
+    /// # Errors
+    /// How the first call failed, and on which rank.
+    pub fn run<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, RunError<ErrorOf<H>>>
+    where
+        H::Args: Clone,
+    {
+        self.run_all(call).map(of_first)
+    }
+
+    /// [`Self::run`], and the values of all ranks, in order.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_all<H: Handler>(&self, call: Call<H>) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>>
+    where
+        H::Args: Clone,
+    {
+        self.run_with(call, CallOptions::default(), |_| {})
+    }
+
+    /// [`Self::run`], in at most this time.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_within<H: Handler>(&self, call: Call<H>, limit: Duration) -> Result<ValueOf<H>, RunError<ErrorOf<H>>>
+    where
+        H::Args: Clone,
+    {
+        self.run_with(call, CallOptions::deadline(limit), |_| {}).map(of_first)
+    }
+
+    /// A run; `failed` is told of the first failure, before the others are waited for.
+    pub(crate) fn run_with<H: Handler>(
+        &self,
+        call: Call<H>,
+        options: CallOptions,
+        failed: impl FnOnce(&Failed<H>),
+    ) -> Result<Vec<ValueOf<H>>, Failed<H>>
+    where
+        H::Args: Clone,
+    {
+        let mut runs = self.begin_run::<H>()?;
+        let mut calls = Calls { world: self, open: Vec::new(), values: Vec::new(), failure: None };
+        for (rank, stream) in runs.streams.iter().enumerate() {
+            match stream.offload_with(call.clone(), options) {
+                Ok(pending) => calls.open.push(Some(pending)),
+                Err(why) => {
+                    calls.end(rank, Err(why.into()));
+                    break;
+                }
+            }
+        }
+        let outcome = calls.wait(failed);
+        runs.is_stale = outcome.is_err();
+        outcome
+    }
+
+    /// Takes the lock, and leaves what a failed run has left behind.
+    fn begin_run<H: Handler>(&self) -> Result<MutexGuard<'_, Runs>, Failed<H>> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        for (rank, node) in self.nodes().iter().enumerate().skip(runs.streams.len()) {
+            let stream = node.shared_stream().map_err(|why| self.not_begun(rank, why))?;
+            runs.streams.push(stream);
+        }
+        if runs.is_stale {
+            for (rank, stream) in runs.streams.iter().enumerate() {
+                // No call of that run writes a word any more.
+                stream.flush().map_err(|why| self.not_begun(rank, why))?;
+            }
+            self.watched.restart_words();
+            runs.is_stale = false;
+        }
+        Ok(runs)
+    }
+
+    fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {
+        let site = Box::new(crate::Site { device: self.name_of(rank), handler: "a run", stage: "before it was sent" });
+        let error = match why {
+            Error::Lost { why, .. } => CallError::DeviceLost(site, why.into()),
+            Error::Timeout { .. } => CallError::Deadline(site),
+            other => SubmitError::NoRoom { site, why: other.to_string() }.into(),
+        };
+        RunError { rank: RankId(rank as u32), name: self.name_of(rank), error }
+    }
+
+    fn name_of(&self, rank: usize) -> String {
+        self.nodes().get(rank).map_or_else(String::new, |node| node.device().name.clone())
+    }
+}
+
+/// A world has a rank.
+fn of_first<T>(mut values: Vec<T>) -> T {
+    values.swap_remove(0)
+}
+
+/// The calls of a run.
+struct Calls<'w, H: Handler> {
+    world: &'w World,
+    /// Those that have not ended, by rank.
+    open: Vec<Option<Pending<H, SharedStream>>>,
+    values: Vec<Option<ValueOf<H>>>,
+    failure: Option<Failed<H>>,
+}
+
+impl<H: Handler> Calls<'_, H> {
+    fn end(&mut self, rank: usize, outcome: Outcome<H>) {
+        match outcome {
+            Ok(value) => {
+                self.values.resize_with(self.values.len().max(rank + 1), || None);
+                self.values[rank] = Some(value);
+            }
+            Err(error) if self.failure.is_none() => {
+                let name = self.world.name_of(rank);
+                self.failure = Some(RunError { rank: RankId(rank as u32), name, error });
+            }
+            // The others end because of the first.
+            Err(_) => {}
+        }
+    }
+
+    /// Waits for all of them; after a failure for so long only.
+    fn wait(mut self, failed: impl FnOnce(&Failed<H>)) -> Result<Vec<ValueOf<H>>, Failed<H>> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut failed = Some(failed);
+        let mut until = None;
+        loop {
+            self.poll(&mut Context::from_waker(&waker));
+            if let Some(failure) = &self.failure
+                && let Some(failed) = failed.take()
+            {
+                until = Some(Instant::now() + CANCEL_TIME);
+                failed(failure);
+                self.open.iter().flatten().for_each(Pending::cancel);
+            }
+            if self.open.iter().all(Option::is_none) || until.is_some_and(|until| Instant::now() >= until) {
+                break;
+            }
+            match until {
+                None => std::thread::park(),
+                Some(until) => std::thread::park_timeout(until.saturating_duration_since(Instant::now())),
+            }
+        }
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(self.values.into_iter().flatten().collect()),
+        }
+    }
+
+    fn poll(&mut self, task: &mut Context<'_>) {
+        for rank in 0..self.open.len() {
+            if let Some(pending) = &mut self.open[rank]
+                && let Poll::Ready(outcome) = Pin::new(pending).poll(task)
+            {
+                self.open[rank] = None;
+                self.end(rank, outcome);
+            }
+        }
+    }
+}
+
+/// Wakes the thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
