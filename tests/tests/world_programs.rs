@@ -4,7 +4,9 @@ use hamr::{Image, Options, World, WorldOptions};
 use hamr_tests::{devices, peers, processes};
 use hamr_tests_kernels::echo;
 use hamr_tests_kernels::worlds::{fill, leave, place};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -100,6 +102,37 @@ fn a_program_that_fails_is_named() {
     let output = run(&["-n", "2"], &["thread", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("a thread of the program was asked to panic"), "{output:?}");
+}
+
+/// Ctrl-C reaches the launcher and, in a terminal, its programs at the same time.
+#[test]
+fn an_interrupted_launcher_leaves_no_program() {
+    for to_all in [false, true] {
+        for what in ["wait", "spin"] {
+            let mut command = Command::new(PROGRAM);
+            command.args(["run", "-n", "3", PROGRAM, what, "0!"]).stdin(Stdio::null()).process_group(0);
+            let mut launcher = command.stderr(Stdio::null()).spawn().expect("it starts");
+            let begin = Instant::now();
+            let ranks = loop {
+                let ranks = processes::children(launcher.id());
+                if ranks.len() == 3 {
+                    break ranks;
+                }
+                assert!(begin.elapsed() < devices::START_TIMEOUT, "{ranks:?}");
+            };
+            let pid = Pid::from_child(&launcher);
+            let sent = if to_all { kill_process_group(pid, Signal::INT) } else { kill_process(pid, Signal::INT) };
+            sent.expect("of this test");
+            let begin = Instant::now();
+            let code = launcher.wait().expect("its own child").code();
+            // Where a rank ends first, the launcher may still name it.
+            assert!(code.is_none() || to_all && code == Some(2), "{code:?}");
+            while !ranks.iter().all(|pid| processes::has_ended(*pid)) {
+                assert!(begin.elapsed() < Duration::from_secs(2), "{ranks:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
 }
 
 #[test]
