@@ -1,7 +1,7 @@
 //! This image as a rank of a world (abi §13): it finds its home, and follows the job's words.
 
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::abi::window::{DeviceWindow, Window};
+use hamr_comm::abi::window::{DeviceWindow, SplitWorld, Window};
 use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
 use hamr_comm::world::Peers;
 
@@ -30,7 +30,8 @@ impl Rank {
             Ok(checked) => checked,
             Err(why) => return Err((why, world)),
         };
-        let (before, own, behind) = world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
+        let SplitWorld { before, home: own, behind } =
+            world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
         let (before, behind) = (before.leak(), behind.leak());
         let joined = before.part(0, layout.front()).map_err(WorldFault::from).and_then(|front| {
             let peers = Peers::new(before, &behind, &layout, me, ring)?;

@@ -59,7 +59,7 @@ pub fn check_atomics(world: &World, rounds: u32) {
     assert_eq!(after[3] as u32, (changes - 1) as u32, "maximum");
     assert_eq!(after[4] as i64, -(changes as i64 - 1), "minimum");
     let all = (0..ranks).fold(0, |bits, rank| bits | 1 << rank);
-    assert_eq!(after[5], before[5] ^ if rounds % 2 == 0 { 0 } else { all }, "exclusive or");
+    assert_eq!(after[5], before[5] ^ if rounds.is_multiple_of(2) { 0 } else { all }, "exclusive or");
     assert_eq!(after[6] as u32, all as u32, "or");
 }
 

@@ -3,13 +3,15 @@
 use hamr::link::Link;
 use hamr::{CallError, Error, Node, Options, SubmitError, World, WorldError, WorldOptions};
 use hamr::{Home, LaunchRequest, Launcher, ShmLauncher, Target};
-use hamr_comm::abi::world::DIRECTORY;
+use hamr_comm::abi::world::{DIRECTORY, WorldHeader};
 use hamr_tests::conformance::Random;
-use hamr_tests::{devices, processes, times};
+use hamr_tests::{devices, peers, processes, times};
 use hamr_tests_kernels::crashes::null;
+use hamr_tests_kernels::peers::{barriers, waits_for_ever};
 use hamr_tests_kernels::wait_at;
 use hamr_tests_kernels::worlds::{leave, place};
 use rustix::process::{Pid, Signal, kill_process};
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -279,4 +281,37 @@ fn random_words_end_a_world_at_worst() {
         let _ = end_of(&world, &pids);
     }
     assert!((1..20).contains(&ended), "{ended} of 20 ended by a word");
+}
+
+/// Words that ranks wait for may have any value: ranks pass too early or wait until their limit, and a
+/// failed run sets the words right again.
+#[test]
+fn random_words_of_peers_end_a_run_at_worst() {
+    let memory = Arc::default();
+    let mut runtime = hamr::Runtime::new().expect("a runtime");
+    runtime.register("spy", Spy(Arc::clone(&memory)));
+    let world = runtime.world("spy", 3, devices::image("shm")).expect("a world");
+    let memory = memory.lock().expect("no panic").clone().expect("the world's");
+    let mut at = [0; 8];
+    rustix::io::pread(&*memory, &mut at, offset_of!(WorldHeader, peers) as u64).expect("a memfd");
+    let at = u64::from_le_bytes(at);
+    // Of three parts, each with 6 lines of barriers, 6 of signals, and lanes.
+    const WORDS: u64 = 3 * (6 + 3 * 2 + 3 * 17) * 16;
+    let mut random = Random(7);
+    let mut failed = 0;
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| world.run_within(barriers::with(300), Duration::from_millis(300)));
+            while !run.is_finished() {
+                let word = (random.number() as u32).checked_shr(random.number() as u32 % 40).unwrap_or(3);
+                rustix::io::pwrite(&*memory, &word.to_le_bytes(), at + random.number() % WORDS * 4).expect("a memfd");
+            }
+            failed += u32::from(run.join().expect("no panic").is_err());
+        });
+        assert_eq!(world.outcome(), None);
+    }
+    assert!(failed != 0, "no word was in the way");
+    assert!(world.run(waits_for_ever::with(0, 0)).is_err());
+    peers::check_barriers(&world, 100);
+    peers::check_signals(&world, 10, 0);
 }

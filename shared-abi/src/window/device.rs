@@ -25,6 +25,16 @@ pub struct DeviceWindow<K> {
 
 static_assertions::assert_not_impl_any!(DeviceWindow<()>: Clone);
 
+/// A world that was split by [`DeviceWindow::split_home`]: three parts that share no byte.
+pub struct SplitWorld<K> {
+    /// What is before the rank's home.
+    pub before: Window<K>,
+    /// The rank's home.
+    pub home: DeviceWindow<K>,
+    /// What is behind it.
+    pub behind: Window<K>,
+}
+
 /// A window for as long as another one is borrowed, whatever keeps that one mapped: code that takes
 /// it is compiled once.
 pub struct LentWindow<'w> {
@@ -89,9 +99,9 @@ impl<K: Clone> DeviceWindow<K> {
         Ok((front, heap))
     }
 
-    /// Takes the rank's home, `len` bytes from `home` on, out of a world (abi §13): what is before it,
-    /// the home, and what is behind it. `home` and `len` are multiples of 64.
-    pub fn split_home(self, home: u64, len: u64) -> Result<(Window<K>, Self, Window<K>), (OutOfWindow, Self)> {
+    /// Takes the rank's home, `len` bytes from `home` on, out of a world (abi §13). `home` and `len` are
+    /// multiples of 64.
+    pub fn split_home(self, home: u64, len: u64) -> Result<SplitWorld<K>, (OutOfWindow, Self)> {
         let end = home.saturating_add(len);
         let line = SLOT_BYTES as u64;
         let place = self.whole.at_aligned(home, len, line);
@@ -102,7 +112,8 @@ impl<K: Clone> DeviceWindow<K> {
         };
         let window = |base, len| Window { base, len, keep: self.keep.clone() };
         let (before, behind) = (window(self.whole.base, home), window(behind, self.whole.len - end));
-        Ok((before, Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep }, behind))
+        let home = Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep };
+        Ok(SplitWorld { before, home, behind })
     }
 
     /// A word of the preamble, to be kept beside the window: no heap covers it.

@@ -50,7 +50,7 @@ pub use access::{SlotAccess, Slots};
 pub use cells::{AtomicOp, AtomicValue, Value};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError};
-pub use device::{DeviceWindow, LentWindow};
+pub use device::{DeviceWindow, LentWindow, SplitWorld};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use private::{CopyGate, Private, Shared};

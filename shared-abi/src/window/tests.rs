@@ -53,7 +53,7 @@ fn a_heap_never_covers_the_preamble() {
 #[test]
 fn a_home_and_the_rest_of_its_world_share_no_byte() {
     let split = |home, len| DeviceWindow::private(8192).split_home(home, len).ok();
-    let (before, home, behind) = split(4096, 2048).expect("aligned");
+    let SplitWorld { before, home, behind } = split(4096, 2048).expect("aligned");
     assert_eq!((before.len(), home.len(), behind.len()), (4096, 2048, 2048));
     for (i, window) in [&before.lend(), &*home, &behind.lend()].into_iter().enumerate() {
         assert!(window.write_bytes(window.len(), &[1]).is_err());
@@ -67,7 +67,7 @@ fn a_home_and_the_rest_of_its_world_share_no_byte() {
         assert_eq!(ends, [i as u8 + 7; 2]);
     }
     assert!(home.split(OFF, 1024).is_ok(), "it is a window like any other");
-    assert!(split(4096, 4096).is_some_and(|(_, _, behind)| behind.is_empty()));
+    assert!(split(4096, 4096).is_some_and(|world| world.behind.is_empty()));
     assert!(split(4096, 4160).is_none() && split(4097, 64).is_none() && split(4096, 100).is_none());
     assert!(split(u64::MAX - 63, 64).is_none() && split(64, u64::MAX).is_none());
 }

@@ -14,6 +14,7 @@ mod epochs;
 mod order;
 mod sleep;
 mod slots;
+mod worlds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -17,9 +17,9 @@ use crate::ends::{Caller, Server, Want, pick};
 use crate::slots::{Pair, Shapes};
 
 /// A wait word and the doorbell of the end that it belongs to.
-struct Bed {
+pub(crate) struct Bed {
     word: AtomicU32,
-    doorbell: Notify,
+    pub(crate) doorbell: Notify,
 }
 
 impl Bed {
@@ -39,7 +39,7 @@ impl WaitWord for &Bed {
 
 /// Rule 24 dropped.
 #[derive(Clone, Copy)]
-struct Unfenced;
+pub(crate) struct Unfenced;
 
 impl Order for Unfenced {
     fn publish(word: &core::sync::atomic::AtomicU32, value: u32) {
@@ -53,7 +53,7 @@ impl Order for Unfenced {
 
 /// What an end does with the steps of [`Idle`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Steps {
+pub(crate) enum Steps {
     /// As a device: its wait word is even as soon as the sleep is over.
     Device,
     /// As a thread of the host: other threads may sleep on, so that the word stays odd until a poll finds something.
@@ -65,15 +65,15 @@ enum Steps {
 }
 
 /// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a waiter.
-struct End {
-    own: Arc<Bed>,
+pub(crate) struct End {
+    pub(crate) own: Arc<Bed>,
     peer: Arc<Bed>,
     waiter: Waiter,
     notifier: Notifier,
 }
 
 impl End {
-    fn pair() -> (Self, Self) {
+    pub(crate) fn pair() -> (Self, Self) {
         let (a, b) = (Arc::new(Bed::new()), Arc::new(Bed::new()));
         let end = |own: &Arc<Bed>, peer: &Arc<Bed>| Self {
             own: own.clone(),
@@ -99,7 +99,7 @@ impl End {
     }
 
     /// Sleeps until `found` is true (rule 23), without a net. The clock runs fast: no step is only for more polls.
-    fn wait<S: Order>(&mut self, steps: Steps, mut found: impl FnMut() -> bool) {
+    pub(crate) fn wait<S: Order>(&mut self, steps: Steps, mut found: impl FnMut() -> bool) {
         let (mut idle, mut now) = (Idle::new(), 0_u64);
         while !found() {
             now += 1000;

@@ -1,0 +1,144 @@
+//! Ranks of a world: no wake from rank to rank is lost, with several that wake one, and a barrier lets
+//! no rank pass early, nor forget one that is ahead.
+//!
+//! `Notifier`, `Waiter`, `Idle`, `disseminate` and `has_come` are production's; words are the checker's.
+
+use std::sync::Arc;
+
+use hamr_comm::am::Notifier;
+use hamr_comm::world::{RankId, disseminate, has_come};
+use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
+use loom::sync::Notify;
+use loom::thread;
+
+use crate::Model;
+use crate::sleep::{End, Steps, Unfenced};
+
+/// Two ranks signal a third, which waits for one after the other and sleeps whenever it finds nothing.
+/// `W` is the signallers' fence, `S` the sleeper's.
+fn wake<W: Order, S: Order>((signals, steps): (u32, Steps)) {
+    let (mut sleeper, _) = End::pair();
+    let words: Arc<[AtomicU32; 2]> = Arc::new(core::array::from_fn(|_| AtomicU32::new(0)));
+    for rank in 0..2 {
+        let (bed, words) = (sleeper.own.clone(), words.clone());
+        thread::spawn(move || {
+            let notifier = Notifier::new();
+            for value in 1..=signals {
+                words[rank].store(value, Ordering::Release);
+                if notifier.needs_notify::<W>(&*bed) {
+                    bed.doorbell.notify();
+                }
+            }
+        });
+    }
+    for word in &*words {
+        sleeper.wait::<S>(steps, || word.load(Ordering::Acquire) == signals);
+    }
+}
+
+const FOR_EVER: &str = "deadlock";
+
+#[test]
+fn no_rank_sleeps_for_ever() {
+    Model::new("two ranks wake one, 1 signal each", vec![(1, Steps::Device)], wake::<Coherent, Coherent>)
+        .preempted_at_most(3)
+        .holds();
+    Model::new("two ranks wake one, 2 signals each", vec![(2, Steps::Device)], wake::<Coherent, Coherent>)
+        .preempted_at_most(2)
+        .holds();
+}
+
+#[test]
+fn without_a_fence_a_rank_sleeps_for_ever() {
+    Model::new("no fence in the ranks that signal", vec![(1, Steps::Device)], wake::<Unfenced, Coherent>)
+        .breaks(FOR_EVER);
+    Model::new("no fence in the rank that sleeps", vec![(1, Steps::Device)], wake::<Coherent, Unfenced>)
+        .breaks(FOR_EVER);
+}
+
+#[test]
+fn without_the_last_poll_a_rank_sleeps_for_ever() {
+    Model::new("no poll after the odd value", vec![(1, Steps::NoLastPoll)], wake::<Coherent, Coherent>)
+        .breaks(FOR_EVER);
+}
+
+/// How ranks take part in a barrier.
+#[derive(Clone, Copy)]
+struct Way {
+    publish: Ordering,
+    has_come: fn(u32, u32) -> bool,
+    /// A rank that waits is blocked until its word changes. The checker does not come to an end with
+    /// three that poll; the wake orders memory, so that order is explored with two that poll.
+    blocks: bool,
+}
+
+const SOUND: Way = Way { publish: Ordering::Release, has_come, blocks: false };
+
+/// Words of ranks and rounds, and what each rank puts before a barrier.
+struct Shared {
+    words: [[AtomicU32; 2]; 3],
+    changed: [[Notify; 2]; 3],
+    puts: [AtomicU32; 3],
+}
+
+fn barriers((ranks, count, way): (u32, u32, Way)) {
+    let shared = Arc::new(Shared {
+        words: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU32::new(0))),
+        changed: core::array::from_fn(|_| core::array::from_fn(|_| Notify::new())),
+        puts: core::array::from_fn(|_| AtomicU32::new(0)),
+    });
+    for me in 1..ranks {
+        let shared = shared.clone();
+        thread::spawn(move || take_part(&shared, me, ranks, count, way));
+    }
+    take_part(&shared, 0, ranks, count, way);
+}
+
+fn take_part(shared: &Shared, me: u32, ranks: u32, count: u32, way: Way) {
+    for number in 1..=count {
+        shared.puts[me as usize].store(number, Ordering::Relaxed);
+        let tell = |to: RankId, round: u32| {
+            shared.words[to.0 as usize][round as usize].store(number, way.publish);
+            if way.blocks {
+                shared.changed[to.0 as usize][round as usize].notify();
+            }
+        };
+        let wait = |round: u32| {
+            loop {
+                let word = shared.words[me as usize][round as usize].load(Ordering::Acquire);
+                if (way.has_come)(word, number) {
+                    return Ok::<(), ()>(());
+                }
+                assert!(word < number, "a rank that is ahead was forgotten");
+                if way.blocks {
+                    shared.changed[me as usize][round as usize].wait();
+                } else {
+                    thread::yield_now();
+                }
+            }
+        };
+        disseminate(RankId(me), ranks, tell, wait).expect("no wait fails");
+        for put in &shared.puts[..ranks as usize] {
+            assert!(put.load(Ordering::Relaxed) >= number, "a put before the barrier was not seen behind it");
+        }
+    }
+}
+
+#[test]
+fn a_barrier_waits_for_all() {
+    Model::new("barriers of 2 ranks", vec![(2, 1, SOUND), (2, 2, SOUND)], barriers).holds();
+    let blocked = Way { blocks: true, ..SOUND };
+    Model::new("a barrier of 3 ranks", vec![(3, 1, blocked)], barriers).preempted_at_most(1).holds();
+}
+
+#[test]
+fn without_release_a_barrier_shows_old_values() {
+    let way = Way { publish: Ordering::Relaxed, ..SOUND };
+    Model::new("words of barriers without release", vec![(2, 1, way)], barriers).breaks("was not seen");
+}
+
+#[test]
+fn a_count_that_must_be_equal_forgets_a_rank() {
+    let way = Way { has_come: |word, count| word == count, ..SOUND };
+    Model::new("equal counts", vec![(2, 2, way)], barriers).breaks("was forgotten");
+}
