@@ -271,10 +271,23 @@ impl<'s, B: Board> Device<'s, B> {
     /// [`Board::sleep`].
     pub fn serve(&mut self) -> ! {
         loop {
-            match self.step(Poller::serve) {
-                Progress::Worked(_) => self.found(),
-                _ => self.rest(),
-            }
+            self.round();
+        }
+    }
+
+    /// [`Self::serve`] as long as `goes_on` returns true, which it is asked between two rounds.
+    #[cfg(not(hamr_bare))]
+    pub fn serve_while(&mut self, mut goes_on: impl FnMut() -> bool) {
+        while goes_on() {
+            self.round();
+        }
+    }
+
+    #[inline(always)]
+    fn round(&mut self) {
+        match self.step(Poller::serve) {
+            Progress::Worked(_) => self.found(),
+            _ => self.rest(),
         }
     }
 

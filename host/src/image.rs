@@ -7,7 +7,8 @@ use crate::{BuildId, Error, Target};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Architecture, Object, ObjectSection, ObjectSegment};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -31,6 +32,7 @@ pub struct Image {
 enum Source {
     Named(String),
     File(PathBuf),
+    Program(ImageFile),
 }
 
 impl Image {
@@ -64,6 +66,19 @@ impl Image {
         Ok(Self { source: Source::File(file.path) })
     }
 
+    /// A program of this machine that is to be a rank of a world ([`crate::world::main`]), started
+    /// with these arguments. Its standard output and standard error are those of this process.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no ELF file.
+    pub fn program(
+        path: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Result<Self, Error> {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Ok(Self { source: Source::Program(ImageFile::open_program(&path.into(), arguments)?) })
+    }
+
     /// Finds or builds the file, and checks that it is made for `target`.
     ///
     /// # Errors
@@ -72,6 +87,7 @@ impl Image {
         let file = match &self.source {
             Source::File(path) => ImageFile::open(path)?,
             Source::Named(name) => ImageFile::open(&locate(name, target)?)?,
+            Source::Program(file) => file.clone(),
         };
         file.check(target)?;
         Ok(file)
@@ -117,6 +133,8 @@ pub struct ImageFile {
     /// fingerprint. 0 when the image's ABI is unknown to this host.
     pub fingerprint: u64,
     file: Opened,
+    /// The arguments of a program that is no image.
+    program: Option<Vec<OsString>>,
 }
 
 /// The file that was checked; another one may be at its path by now.
@@ -139,21 +157,11 @@ impl ImageFile {
     /// contains two handlers of one name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: path.into(), why };
-        let unreadable = |e: std::io::Error| bad(format!("expected an ELF file, cannot read it: {e}"));
-        let absolute = std::path::absolute(path).map_err(unreadable)?;
-        let mut file = File::open(path).map_err(unreadable)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(unreadable)?;
-        let elf = parse(&bytes).map_err(bad)?;
-        let note = elf
-            .section_by_name(NOTE_SECTION)
-            .and_then(|s| s.data().ok())
-            .and_then(|data| ImageNote::read_from_prefix(data).ok())
-            .map(|(note, _)| note)
-            .ok_or_else(|| {
-                bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: its main.rs needs `hamr_device_fw::image!()`"))
-            })?;
-        let build_id = elf.build_id().ok().flatten().unwrap_or_default();
+        let read = FileBytes::of(path)?;
+        let elf = parse(&read.bytes).map_err(bad)?;
+        let note = note(&elf).ok_or_else(|| {
+            bad(format!("expected a hamr image, got an ELF file without a {NOTE_SECTION} note: its main.rs needs `hamr_device_fw::image!()`"))
+        })?;
         let kind = ImageKind(note.kind);
         let abi = (AbiVersion::from_wire(note.abi_min), AbiVersion::from_wire(note.abi_max));
         // The table of an image with another ABI has another shape; `check` reports the ABI.
@@ -162,21 +170,61 @@ impl ImageFile {
             None => 0,
         };
         Ok(Self {
-            path: absolute,
-            file: Opened(Arc::new(file)),
+            build_id: build_id(&elf),
+            path: read.path,
+            file: read.file,
             kind,
             fingerprint,
             isa: Isa(note.isa),
             abi,
-            build_id: BuildId::of(build_id),
+            program: None,
         })
+    }
+
+    /// A program of this system. What it speaks, it says when it joins.
+    fn open_program(path: &Path, arguments: Vec<OsString>) -> Result<Self, Error> {
+        let bad = |why: String| Error::BadImage { path: path.into(), why };
+        let read = FileBytes::of(path)?;
+        let elf = parse(&read.bytes).map_err(bad)?;
+        if elf.entry() == 0 {
+            return Err(bad("expected a program, got an ELF file that cannot be started".into()));
+        }
+        let isa = match elf.architecture() {
+            Architecture::X86_64 => Isa::X86_64,
+            Architecture::Aarch64 => Isa::AARCH64,
+            Architecture::Riscv64 => Isa::RISCV64,
+            _ => Isa(0),
+        };
+        Ok(Self {
+            build_id: build_id(&elf),
+            path: read.path,
+            file: read.file,
+            kind: ImageKind::HOSTED,
+            fingerprint: 0,
+            isa,
+            abi: (AbiVersion::MIN, AbiVersion::CURRENT),
+            program: Some(arguments),
+        })
+    }
+
+    /// Is the file an image, and not any other ELF file?
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_image(path: &Path) -> Result<bool, Error> {
+        let read = FileBytes::of(path)?;
+        let elf = parse(&read.bytes).map_err(|why| Error::BadImage { path: path.into(), why })?;
+        Ok(note(&elf).is_some())
+    }
+
+    /// Is it a program that joins its world by itself?
+    pub(crate) fn is_program(&self) -> bool {
+        self.program.is_some()
     }
 
     /// A command that starts this very file, under the name of its path, also when another file has
     /// replaced it there. The command uses this program's descriptor, which `self` keeps open.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.file.0.as_raw_fd()));
-        command.arg0(&self.path);
+        command.arg0(&self.path).args(self.program.iter().flatten());
         command
     }
 
@@ -186,6 +234,9 @@ impl ImageFile {
     /// The error names the difference in kind, instruction set or ABI.
     pub fn check(&self, target: &Target) -> Result<(), Error> {
         let bad = |why: String| Err(Error::BadImage { path: self.path.clone(), why });
+        if self.is_program() && *target != Target::hosted() {
+            return bad("expected an image for this device, got a program, which runs on shm alone".into());
+        }
         let advice =
             || format!("build one for {} (`hamr image NAME --device DEVICE`), or choose another device", target.triple);
         if self.kind != target.kind {
@@ -207,6 +258,37 @@ impl ImageFile {
         }
         Ok(())
     }
+}
+
+/// A file that was read.
+struct FileBytes {
+    /// Its absolute path.
+    path: PathBuf,
+    file: Opened,
+    bytes: Vec<u8>,
+}
+
+impl FileBytes {
+    fn of(path: &Path) -> Result<Self, Error> {
+        let unreadable = |e: std::io::Error| Error::BadImage {
+            path: path.into(),
+            why: format!("expected an ELF file, cannot read it: {e}"),
+        };
+        let absolute = std::path::absolute(path).map_err(unreadable)?;
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+        Ok(Self { path: absolute, file: Opened(Arc::new(file)), bytes })
+    }
+}
+
+fn note(elf: &object::File<'_>) -> Option<ImageNote> {
+    let section = elf.section_by_name(NOTE_SECTION)?;
+    ImageNote::read_from_prefix(section.data().ok()?).ok().map(|(note, _)| note)
+}
+
+fn build_id(elf: &object::File<'_>) -> BuildId {
+    BuildId::of(elf.build_id().ok().flatten().unwrap_or_default())
 }
 
 /// Reads the file's tables and checks that everything that they name exists. The error names the

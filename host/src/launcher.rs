@@ -47,6 +47,10 @@ pub trait Launcher: Send + Sync {
     fn describe(&self) -> String;
     /// What images must be made for; `None` when this kind takes none.
     fn target(&self, argument: &str) -> Result<Option<Target>, Error>;
+    /// Do these devices run the handlers of this program, in this process, as ranks of a world?
+    fn is_this_program(&self) -> bool {
+        false
+    }
     /// Starts one. The handshake is the caller's business.
     ///
     /// # Errors
@@ -57,7 +61,7 @@ pub trait Launcher: Send + Sync {
     /// # Errors
     /// As [`Self::launch`]; a kind that has no such devices, which is most, says so.
     fn launch_rank(&self, request: &LaunchRequest<'_>, _home: Home) -> Result<Box<dyn Link>, Error> {
-        let why = "a device of this kind cannot be a rank of a world: expected shm or qemu".into();
+        let why = "a device of this kind cannot be a rank of a world: expected shm, qemu or thread".into();
         Err(Error::Launch { device: request.device.into(), why })
     }
 }

@@ -66,6 +66,7 @@ mod node_number;
 mod options;
 pub mod pci;
 mod process;
+mod program;
 #[cfg(feature = "qemu")]
 pub mod qemu;
 mod reactor;
@@ -76,12 +77,13 @@ mod stream;
 mod symbols;
 mod target;
 mod text;
+mod thread;
 mod transfer;
 mod wait_queue;
 mod wake_fd;
 mod warning;
 mod window;
-mod world;
+pub mod world;
 
 pub use build_id::BuildId;
 pub use builder::{BuildRequest, build};

@@ -5,11 +5,12 @@ use crate::link::Link;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
 use crate::shm::ShmLauncher;
+use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Opens devices by name: `shm`, `loopback`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever
+/// Opens devices by name: `shm`, `loopback`, `thread`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever
 /// [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
@@ -24,6 +25,7 @@ impl Runtime {
         let mut runtime = Self { launchers: BTreeMap::new() };
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
+        runtime.register("thread", ThreadLauncher);
         runtime.register("pci", crate::pci::PciLauncher);
         #[cfg(feature = "qemu")]
         runtime.register("qemu", crate::qemu::QemuLauncher::built_in());

@@ -142,6 +142,31 @@ fn a_stopped_process_is_killed() {
     assert!(begin.elapsed() > Duration::from_millis(1900), "it has two seconds: {:?}", begin.elapsed());
 }
 
+/// A rank that exists and does nothing is named; one whose handler computes is not.
+#[test]
+fn a_rank_that_hangs_is_named() {
+    const STALL: Duration = Duration::from_millis(600);
+    let options = WorldOptions::default();
+    let rank = Options { start_deadline: devices::START_TIMEOUT, ..options.rank };
+    let options = WorldOptions { rank, stall: Some(STALL), ..options };
+    let world = devices::runtime().world_with(&["shm"; 3], devices::image("shm"), options).expect("a world");
+    let pids = processes_of(&world);
+    let gate = world.node(0).buffer(&[0u32; 32]).expect("room");
+    world.node(0).send(wait_at::with(gate.ptr(), 1)).expect("sent");
+    std::thread::sleep(3 * STALL);
+    assert_eq!(world.outcome(), None);
+    let begin = Instant::now();
+    signal(pids[1], Signal::STOP);
+    while world.outcome().is_none() {
+        assert!(begin.elapsed() < 20 * STALL, "it is not noticed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Its last step was up to 50 ms before the signal.
+    assert!(begin.elapsed() >= STALL - Duration::from_millis(100), "{:?}", begin.elapsed());
+    let lost = end_of(&world, &pids).expect_err("it hangs");
+    assert!(lost.rank.0 == 1 && lost.why.contains("it hangs") && lost.why.contains("600ms"), "{lost}");
+}
+
 #[test]
 fn a_rank_that_the_program_stops_ends_the_world() {
     let world = world(2);

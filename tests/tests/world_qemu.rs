@@ -36,6 +36,31 @@ fn world(specs: &[&str]) -> World {
     devices::runtime().world_with(specs, image, options()).expect("a world")
 }
 
+/// A machine that sleeps for longer is not one that hangs.
+#[test]
+fn a_machine_that_hangs_is_named() {
+    const STALL: Duration = Duration::from_secs(2);
+    let specs = ["qemu:x86_64", "shm", "qemu:riscv64", "qemu:aarch64"];
+    let asleep = options();
+    let rank = Options { longest_sleep: None, ..asleep.rank };
+    let options = WorldOptions { rank, stall: Some(STALL), ..asleep };
+    let image = Image::find(devices::IMAGE).expect("a name");
+    let world = devices::runtime().world_with(&specs, image, options).expect("a world");
+    std::thread::sleep(3 * STALL);
+    assert_eq!(world.outcome(), None);
+    for (rank, node) in world.nodes().iter().enumerate() {
+        assert_eq!(node.sync(place::with()).expect("a rank"), (rank as u32, 4));
+    }
+    let emulator = processes::children(std::process::id()).into_iter().find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("qemu-system-riscv64")
+    });
+    let emulator = Pid::from_raw(emulator.expect("it runs") as i32).expect("a process");
+    kill_process(emulator, Signal::STOP).expect("this test's own");
+    let lost = world.wait().expect_err("it hangs");
+    assert!(lost.rank.0 == 2 && lost.why.contains("it hangs"), "{lost}");
+}
+
 #[test]
 fn machines_of_all_kinds_and_a_process_are_one_world() {
     let world = world(&MIXED.map(|(spec, _)| spec));

@@ -19,6 +19,7 @@ mod performance;
 mod process;
 mod setup;
 mod size;
+mod soak;
 mod test;
 mod toolchain;
 
@@ -91,6 +92,7 @@ const TASKS: &[Task] = &[
         about: "count the instructions of an empty call, compare them with their limit",
         run: instructions::task,
     },
+    Task { name: "soak", about: "kill ranks and launchers of a thousand worlds at random moments", run: soak::task },
     Task {
         name: "guest",
         about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]",

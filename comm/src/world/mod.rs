@@ -21,8 +21,16 @@ use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
 
-/// The rank that this program is. An image is one rank at most, for as long as it runs.
+/// The rank that this image is, for as long as it runs.
+#[cfg(hamr_bare)]
 static RANK: spin::Once<Rank> = spin::Once::new();
+
+#[cfg(not(hamr_bare))]
+std::thread_local! {
+    /// The rank that this thread serves: a program may have several, and a rank's handlers and tasks
+    /// run on its own thread alone.
+    static RANK: core::cell::Cell<Option<&'static Rank>> = const { core::cell::Cell::new(None) };
+}
 
 /// What the runtime of an image states of its rank.
 pub struct Rank {
@@ -42,9 +50,16 @@ impl Rank {
         Self { me, size, segment, exit, peers, barriers: AtomicU64::new(0) }
     }
 
-    /// The image is this rank from now on; a second one is ignored.
+    /// The image is this rank from now on; hosted, the thread that calls this. It is there for good.
     pub fn join(self) {
+        #[cfg(hamr_bare)]
         RANK.call_once(|| self);
+        #[cfg(not(hamr_bare))]
+        RANK.set(Some(alloc::boxed::Box::leak(alloc::boxed::Box::new(self))));
+    }
+
+    fn here() -> Option<&'static Self> {
+        RANK.get()
     }
 }
 
@@ -133,14 +148,14 @@ enum Caller<'c> {
 impl Context<'_> {
     /// The world that this device is a rank of; `None` on a device that was opened alone.
     pub fn world(&self) -> Option<WorldRef<'_>> {
-        Some(WorldRef { rank: RANK.get()?, caller: Caller::Inline(self) })
+        Some(WorldRef { rank: Rank::here()?, caller: Caller::Inline(self) })
     }
 }
 
 impl Task<'_> {
     /// [`Context::world`]: also across waits.
     pub fn world(&self) -> Option<WorldRef<'_>> {
-        Some(WorldRef { rank: RANK.get()?, caller: Caller::Task(self) })
+        Some(WorldRef { rank: Rank::here()?, caller: Caller::Task(self) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Signals and barriers: words that one rank stores and another waits for (abi §13.3).
 
-use super::{OutOfReach, RANK, Rank, RankId, WorldRef};
+use super::{OutOfReach, Rank, RankId, WorldRef};
 use crate::fault::Fault;
 use crate::task::{Interrupted, Task};
 use core::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ impl Task<'_> {
     /// # Errors
     /// The wait was interrupted; there is no such rank or word.
     pub fn wait_signal(&self, from: RankId, word: u32, test: impl Fn(u32) -> bool) -> Result<u32, Fault> {
-        let rank = RANK.get().ok_or_else(|| Fault::msg("this device is no rank"))?;
+        let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
         let word = rank.signal_from(from, word)?;
         let mut value = 0;
         self.wait_for_peer(|| {
@@ -72,7 +72,7 @@ impl Task<'_> {
     /// # Errors
     /// The wait was interrupted.
     pub fn barrier(&self) -> Result<(), Interrupted> {
-        let Some(rank) = RANK.get() else { return Ok(()) };
+        let Some(rank) = Rank::here() else { return Ok(()) };
         let Rank { me, size, ref peers, .. } = *rank;
         let count = rank.enter_barrier();
         disseminate(

@@ -6,8 +6,8 @@ use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::world::{MAX_RANKS, WorldFault};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::fs::fstat;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, recvmsg};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::string::{String, ToString};
@@ -22,6 +22,14 @@ const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The same while pings are answered beside a task, which has already run for some time.
 const QUICK_BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+
+/// Is standard input a launcher's socket with the greeting of a rank? It is sent before the process
+/// starts, so this does not wait.
+pub(super) fn is_rank() -> bool {
+    let mut greeting = [0; WORLD_HANDSHAKE.len()];
+    let seen = recv(std::io::stdin(), &mut greeting, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    seen.is_ok_and(|(_, seen)| seen == greeting.len()) && greeting == *WORLD_HANDSHAKE
+}
 
 /// Why a hosted image cannot start. Printed as one line.
 #[derive(Debug)]
@@ -110,11 +118,14 @@ impl ControlChannel {
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
         let bells = descriptors.collect();
-        let wanted = SealFlags::SHRINK | SealFlags::SEAL;
-        if !fcntl_get_seals(&window)?.contains(wanted) {
-            return Err(StartError::NotSealed);
-        }
         Ok(Self { socket, window, rank, doorbells, bells })
+    }
+
+    /// Puts an empty file in the place of standard input, for a program that may read it and may
+    /// start others. This end of the socket is a descriptor of its own.
+    pub(super) fn leave_stdin(self) -> Result<Self, StartError> {
+        rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
+        Ok(self)
     }
 
     /// The rank that this image is to be, when the window is a world.

@@ -8,6 +8,7 @@ use super::control::{StartError, size_of_file};
 use core::ptr::NonNull;
 use hamr_comm::abi::window::DeviceWindow;
 use rustix::fd::AsFd;
+use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::sync::Arc;
 
@@ -25,10 +26,13 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// All of the file behind `fd`: a window, or a world.
     pub(super) fn of(fd: impl AsFd) -> Result<DeviceWindow<Arc<Mapping>>, StartError> {
+        if !fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::SEAL) {
+            return Err(StartError::NotSealed);
+        }
         let len = size_of_file(&fd)? as usize;
         let both = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this
-        // program; the file is sealed against shrinking (checked by the caller), so no access
+        // program; the file is sealed against shrinking (checked above), so no access
         // inside `len` can fault.
         let raw = unsafe { mmap(core::ptr::null_mut(), len, both, MapFlags::SHARED, fd, 0) }?;
         let base = NonNull::new(raw.cast()).ok_or(StartError::NoWindow)?;

@@ -1,4 +1,5 @@
-//! The hosted image: a process of its own over a memfd that the host made (`docs/shm.md`).
+//! The hosted image: a process of its own over a memfd that the host made (`docs/shm.md`); and
+//! ranks of worlds that are ordinary programs ([`program`]) or threads of one ([`thread`]).
 //!
 //! Standard input is a UNIX socket to the host. One message on it carries the window's descriptor;
 //! afterwards its end of file means that the host is gone, and the process ends. That is why the
@@ -13,12 +14,13 @@ mod panics;
 pub(crate) mod pins;
 mod runtime;
 mod signals;
+pub mod thread;
 mod trace;
 
 use crate::rank::Rank;
 use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
-use control::ControlChannel;
+use control::{ControlChannel, StartError};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
@@ -118,7 +120,23 @@ impl Board for Process {
 /// The process's main: serves until the host is gone.
 pub fn main(config: Config) -> i32 {
     take_name();
-    match start(config) {
+    run(ControlChannel::from_stdin(), Table::of_this_image(), config)
+}
+
+/// Was this program started as a rank of a world? Then [`program`] serves it.
+pub fn is_rank() -> bool {
+    control::is_rank()
+}
+
+/// Serves the rank that this program was started as, with the handlers of `table`, until its world
+/// ends; returns the exit code. The calling thread is the rank's. Standard input reads as empty
+/// from here on, so that programs that this one starts are no ranks.
+pub fn program(table: Table, config: Config) -> i32 {
+    run(ControlChannel::from_stdin().and_then(ControlChannel::leave_stdin), table, config)
+}
+
+fn run(control: Result<ControlChannel, StartError>, table: Table, config: Config) -> i32 {
+    match control.and_then(|control| start(control, table, config)) {
         Ok(mut device) => serve(&mut device, config),
         Err(why) => {
             eprintln!("hamr image: {why}");
@@ -139,11 +157,10 @@ fn take_name() {
     }
 }
 
-fn start(config: Config) -> Result<Device<'static, Process>, control::StartError> {
+fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<Device<'static, Process>, StartError> {
     let build_id = control::build_id();
     let build = u64::from_be_bytes(build_id.first_chunk().copied().unwrap_or_default());
     info!("image starts as process {}, build {:016x}", std::process::id(), build);
-    let mut control = ControlChannel::from_stdin()?;
     if let Some(doorbells) = control.take_doorbells() {
         // Set here only, and once.
         let _ = RUNTIME.doorbells.set(doorbells);
@@ -152,7 +169,7 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let _ = RUNTIME.bells.set(control.take_bells());
     let window = join(Mapping::of(control.window_fd())?, control.rank())?;
     info!("a window of {} bytes", window.len());
-    let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| control::StartError::NoWindow)?;
+    let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread
     // besides the dispatcher, asleep nearly always.
     std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
@@ -176,13 +193,19 @@ fn start(config: Config) -> Result<Device<'static, Process>, control::StartError
     let board = Process { window: Some(window), build_id };
     // Used until the process ends.
     let scratch = vec![0; MAX_MESSAGE].leak();
-    let device = Device::new(board, Table::of_this_image(), scratch).ok_or(control::StartError::NoWindow)?;
+    let device = Device::new(board, table, scratch).ok_or(StartError::NoWindow)?;
+    Ok(with_tasks(device, config))
+}
+
+/// Gives the device its places for tasks, for as long as the process runs.
+#[cfg_attr(not(feature = "tasks"), expect(unused_variables, reason = "there are no places"))]
+fn with_tasks<B: Board>(device: Device<'static, B>, config: Config) -> Device<'static, B> {
     #[cfg(feature = "tasks")]
     let device = {
         let slots = (0..config.tasks).map(|_| hamr_comm::am::TaskSlot::new(config.task_stack));
         device.with_tasks(slots.collect::<std::vec::Vec<_>>().leak(), config.task_stack)
     };
-    Ok(device)
+    device
 }
 
 /// The window that the image serves: its home, when it is to be a rank of the world that was mapped.

@@ -6,9 +6,15 @@ use hamr_comm::fault::{TRACED_TEXT, Trace, cut};
 use std::format;
 use std::string::{String, ToString};
 
-/// Stores panic messages instead of printing them: the host gets them in the reply.
+/// Stores panic messages of this thread instead of printing them: the host gets them in the reply.
+/// Those of other threads, which a program may have, are printed as before.
 pub(super) fn capture() {
-    std::panic::set_hook(std::boxed::Box::new(|info| {
+    let dispatcher = std::thread::current().id();
+    let print = std::panic::take_hook();
+    std::panic::set_hook(std::boxed::Box::new(move |info| {
+        if std::thread::current().id() != dispatcher {
+            return print(info);
+        }
         let text = info.payload_as_str().unwrap_or("panic");
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         // A long message is cut, so that its location fits behind it.

@@ -1,9 +1,11 @@
-//! `hamr run`: starts a world, runs the handler `main` on every rank, and ends with the ranks' exit
-//! code (`docs/worlds.md`).
+//! `hamr run`: starts a world, runs the handler `main` of an image or a whole program on every rank,
+//! and ends with the ranks' exit code (`docs/worlds.md`).
 
 use super::{Cli, Failure, file_in};
-use crate::{CallError, CallOptions, Error, Image, Node, Options, RunError, World, WorldOptions};
-use hamr_comm::{Call, Context, Fault, Handler};
+use crate::world::ProgramError;
+use crate::{CallError, Error, HandlerInfo, Image, ImageFile, Node, Options, World, WorldOptions};
+use hamr_comm::abi::table::record_flag;
+use hamr_comm::{Call, Context, Fault, Handler, Task};
 use std::time::Duration;
 
 /// Bytes of arguments, which travel as one text.
@@ -26,16 +28,18 @@ pub(super) struct Args {
     /// Seconds that the ranks may run
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<String>,
-    /// The image: a file, or the name of the binary or package that builds it
-    #[arg(value_name = "IMAGE")]
+    /// An image: a file, or the name of the binary or package that builds it; or a program: a file
+    #[arg(value_name = "IMAGE|PROGRAM")]
     what: String,
-    /// What `main` gets, joined by spaces
+    /// What `main` of an image gets, joined by spaces; or the program's arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<String>,
 }
 
-/// What every rank runs.
+/// What every rank of an image runs.
 enum Main {}
+/// The same as a task.
+enum TaskMain {}
 
 impl Handler for Main {
     const NAME: &'static str = "main";
@@ -49,73 +53,86 @@ impl Handler for Main {
     }
 }
 
+impl Handler for TaskMain {
+    const NAME: &'static str = Main::NAME;
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::TASK;
+    type Kind = Task<'static>;
+    type Args = (heapless::String<ARGUMENTS>,);
+    type Output = Result<u8, Fault>;
+    fn run(_: &mut Task<'_>, _: Self::Args) -> Self::Output {
+        Err(Fault::msg("main runs on ranks"))
+    }
+}
+
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let specs = specs(args, cli)?;
     for spec in &specs {
         cli.target_of(spec)?;
     }
-    let text = args.arguments.join(" ");
-    let arguments = heapless::String::try_from(text.as_str())
-        .map_err(|_| Failure::new(format!("expected at most {ARGUMENTS} bytes of arguments, got {}", text.len())))?;
     if let Some(other) = &cli.global.image {
         return Err(Failure::new(format!("expected one image, got {} and `--image {other}`", args.what)));
     }
+    let path = file_in(&args.what);
+    let is_program = path.map(ImageFile::is_image).transpose()? == Some(false);
+    let text = args.arguments.join(" ");
+    if !is_program && text.len() > ARGUMENTS {
+        return Err(Failure::new(format!("expected at most {ARGUMENTS} bytes of arguments, got {}", text.len())));
+    }
     let options = options(args, cli)?;
-    let image = match file_in(&args.what) {
+    let image = match path {
+        Some(path) if is_program => Image::program(path, &args.arguments)?,
         Some(path) => Image::file(path)?,
         None => Image::named(&args.what),
     };
     let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
     let world = cli.runtime.world_with(&specs, image, options).map_err(wrong_ranks)?;
     for node in world.nodes() {
-        check(node, &args.what)?;
+        if !is_program {
+            main_of(node, &args.what)?;
+        }
         #[cfg(feature = "device-logs")]
         cli.print_logs(node)?;
     }
-    match run_all(&world, &arguments)? {
+    let outcome = if is_program { world.run_main() } else { run_image(&world, &text, &args.what) };
+    match outcome.map_err(why)? {
         0 => Ok(()),
         code => Err(Failure::code(code)),
     }
 }
 
-/// Runs `main` on all ranks. The first one that fails ends the world.
-fn run_all(world: &World, arguments: &heapless::String<ARGUMENTS>) -> Result<u8, Failure> {
-    let call = Call::<Main>::new((arguments.clone(),));
-    // Ends the others, whose calls are waited for.
-    let stop = |failed: &RunError| {
-        if !failed.is_lost() {
-            world.node(failed.rank.0).stop();
-        }
-    };
-    match world.run_with(call, CallOptions::default(), stop) {
-        Ok(codes) => Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0)),
-        Err(failed) => why(world, &failed),
+fn run_image(world: &World, text: &str, image: &str) -> Result<u8, ProgramError> {
+    // It was checked that it fits.
+    let arguments = heapless::String::try_from(text).unwrap_or_default();
+    // All ranks have the handler of one source.
+    let is_task =
+        world.nodes().iter().all(|node| main_of(node, image).is_ok_and(|main| main.flags & record_flag::TASK != 0));
+    match is_task {
+        true => world.run_to_end(Call::<TaskMain>::new((arguments,))),
+        false => world.run_to_end(Call::<Main>::new((arguments,))),
     }
 }
 
-/// The end of a world in which `main` had no result on a rank.
-fn why(world: &World, failed: &RunError) -> Result<u8, Failure> {
-    match world.wait() {
-        Ok(code) => Ok(code),
-        Err(lost) if failed.is_lost() => Err(Failure::new(lost.to_string())),
-        Err(_) => Err(Failure::new(match &failed.error {
+fn why(error: ProgramError) -> Failure {
+    Failure::new(match error {
+        ProgramError::Failed(failed) => match failed.error {
             CallError::Deadline(site) => format!("{site}: it has not ended within --timeout"),
             // What and where; a backtrace has many lines.
             other => other.to_string().lines().next().unwrap_or_default().to_owned(),
-        })),
-    }
+        },
+        other => other.to_string(),
+    })
 }
 
-/// Refuses an image without a `main` of these types.
-fn check(node: &Node, image: &str) -> Result<(), Failure> {
-    let is_main = |handler: &crate::HandlerInfo| (handler.id, handler.signature) == (Main::ID, Main::SIGNATURE);
-    if node.handlers().iter().any(is_main) {
-        return Ok(());
-    }
-    Err(Failure::new(format!(
-        "image {image}: expected a handler #[offload(name = \"main\")] fn main(cx: &mut Context, arguments: heapless::String<N>) -> \
-         Result<u8, Fault>, found none"
-    )))
+/// The `main` of an image, which has these types.
+fn main_of<'n>(node: &'n Node, image: &str) -> Result<&'n HandlerInfo, Failure> {
+    let is_main = |handler: &&HandlerInfo| (handler.id, handler.signature) == (Main::ID, Main::SIGNATURE);
+    node.handlers().iter().find(is_main).ok_or_else(|| {
+        Failure::new(format!(
+            "image {image}: expected a handler #[offload(name = \"main\")] fn main(cx: &mut Context, arguments: heapless::String<N>) -> \
+             Result<u8, Fault>, found none"
+        ))
+    })
 }
 
 /// The device of each rank.
@@ -153,11 +170,11 @@ fn specs(args: &Args, cli: &Cli) -> Result<Vec<String>, Failure> {
 const MOST: usize = hamr_comm::abi::world::MAX_RANKS;
 
 fn options(args: &Args, cli: &Cli) -> Result<WorldOptions, Failure> {
-    let WorldOptions { rank, .. } = WorldOptions::default();
+    let WorldOptions { rank, stall, .. } = WorldOptions::default();
     let segment = args.segment.as_deref().map_or(Ok(rank.segment), bytes)?;
     let deadline = args.timeout.as_deref().map(seconds).transpose()?;
     let rank = cli.log_options(cli.global.apply(Options { segment, deadline, ..rank }));
-    Ok(WorldOptions { rank, cpus: args.cpu.as_deref().map_or(Ok(Vec::new()), processors)? })
+    Ok(WorldOptions { rank, cpus: args.cpu.as_deref().map_or(Ok(Vec::new()), processors)?, stall })
 }
 
 /// `64M`, a multiple of 4096.

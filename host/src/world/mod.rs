@@ -1,7 +1,8 @@
 //! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
 //!
-//! `start` lays the memory out and starts the ranks, `run` calls all of them, `watch` follows them and ends all of them when
-//! one has left or was lost.
+//! `start` lays the memory out and starts the ranks, `run` calls all of them, `watch` follows them and
+//! ends all of them when one has left, was lost or hangs (`stall`); `program` is about ranks that are
+//! ordinary programs.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +13,9 @@
 //! # Ok(()) }
 //! ```
 
+mod program;
 mod run;
+mod stall;
 mod start;
 mod watch;
 
@@ -21,8 +24,10 @@ use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use watch::Watched;
 
+pub use program::{ProgramError, main};
 pub use run::RunError;
 
 /// Sizes and habits of a world.
@@ -34,11 +39,16 @@ pub struct WorldOptions {
     /// Pins the dispatcher of rank r to the processor at r, and again from the front behind the
     /// last one. Empty: none is pinned.
     pub cpus: Vec<usize>,
+    /// A rank that exists and does nothing for so long, neither stepping `alive` (abi §3.3) nor finding
+    /// work, is lost; `None`: never. Processes and the machines of this crate step it while handlers run.
+    pub stall: Option<Duration>,
 }
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self { rank: Options { heap: 1 << 20, segment: 64 << 20, ..Options::default() }, cpus: Vec::new() }
+        let rank = Options { heap: 1 << 20, segment: 64 << 20, ..Options::default() };
+        // Three emulated machines on two processors stall for seconds.
+        Self { rank, cpus: Vec::new(), stall: Some(Duration::from_secs(10)) }
     }
 }
 
@@ -115,6 +125,13 @@ impl World {
             let first = self.node(0);
             buffer_error(first, BufferError::Foreign { owner: ptr.node().0, here: first.device().id.0 })
         })
+    }
+}
+
+impl Node {
+    /// Is it a rank that is a thread of this process?
+    fn is_thread(&self) -> bool {
+        self.device().link.kind() == crate::thread::KIND
     }
 }
 

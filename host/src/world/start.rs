@@ -17,6 +17,7 @@ use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use hamr_comm::abi::world::{MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError};
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -45,12 +46,22 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::world`], and sizes that cannot be laid out.
     pub fn world_with(&self, specs: &[&str], image: Image, options: WorldOptions) -> Result<World, Error> {
+        self.start_world(specs, Some(&image), options)
+    }
+
+    /// A world without an image has ranks of this program only.
+    pub(super) fn start_world(
+        &self,
+        specs: &[&str],
+        image: Option<&Image>,
+        options: WorldOptions,
+    ) -> Result<World, Error> {
         if specs.is_empty() || specs.len() > MAX_RANKS {
             return Err(wrong_number(specs.len()));
         }
-        let WorldOptions { rank, cpus } = options;
+        let WorldOptions { rank, cpus, stall } = options;
         let options = Options { restart: false, ..rank };
-        let seats = self.seats(specs, &image)?;
+        let seats = self.seats(specs, image)?;
         let memory = Memory::new(&seats, &options)?;
         let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
         let bells: Arc<[_]> = doorbells.iter().map(|doorbells| doorbells.bell()).collect::<Result<_, _>>()?;
@@ -69,11 +80,12 @@ impl Runtime {
         let mut nodes = Vec::new();
         for (rank, (seat, link, begin, options)) in started.into_iter().enumerate() {
             let Seat { name, number, file, .. } = seat;
-            let node = Node::attach(&name, number, Box::new(link), Some(file), options, begin);
-            nodes.push(node.map_err(|e| memory.why_not(rank, e))?);
+            let program = file.as_ref().filter(|file| file.is_program()).map(|file| file.path.clone());
+            let node = Node::attach(&name, number, Box::new(link), file, options, begin);
+            nodes.push(node.map_err(|e| memory.why_not(rank, program, e))?);
         }
         let front = memory.part(Range { off: 0, len: memory.layout.front() })?;
-        let watched = Arc::new(Watched::new(nodes, front, memory.layout));
+        let watched = Arc::new(Watched::new(nodes, front, memory.layout, stall));
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
@@ -81,25 +93,33 @@ impl Runtime {
     }
 
     /// What can be refused before anything starts.
-    fn seats<'s>(&'s self, specs: &[&'s str], image: &Image) -> Result<Vec<Seat<'s>>, Error> {
+    fn seats<'s>(&'s self, specs: &[&'s str], image: Option<&Image>) -> Result<Vec<Seat<'s>>, Error> {
         let mut files: Vec<(Target, ImageFile)> = Vec::new();
         let mut seats = Vec::new();
         for (rank, spec) in specs.iter().enumerate() {
             let name = format!("rank {rank} ({spec})");
             let (launcher, argument) = self.launcher(spec)?;
-            let target = launcher.target(argument)?.ok_or_else(|| Error::Launch {
-                device: name.clone(),
-                why: "a device of this kind takes no image: expected shm or qemu".into(),
-            })?;
-            let file = match files.iter().find(|(known, _)| *known == target) {
-                Some((_, file)) => file.clone(),
-                None => {
-                    let file = image.resolve(&target)?;
-                    files.push((target.clone(), file.clone()));
-                    file
+            let file = match (launcher.target(argument)?, image) {
+                (None, _) if launcher.is_this_program() => None,
+                (Some(target), Some(image)) => match files.iter().find(|(known, _)| *known == target) {
+                    Some((_, file)) => Some(file.clone()),
+                    None => {
+                        let file = image.resolve(&target)?;
+                        files.push((target, file.clone()));
+                        Some(file)
+                    }
+                },
+                _ => {
+                    let why = "a device of this kind takes no image: expected shm, qemu or thread".into();
+                    return Err(Error::Launch { device: name, why });
                 }
             };
-            let kind = if target.kind == ImageKind::BARE { RankKind::BARE } else { RankKind::HOSTED };
+            let kind = match &file {
+                Some(file) if file.is_program() => RankKind::PROGRAM,
+                Some(file) if file.kind == ImageKind::BARE => RankKind::BARE,
+                Some(_) => RankKind::HOSTED,
+                None => RankKind::PROGRAM,
+            };
             let number = NodeNumber::take(&name)?;
             seats.push(Seat { name, launcher, argument, file, kind, number });
         }
@@ -112,7 +132,8 @@ struct Seat<'s> {
     name: String,
     launcher: &'s dyn Launcher,
     argument: &'s str,
-    file: ImageFile,
+    /// `None` of a rank of this program.
+    file: Option<ImageFile>,
     kind: RankKind,
     number: NodeNumber,
 }
@@ -126,7 +147,7 @@ impl Seat<'_> {
     fn launch(&self, home: Home, cpu: Option<usize>) -> Result<Box<dyn Link>, Error> {
         let Self { name, launcher, argument, file, .. } = self;
         let window_len = home.window.len();
-        let request = LaunchRequest { device: name, argument, image: Some(file), window_len, cpu };
+        let request = LaunchRequest { device: name, argument, image: file.as_ref(), window_len, cpu };
         launcher.launch_rank(&request, home)
     }
 }
@@ -179,23 +200,34 @@ impl Memory {
     }
 
     /// The error of a rank that could not be attached to.
-    fn why_not(&self, rank: usize, error: Error) -> Error {
+    fn why_not(&self, rank: usize, program: Option<PathBuf>, error: Error) -> Error {
         let at = self.layout.state_word(RankId(rank as u32));
         let state = self.whole.word(at).map_or(0, |word| word.observe());
-        match error {
-            Error::Timeout { device, after, .. } if state == RankState::ABSENT.0 => Error::Launch {
+        let is_absent = state == RankState::ABSENT.0;
+        match (error, program) {
+            (Error::Timeout { device, after, .. }, Some(path)) if is_absent => {
+                Error::Launch { device, why: format!("{}, and it has not joined within {after:?}", no_rank(&path)) }
+            }
+            (Error::Lost { device, why, .. }, Some(path)) if is_absent => {
+                Error::Launch { device, why: format!("{}, and {why}", no_rank(&path)) }
+            }
+            (Error::Timeout { device, after, .. }, None) if is_absent => Error::Launch {
                 device,
                 why: format!(
                     "expected it to join its world within {after:?}, it did not; a bare-metal image needs the feature `world` of \
                      hamr-device-fw"
                 ),
             },
-            other => other,
+            (other, _) => other,
         }
     }
 }
 
-fn wrong_number(ranks: usize) -> Error {
+fn no_rank(program: &Path) -> String {
+    format!("expected {} to join its world by `hamr::world::main`", program.display())
+}
+
+pub(super) fn wrong_number(ranks: usize) -> Error {
     Error::InvalidConfig { option: "ranks of a world", expected: format!("1 to {MAX_RANKS}"), got: ranks.to_string() }
 }
 

@@ -1,6 +1,7 @@
 //! Follows the ranks of a world, and ends all of them when one has left or was lost.
 
 use super::WorldError;
+use super::stall::Stall;
 use crate::Node;
 use crate::link::Peer;
 use hamr_comm::abi::ids::RankId;
@@ -27,6 +28,8 @@ pub(super) struct Watched {
     /// Header, job words and directory.
     front: Window<Shared>,
     layout: WorldLayout,
+    /// How long a rank may do nothing.
+    stall: Option<Duration>,
     state: Mutex<State>,
     ended: Condvar,
     /// The program drops the world.
@@ -42,9 +45,17 @@ struct State {
 
 impl Watched {
     /// All ranks serve.
-    pub(super) fn new(nodes: Vec<Node>, front: Window<Shared>, layout: WorldLayout) -> Self {
+    pub(super) fn new(nodes: Vec<Node>, front: Window<Shared>, layout: WorldLayout, stall: Option<Duration>) -> Self {
         publish(&front, word::JOB_STATE, JobState::RUNNING.0);
-        Self { nodes, front, layout, state: Mutex::default(), ended: Condvar::new(), closed: AtomicBool::new(false) }
+        Self {
+            nodes,
+            front,
+            layout,
+            stall,
+            state: Mutex::default(),
+            ended: Condvar::new(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn nodes(&self) -> &[Node] {
@@ -82,16 +93,23 @@ impl Watched {
 
     /// What the watching thread does.
     pub(super) fn watch(&self) {
+        let mut stalls = vec![Stall::default(); self.nodes.len()];
+        let mut looked = Instant::now();
         while !self.closed.load(Ordering::Relaxed) {
-            for (rank, node) in (0..).map(RankId).zip(&self.nodes) {
+            let passed = looked.elapsed();
+            looked += passed;
+            for ((rank, node), stall) in (0..).map(RankId).zip(&self.nodes).zip(&mut stalls) {
                 // In this order: a rank publishes its code before it ends.
                 let is_alive = node.is_alive();
-                let outcome = match self.exit_code(rank) {
-                    Some(code) => Ok(code),
-                    None if is_alive => continue,
-                    None => {
-                        Err(WorldError { rank, name: node.device().name.clone(), why: node.device().loss_reason() })
+                let lost = |why| Err(WorldError { rank, name: node.device().name.clone(), why });
+                let outcome = match (self.exit_code(rank), self.stall) {
+                    (Some(code), _) => Ok(code),
+                    (None, _) if !is_alive => lost(node.device().loss_reason()),
+                    // A thread has nothing that steps `alive` beside its handlers.
+                    (None, Some(limit)) if !node.is_thread() && stall.check(&*node.device().link, passed, limit) => {
+                        lost(format!("it hangs: it has not stepped its word `alive` for {limit:?}"))
                     }
+                    _ => continue,
                 };
                 return self.end(rank, node, outcome);
             }

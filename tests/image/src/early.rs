@@ -1,8 +1,23 @@
-//! An image whose board fails before it has found the window.
+//! An image whose board fails before it has found the window. Hosted, where the process is the board,
+//! it has a `main` that is a task.
 #![no_std]
 #![no_main]
 
 use hamr_kernels as _;
+
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+mod ranks {
+    use hamr_comm::{Fault, Task, offload};
+
+    /// What `hamr run` calls: all ranks meet, and the last one has the code.
+    #[offload(name = "main")]
+    pub(crate) fn main(task: &mut Task, args: heapless::String<64>) -> Result<u8, Fault> {
+        task.barrier()?;
+        let world = task.world().ok_or_else(|| Fault::msg("this device is no rank"))?;
+        let code = args.parse().map_err(|_| Fault::msg("expected a code"))?;
+        Ok(if world.me().0 + 1 == world.size() { code } else { 0 })
+    }
+}
 
 /// The usual board with a fault.
 #[cfg(any(target_os = "none", hamr_bare))]

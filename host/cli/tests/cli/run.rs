@@ -40,6 +40,15 @@ fn the_ranks_exit_code_is_the_commands() {
     ended(&run(&["-n", "2", "--cpu", &cpu], &["exit", "0!"]), 9);
 }
 
+/// Ranks that wait for each other need a `main` that may wait.
+#[test]
+fn a_main_can_be_a_task() {
+    let built = hamr(&["image", "hamr-checks-early"]);
+    for (ranks, code) in [("1", "0"), ("3", "5")] {
+        ended(&hamr(&["run", "-n", ranks, built.stdout.trim_end(), code]), code.parse().expect("a code"));
+    }
+}
+
 #[test]
 fn a_rank_that_fails_is_named() {
     for (what, words) in [

@@ -1,0 +1,131 @@
+//! Ranks that are threads of this process (`thread` in device specs), over their homes in a world's
+//! memory: for tests of programs, and for a launcher that is a rank itself.
+
+use crate::launcher::{Home, LaunchRequest, Launcher};
+use crate::link::{Capabilities, Link, Peer};
+use crate::program::{self, PROGRAM_CONFIG};
+use crate::{Error, Target};
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_device_fw::hosted::thread::serve;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a thread whose world has ended may take to leave its handler.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// The kind of their links.
+pub(crate) const KIND: &str = "thread";
+
+/// The launcher of such ranks.
+pub(crate) struct ThreadLauncher;
+
+impl Launcher for ThreadLauncher {
+    fn describe(&self) -> String {
+        "a thread of this process, with the handlers of this program: as a rank of a world".into()
+    }
+
+    fn target(&self, _argument: &str) -> Result<Option<Target>, Error> {
+        Ok(None)
+    }
+
+    fn is_this_program(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let why =
+            "a thread is a rank of a world, no device alone: expected loopback, or Runtime::world_of_threads".into();
+        Err(Error::Launch { device: request.device.into(), why })
+    }
+
+    fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (seen, Home { rank, world, window, bells, .. }) = (stop.clone(), home);
+        let table = program::table();
+        let serve = move || serve(&*world, rank, bells, table, PROGRAM_CONFIG, &seen);
+        let thread = std::thread::Builder::new().name(request.device.into()).spawn(serve);
+        let thread = thread.map_err(Error::io("starting the thread of a rank"))?;
+        Ok(Box::new(ThreadLink { window, stop, state: Mutex::new(State::Runs(thread)) }))
+    }
+}
+
+struct ThreadLink {
+    window: Window<Shared>,
+    stop: Arc<AtomicBool>,
+    state: Mutex<State>,
+}
+
+enum State {
+    Runs(JoinHandle<Result<(), String>>),
+    Ended(String),
+}
+
+impl ThreadLink {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a thread that has ended did so.
+fn reap(thread: JoinHandle<Result<(), String>>) -> String {
+    match thread.join() {
+        Ok(Ok(())) => "its thread has ended".into(),
+        Ok(Err(why)) => why,
+        Err(_) => "its thread panicked outside of handlers".into(),
+    }
+}
+
+impl Link for ThreadLink {
+    fn kind(&self) -> &str {
+        KIND
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            host_maps_device: true,
+            device_reaches_host: true,
+            coherent: true,
+            line_read_atomic: false,
+            doorbell: false,
+            world: true,
+        }
+    }
+    fn window(&self) -> &Window<Shared> {
+        &self.window
+    }
+    fn notify(&self) {}
+    fn wait(&self, max_us: u32) {
+        match max_us {
+            0 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(max_us.into())),
+        }
+    }
+    fn peer(&self) -> Peer {
+        let mut state = self.state();
+        if matches!(&*state, State::Runs(thread) if !thread.is_finished()) {
+            return Peer::Alive;
+        }
+        let how = match std::mem::replace(&mut *state, State::Ended(String::new())) {
+            State::Runs(thread) => reap(thread),
+            State::Ended(how) => how,
+        };
+        *state = State::Ended(how.clone());
+        Peer::Gone(how)
+    }
+    /// A handler that does not return keeps its thread, and with it the memory, which the thread has
+    /// mapped for itself.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let begin = Instant::now();
+        while self.peer() == Peer::Alive {
+            if begin.elapsed() > LEAVE {
+                let how = "its thread was left in a handler that does not return";
+                tracing::warn!(how, "ending a rank");
+                *self.state() = State::Ended(how.into());
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}

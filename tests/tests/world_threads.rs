@@ -1,0 +1,217 @@
+//! Ranks that are threads of this process: worlds for tests of programs, and a launcher that is a
+//! rank itself.
+
+use hamr::{Options, World, WorldOptions};
+use hamr_comm::world::RankId;
+use hamr_comm::{Fault, Task};
+use hamr_tests::{devices, peers, processes};
+use hamr_tests_kernels::worlds::{fill, leave, others, place};
+use hamr_tests_kernels::{echo, wait_at};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+fn world(ranks: usize) -> World {
+    devices::runtime().world_of_threads(ranks).expect("a world")
+}
+
+fn me(task: &mut Task<'_>) -> RankId {
+    task.world().expect("a rank").me()
+}
+
+#[test]
+fn a_program_runs_on_every_rank() {
+    for ranks in [1, 2, 8] {
+        let world = world(ranks);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let theirs = seen.clone();
+        let program = move |task: &mut Task<'_>| {
+            let place = task.world().map(|world| (world.me().0, world.size()));
+            theirs.lock().expect("no panic").push((place, std::thread::current().name().map(str::to_owned)));
+            task.sleep(100)?;
+            Ok(0)
+        };
+        assert_eq!(world.run_program(program).expect("a code"), 0);
+        let mut seen = seen.lock().expect("no panic").clone();
+        seen.sort();
+        let wanted = |rank| (Some((rank, ranks as u32)), Some(format!("rank {rank} (thread)")));
+        assert_eq!(seen, (0..ranks as u32).map(wanted).collect::<Vec<_>>());
+        assert_eq!(world.outcome(), None);
+    }
+    for ranks in [0, 65] {
+        assert!(devices::runtime().world_of_threads(ranks).is_err());
+    }
+}
+
+#[test]
+fn a_thread_is_a_rank_like_any_other() {
+    let world = world(3);
+    for (rank, node) in world.nodes().iter().enumerate() {
+        assert_eq!(node.sync(place::with()).expect("a rank"), (rank as u32, 3));
+        assert_eq!(node.sync(fill::with(rank as u8 + 1)).expect("its own"), 64 << 20);
+        assert_eq!(node.sync(echo::with(4u64)).expect("a reply"), 4);
+        assert!(node.ping().is_ok());
+    }
+    for (rank, node) in world.nodes().iter().enumerate() {
+        assert_eq!(node.sync(others::with(rank as u8 + 1)).expect("its own"), 0);
+    }
+    let (from, to) =
+        (world.node(0).buffer(&[7u32; 100]).expect("room"), world.node(2).buffer(&[0u32; 100]).expect("room"));
+    world.copy(from.ptr(), to.ptr()).expect("copied");
+    assert_eq!(to.read().expect("its own"), [7; 100]);
+}
+
+fn check(world: &World) {
+    peers::check_copies(world);
+    peers::check_copies_of_others(world);
+    peers::check_strides(world, 30);
+    peers::check_atomics(world, 2001);
+    peers::check_signals(world, 50, 0);
+    peers::check_barriers(world, 50);
+}
+
+#[test]
+fn threads_reach_each_other() {
+    for ranks in 2..=4 {
+        check(&world(ranks));
+    }
+}
+
+/// Each rank adds to what the one before it has, behind a barrier of all.
+#[test]
+fn programs_meet_at_barriers() {
+    let world = world(5);
+    let code = world.run_program(|task| {
+        let (me, size) = task.world().map(|world| (world.me(), world.size())).expect("a rank");
+        for round in 1..=20_u32 {
+            task.world().expect("a rank").put_value(RankId((me.0 + 1) % size), 0, round * 100 + me.0)?;
+            task.barrier()?;
+            let got: u32 = task.world().expect("a rank").get_value(me, 0)?;
+            if got != round * 100 + (me.0 + size - 1) % size {
+                return Ok(1);
+            }
+            task.barrier()?;
+        }
+        Ok(0)
+    });
+    assert_eq!(code.expect("a code"), 0);
+}
+
+/// A rank's handlers are served while its program waits, and programs wait for what they do.
+#[test]
+fn programs_wait_while_their_handlers_are_called() {
+    let world = world(2);
+    let gate = Arc::new(AtomicU32::new(0));
+    let theirs = gate.clone();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            world.run_program(move |task| {
+                theirs.fetch_add(1, Ordering::AcqRel);
+                task.wait_until(|| theirs.load(Ordering::Acquire) >= 100)?;
+                Ok(me(task).0 as u8)
+            })
+        });
+        while gate.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+        for node in world.nodes() {
+            assert_eq!(node.sync(echo::with(9u64)).expect("a reply"), 9);
+        }
+        gate.store(100, Ordering::Release);
+        assert_eq!(run.join().expect("it ends").expect("a code"), 1, "rank 0 has 0, rank 1 has 1");
+    });
+}
+
+#[test]
+fn a_rank_that_exits_ends_the_world_with_its_code() {
+    let world = world(3);
+    let code = world.run_program(|task| match me(task).0 {
+        1 => task.world().expect("a rank").exit(42),
+        _ => loop {
+            task.sleep(1000)?;
+        },
+    });
+    assert_eq!(code.expect("a code"), 42);
+    assert_eq!(world.wait(), Ok(42));
+    let world = self::world(2);
+    assert!(world.node(0).sync(leave::with(3)).is_err());
+    assert_eq!(world.wait(), Ok(3));
+}
+
+#[test]
+fn a_fault_is_named_and_ends_only_its_world() {
+    let bystander = world(2);
+    let fail: fn(&mut Task<'_>) -> Result<u8, Fault> = |_| Err(Fault::msg("as asked"));
+    let panic: fn(&mut Task<'_>) -> Result<u8, Fault> = |_| panic!("as asked");
+    for wrong in [fail, panic] {
+        let dropped = Arc::new(AtomicU32::new(0));
+        let (world, theirs) = (world(3), dropped.clone());
+        let error = world.run_program(move |task| {
+            if me(task).0 == 2 {
+                return wrong(task);
+            }
+            // A suspended task is unwound.
+            let _counts = Counts(&theirs);
+            loop {
+                task.sleep(1_000_000)?;
+            }
+        });
+        let error = error.expect_err("rank 2 failed").to_string();
+        assert!(error.contains("rank 2 (thread)") && error.contains("as asked"), "{error}");
+        assert!(world.wait().is_err());
+        assert_eq!(dropped.load(Ordering::Acquire), 2);
+    }
+    // A call that panics fails alone.
+    let error = bystander
+        .node(1)
+        .sync(hamr_tests_kernels::worlds::main::with(heapless::String::try_from("panic 1").expect("short")));
+    assert!(error.expect_err("as asked").to_string().contains("rank 1 was asked to panic"));
+    assert_eq!(bystander.node(1).sync(place::with()).expect("it goes on"), (1, 2));
+    assert_eq!(bystander.outcome(), None);
+}
+
+struct Counts<'c>(&'c AtomicU32);
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The launcher is a rank, beside processes.
+#[test]
+fn the_launcher_can_be_a_rank() {
+    let options = WorldOptions::default();
+    let rank = Options { start_deadline: devices::START_TIMEOUT, ..options.rank };
+    let options = WorldOptions { rank, ..options };
+    let world =
+        devices::runtime().world_with(&["thread", "shm", "shm"], devices::image("shm"), options).expect("a world");
+    assert_eq!(world.rank_here().map(|node| node.info().pid), Some(std::process::id()));
+    for (rank, node) in world.nodes().iter().enumerate() {
+        assert_eq!(node.sync(place::with()).expect("a rank"), (rank as u32, 3));
+    }
+    // It takes part in all that ranks do.
+    check(&world);
+    let pids: Vec<u32> = world.nodes()[1..].iter().map(|node| node.info().pid).collect();
+    assert!(world.node(1).sync(leave::with(8)).is_err());
+    assert_eq!(world.wait(), Ok(8));
+    assert!(pids.iter().all(|pid| processes::has_ended(*pid)), "{pids:?}");
+}
+
+/// A handler that does not return keeps its thread, and nothing else.
+#[test]
+fn a_thread_that_does_not_return_is_left() {
+    let world = world(2);
+    let gate = world.node(0).buffer(&[0u32; 32]).expect("room");
+    world.node(0).send(wait_at::with(gate.ptr(), 1)).expect("sent");
+    let words = world.node(0).words(gate.ptr()).expect("the words");
+    while words.get(16).expect("inside").observe() == 0 {
+        std::thread::yield_now();
+    }
+    let begin = Instant::now();
+    world.node(1).stop();
+    assert!(world.wait().is_err());
+    assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
+    // Its memory is there as long as the thread is.
+    words.get(0).expect("inside").publish(1);
+}
