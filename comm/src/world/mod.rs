@@ -16,7 +16,7 @@ use crate::buffer::BufferPtr;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::task::Task;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU32;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
@@ -39,15 +39,17 @@ pub struct Rank {
     segment: u64,
     exit: fn(u8) -> !,
     peers: Peers,
-    /// Barriers that it has entered, and the run that they belong to.
-    barriers: AtomicU64,
+    /// Barriers that it has entered, and the run that they belong to. Only the dispatcher's thread
+    /// uses them.
+    barriers: AtomicU32,
+    run: AtomicU32,
 }
 
 impl Rank {
     /// Rank `me` of `size`, with `segment` bytes at the end of its heap. `exit` publishes the exit code
     /// and ends the rank.
     pub fn new(me: RankId, size: u32, segment: u64, exit: fn(u8) -> !, peers: Peers) -> Self {
-        Self { me, size, segment, exit, peers, barriers: AtomicU64::new(0) }
+        Self { me, size, segment, exit, peers, barriers: AtomicU32::new(0), run: AtomicU32::new(0) }
     }
 
     /// The image is this rank from now on; hosted, the thread that calls this. It is there for good.
@@ -182,14 +184,15 @@ impl WorldRef<'_> {
     }
 
     /// Copies bytes into a rank's segment. They are there when this returns; a rank sees them behind
-    /// a [`Self::signal`] or a reply that follows. 1, 2, 4 and 8 bytes at a multiple of their number
-    /// are one store.
+    /// a [`Self::signal`] or a reply that follows. 1, 2, 4 and, where the processor has 64-bit
+    /// atomics, 8 bytes at a multiple of their number are one store.
     #[inline]
     pub fn put(&self, to: RankId, off: u64, from: &[u8]) -> Result<(), OutOfReach> {
         self.in_segment(to, |segment| match *from {
             [a] => segment.store(off, a),
             [a, b] if off.is_multiple_of(2) => segment.store(off, u16::from_ne_bytes([a, b])),
             [a, b, c, d] if off.is_multiple_of(4) => segment.store(off, u32::from_ne_bytes([a, b, c, d])),
+            #[cfg(target_has_atomic = "64")]
             [a, b, c, d, e, f, g, h] if off.is_multiple_of(8) => {
                 segment.store(off, u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
             }

@@ -40,10 +40,10 @@ impl Rank {
     /// The number of this rank's next barrier. It begins anew when the words do.
     fn enter_barrier(&self) -> u32 {
         let run = self.peers.run();
-        // Only this program's one dispatcher comes here.
-        let before = self.barriers.load(Ordering::Relaxed);
-        let count = if (before >> 32) as u32 == run { (before as u32).wrapping_add(1) } else { 1 };
-        self.barriers.store(u64::from(run) << 32 | u64::from(count), Ordering::Relaxed);
+        let begun = self.run.load(Ordering::Relaxed) == run;
+        let count = if begun { self.barriers.load(Ordering::Relaxed).wrapping_add(1) } else { 1 };
+        self.run.store(run, Ordering::Relaxed);
+        self.barriers.store(count, Ordering::Relaxed);
         count
     }
 }
