@@ -7,7 +7,7 @@ use hamr_comm::abi::ids::RankId;
 use hamr_comm::world::{AtomicOp, SegAddr, Strided, WorldRef};
 use hamr_comm::{Context, Fault, Task, offload};
 
-/// Where [`contend`] counts, at rank 0: no other handler writes there.
+/// Where [`contend()`] counts, at rank 0: no other handler writes there.
 pub const COUNTS: u64 = 0x8000;
 
 /// Bytes of one block.
