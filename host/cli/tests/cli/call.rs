@@ -104,7 +104,6 @@ fn every_bad_call_is_one_clear_line() {
         (&["isa", "--image", "/no/such/image"], &["/no/such/image"]),
         (&["divide", "1", "0"], &["`hamr_kernels::faults::divide`", "ByZero { dividend: 1 }"]),
         (&["panics", "3"], &["`hamr_kernels::faults::panics` on device shm", "asked to panic with 3"]),
-        (&["node_of_device", "--device", "loopback"], &["node_of_device", "no body"]),
     ] {
         refused(&call(arguments), words);
     }
