@@ -34,11 +34,11 @@ impl Rank {
     }
 
     /// Publishes that this rank joined. Handlers end the world by `exit`, which calls [`Self::leave`],
-    /// and notify ranks by `ring`.
-    pub(crate) fn join(&self, exit: fn(u8) -> !, ring: fn(RankId)) -> Result<(), WorldFault> {
+    /// and notify ranks by `notify`.
+    pub(crate) fn join(&self, exit: fn(u8) -> !, notify: fn(RankId)) -> Result<(), WorldFault> {
         let Self { before, behind, layout, me } = self;
         let segment = layout.segment(before, *me)?.len;
-        let peers = Peers::new(before.part(0, before.len())?, behind, layout, *me, ring)?;
+        let peers = Peers::new(before.part(0, before.len())?, behind, layout, *me, notify)?;
         hamr_comm::world::Rank::new(*me, layout.homes().len() as u32, segment, exit, peers).join();
         self.publish(layout.state_word(*me), RankState::JOINED.0);
         Ok(())

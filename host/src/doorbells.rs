@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One notification.
-const RING: [u8; 8] = 1u64.to_ne_bytes();
+const NOTIFICATION: [u8; 8] = 1u64.to_ne_bytes();
 
 /// All doorbells of a device. They outlive its epochs: a notification of an old epoch causes a
 /// wake-up without a result.
@@ -73,15 +73,15 @@ impl Doorbells {
 
     /// What the other ranks of a world notify the device by: not the open file that this process uses,
     /// where it is a pipe.
-    pub(crate) fn bell(&self) -> Result<OwnedFd, Error> {
+    pub(crate) fn for_rank(&self) -> Result<OwnedFd, Error> {
         let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let bell = match rustix::fs::open(path, flags, Mode::empty()) {
+        let doorbell = match rustix::fs::open(path, flags, Mode::empty()) {
             // An eventfd has one open file only.
             Err(Errno::NXIO) => rustix::io::fcntl_dupfd_cloexec(&self.device, 0),
-            bell => bell,
+            doorbell => doorbell,
         };
-        bell.map_err(Error::os("opening a doorbell for other ranks"))
+        doorbell.map_err(Error::os("opening a doorbell for other ranks"))
     }
 
     /// One of them is readable when the device has notified or this process has woken itself.
@@ -92,12 +92,12 @@ impl Doorbells {
     /// Notifies the device.
     pub(crate) fn notify(&self) {
         // The only error is a full doorbell, and then the device is being woken already.
-        let _ = rustix::io::write(&self.device, &RING);
+        let _ = rustix::io::write(&self.device, &NOTIFICATION);
     }
 
     /// Wakes this process, as the device does.
     pub(crate) fn wake(&self) {
-        let _ = rustix::io::write(&*self.woken, &RING);
+        let _ = rustix::io::write(&*self.woken, &NOTIFICATION);
     }
 
     /// Sleeps until the device notifies or `end` is readable, or until `limit` has passed.
@@ -117,7 +117,7 @@ impl Doorbells {
 /// Takes the pending notifications: all of an eventfd, up to sixty-four of a pipe, where more than
 /// one or two are rare. Another thread may have taken them before.
 fn take(doorbell: &OwnedFd) {
-    let _ = rustix::io::read(doorbell, &mut [0; 64 * RING.len()]);
+    let _ = rustix::io::read(doorbell, &mut [0; 64 * NOTIFICATION.len()]);
 }
 
 fn event() -> Result<OwnedFd, Errno> {
@@ -141,7 +141,7 @@ mod tests {
         let end = event().expect("an eventfd");
         for _ in 0..3 {
             assert!(!is_readable(&notified) && !is_readable(&woken));
-            rustix::io::write(&doorbells.theirs.host, &RING).expect("the device notifies");
+            rustix::io::write(&doorbells.theirs.host, &NOTIFICATION).expect("the device notifies");
             doorbells.wake();
             assert!(is_readable(&notified) && is_readable(&woken));
             doorbells.sleep(&end, None);
@@ -173,11 +173,11 @@ mod tests {
     fn another_rank_notifies_by_an_open_file_of_its_own() {
         for (doorbells, is_apart) in [(Doorbells::of_process(), true), (Doorbells::of_emulator(), false)] {
             let doorbells = doorbells.expect("descriptors");
-            let bell = doorbells.bell().expect("a descriptor");
-            rustix::io::write(&bell, &RING).expect("room");
+            let doorbell = doorbells.for_rank().expect("a descriptor");
+            rustix::io::write(&doorbell, &NOTIFICATION).expect("room");
             let mut read = [0; 64];
-            assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(RING.len()));
-            fcntl_setfl(&bell, OFlags::empty()).expect("its own file");
+            assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(NOTIFICATION.len()));
+            fcntl_setfl(&doorbell, OFlags::empty()).expect("its own file");
             let ours = rustix::fs::fcntl_getfl(&doorbells.device).expect("open");
             assert_eq!(ours.contains(OFlags::NONBLOCK), is_apart);
         }

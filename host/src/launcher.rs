@@ -38,7 +38,7 @@ pub struct Home {
     /// Between this program and the rank.
     pub(crate) doorbells: Arc<Doorbells>,
     /// What ranks notify each other by, in their order.
-    pub(crate) bells: Arc<[OwnedFd]>,
+    pub(crate) rank_doorbells: Arc<[OwnedFd]>,
 }
 
 /// Starts devices of one kind.

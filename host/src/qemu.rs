@@ -124,14 +124,14 @@ impl Launcher for QemuLauncher {
         })?;
         let memfd = Arc::new(make_window(device, card)?);
         let window = map_window(&memfd, window_len, true)?;
-        let card = Card { memfd, len: card, peer: ALONE, bells: [].into() };
+        let card = Card { memfd, len: card, peer: ALONE, rank_doorbells: [].into() };
         self.start_over(request, CAPABILITIES, window, Arc::new(Doorbells::of_emulator()?), card)
     }
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
-        let card = Card { memfd: home.world, len: home.world_len, peer, bells: home.bells };
+        let card = Card { memfd: home.world, len: home.world_len, peer, rank_doorbells: home.rank_doorbells };
         self.start_over(request, Capabilities { world: true, ..CAPABILITIES }, home.window, home.doorbells, card)
     }
 }
@@ -142,7 +142,7 @@ struct Card {
     len: u64,
     peer: u16,
     /// Of a rank: what ranks notify each other by.
-    bells: Arc<[OwnedFd]>,
+    rank_doorbells: Arc<[OwnedFd]>,
 }
 
 /// [`Card::peer`] of a machine that shares its memory with this process only.
@@ -180,11 +180,11 @@ fn start(
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
-    let [machine_bell, host_bell] = doorbells.theirs();
+    let [own, host] = doorbells.theirs();
     // Rank r is peer r + 1.
     let peers: Vec<_> =
-        (1..).zip(card.bells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer).collect();
-    let all = hamr_qemu::MachineDoorbells { host: host_bell, machine: machine_bell, peers: &peers };
+        (1..).zip(card.rank_doorbells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer).collect();
+    let all = hamr_qemu::MachineDoorbells { host, machine: own, peers: &peers };
     let Started { child, console, server } = hamr_qemu::start(machine, run, &*card.memfd, Some(all)).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {

@@ -94,7 +94,7 @@ impl Launcher for ShmLauncher {
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
-        let greeting = Greeting { text, memfd: home.world, bells: Some(home.bells) };
+        let greeting = Greeting { text, memfd: home.world, rank_doorbells: Some(home.rank_doorbells) };
         start_over(request, capabilities, home.window, home.doorbells, greeting, ImageFile::command)
     }
 }
@@ -104,13 +104,13 @@ struct Greeting {
     text: Vec<u8>,
     memfd: Arc<OwnedFd>,
     /// Of a rank: what it notifies the ranks by.
-    bells: Option<Arc<[OwnedFd]>>,
+    rank_doorbells: Option<Arc<[OwnedFd]>>,
 }
 
 impl Greeting {
     /// Of a device that is no rank.
     fn alone(memfd: OwnedFd) -> Self {
-        Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), bells: None }
+        Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), rank_doorbells: None }
     }
 }
 
@@ -167,15 +167,15 @@ fn owner(window: &Window<Shared>) -> String {
 fn start(
     mut command: Command,
     image: &ImageFile,
-    Greeting { text, memfd, bells }: &Greeting,
+    Greeting { text, memfd, rank_doorbells }: &Greeting,
     doorbells: &Doorbells,
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let [own, host] = doorbells.theirs();
-    let bells = bells.iter().flat_map(|bells| bells.iter().map(OwnedFd::as_fd));
-    let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(bells).collect();
+    let rank_doorbells = rank_doorbells.iter().flat_map(|rank_doorbells| rank_doorbells.iter().map(OwnedFd::as_fd));
+    let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(rank_doorbells).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_RANKS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));

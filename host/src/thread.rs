@@ -42,9 +42,9 @@ impl Launcher for ThreadLauncher {
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (seen, Home { rank, world, window, bells, .. }) = (stop.clone(), home);
+        let (seen, Home { rank, world, window, rank_doorbells, .. }) = (stop.clone(), home);
         let table = program::table();
-        let serve = move || serve(&*world, rank, bells, table, PROGRAM_CONFIG, &seen);
+        let serve = move || serve(&*world, rank, rank_doorbells, table, PROGRAM_CONFIG, &seen);
         let thread = std::thread::Builder::new().name(request.device.into()).spawn(serve);
         let thread = thread.map_err(Error::io("starting the thread of a rank"))?;
         Ok(Box::new(ThreadLink { window, stop, state: Mutex::new(State::Runs(thread)) }))

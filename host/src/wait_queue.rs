@@ -149,7 +149,7 @@ impl WaitQueue {
         self.uses_doorbell.load(Ordering::Relaxed)
     }
 
-    /// Does the device ring when this side sleeps?
+    /// Does the device notify when this side sleeps?
     pub(crate) fn is_notified(&self) -> bool {
         self.has_doorbell && self.uses_doorbell()
     }
@@ -160,11 +160,13 @@ impl WaitQueue {
         self.device.word().is_odd()
     }
 
-    /// Calls `ring` if the device is to be notified.
-    pub(crate) fn notify(&self, fence: Fence, ring: impl FnOnce()) {
+    /// Calls `notify` if the device is to be notified.
+    pub(crate) fn notify(&self, fence: Fence, notify: impl FnOnce()) {
         match fence {
-            Fence::Relaxed => self.notifier.glance_and_ring(self.device.word(), ring),
-            Fence::Full if self.uses_doorbell() => self.notifier.look_and_ring::<Coherent>(self.device.word(), ring),
+            Fence::Relaxed => self.notifier.notify_if_needed_relaxed(self.device.word(), notify),
+            Fence::Full if self.uses_doorbell() => {
+                self.notifier.notify_if_needed::<Coherent>(self.device.word(), notify)
+            }
             Fence::Full => {}
         }
     }

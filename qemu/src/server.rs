@@ -39,7 +39,7 @@ pub(crate) fn connect(
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let (memory, machine) = (memory.as_fd(), i64::from(machine));
-    let peers = doorbells.peers.iter().map(|(number, bell)| (i64::from(*number), Some(*bell)));
+    let peers = doorbells.peers.iter().map(|(number, doorbell)| (i64::from(*number), Some(*doorbell)));
     let before = [
         (VERSION, None),
         (machine, None),

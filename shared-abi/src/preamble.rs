@@ -90,7 +90,7 @@ pub mod word {
     pub const HOST_ALIVE: u64 = HOST_WORDS + 8;
     /// Host: queue pairs the device must poll, counted from descriptor 0.
     pub const OPEN_QUEUES: u64 = HOST_WORDS + 12;
-    /// Host: wait word, even = polling, odd = ring me (abi §7).
+    /// Host: wait word, even = polling, odd = notify me (abi §7).
     pub const HOST_WAIT: u64 = HOST_WORDS + 16;
     /// Host: what the device writes to its card's doorbell register to notify the host (abi §7).
     pub const HOST_DOORBELL: u64 = HOST_WORDS + 20;

@@ -130,7 +130,7 @@ pub struct RankEntry {
     /// [`MAPS_WORLD`].
     pub maps: u32,
     /// The number of its doorbell: 1 and its rank; the launcher's is 0.
-    pub bell: u32,
+    pub doorbell: u32,
     /// Its [`NodeId`].
     pub node: u32,
     /// Rank, live: a [`RankState`].
@@ -278,7 +278,7 @@ impl WorldLayout {
                 home_len: home.len,
                 kind: rank.kind.0,
                 maps: MAPS_WORLD,
-                bell: 1 + i as u32,
+                doorbell: 1 + i as u32,
                 node: rank.node.0.into(),
                 seg_off: rank.segment.off,
                 seg_len: rank.segment.len,

@@ -56,7 +56,7 @@ pub fn pins(kind: Kind) {
     };
     let (short, long) = (Duration::from_millis(200), Duration::from_secs(20));
     assert!(!notified_within(short), "no notification was expected");
-    rig.node.sync(driver::rings::with()).expect("it notifies");
+    rig.node.sync(driver::notifies::with()).expect("it notifies");
     assert!(notified_within(long), "the notification did not arrive");
     assert!(!notified_within(short), "it rang twice");
     assert!(!rig.node.sync(driver::hears::with(20)).expect("listens"), "the pin is high without a notification");

@@ -83,7 +83,7 @@ macro_rules! __sleeping {
 /// A link that counts its notifications. The node has one share of it, the test the other.
 pub(crate) struct Watched {
     pub(crate) link: Box<dyn Link>,
-    rings: AtomicU64,
+    notifications: AtomicU64,
 }
 
 impl Decorator for Watched {
@@ -91,7 +91,7 @@ impl Decorator for Watched {
         &*self.link
     }
     fn notify(&self) {
-        self.rings.fetch_add(1, Ordering::Relaxed);
+        self.notifications.fetch_add(1, Ordering::Relaxed);
         self.link.notify();
     }
 }
@@ -148,7 +148,7 @@ impl Rig {
         let request = LaunchRequest { device: kind.spec, argument: "", image: Some(&image), window_len, cpu: None };
         let link = (kind.launcher)().launch(&request).expect("starts");
         let device = processes::children(std::process::id()).into_iter().filter(|p| !before.contains(p)).collect();
-        let seen = Arc::new(Watched { link, rings: AtomicU64::new(0) });
+        let seen = Arc::new(Watched { link, notifications: AtomicU64::new(0) });
         let (link, faults) = FaultInjector::new(seen.clone());
         let node = devices::runtime().attach(kind.spec, Box::new(link), options).expect("a device");
         assert!(node.info().features.contains(hamr::Features::DOORBELL), "{:?}", node.info().features);
@@ -220,7 +220,7 @@ pub fn no_notification_is_lost(kind: Kind) {
     println!("{}: {done} rounds, {:.1} µs each, {after:?}", kind.spec, took.as_secs_f64() * 1e6 / f64::from(done));
     assert!(after.host - before.host >= done / 10, "the host did not sleep: {before:?} {after:?}");
     assert!(after.device - before.device >= done / 2, "the device did not sleep: {before:?} {after:?}");
-    assert!(rig.seen.rings.load(Ordering::Relaxed) >= u64::from(done / 2), "the device was not notified");
+    assert!(rig.seen.notifications.load(Ordering::Relaxed) >= u64::from(done / 2), "the device was not notified");
 }
 
 /// Notifications get lost where a side prepares to wait. So calls come at random times around that
@@ -452,5 +452,5 @@ pub fn spinning_never_sleeps(kind: Kind) {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(rig.sleeps(), Sleeps { host: 0, device: 0 });
-    assert_eq!(rig.seen.rings.load(Ordering::Relaxed), 0);
+    assert_eq!(rig.seen.notifications.load(Ordering::Relaxed), 0);
 }

@@ -35,7 +35,7 @@ fn doorbell() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a doorbell")
 }
 
-fn ring(fd: &OwnedFd) {
+fn notify(fd: &OwnedFd) {
     // The only error is a counter at its maximum.
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
@@ -65,7 +65,7 @@ impl Board for Threaded {
     }
     fn notify(&mut self) {
         if let Some(doorbells) = &self.doorbells {
-            ring(&doorbells.host);
+            notify(&doorbells.host);
         }
     }
     fn doorbell(&self) -> bool {
@@ -209,7 +209,7 @@ impl Link for CardLink {
     }
     fn notify(&self) {
         if let Some(doorbells) = &self.doorbells {
-            ring(&doorbells.device);
+            notify(&doorbells.device);
         }
     }
     fn wait(&self, max_us: u32) {
@@ -221,7 +221,7 @@ impl Link for CardLink {
     }
     fn wake(&self) {
         if let Some(doorbells) = &self.doorbells {
-            ring(&doorbells.host);
+            notify(&doorbells.host);
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {

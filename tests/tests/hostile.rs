@@ -115,7 +115,7 @@ impl Board for Bare {
         Some(handoff::of_this_thread())
     }
     fn notify(&mut self) {
-        handoff::count_ring();
+        handoff::count_notification();
     }
     fn idle(&mut self, _rounds: u32) {}
 }

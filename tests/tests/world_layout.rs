@@ -64,7 +64,7 @@ fn homes_are_in_order_and_aligned() {
     assert_eq!((peers.barrier_word(RankId(0), 6), peers.barrier_word(three, 0)), (None, None));
     assert_eq!((peers.signal_word(RankId(0), RankId(0), 32), peers.signal_word(RankId(0), three, 0)), (None, None));
     let first: RankEntry = window.read(DIRECTORY).expect("inside");
-    assert_eq!((first.bell, first.node, first.state, first.exit), (1, 7, 0, 0));
+    assert_eq!((first.doorbell, first.node, first.state, first.exit), (1, 7, 0, 0));
 }
 
 #[test]

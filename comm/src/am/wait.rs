@@ -82,25 +82,25 @@ impl Notifier {
         self.needs_notify_relaxed(peer)
     }
 
-    /// [`Self::needs_notify_relaxed`] for the threads of one side: calls `ring` if the peer needs a
-    /// notification. The value is stored after that, so that no thread relies on a notification
-    /// that another thread has yet to make. It is stored only if no other value was stored
-    /// meanwhile, so that a thread delayed since an earlier epoch stores nothing in this one.
+    /// [`Self::needs_notify_relaxed`] for the threads of one side: calls `notify` if the peer needs
+    /// it. The value is stored after that, so that no thread relies on a notification that another
+    /// thread has yet to make. It is stored only if no other value was stored meanwhile, so that a
+    /// thread delayed since an earlier epoch stores nothing in this one.
     #[inline]
-    pub fn glance_and_ring(&self, peer: impl WaitWord, ring: impl FnOnce()) {
+    pub fn notify_if_needed_relaxed(&self, peer: impl WaitWord, notify: impl FnOnce()) {
         let before = self.notified.load(Ordering::Relaxed);
         let value = peer.load();
         if value & 1 != 0 && before != value {
-            ring();
+            notify();
             let _ = self.notified.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// [`Self::needs_notify`], likewise.
     #[inline]
-    pub fn look_and_ring<F: Order>(&self, peer: impl WaitWord, ring: impl FnOnce()) {
+    pub fn notify_if_needed<F: Order>(&self, peer: impl WaitWord, notify: impl FnOnce()) {
         F::full();
-        self.glance_and_ring(peer, ring);
+        self.notify_if_needed_relaxed(peer, notify);
     }
 
     #[cold]
@@ -189,33 +189,33 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_relies_on_a_ring_that_another_has_yet_to_make() {
-        let (word, notifier, rings) = (Cell::new(1), Notifier::new(), Cell::new(0));
-        let count = || rings.set(rings.get() + 1);
-        notifier.glance_and_ring(&word, || {
+    fn no_thread_relies_on_a_notification_that_another_has_yet_to_make() {
+        let (word, notifier, notifications) = (Cell::new(1), Notifier::new(), Cell::new(0));
+        let count = || notifications.set(notifications.get() + 1);
+        notifier.notify_if_needed_relaxed(&word, || {
             // Another thread, while this one is delayed before it notifies.
-            notifier.look_and_ring::<Coherent>(&word, count);
-            assert_eq!(rings.get(), 1);
+            notifier.notify_if_needed::<Coherent>(&word, count);
+            assert_eq!(notifications.get(), 1);
             count();
         });
-        notifier.glance_and_ring(&word, count);
-        assert_eq!(rings.get(), 2, "it was notified for this value");
+        notifier.notify_if_needed_relaxed(&word, count);
+        assert_eq!(notifications.get(), 2, "it was notified for this value");
     }
 
     #[test]
-    fn a_thread_held_up_since_an_earlier_epoch_swallows_no_ring() {
-        for rung_before in [false, true] {
-            let (word, notifier, rings) = (Cell::new(1), Notifier::new(), Cell::new(0));
-            let count = || rings.set(rings.get() + 1);
-            if rung_before {
-                notifier.glance_and_ring(&word, count);
+    fn a_thread_held_up_since_an_earlier_epoch_suppresses_no_notification() {
+        for notified_before in [false, true] {
+            let (word, notifier, notifications) = (Cell::new(1), Notifier::new(), Cell::new(0));
+            let count = || notifications.set(notifications.get() + 1);
+            if notified_before {
+                notifier.notify_if_needed_relaxed(&word, count);
                 word.set(3);
             }
-            notifier.glance_and_ring(&word, || notifier.enter());
+            notifier.notify_if_needed_relaxed(&word, || notifier.enter());
             // The new epoch has come to the same value.
-            rings.set(0);
-            notifier.glance_and_ring(&word, count);
-            assert_eq!(rings.get(), 1);
+            notifications.set(0);
+            notifier.notify_if_needed_relaxed(&word, count);
+            assert_eq!(notifications.get(), 1);
         }
     }
 

@@ -21,7 +21,7 @@ pub struct Peers {
     /// The words in which the ranks ask to be notified, likewise.
     waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
     /// Notifies a rank.
-    ring: fn(RankId),
+    notify: fn(RankId),
 }
 
 impl Peers {
@@ -34,7 +34,7 @@ impl Peers {
         behind: &Window<()>,
         world: &WorldLayout,
         me: RankId,
-        ring: fn(RankId),
+        notify: fn(RankId),
     ) -> Result<Self, WorldFault> {
         let home = world.home(me)?;
         let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
@@ -61,7 +61,7 @@ impl Peers {
             let _ = segments.push(window.map_err(fault)?);
             let _ = waits.push((wait.map_err(fault)?, Notifier::new()));
         }
-        Ok(Self { before, layout: *world.peers(), segments, waits, ring })
+        Ok(Self { before, layout: *world.peers(), segments, waits, notify })
     }
 
     /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)
@@ -70,7 +70,7 @@ impl Peers {
         if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
             && notifier.needs_notify::<Coherent>(wait.word())
         {
-            (self.ring)(rank);
+            (self.notify)(rank);
         }
     }
 

@@ -26,7 +26,7 @@ impl Found {
             hz: timed_sleep.hz().max(1),
             doorbell: registers.as_ref().and_then(|registers| HostDoorbell::of(registers, window)),
             alive: window.keep_word(word::DEVICE_ALIVE).ok(),
-            own_bell: window.keep_word(word::DEVICE_DOORBELL).ok(),
+            own_doorbell: window.keep_word(word::DEVICE_DOORBELL).ok(),
             acknowledge: timed_sleep.acknowledge(),
         }
     }

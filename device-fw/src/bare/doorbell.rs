@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 /// Publishes the value that the host writes to notify this device.
 pub(super) fn name(doorbell: u32) {
-    if let Some(word) = RUNTIME.found().and_then(|found| found.own_bell.as_ref()) {
+    if let Some(word) = RUNTIME.found().and_then(|found| found.own_doorbell.as_ref()) {
         word.word().store(doorbell);
     }
 }

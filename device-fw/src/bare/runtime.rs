@@ -38,11 +38,11 @@ impl HostDoorbell {
 
     /// Notifies the host.
     pub(super) fn notify(&self) {
-        self.ring(self.host.word().load());
+        self.notify_peer(self.host.word().load());
     }
 
     /// Notifies the peer that this value belongs to.
-    pub(super) fn ring(&self, value: u32) {
+    pub(super) fn notify_peer(&self, value: u32) {
         self.registers.again().notify(value);
     }
 }
@@ -56,7 +56,7 @@ pub(super) struct Found {
     /// Where `alive` is in the window.
     pub(super) alive: Option<KeptWord<()>>,
     /// The window's word with the value that the host writes to notify this device.
-    pub(super) own_bell: Option<KeptWord<()>>,
+    pub(super) own_doorbell: Option<KeptWord<()>>,
     /// How the board acknowledges notifications.
     pub(super) acknowledge: Option<fn()>,
 }

@@ -9,7 +9,7 @@ use hamr_comm::abi::ids::RankId;
 pub(super) fn join() {
     let joined = match RANK.get() {
         None => return,
-        Some(Ok(rank)) => rank.join(leave, ring),
+        Some(Ok(rank)) => rank.join(leave, notify),
         Some(Err(why)) => Err(*why),
     };
     if let Err(why) = joined {
@@ -35,10 +35,10 @@ fn rank() -> Option<&'static Rank> {
 }
 
 /// Notifies another rank.
-fn ring(rank: RankId) {
+fn notify(rank: RankId) {
     if let Some(doorbell) = RUNTIME.found().and_then(|found| found.doorbell.as_ref()) {
         // Rank r is peer r + 1; vector 0.
-        doorbell.ring((rank.0 + 1) << 16);
+        doorbell.notify_peer((rank.0 + 1) << 16);
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) struct ControlChannel {
     rank: Option<RankId>,
     doorbells: Option<ProcessDoorbells>,
     /// Of a rank: what it notifies the ranks by, in their order.
-    bells: Vec<OwnedFd>,
+    rank_doorbells: Vec<OwnedFd>,
 }
 
 impl ControlChannel {
@@ -117,8 +117,8 @@ impl ControlChannel {
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
-        let bells = descriptors.collect();
-        Ok(Self { socket, window, rank, doorbells, bells })
+        let rank_doorbells = descriptors.collect();
+        Ok(Self { socket, window, rank, doorbells, rank_doorbells })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -139,8 +139,8 @@ impl ControlChannel {
     }
 
     /// What a rank notifies the ranks by, in their order; once.
-    pub(super) fn take_bells(&mut self) -> Vec<OwnedFd> {
-        core::mem::take(&mut self.bells)
+    pub(super) fn take_rank_doorbells(&mut self) -> Vec<OwnedFd> {
+        core::mem::take(&mut self.rank_doorbells)
     }
 
     /// The window's descriptor, and its size.

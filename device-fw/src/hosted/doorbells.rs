@@ -5,9 +5,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 
 /// Notifies the peer behind a doorbell.
-pub(super) fn ring(bell: &OwnedFd) {
+pub(super) fn notify(doorbell: &OwnedFd) {
     // The only error is a full doorbell, and then the peer is being notified already.
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
 }
 
 /// Both directions.
@@ -30,7 +30,7 @@ impl ProcessDoorbells {
 
     /// Notifies the host.
     pub(super) fn notify(&self) {
-        ring(&self.host);
+        notify(&self.host);
     }
 
     /// Sleeps until the host notifies, at most so many microseconds.

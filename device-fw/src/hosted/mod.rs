@@ -166,7 +166,7 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         let _ = RUNTIME.doorbells.set(doorbells);
     }
     // As above.
-    let _ = RUNTIME.bells.set(control.take_bells());
+    let _ = RUNTIME.rank_doorbells.set(control.take_rank_doorbells());
     let window = join(Mapping::of(control.window_fd())?, control.rank())?;
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
@@ -213,16 +213,16 @@ fn join(mapped: ServedWindow, rank: Option<RankId>) -> Result<ServedWindow, Worl
     let Some(me) = rank else { return Ok(mapped) };
     let (home, rank) = Rank::find(mapped, me).map_err(|(why, _)| why)?;
     info!("joins as rank {}", me.0);
-    rank.join(exit, ring)?;
+    rank.join(exit, notify)?;
     // Set here only, and once.
     let _ = RUNTIME.rank.set(rank);
     Ok(home)
 }
 
 /// Notifies another rank.
-fn ring(rank: RankId) {
-    if let Some(bell) = RUNTIME.bells.get().and_then(|bells| bells.get(rank.0 as usize)) {
-        doorbells::ring(bell);
+fn notify(rank: RankId) {
+    if let Some(doorbell) = RUNTIME.rank_doorbells.get().and_then(|doorbells| doorbells.get(rank.0 as usize)) {
+        doorbells::notify(doorbell);
     }
 }
 

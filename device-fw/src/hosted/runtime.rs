@@ -44,7 +44,7 @@ pub(super) struct Runtime {
     /// The doorbells, if the host sent any.
     pub(super) doorbells: OnceLock<ProcessDoorbells>,
     /// Of a rank: what it notifies the ranks by, in their order.
-    pub(super) bells: OnceLock<Vec<OwnedFd>>,
+    pub(super) rank_doorbells: OnceLock<Vec<OwnedFd>>,
     /// The rank that this image is, if it is one.
     pub(super) rank: OnceLock<Rank>,
     /// When the image's clock begins: at its first use.
@@ -66,7 +66,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     handling: AtomicU32::new(0),
     control: ControlHandoff::new(),
     doorbells: OnceLock::new(),
-    bells: OnceLock::new(),
+    rank_doorbells: OnceLock::new(),
     rank: OnceLock::new(),
     begin: LazyLock::new(Instant::now),
     last_panic: Mutex::new((String::new(), Trace::NONE)),

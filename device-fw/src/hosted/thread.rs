@@ -33,27 +33,27 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 thread_local! {
     /// The words of the rank that this thread is.
     static RANK: RefCell<Option<Rank>> = const { RefCell::new(None) };
-    /// What it notifies the other ranks by, in their order.
-    static BELLS: RefCell<Option<Arc<[OwnedFd]>>> = const { RefCell::new(None) };
+    /// What it notifies the ranks by, in their order.
+    static DOORBELLS: RefCell<Arc<[OwnedFd]>> = RefCell::new(Arc::new([]));
 }
 
 /// What a handler that ends the world unwinds with.
 struct Exit;
 
 /// Serves rank `me` of the world in the file `world`, with the handlers of `table`, until the world
-/// ends or `stop` is set. It notifies the other ranks by `bells`.
+/// ends or `stop` is set. `doorbells` are those of all ranks.
 ///
 /// # Errors
 /// The memory cannot be mapped or is no such world.
 pub fn serve(
     world: impl AsFd,
     me: RankId,
-    bells: Arc<[OwnedFd]>,
+    doorbells: Arc<[OwnedFd]>,
     table: Table,
     config: Config,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    BELLS.set(Some(bells));
+    DOORBELLS.set(doorbells);
     let mut device = start(world, me, table, config).map_err(|why| why.to_string())?;
     let goes_on = || !stop.load(Ordering::Acquire) && !is_ending();
     while goes_on() {
@@ -79,7 +79,7 @@ pub fn serve(
 
 fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<Device<'static, Thread>, StartError> {
     let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
-    rank.join(exit, ring)?;
+    rank.join(exit, notify)?;
     RANK.set(Some(rank));
     let board = Thread { window: Some(home), begin: Instant::now() };
     // Leaked, as the places for tasks are: a device has them for good.
@@ -92,11 +92,11 @@ fn is_ending() -> bool {
     RANK.with_borrow(|rank| rank.as_ref().is_some_and(Rank::is_ending))
 }
 
-/// Notifies another rank.
-fn ring(rank: RankId) {
-    BELLS.with_borrow(|bells| {
-        if let Some(bell) = bells.as_ref().and_then(|bells| bells.get(rank.0 as usize)) {
-            doorbells::ring(bell);
+/// Notifies another rank. Another thread looks every millisecond.
+fn notify(rank: RankId) {
+    DOORBELLS.with_borrow(|doorbells| {
+        if let Some(doorbell) = doorbells.get(rank.0 as usize) {
+            doorbells::notify(doorbell);
         }
     });
 }

@@ -64,7 +64,8 @@ impl Runtime {
         let seats = self.seats(specs, image)?;
         let memory = Memory::new(&seats, &options)?;
         let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
-        let bells: Arc<[_]> = doorbells.iter().map(|doorbells| doorbells.bell()).collect::<Result<_, _>>()?;
+        let rank_doorbells: Arc<[_]> =
+            doorbells.iter().map(|doorbells| doorbells.for_rank()).collect::<Result<_, _>>()?;
         // All start before the first is waited for.
         let mut started = Vec::new();
         for (rank, ((seat, home), doorbells)) in seats.into_iter().zip(memory.layout.homes()).zip(doorbells).enumerate()
@@ -72,8 +73,8 @@ impl Runtime {
             let cpu = cpus.get(rank % cpus.len().max(1)).copied();
             let begin = Instant::now();
             let (rank, window) = (RankId(rank as u32), memory.part(*home)?);
-            let (world, bells) = (memory.memfd.clone(), bells.clone());
-            let home = Home { rank, world, world_len: memory.len, window, doorbells, bells };
+            let (world, rank_doorbells) = (memory.memfd.clone(), rank_doorbells.clone());
+            let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells };
             let link = RankLink(seat.launch(home, cpu)?);
             started.push((seat, link, begin, Options { cpu, ..options.clone() }));
         }

@@ -36,8 +36,8 @@ pub(crate) fn waits(_cx: &mut Context, micros: u32) -> u64 {
 }
 
 /// Sets the output pin high twice in a row, and then low.
-#[offload(device, name = "hamr_checks::driver::rings")]
-pub(crate) fn rings(_cx: &mut Context) {
+#[offload(device, name = "hamr_checks::driver::notifies")]
+pub(crate) fn notifies(_cx: &mut Context) {
     use embedded_hal::digital::OutputPin;
     let mut doorbell = hamr_device_fw::hal::NotifyPin::new();
     let Ok(()) = doorbell.set_high();

@@ -31,9 +31,9 @@ impl BareBoard for Microvm {
         let timer =
             clock::timer().ok_or(StartError::Board("expected the interval timer (8254) to count, it does not"))?;
         // SAFETY: the processor's own message, whose vector has an entry.
-        let rings = unsafe { card.listen(DOORBELL) }?;
+        let has_doorbell = unsafe { card.listen(DOORBELL) }?;
         // The interrupt's entry has acknowledged it.
-        let timed_sleep = if rings { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
+        let timed_sleep = if has_doorbell { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
         Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }

@@ -64,7 +64,7 @@ pub(crate) enum Steps {
     OldValue,
 }
 
-/// One end that polls, sleeps and rings. `W` is its fence as a waker, `S` as a waiter.
+/// One end that polls, sleeps and notifies. `W` is its fence as a notifier, `S` as a waiter.
 pub(crate) struct End {
     pub(crate) own: Arc<Bed>,
     peer: Arc<Bed>,

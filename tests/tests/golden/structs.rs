@@ -91,7 +91,7 @@ fn world() {
         home_len: 0x99AA_BBCC_D000,
         kind: RankKind::BARE.0,
         maps: 1,
-        bell: 4,
+        doorbell: 4,
         node: 5,
         state: RankState::LEFT.0,
         exit: 6,

@@ -29,7 +29,7 @@ const LOST: Duration = Duration::from_secs(10);
 /// A link that counts its notifications. The node has one share of it, the test the other.
 struct Watched {
     link: Box<dyn Link>,
-    rings: AtomicU64,
+    notifications: AtomicU64,
     /// Notifications are dropped.
     is_deaf: AtomicBool,
     /// As on any bus: the host checks the device, notifies it when it is silent, and limits its
@@ -42,7 +42,7 @@ impl Decorator for Watched {
         &*self.link
     }
     fn notify(&self) {
-        self.rings.fetch_add(1, Ordering::Relaxed);
+        self.notifications.fetch_add(1, Ordering::Relaxed);
         if !self.is_deaf.load(Ordering::Relaxed) {
             self.link.notify();
         }
@@ -68,7 +68,7 @@ const STILL_POLLS: Duration = Duration::from_micros(100);
 #[derive(Clone, Copy)]
 struct Counts {
     /// Notifications by this host.
-    rings: u64,
+    notifications: u64,
     /// Interrupts that this host's kernel counted for the function's vector.
     interrupts: u64,
     /// How often the device prepared to sleep.
@@ -98,8 +98,8 @@ impl Rig {
         let window_len = Layout::plan(&plan).expect("allowed").window_len();
         let request = LaunchRequest { device: &spec, argument, image: None, window_len, cpu: None };
         let link = PciLauncher.launch(&request).expect("a function");
-        let (rings, is_deaf) = (AtomicU64::new(0), AtomicBool::new(false));
-        let seen = Arc::new(Watched { link, rings, is_deaf, has_net: AtomicBool::new(true) });
+        let (notifications, is_deaf) = (AtomicU64::new(0), AtomicBool::new(false));
+        let seen = Arc::new(Watched { link, notifications, is_deaf, has_net: AtomicBool::new(true) });
         let node = devices::runtime().attach(&spec, Box::new(seen.clone()), options).expect("a device");
         assert!(node.info().features.contains(hamr::Features::DOORBELL), "{:?}", node.info().features);
         seen.has_net.store(false, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl Rig {
     fn counts(&self) -> Counts {
         let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble").load();
         Counts {
-            rings: self.seen.rings.load(Ordering::Relaxed),
+            notifications: self.seen.notifications.load(Ordering::Relaxed),
             interrupts: interrupts(),
             sleeps: times_waiting(wait, self.node.info().epoch),
         }
@@ -165,21 +165,21 @@ fn no_notification_is_lost() {
         .collect();
     let took = begin.elapsed();
     let after = rig.counts();
-    let rings = after.rings - before.rings;
+    let notifications = after.notifications - before.notifications;
     let interrupts = after.interrupts - before.interrupts;
     let sleeps = after.sleeps - before.sleeps;
     wakes.sort_unstable();
     let at = |share: usize| wakes[(wakes.len() - 1) * share / 100];
     let (isa, kind) = (rig.node.info().isa, rig.seen.link.kind());
     eprintln!(
-        "\n{isa} {kind}: {ROUNDS} rounds in {took:.1?}; {rings} rings out, {interrupts} interrupts in, the device slept {sleeps} \
+        "\n{isa} {kind}: {ROUNDS} rounds in {took:.1?}; {notifications} notifications out, {interrupts} interrupts in, the device slept {sleeps} \
          times; a call that wakes it: median {:.1?}, 99 % {:.1?}, longest {:.1?}",
         at(50),
         at(99),
         at(100)
     );
     assert!(sleeps >= ROUNDS, "the device did not sleep: {sleeps} times");
-    assert!(rings >= u64::from(ROUNDS) / 10 * 9, "the device was not notified: {rings} times");
+    assert!(notifications >= u64::from(ROUNDS) / 10 * 9, "the device was not notified: {notifications} times");
     match rig.is_notified() {
         true => assert!(interrupts >= u64::from(ROUNDS) / 2, "this host was not notified: {interrupts} times"),
         false => assert_eq!(interrupts, 0, "interrupts are off"),

@@ -12,7 +12,7 @@ thread_local! {
     /// The control stream's slots, for tests that read them during a handler.
     static CONTROL: RefCell<Option<Queue<Shared>>> = const { RefCell::new(None) };
     /// How often the device notified.
-    static RINGS: Cell<u64> = const { Cell::new(0) };
+    static NOTIFICATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A bit of [`tick`]'s result: the stream was on loan.
@@ -20,7 +20,7 @@ const LENT: u64 = 1;
 /// Another bit: the tick replied to the message in the hot slot.
 const ANSWERED: u64 = 2;
 /// From this bit on: how often the device had notified when the handler began.
-const RINGS_SHIFT: u32 = 8;
+const NOTIFICATIONS_SHIFT: u32 = 8;
 
 /// The hand-off of this thread's bench.
 pub(super) fn of_this_thread() -> &'static ControlHandoff<Shared> {
@@ -35,12 +35,12 @@ pub(super) fn tick() -> u64 {
     let before = hot();
     let lent = u64::from(of_this_thread().serve() != LoanStatus::No);
     let answered = u64::from(hot() != before);
-    LENT * lent + ANSWERED * answered + (RINGS.get() << RINGS_SHIFT)
+    LENT * lent + ANSWERED * answered + (NOTIFICATIONS.get() << NOTIFICATIONS_SHIFT)
 }
 
 /// Counts a notification by the device.
-pub(super) fn count_ring() {
-    RINGS.set(RINGS.get() + 1);
+pub(super) fn count_notification() {
+    NOTIFICATIONS.set(NOTIFICATIONS.get() + 1);
 }
 
 fn bench() -> Bench {
@@ -156,7 +156,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
         // The host pings, and sleeps.
         bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
         bench.say(word::HOST_WAIT, 2 * round + 1);
-        let rings = RINGS.get();
+        let notifications = NOTIFICATIONS.get();
         let second = (0..3).any(|_| {
             let _ = bench.device.poll();
             ticket_reply(&bench, 1, 1).0 == 1 + round
@@ -168,7 +168,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
         if found & ANSWERED == 0 {
             answered_before += 1;
             assert!(
-                found >> RINGS_SHIFT > rings,
+                found >> NOTIFICATIONS_SHIFT > notifications,
                 "round {round}: it sleeps, its ping has a reply, and no notification was sent"
             );
         }

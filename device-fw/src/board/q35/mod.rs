@@ -55,9 +55,9 @@ impl BareBoard for Q35 {
         let mut card = unsafe { Ivshmem::find(&mut bus) }?;
         let timer = timer().ok_or(StartError::Board("expected the event timer (HPET) to count, it does not"))?;
         // SAFETY: the processor's own message, whose vector has an entry.
-        let rings = unsafe { card.listen(DOORBELL) }?;
+        let has_doorbell = unsafe { card.listen(DOORBELL) }?;
         // The interrupt's entry has acknowledged the doorbell already.
-        let timed_sleep = if rings { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
+        let timed_sleep = if has_doorbell { TimedSleep::with_doorbell(timer, || {}) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
         Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }

@@ -41,9 +41,9 @@ impl BareBoard for VirtAarch64 {
         let message = gic::message().ok_or(StartError::Board("no interrupt is left for messages"))?;
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its
         // own interrupts.
-        let rings = unsafe { card.listen(message) }?;
+        let has_doorbell = unsafe { card.listen(message) }?;
         let timed_sleep =
-            if rings { TimedSleep::with_doorbell(timer, gic::acknowledge) } else { TimedSleep::new(timer) };
+            if has_doorbell { TimedSleep::with_doorbell(timer, gic::acknowledge) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
         Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }

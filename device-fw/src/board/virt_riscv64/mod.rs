@@ -36,9 +36,9 @@ impl BareBoard for VirtRiscv64 {
         // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has
         // none (without `aia=aplic-imsic`), no device is at its address, and the notification is
         // lost.
-        let rings = unsafe { card.listen(DOORBELL) }? && imsic::forward(DOORBELL.data);
+        let has_doorbell = unsafe { card.listen(DOORBELL) }? && imsic::forward(DOORBELL.data);
         let timed_sleep =
-            if rings { TimedSleep::with_doorbell(timer, imsic::acknowledge) } else { TimedSleep::new(timer) };
+            if has_doorbell { TimedSleep::with_doorbell(timer, imsic::acknowledge) } else { TimedSleep::new(timer) };
         let (window, registers) = card.into_parts();
         Ok(Hardware { window, registers: Some(registers), timed_sleep })
     }
