@@ -3,6 +3,7 @@
 //! them. The hash of what was read must be the one in the device's table.
 
 mod encode;
+mod records;
 mod show;
 mod types;
 
@@ -80,7 +81,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
 
 /// The handlers that a file describes.
 pub(super) fn signatures(file: &Path) -> Result<Vec<Signature>, Failure> {
-    let mut signatures = types::read(file)
+    let mut signatures = records::read(file)
         .map_err(|why| Failure::new(format!("{}: expected the types of its handlers, but {why}", file.display())))?;
     signatures.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(signatures)
