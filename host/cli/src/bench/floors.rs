@@ -88,8 +88,9 @@ impl Floor {
     }
 }
 
-/// Words from one measured cache line to the next: each is in another page, as the slots of two
-/// queue pairs are. A handler can reach the heap only, so these are not the slots themselves.
+/// Words from one measured cache line to the next: each is in another page. A handler can reach the
+/// heap only, so these are not the slots themselves, in which a round trip takes as long
+/// (`docs/performance.md`, "Method").
 const STRIDE: usize = (4096 + 256) / 4;
 /// Words of a cache line.
 const LINE: usize = 16;
