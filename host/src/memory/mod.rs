@@ -32,7 +32,7 @@ use crate::{BufferError, Error};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
-use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, Shared, Window};
+use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, STREAMED, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use record::LIVE;
@@ -253,11 +253,15 @@ impl DeviceMemory {
         self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
-    /// [`Self::put`] where that is allowed and waits for nothing. `None`: nothing was copied, and
-    /// [`Self::put`] waits or finds the reason. Its caller compiles to few instructions, since no
+    /// [`Self::put`] of less than [`STREAMED`] bytes where that is allowed and waits for nothing.
+    /// `None`: nothing was copied, and [`Self::put`] copies, waits or finds the reason. Its caller compiles to few instructions, since no
     /// reason is made and nothing is called.
     #[inline(always)]
     pub(crate) fn put_at_once<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Option<()> {
+        if size_of_val(from) >= STREAMED {
+            std::hint::cold_path();
+            return None;
+        }
         let heap = self.copies.ungated()?;
         let record = self.find_free(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write_at_once()?;

@@ -4,10 +4,14 @@ use super::*;
 use zerocopy::FromZeros;
 
 fn memory(max_buffers: u32) -> DeviceMemory {
-    let window = hamr_comm::abi::window::Window::private(4096).share();
+    memory_of(4096, max_buffers)
+}
+
+fn memory_of(heap_len: u64, max_buffers: u32) -> DeviceMemory {
+    let window = hamr_comm::abi::window::Window::private(heap_len).share();
     let number = NodeNumber::take("memory").expect("few devices");
     let mut heap = Section::new_zeroed();
-    heap.len = 4096;
+    heap.len = heap_len;
     DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
 }
 
@@ -121,4 +125,25 @@ fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
     assert_eq!(memory.live(), 1, "another thread still copies");
     drop(writing);
     assert_eq!(memory.live(), 0);
+}
+
+/// One byte around the length from which copies go around the caches, at odd addresses.
+#[test]
+fn a_put_of_any_length_arrives_whole() {
+    let data: Vec<u8> = (0..STREAMED + 64).map(|i| (i % 251) as u8).collect();
+    let memory = memory_of(STREAMED as u64 + 4096, 1);
+    let whole = memory.allocate(STREAMED as u64 + 128).expect("room");
+    let zeros = vec![0u8; STREAMED + 128];
+    let mut found = vec![1u8; STREAMED + 128];
+    let all = memory.pointer::<u8>(whole, STREAMED + 128);
+    for (skip, at, len) in [(0, 0, STREAMED), (1, 3, STREAMED - 1), (3, 61, STREAMED + 1), (5, 64, STREAMED)] {
+        let (part, to) = (&data[skip..skip + len], all.slice(at..STREAMED + 128).expect("inside"));
+        memory.put(&zeros[..at], all).expect("free");
+        memory.put(&zeros[at + len..], all.slice(at + len..STREAMED + 128).expect("inside")).expect("free");
+        assert_eq!(memory.put_at_once(part, to).is_none(), len >= STREAMED, "others take the way out of line");
+        assert_eq!(memory.put(part, to), Ok(()));
+        memory.get(all, &mut found).expect("free");
+        assert!(found[at..at + len] == *part, "{len} bytes from {skip} to {at}");
+        assert!(found[..at].iter().chain(&found[at + len..]).all(|byte| *byte == 0), "bytes beside them");
+    }
 }

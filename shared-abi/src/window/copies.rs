@@ -2,6 +2,12 @@
 
 use super::{OutOfWindow, Shared, Window};
 
+/// Copies into a window of at least so many bytes go around the caches, where the processor can: the
+/// caches hold less than both ends, so that each line would be fetched to be overwritten. A shorter
+/// copy that is read at once is read from the caches, and faster after a plain copy. The length of
+/// the last cache where this was measured (`docs/performance.md`).
+pub const STREAMED: usize = 32 << 20;
+
 /// A range of a window for copies only: what a host keeps at hand for transfers, without asking its
 /// link for the window.
 pub struct Copies<K> {
@@ -40,10 +46,15 @@ impl Copies<Shared> {
         Ok(self.open()?.read_bytes(off, to)?)
     }
 
-    /// Copies bytes in.
+    /// Copies bytes in; from [`STREAMED`] of them on, around the caches.
     #[inline(always)]
     pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), CopyError> {
-        Ok(self.open()?.write_bytes(off, from)?)
+        let region = self.open()?;
+        #[cfg(target_arch = "x86_64")]
+        if from.len() >= STREAMED {
+            return Ok(region.write_streamed(off, from)?);
+        }
+        Ok(region.write_bytes(off, from)?)
     }
 
     /// Copies inside the range; source and destination may overlap.
@@ -56,7 +67,8 @@ impl Copies<Shared> {
         Ok(self.open()?.copy_to(from, other.open()?, to, bytes)?)
     }
 
-    /// The range itself, where no gate is to be asked.
+    /// The range itself, where no gate is to be asked. For copies in that are shorter than
+    /// [`STREAMED`].
     #[inline(always)]
     pub fn ungated(&self) -> Option<&Window<()>> {
         self.keep.gate.is_none().then_some(&self.region)

@@ -5,8 +5,8 @@
 //! - control words: 32-bit atomics, each with one writer, always the same; in coherent memory a
 //!   slot's header and published word together as a 64-bit one;
 //! - payload words of a slot: relaxed atomics, by the side that owns the slot;
-//! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, or a
-//!   [`Claimed`] view.
+//! - bulk bytes (chunks, heap): `copy_nonoverlapping` into or out of private memory, stores around
+//!   the caches, or a [`Claimed`] view.
 //!
 //! A peer that breaks the ownership rules can garble the *values* that come out. It cannot move an
 //! access outside the region: every offset is checked here against the length this side mapped,
@@ -14,8 +14,8 @@
 //!
 //! `access` is what the protocol needs of a queue pair, `cells` values that are stored as one,
 //! `slots` the slots and chunks of one in a window, `payload` the words of a request, `device` the
-//! end that has a heap, `heap` the views that handlers get, `copies` what hosts copy, `private`
-//! windows over this program's own memory.
+//! end that has a heap, `heap` the views that handlers get, `copies` what hosts copy,
+//! `streamed` large copies of them, `private` windows over this program's own memory.
 //!
 //! `K` keeps the region mapped: an `Arc` of the mapping on a host, `()` on a device whose window is
 //! never unmapped.
@@ -46,13 +46,15 @@ mod payload;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 mod private;
 mod slots;
+#[cfg(all(target_arch = "x86_64", not(any(target_os = "none", hamr_bare))))]
+mod streamed;
 #[cfg(test)]
 mod tests;
 
 pub use access::{SlotAccess, Slots};
 pub use cells::{AtomicOp, AtomicValue, Value};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
-pub use copies::{Copies, CopyError};
+pub use copies::{Copies, CopyError, STREAMED};
 pub use device::{DeviceWindow, SplitWorld};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
 pub use lent::LentWindow;

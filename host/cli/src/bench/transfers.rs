@@ -5,16 +5,16 @@ use super::BoxError;
 use super::floors::Floors;
 use hamr::{Buffer, Node, Stream};
 use hamr_comm::BufferPtr;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{STREAMED, Shared, Window};
 use hamr_kernels::bench::notice;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// 64 B to 16 MiB.
-pub(crate) const SIZES: [usize; 10] =
-    [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+/// 64 B to 32 MiB, from which on puts go around the caches.
+pub(crate) const SIZES: [usize; 11] =
+    [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, LARGEST];
 /// The largest size.
-pub(crate) const LARGEST: usize = 16 << 20;
+const LARGEST: usize = STREAMED;
 
 /// The memory for transfers, made once per launch.
 pub(crate) struct Area<'n> {
