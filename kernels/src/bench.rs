@@ -1,15 +1,43 @@
 //! The handlers that `hamr bench` calls: empty calls of every size, and the raw ping-pongs that
 //! calls are compared with.
+//!
+//! They are in the table of an image, or of a program of the tests, that says
+//! [`bench_handlers!`](crate::bench_handlers). The table of the program `hamr` does not have them:
+//! a host expects the handlers of its table of every image, and a call needs no entry there.
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::{BufferPtr, Context, Fault, info, offload};
 
+/// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
+mod unlisted {
+    pub(super) use hamr_comm::*;
+
+    macro_rules! no_entry {
+        ($handler:ty, $section:expr) => {};
+    }
+    pub(super) use no_entry as __entry;
+}
+
+#[doc(hidden)]
+pub use hamr_comm::__entry;
+
+/// Puts the handlers of [`bench`](crate::bench) into the table of this program or image.
+#[macro_export]
+macro_rules! bench_handlers {
+    () => {
+        $crate::bench_handlers!(count empty log_lines notice pong spend sum_14 sum_4 sum_6 sum_8 sum_many);
+    };
+    ($($name:ident)*) => {
+        $($crate::bench::__entry!($crate::bench::$name, concat!("hamr_kernels::bench::", stringify!($name)));)*
+    };
+}
+
 /// Does nothing.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn empty(_cx: &mut Context) {}
 
 /// Logs numbered lines of level info, as fast as it can.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn log_lines(_cx: &mut Context, lines: u32) {
     for line in 0..lines {
         info!("line {}", line);
@@ -17,19 +45,19 @@ pub fn log_lines(_cx: &mut Context, lines: u32) {
 }
 
 /// 32 bytes in, 8 out.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn sum_4(_cx: &mut Context, a: u64, b: u64, c: u64, d: u64) -> u64 {
     a.wrapping_add(b).wrapping_add(c).wrapping_add(d)
 }
 
 /// 48 bytes in, 8 out: the most that one line carries.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn sum_6(_cx: &mut Context, a: [u64; 6]) -> u64 {
     sum(&a)
 }
 
 /// Counts its calls: for one-way calls, whose effect a test must observe.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
     if let Some(n) = cx.view_mut(counter)?.first_mut() {
         *n += 1;
@@ -38,19 +66,19 @@ pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
 }
 
 /// 64 bytes in, 8 out: two lines.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn sum_8(_cx: &mut Context, a: [u64; 8]) -> u64 {
     sum(&a)
 }
 
 /// 112 bytes in, 8 out: the most that two lines carry.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn sum_14(_cx: &mut Context, a: [u64; 14]) -> u64 {
     sum(&a)
 }
 
 /// As many words in as there are, 8 bytes out: long arguments.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn sum_many(_cx: &mut Context, words: heapless::Vec<u64, 128>) -> u64 {
     sum(&words)
 }
@@ -60,7 +88,7 @@ fn sum(a: &[u64]) -> u64 {
 }
 
 /// Runs for a time that is proportional to `turns`.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn spend(_cx: &mut Context, turns: u32) {
     for turn in 0..turns {
         core::hint::black_box(turn);
@@ -76,7 +104,7 @@ const LOADS: u32 = 1024;
 /// that finds nothing. Between the two, the last word of `data` is read, unless that is empty; it
 /// comes as the two words of its pointer, so that the call does not use the buffer and the host may
 /// write into it meanwhile.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn pong(
     cx: &mut Context,
     lines: BufferPtr<u32>,
@@ -118,9 +146,24 @@ pub fn pong(
 }
 
 /// Returns the last word of what was put, which shows that the device reads it.
-#[offload]
+#[offload(crate = unlisted)]
 pub fn notice(cx: &mut Context, data: BufferPtr<u32>) -> Result<u32, Fault> {
     let data = cx.words(data)?;
     let last = data.get(data.len().wrapping_sub(1)).ok_or_else(|| Fault::msg("an empty buffer"))?;
     Ok(last.load())
+}
+
+#[cfg(test)]
+mod tests {
+    use hamr_comm::registry::Table;
+
+    bench_handlers!();
+
+    #[test]
+    fn the_table_has_each_handler_of_this_file() {
+        let defined = include_str!("bench.rs").lines().filter(|line| line.starts_with("#[offload(")).count();
+        let listed = Table::of_this_image().iter().filter(|entry| entry.name.starts_with("hamr_kernels::bench::"));
+        assert!(defined > 0);
+        assert_eq!(listed.count(), defined);
+    }
 }

@@ -4,6 +4,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod demo;
 pub mod faults;

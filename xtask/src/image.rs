@@ -13,6 +13,8 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// The image that users start with, whose size is limited.
 pub(crate) const DEMO: &str = "hamr-demo";
+/// The image of `hamr bench`, which tests load on shared memory only.
+const BENCH: &str = "hamr-bench";
 /// The image of the conformance suite.
 const CHECKS: &str = "hamr-checks";
 /// The same, with a reset after each fault.
@@ -78,8 +80,12 @@ pub(crate) fn step() -> Outcome {
 fn build_all(devices: &[String]) -> Vec<String> {
     let mut failed = Vec::new();
     for device in devices {
-        let board: &[&str] = if device == BOARD.1 { &[BOARD.0] } else { &[] };
-        for &name in [DEMO, CHECKS, RESET].iter().chain(board) {
+        let further: &[&str] = match device.as_str() {
+            "shm" => &[BENCH],
+            board if board == BOARD.1 => &[BOARD.0],
+            _ => &[],
+        };
+        for &name in [DEMO, CHECKS, RESET].iter().chain(further) {
             if let Err(error) = build(name, device) {
                 println!("{error}");
                 failed.push(format!("{name} for {device}"));

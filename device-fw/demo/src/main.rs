@@ -1,4 +1,5 @@
-//! The demo image: the device runtime with the handlers of `hamr-kernels`. The same file hosted and
+//! The demo image: the device runtime with the handlers of `hamr-kernels`, without those of
+//! `hamr bench`. The same file hosted and
 //! on every instruction set.
 #![no_std]
 #![no_main]

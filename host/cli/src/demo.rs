@@ -4,15 +4,14 @@
 use hamr::cli::{Cli, Failure, bytes, duration, one_line};
 use hamr::inspect::InspectError;
 use hamr::{CallError, Node, inspect};
-use hamr_kernels::bench::empty;
-use hamr_kernels::demo::dot_f64;
+use hamr_kernels::demo::{dot_f64, isa};
 use hamr_kernels::faults::{divide, panics};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// Elements of each vector: so many that transfer and computation take a visible time.
 const ELEMENTS: usize = 1_000_000;
-/// Empty calls that are timed together.
+/// Short calls that are timed together.
 const CALLS: u32 = 20_000;
 
 /// Prints as it runs, or collects the results for `--json`.
@@ -117,15 +116,15 @@ impl Demo<'_> {
         let stream = node.stream()?;
         let begin = Instant::now();
         for _ in 0..CALLS {
-            stream.sync(empty::with())?;
+            stream.sync(isa::with())?;
         }
         let each = begin.elapsed() / CALLS;
-        self.print(&format!("  an empty call there and back: {} (mean of {CALLS})\n", duration(each)))?;
+        self.print(&format!("  isa(), a call without arguments: {} (mean of {CALLS})\n", duration(each)))?;
         self.note(
             "dot",
             json!({ "value": value, "bytes": moved, "put_ns": nanoseconds(put), "call_ns": nanoseconds(call) }),
         );
-        self.note("empty_call_ns", nanoseconds(each));
+        self.note("short_call_ns", nanoseconds(each));
         Ok(value)
     }
 

@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod dot;
 
+use hamr::Image;
 use hamr::cli::{Cli, Commands, Failure, Tool};
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ impl Commands for Command {
             Self::Dot(args) => dot::run(&args, cli),
             Self::Bench(args) => {
                 let Cli { global, .. } = cli;
-                bench::run(&args, cli.runtime(), &cli.image()?, global).map_err(|e| {
+                let image = if global.image.is_some() { cli.image()? } else { Image::find("hamr-bench")? };
+                bench::run(&args, cli.runtime(), &image, global).map_err(|e| {
                     // Handled apart, because a reader that closed its end is no failure.
                     match e.downcast::<std::io::Error>() {
                         Ok(io) => Failure::from(*io),

@@ -175,6 +175,7 @@ fn devices_handlers_and_image_print_their_lists() {
     assert!(text.stdout.contains("linux-process") && text.stdout.contains("LIVE WINDOWS"), "{text:?}");
     let handlers = json(&hamr(&["handlers", "--json"]));
     let rows = handlers["handlers"].as_array().expect("a list");
+    // The device has each handler of this program's table.
     assert_eq!(rows.len() as u64, devices["device"]["handlers"].as_u64().expect("a number"));
     let dot = rows.iter().find(|h| h["name"] == "hamr_kernels::demo::dot_f64").expect("the image has it");
     assert_eq!((&dot["host"], &dot["flags"][0], &dot["has_body"]), (&"same".into(), &"inline".into(), &true.into()));

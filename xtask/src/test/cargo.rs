@@ -43,6 +43,9 @@ pub(crate) fn no_std(run: &Run) -> Outcome {
             }
             let mut command = toolchain::cargo(compiler, if lints { "clippy" } else { "check" }, target);
             command.args(packages.iter().flat_map(|package| ["--package", package]));
+            if packages.contains(&"hamr-kernels") {
+                command.args(["--features", "hamr-kernels/bench"]);
+            }
             if !features {
                 command.arg("--no-default-features");
             }

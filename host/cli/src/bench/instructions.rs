@@ -339,8 +339,6 @@ fn send_next() {
 /// [`empty`], and sends the next request.
 struct EmptyAgain;
 
-static EMPTY_AGAIN: Entry = Entry::of::<EmptyAgain>();
-
 impl Handler for EmptyAgain {
     const NAME: &'static str = "empty_again";
     const BODY: u64 = 0;
@@ -357,8 +355,6 @@ impl Handler for EmptyAgain {
 
 /// [`sum_4`], and sends the next request.
 struct SumAgain;
-
-static SUM_AGAIN: Entry = Entry::of::<SumAgain>();
 
 impl Handler for SumAgain {
     const NAME: &'static str = "sum_again";
@@ -514,7 +510,15 @@ pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
 
 /// The device's handlers.
 fn table() -> Table {
-    Table::of(Table::of_this_image().iter().chain([&EMPTY_AGAIN, &SUM_AGAIN]).collect())
+    static OWN: [Entry; 6] = [
+        Entry::of::<empty>(),
+        Entry::of::<notice>(),
+        Entry::of::<sum_4>(),
+        Entry::of::<sum_14>(),
+        Entry::of::<EmptyAgain>(),
+        Entry::of::<SumAgain>(),
+    ];
+    Table::of(Table::of_this_image().iter().chain(&OWN).collect())
 }
 
 /// Instructions inside of `function`, all calls together; of a poll, those that a function of

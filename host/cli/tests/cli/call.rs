@@ -58,11 +58,11 @@ fn call_takes_values_of_every_type() {
 fn call_reads_and_writes_files() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    std::fs::write(path("in"), [5u64.to_le_bytes(), 6u64.to_le_bytes()].concat()).expect("writes");
-    let run = call(&["count", &format!("@{}", path("in")), "--save", &format!("counter={}", path("out"))]);
-    prints(&run, "()\ncounter = [6, 6]\n");
+    std::fs::write(path("in"), [5f64.to_le_bytes(), 6f64.to_le_bytes()].concat()).expect("writes");
+    let run = call(&["axpy", "1", "[1, 0]", &format!("@{}", path("in")), "--save", &format!("y={}", path("out"))]);
+    prints(&run, "()\ny = [6.0, 6.0]\n");
     let out = std::fs::read(path("out")).expect("written");
-    assert_eq!(out, [6u64.to_le_bytes(), 6u64.to_le_bytes()].concat());
+    assert_eq!(out, [6f64.to_le_bytes(), 6f64.to_le_bytes()].concat());
 }
 
 #[test]
@@ -83,6 +83,8 @@ fn every_bad_call_is_one_clear_line() {
     let odd = format!("@{odd}");
     for (arguments, words) in [
         (&["nothing"][..], &["`nothing`", "hamr call"][..]),
+        // Of another image.
+        (&["empty"], &["`empty`", "hamr call"]),
         (&["fill", "1", "[0]"], &["one handler", "fill<f64>", "fill<u8>"]),
         (&["axpy", "1", "[2]"], &["3 values, got 2", "axpy(a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>)"]),
         (&["isa", "3"], &["0 values, got 1"]),
@@ -94,12 +96,12 @@ fn every_bad_call_is_one_clear_line() {
         (&["fill<u8>", "-1", "[0]"], &["0 to 2^8 - 1", "`-1`"]),
         (&["fill<u8>", "1", "[0; 99999999999]"], &["4 GiB", "99999999999"]),
         (&["divide", "1.5", "1"], &["-2^63 to 2^63 - 1", "`1.5`"]),
-        (&["sum_4", "1", "2", "3", ""], &["value 4", "``"]),
-        (&["sum_6", "[1, 2]"], &["6 elements", "got 2"]),
-        (&["count", "@/no/such/file"], &["/no/such/file", "No such file"]),
-        (&["count", &odd], &["8 bytes each", "9 bytes"]),
-        (&["count", "[1]", "--save", "counter"], &["PARAMETER=FILE", "no `=`", "counter"]),
-        (&["count", "[1]", "--save", "x=y"], &["`x`", "no buffer"]),
+        (&["divide", "1", ""], &["value 2", "``"]),
+        (&["echo_many", "[1, 2]"], &["100 elements", "got 2"]),
+        (&["fill<u8>", "1", "@/no/such/file"], &["/no/such/file", "No such file"]),
+        (&["fill<u64>", "1", &odd], &["8 bytes each", "9 bytes"]),
+        (&["fill<u8>", "1", "[1]", "--save", "counter"], &["PARAMETER=FILE", "no `=`", "counter"]),
+        (&["fill<u8>", "1", "[1]", "--save", "x=y"], &["`x`", "no buffer"]),
         (&["isa", "--device", "toaster"], &["toaster"]),
         (&["isa", "--image", "/no/such/image"], &["/no/such/image"]),
         (&["divide", "1", "0"], &["`hamr_kernels::faults::divide`", "ByZero { dividend: 1 }"]),

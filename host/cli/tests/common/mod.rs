@@ -65,7 +65,7 @@ pub(crate) struct Running {
     shm: BTreeSet<PathBuf>,
 }
 
-/// Starts the binary with the demo image.
+/// Starts the binary with the demo image; `bench` with its own.
 pub(crate) fn spawn(arguments: &[&str]) -> Running {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -76,7 +76,7 @@ pub(crate) fn spawn(arguments: &[&str]) -> Running {
         .env(MARK, &mark)
         // `hamr image` builds the image that this names; every other command loads the file without
         // asking cargo.
-        .env("HAMR_IMAGE", image)
+        .env("HAMR_IMAGE", if arguments.first() == Some(&"bench") { Path::new("") } else { image })
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
