@@ -17,6 +17,8 @@
 //!   the calling thread.
 //! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call.
 //!   [`SharedStream`] is the locked kind that threads share. All of them have the same methods.
+//! - [`PendingWork`] is a transfer that was submitted ([`Node::put_async`]), with the same methods as a
+//!   [`Pending`].
 //! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping
 //!   one detaches the call. A [`Pending`] is a future; [`WakeFd`] is for programs with `epoll`.
 //!
@@ -41,6 +43,7 @@ pub use hamr_comm::abi::version::AbiVersion;
 pub use hamr_comm::abi::window::Words;
 pub use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, Never, ValueOf};
 
+mod background;
 mod build_id;
 mod builder;
 #[cfg(feature = "cli")]
@@ -85,6 +88,7 @@ mod warning;
 mod window;
 pub mod world;
 
+pub use background::PendingWork;
 pub use build_id::BuildId;
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, SubmitError};

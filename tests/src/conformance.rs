@@ -26,6 +26,7 @@ pub mod puts;
 pub mod restart;
 pub mod streams;
 pub mod tasks;
+pub mod transfers;
 pub mod values;
 
 use hamr::{Buffer, CallError, Node, Options, SubmitError};
@@ -74,6 +75,7 @@ macro_rules! conformance {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
                 ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused
             }
+            transfers { come_in_submission_order, between_nodes, use_their_buffers, are_futures, refusals, end_with_their_node }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
                 outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,

@@ -5,6 +5,7 @@ use super::notify::PeerPoll;
 use super::open_queues::{IdleQueues, OpenQueues};
 use super::snapshots::EpochSnapshots;
 use super::{Device, EpochInfo};
+use crate::background::Worker;
 use crate::keys::{Keys, read_table};
 use crate::link::{Capabilities, Link, Peer};
 use crate::memory::DeviceMemory;
@@ -77,6 +78,7 @@ impl Device {
             log_backlogs: Mutex::default(),
             open_queues: OpenQueues::new(idle),
             closed: AtomicBool::new(false),
+            transfers: Worker::new("hamr-transfers"),
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! Records and transfers, with one thread in the place of two.
 
 use super::*;
+use std::sync::Arc;
 use zerocopy::FromZeros;
 
 fn memory(max_buffers: u32) -> DeviceMemory {
@@ -121,4 +122,33 @@ fn a_buffer_dropped_beside_its_transfer_is_freed_behind_it() {
     assert_eq!(memory.live(), 1, "another thread still copies");
     drop(writing);
     assert_eq!(memory.live(), 0);
+}
+
+/// Submitted transfers keep the memory of a dropped buffer, and no count of theirs stays.
+#[test]
+fn submitted_transfers_keep_memory_and_leave_nothing() {
+    let memory = Arc::new(memory(1));
+    let block = memory.allocate(64).expect("room");
+    let whole = memory.pointer::<u8>(block, 64);
+    let (first, second) = (memory.submit(whole, 64).expect("free"), memory.submit(whole, 8).expect("free"));
+    first.write(&[7; 64]).expect("fits");
+    let (mut back, mut long) = ([0; 8], [0; 9]);
+    second.read(&mut back).expect("fits");
+    assert_eq!(second.read(&mut long), Err(BufferError::Overrun { wanted: 9, has: 8 }), "more than was submitted");
+    assert_eq!(back, [7; 8]);
+    assert_eq!(memory.put(&[1u8], whole), Err(BufferError::InTransfer));
+    drop(first);
+    assert_eq!(memory.begin_use(whole.wire(), 64, 1), Err(BufferError::InTransfer));
+    memory.release(block.index);
+    assert!(matches!(memory.submit(whole, 64).map(drop), Err(BufferError::Freed { .. })));
+    assert_eq!(memory.live(), 1, "one transfer has not ended");
+    drop(second);
+    assert_eq!(memory.live(), 0);
+    let next = memory.allocate(64).expect("free again");
+    let whole = memory.pointer::<u8>(next, 64);
+    memory.put(&[1u8], whole).expect("no count is left");
+    let call = memory.begin_use(whole.wire(), 64, 1).expect("free");
+    assert_eq!(memory.submit(whole, 64).map(drop), Err(BufferError::Busy));
+    memory.end_use(call, 1);
+    memory.submit(whole, 64).map(drop).expect("the refused one left nothing");
 }

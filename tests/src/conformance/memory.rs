@@ -7,14 +7,14 @@ use hamr_kernels::bench::empty;
 use hamr_kernels::demo::{axpy, dot_f64, fill};
 use hamr_tests_kernels::{append, append_named, increment_after, wait_at};
 
-fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
+pub(super) fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
     match outcome {
         Err(Error::Buffer { why, .. }) => why,
         other => panic!("expected a buffer error, got {other:?}"),
     }
 }
 
-fn pattern(len: usize, seed: u8) -> Vec<u8> {
+pub(super) fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
 }
 

@@ -8,6 +8,7 @@ use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_kernels::bench::notice;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// 64 B to 16 MiB.
@@ -130,6 +131,25 @@ impl Area<'_> {
         })?;
         let floor = floors.hand_over(to, rounds, || Ok(self.node.put(black_box(from), to)?))?;
         Ok((ours, floor))
+    }
+}
+
+impl Area<'_> {
+    /// Submissions of a put, against the put. Waits between two of them, unmeasured, are for the copy.
+    pub(crate) fn put_async_submit(&self, from: &Arc<[u32]>) -> Result<Pair, BoxError> {
+        let to = self.part(size_of_val(&**from))?;
+        let begin = Instant::now();
+        let pending = self.node.put_async(black_box(from.clone()), to)?;
+        let ours = begin.elapsed();
+        pending.wait()?;
+        let begin = Instant::now();
+        self.node.put(black_box(from), to)?;
+        Ok((ours.as_nanos() as f64, begin.elapsed().as_nanos() as f64))
+    }
+
+    /// What it puts.
+    pub(crate) fn shared(&self) -> Arc<[u32]> {
+        self.private.as_slice().into()
     }
 }
 
