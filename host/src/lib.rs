@@ -17,8 +17,8 @@
 //!   the calling thread.
 //! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call.
 //!   [`SharedStream`] is the locked kind that threads share. All of them have the same methods.
-//! - [`PendingWork`] is a transfer that was submitted ([`Node::put_async`]), with the same methods as a
-//!   [`Pending`].
+//! - [`PendingWork`] is a transfer that was submitted ([`Node::put_async`]), or a function of the host
+//!   in stream order ([`SharedStream::run_on_host`]), with the same methods as a [`Pending`].
 //! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping
 //!   one detaches the call. A [`Pending`] is a future; [`WakeFd`] is for programs with `epoll`.
 //!

@@ -17,6 +17,7 @@
 //! of either side.
 
 pub mod ending;
+pub mod host_functions;
 pub mod memory;
 pub mod one_way;
 pub mod order;
@@ -70,6 +71,7 @@ macro_rules! conformance {
                 receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
                 threads_without_streams_of_their_own, dropped_with_calls_in_flight
             }
+            host_functions { run_in_stream_order, leave_later_calls_alone, may_call, have_an_end }
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
             memory {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,

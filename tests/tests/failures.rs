@@ -70,6 +70,24 @@ fn an_asynchronous_put_does_not_wait_for_its_copy() {
     assert!(node.read(x.ptr()).expect("reads").iter().all(|element| *element == 3));
 }
 
+/// VEO: a host function of a context runs when nothing of it is in flight. Here one runs between two
+/// calls, of which the second is with the device before the first has its result.
+#[test]
+fn a_host_function_does_not_drain_its_stream() {
+    let node = open(options());
+    let stream = node.shared_stream().expect("free");
+    let (first, second) = (Gate::new(&node), Gate::new(&node));
+    let before = stream.offload(wait_at::with(first.ptr(), 1)).expect("sent");
+    let function = stream.run_on_host(|| "ran").expect("submitted");
+    let behind = stream.offload(wait_at::with(second.ptr(), 2)).expect("sent");
+    first.open();
+    second.wait_for(1);
+    assert_eq!(function.wait().expect("runs while a call is in flight"), "ran");
+    assert!(!behind.is_done());
+    second.open();
+    assert_eq!((before.wait().expect("runs"), behind.wait().expect("runs")), (1, 2));
+}
+
 /// Pages of this process in memory.
 fn resident_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("a /proc");
