@@ -96,6 +96,7 @@ pub use fault::{CrashReport, FaultReport};
 pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{Home, LaunchRequest, Launcher};
+pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
 pub use node::{Buffer, DeviceInfo, Features, Node};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;

@@ -51,8 +51,9 @@ impl Device {
         let heap = layout.section(SectionKind::HEAP).map_err(|_| too_short())?;
         // The segment behind the buffers is the rank's.
         let heap = Section { len: heap.len.saturating_sub(options.segment), ..heap };
+        let hook = options.memory_hook.clone();
         let memory =
-            DeviceMemory::new(number, name, link.window(), heap, options.max_buffers).map_err(|_| too_short())?;
+            DeviceMemory::new(number, name, link.window(), heap, options.max_buffers, hook).map_err(|_| too_short())?;
         let uses_doorbell = record.features & feature::DOORBELL != 0;
         let is_notified = !link.descriptors().is_empty();
         let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;

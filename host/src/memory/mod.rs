@@ -23,9 +23,11 @@
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
 mod copying;
+mod hook;
 mod record;
 mod submitted;
 
+pub use hook::{MemoryChange, MemoryEvent, MemoryHook};
 pub(crate) use record::Record;
 pub(crate) use submitted::Submitted;
 
@@ -56,6 +58,7 @@ pub(crate) struct DeviceMemory {
     /// with the lock of its records.
     copies: Copies<Shared>,
     records: Box<[Record]>,
+    hook: Option<MemoryHook>,
     state: Mutex<State>,
 }
 
@@ -93,6 +96,7 @@ impl DeviceMemory {
         window: &Window<Shared>,
         heap: Section,
         max_buffers: u32,
+        hook: Option<MemoryHook>,
     ) -> Result<Self, OutOfWindow> {
         let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::new()).collect::<Box<[_]>>();
         let state = State {
@@ -109,6 +113,7 @@ impl DeviceMemory {
             heap,
             copies,
             records,
+            hook,
             state: Mutex::new(state),
         })
     }

@@ -9,7 +9,7 @@ fn memory(max_buffers: u32) -> DeviceMemory {
     let number = NodeNumber::take("memory").expect("few devices");
     let mut heap = Section::new_zeroed();
     heap.len = 4096;
-    DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
+    DeviceMemory::new(number, "memory", &window, heap, max_buffers, None).expect("it fits")
 }
 
 /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.

@@ -3,7 +3,7 @@
 use super::Node;
 use crate::device::Device;
 use crate::memory::{Block, DeviceMemory};
-use crate::{BufferError, Error};
+use crate::{BufferError, Error, MemoryChange};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::{BufferPtr, Element};
 use std::marker::PhantomData;
@@ -37,7 +37,9 @@ impl<T: Element> Buffer<T> {
             node.device().reap_unread();
             memory.allocate(bytes)
         })?;
-        Ok(Self { memory, device: Arc::downgrade(node.device()), block, len, _elements: PhantomData })
+        let buffer = Self { memory, device: Arc::downgrade(node.device()), block, len, _elements: PhantomData };
+        buffer.memory.tell(MemoryChange::Allocated, block);
+        Ok(buffer)
     }
 
     /// What handlers take: a plain value that names these elements.
@@ -104,6 +106,7 @@ impl<T: Element> Buffer<T> {
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
+        self.memory.tell(MemoryChange::Freed, self.block);
         self.memory.release(self.block.index);
     }
 }

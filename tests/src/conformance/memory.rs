@@ -1,11 +1,12 @@
 //! Buffers and transfers.
 
 use super::{Gate, Log, Open, driven, options, refusal};
-use hamr::{BufferError, Error, Node, Options, SubmitError};
+use hamr::{BufferError, Error, MemoryChange, MemoryEvent, MemoryHook, Node, Options, SubmitError};
 use hamr_comm::BufferPtr;
 use hamr_kernels::bench::empty;
 use hamr_kernels::demo::{axpy, dot_f64, fill};
 use hamr_tests_kernels::{append, append_named, increment_after, wait_at};
+use std::sync::{Arc, Mutex};
 
 pub(super) fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
     match outcome {
@@ -314,6 +315,39 @@ pub fn records_are_reused(open: Open) {
     node.sync(append::with(log.words(), 1)).expect("runs");
     node.sync(empty::with()).expect("runs");
     still_there(&node, &log);
+}
+
+/// A hook is told of every buffer, on the thread that has it, and of nothing else.
+pub fn hooks(open: Open) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let hook = MemoryHook::new(move |event: MemoryEvent<'_>| {
+        let place = (event.node, event.heap_off, event.bytes);
+        let here = std::thread::current().id();
+        tell.lock().expect("no panic").push((event.change, event.device.to_string(), place, here));
+    });
+    let node = open(Options { memory_hook: Some(hook), ..options() });
+    let take = || std::mem::take(&mut *told.lock().expect("no panic"));
+    let x = node.buffer(&[1u64; 5]).expect("room");
+    let (p, here) = (x.ptr().parts(), std::thread::current().id());
+    let place = (node.info().node, p.off, 40);
+    let began = (MemoryChange::Allocated, node.info().name, place, here);
+    assert_eq!(take(), std::slice::from_ref(&began));
+    // A refused buffer, a long message, a slice.
+    node.allocate::<u8>(1 << 30).expect_err("larger than the heap");
+    assert_eq!(node.sync(hamr_kernels::faults::make_many::with(500)).expect("runs")[1], 501);
+    x.slice(1..2).expect("inside");
+    assert!(take().is_empty());
+    let there = std::thread::spawn(move || {
+        drop(x);
+        std::thread::current().id()
+    });
+    let there = there.join().expect("no panic");
+    assert_eq!(take(), [(MemoryChange::Freed, began.1, place, there)]);
+    let y = node.buffer(&[2u8]).expect("room");
+    drop(node);
+    drop(y);
+    assert_eq!(take().len(), 2, "also of a buffer that outlives its node");
 }
 
 fn still_there(node: &Node, log: &Log) {
