@@ -30,6 +30,8 @@
 //! | [`offload`](Stream::offload) | in `wait`, or for a free slot | [`Pending`] | a ring slot and a completion entry |
 //! | [`send`](Stream::send) | for a free slot only | none; failures are counted | a ring slot |
 //!
+//! A program may leave the start to [`main`](macro@main); [`Setting`] is an option from outside.
+//!
 //! Handlers are written with the crate `hamr-comm`; what this crate's own signatures name of it is
 //! re-exported here.
 //!
@@ -42,6 +44,7 @@ pub use hamr_comm::abi::rings::LogLevel;
 pub use hamr_comm::abi::version::AbiVersion;
 pub use hamr_comm::abi::window::Words;
 pub use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, Never, ValueOf};
+pub use hamr_comm_macros::main;
 
 mod background;
 mod build_id;
@@ -74,8 +77,10 @@ mod program;
 pub mod qemu;
 mod reactor;
 mod runtime;
+mod settings;
 mod shm;
 mod site;
+pub mod start;
 mod stream;
 mod symbols;
 mod target;
@@ -100,6 +105,7 @@ pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
 pub use node::{Buffer, DeviceInfo, Features, Node};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
+pub use settings::Setting;
 pub use shm::ShmLauncher;
 pub use site::Site;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};

@@ -134,11 +134,13 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["inspect", &a]), &["fewer than"]);
     refused(&hamr(&["bench", "--only", "nonsense"]), &["nonsense", "call_empty"]);
     refused(&hamr(&["bench", "--launches", "0"]), &["--launches", "0"]);
+    refused(&hamr(&["devices", "--option", "heap=1T"]), &["--option", "heap", "K, M or G", "1T"]);
+    refused(&hamr(&["devices", "--option", "haep=1"]), &["--option", "NAME=VALUE", "heap", "haep=1"]);
 }
 
 #[test]
 fn help_and_version_succeed() {
-    for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"]] {
+    for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"], &["help", "options"]] {
         let run = hamr(arguments);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
         assert!(!run.stdout.is_empty());
