@@ -102,7 +102,7 @@ pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{Home, LaunchRequest, Launcher};
 pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
-pub use node::{Buffer, DeviceInfo, Features, Node};
+pub use node::{Buffer, DeviceInfo, Features, Node, Staging};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
 pub use settings::Setting;

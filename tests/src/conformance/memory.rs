@@ -1,7 +1,7 @@
 //! Buffers and transfers.
 
 use super::{Gate, Log, Open, driven, options, refusal};
-use hamr::{BufferError, Error, MemoryChange, MemoryEvent, MemoryHook, Node, Options, SubmitError};
+use hamr::{BufferError, CallError, Error, MemoryChange, MemoryEvent, MemoryHook, Node, Options, SubmitError};
 use hamr_comm::BufferPtr;
 use hamr_kernels::bench::empty;
 use hamr_kernels::demo::{axpy, dot_f64, fill};
@@ -348,6 +348,35 @@ pub fn hooks(open: Open) {
     drop(node);
     drop(y);
     assert_eq!(take().len(), 2, "also of a buffer that outlives its node");
+}
+
+/// Slices of the program as arguments: read, written, both; copied back by a success only.
+pub fn staged_slices(open: Open) {
+    let node = open(Options { heap: 1 << 20, ..options() });
+    let (xs, mut ys) = ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]);
+    node.sync_staged(|s| axpy::with(2.0, s.input(&xs), s.in_out(&mut ys))).expect("runs");
+    assert_eq!(ys, [12.0, 24.0, 36.0]);
+    let dot = node.sync_staged(|s| dot_f64::with(s.input(&xs), s.input(&ys[..]))).expect("runs");
+    assert_eq!(dot, 12.0 + 48.0 + 108.0);
+    for len in [0, 1, 127, 128, 5000] {
+        let mut out = vec![0u32; len];
+        node.sync_staged(|s| fill::with(7u32, s.output(&mut out))).expect("runs");
+        assert_eq!(out, vec![7; len]);
+    }
+    // Beside a buffer, which is not staged.
+    let y = node.buffer(&[1.0f64; 3]).expect("room");
+    node.sync_staged(|s| axpy::with(1.0, s.input(&xs), y.ptr())).expect("runs");
+    assert_eq!(y.read().expect("reads"), [2.0, 3.0, 4.0]);
+    // The handler refuses slices of two lengths, and both are as before.
+    let mut short = [5.0; 2];
+    let refused = node.sync_staged(|s| axpy::with(1.0, s.input(&xs), s.in_out(&mut short)));
+    assert!(matches!(refused, Err(CallError::Fault(_))), "{refused:?}");
+    assert_eq!(short, [5.0; 2]);
+    let mut long = vec![1.0f64; 1 << 17];
+    let full = refusal(node.sync_staged(|s| axpy::with(1.0, s.input(&xs), s.in_out(&mut long))).expect_err("no room"));
+    assert!(matches!(&full, SubmitError::NoRoom { why, .. } if why.contains("Options::heap")), "{full}");
+    assert_eq!(long[0], 1.0);
+    assert_eq!(node.live_buffers(), 1, "nothing of a call stays");
 }
 
 fn still_there(node: &Node, log: &Log) {

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 37] = [
+const ALL: [(&str, By); 38] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -56,6 +56,7 @@ const ALL: [(&str, By); 37] = [
     ("put_sync_64b", By::Other),
     ("put_sync_1k", By::Other),
     ("put_async_submit", By::Other),
+    ("inout_1k", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.
@@ -255,8 +256,8 @@ pub(crate) fn measure_transfers(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    const NAMES: [&str; 8] =
-        ["put_8b", "get_8b", "put", "get", "put_notify", "put_sync_64b", "put_sync_1k", "put_async_submit"];
+    const NAMES: [&str; 9] =
+        ["put_8b", "get_8b", "put", "get", "put_notify", "put_sync_64b", "put_sync_1k", "put_async_submit", "inout_1k"];
     if !NAMES.iter().any(|name| wanted(name)) {
         return Ok(());
     }
@@ -280,6 +281,13 @@ pub(crate) fn measure_transfers(
             let (ours, put) = area.put_async_submit(&from)?;
             let beside = Beside { what: "put", ns: &[put] };
             table.add(Key::new("put_async_submit").size(LARGEST), &[ours], Some(beside));
+        }
+    }
+    if wanted("inout_1k") {
+        for _ in 0..REPETITIONS {
+            let (ours, by_hand) = area.in_out(1 << 10)?;
+            let beside = Beside { what: "by hand", ns: &[by_hand] };
+            table.add(Key::new("inout_1k").size(1 << 10), &[ours], Some(beside));
         }
     }
     for _ in 0..REPETITIONS {

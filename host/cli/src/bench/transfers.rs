@@ -147,6 +147,23 @@ impl Area<'_> {
         Ok((ours.as_nanos() as f64, begin.elapsed().as_nanos() as f64))
     }
 
+    /// A call with a slice that is staged in and out, against the same with a buffer by hand.
+    pub(crate) fn in_out(&mut self, size: usize) -> Result<Pair, BoxError> {
+        let node = self.node;
+        let both = self.private.get_mut(..size / 4).ok_or("a size beyond the data")?;
+        let times = repeats(size);
+        let ours = time(times, |_| {
+            black_box(node.sync_staged(|s| notice::with(s.in_out(black_box(&mut *both))))?);
+            Ok(())
+        })?;
+        let by_hand = time(times, |_| {
+            let buffer = node.buffer(black_box(&*both))?;
+            black_box(node.sync(notice::with(buffer.ptr()))?);
+            Ok(node.get(buffer.ptr(), both)?)
+        })?;
+        Ok((ours, by_hand))
+    }
+
     /// What it puts.
     pub(crate) fn shared(&self) -> Arc<[u32]> {
         self.private.as_slice().into()
