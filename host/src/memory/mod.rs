@@ -363,12 +363,12 @@ impl DeviceMemory {
 
     /// [`Self::begin_use_at_once`] of a call that is sent with `len` bytes of data for the front of
     /// the buffer, of which the pointer names `room` bytes. Refused, as a put is, while calls or
-    /// transfers use the buffer.
+    /// transfers use the buffer: [`Self::find`] sees those that are submitted.
     #[inline(always)]
     pub(crate) fn begin_put_at_once(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Option<&Record> {
         let p = wire.unpack();
         let record = self.find(p, room)?;
-        if len > room || record.is_in_use() {
+        if len > room || record.is_busy() {
             return None;
         }
         record.count(p, stream)

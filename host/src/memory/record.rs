@@ -129,7 +129,13 @@ impl Record {
 
     /// May its memory not be freed yet?
     pub(super) fn is_in_use(&self) -> bool {
-        self.is_named() || self.copying.is_taken() || self.generation.load(Ordering::Acquire) >= TRANSFER
+        self.is_busy() || self.generation.load(Ordering::Acquire) >= TRANSFER
+    }
+
+    /// Do unanswered calls name it, or does a thread copy?
+    #[inline(always)]
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_named() || self.copying.is_taken()
     }
 
     /// Does an unanswered call name it? Acquire: pairs with the release in
