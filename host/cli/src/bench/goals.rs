@@ -38,6 +38,7 @@ impl Goal {
             ("put_sync_64b", _) => Some(AtMost(0.91)),
             ("put_async_submit", _) => Some(AtMost(0.05)),
             ("inout_1k", _) => Some(AtMost(1.2)),
+            ("overlap", _) => Some(AtMost(1.1)),
             ("put_notify", _) => Some(AtLeast(0.95)),
             ("put" | "get", _) if key.size.is_some_and(|size| size >= 64 << 10) => Some(AtLeast(0.95)),
             ("call_empty_vs_shm", _) => Some(AtMost(3.0)),

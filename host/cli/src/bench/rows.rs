@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 38] = [
+const ALL: [(&str, By); 39] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -57,6 +57,7 @@ const ALL: [(&str, By); 38] = [
     ("put_sync_1k", By::Other),
     ("put_async_submit", By::Other),
     ("inout_1k", By::Other),
+    ("overlap", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.
@@ -256,8 +257,18 @@ pub(crate) fn measure_transfers(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    const NAMES: [&str; 9] =
-        ["put_8b", "get_8b", "put", "get", "put_notify", "put_sync_64b", "put_sync_1k", "put_async_submit", "inout_1k"];
+    const NAMES: [&str; 10] = [
+        "put_8b",
+        "get_8b",
+        "put",
+        "get",
+        "put_notify",
+        "put_sync_64b",
+        "put_sync_1k",
+        "put_async_submit",
+        "inout_1k",
+        "overlap",
+    ];
     if !NAMES.iter().any(|name| wanted(name)) {
         return Ok(());
     }
@@ -281,6 +292,14 @@ pub(crate) fn measure_transfers(
             let (ours, put) = area.put_async_submit(&from)?;
             let beside = Beside { what: "put", ns: &[put] };
             table.add(Key::new("put_async_submit").size(LARGEST), &[ours], Some(beside));
+        }
+    }
+    if wanted("overlap") {
+        let from = area.shared();
+        for _ in 0..REPETITIONS {
+            let (ours, longer) = area.overlap(&stream, &from)?;
+            let beside = Beside { what: "the longer", ns: &[longer] };
+            table.add(Key::new("overlap").size(LARGEST), &[ours], Some(beside));
         }
     }
     if wanted("inout_1k") {

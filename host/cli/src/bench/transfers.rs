@@ -6,7 +6,7 @@ use super::floors::Floors;
 use hamr::{Buffer, Node, Stream};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_kernels::bench::notice;
+use hamr_kernels::bench::{notice, spend};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -145,6 +145,31 @@ impl Area<'_> {
         let begin = Instant::now();
         self.node.put(black_box(from), to)?;
         Ok((ours.as_nanos() as f64, begin.elapsed().as_nanos() as f64))
+    }
+
+    /// A submitted put beside a handler that runs about as long, against the longer of the two alone.
+    pub(crate) fn overlap(&self, stream: &Stream<'_>, from: &Arc<[u32]>) -> Result<Pair, BoxError> {
+        const TURNS: u32 = 100_000;
+        let to = self.part(size_of_val(&**from))?;
+        let timed = |work: &dyn Fn() -> Result<(), BoxError>| -> Result<f64, BoxError> {
+            let begin = Instant::now();
+            work()?;
+            Ok(begin.elapsed().as_nanos() as f64)
+        };
+        let put = || -> Result<(), BoxError> {
+            self.node.put_async(from.clone(), to)?.wait()?;
+            Ok(())
+        };
+        let transfer = timed(&put)?;
+        let some = timed(&|| Ok(stream.sync(spend::with(TURNS))?))?;
+        let turns = (transfer / some * f64::from(TURNS)) as u32;
+        let compute = timed(&|| Ok(stream.offload(spend::with(turns))?.wait()?))?;
+        let both = timed(&|| {
+            let call = stream.offload(spend::with(turns))?;
+            put()?;
+            Ok(call.wait()?)
+        })?;
+        Ok((both, transfer.max(compute)))
     }
 
     /// A call with a slice that is staged in and out, against the same with a buffer by hand.
