@@ -171,6 +171,16 @@ pub enum Error {
         /// What is wrong with it.
         why: BufferError,
     },
+    /// Work of the host has no outcome.
+    #[error("device {device}: no outcome of {stage}: {why}")]
+    NoOutcome {
+        /// Its name.
+        device: String,
+        /// What the work was.
+        stage: &'static str,
+        /// The message of its panic, for example.
+        why: String,
+    },
     /// The operating system reported an error.
     #[error("{what}: {source}")]
     Os {
@@ -229,6 +239,9 @@ pub enum BufferError {
     /// A call that names it has not been answered.
     #[error("the buffer is named by a call in flight: get that call's result first, or use `Stream::put`, which waits")]
     Busy,
+    /// A submitted transfer of it has not ended.
+    #[error("the buffer is in a transfer that has not ended: wait for its `PendingWork` first")]
+    InTransfer,
 }
 
 /// A call that was never sent.

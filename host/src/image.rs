@@ -52,9 +52,21 @@ impl Image {
 
     /// As [`Self::find`], but ignores `HAMR_IMAGE`: a name on the command line takes precedence
     /// over the environment.
-    #[cfg(feature = "cli")]
     pub(crate) fn named(name: &str) -> Self {
         Self { source: Source::Named(name.into()) }
+    }
+
+    /// The image that an argument names: a file, or the name of what builds it.
+    pub(crate) fn of_argument(text: &str) -> Result<Self, Error> {
+        match file_in(text) {
+            Some(path) => Self::file(path),
+            None => Ok(Self::named(text)),
+        }
+    }
+
+    /// Is there neither a name nor a file?
+    pub(crate) fn is_unnamed(&self) -> bool {
+        matches!(&self.source, Source::Named(name) if name.is_empty())
     }
 
     /// An image file.
@@ -92,6 +104,12 @@ impl Image {
         file.check(target)?;
         Ok(file)
     }
+}
+
+/// The file that an argument names; `None` when it is a name.
+pub(crate) fn file_in(text: &str) -> Option<&Path> {
+    let path = Path::new(text);
+    (text.contains('/') || path.is_file()).then_some(path)
 }
 
 fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {

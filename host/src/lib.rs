@@ -17,6 +17,8 @@
 //!   the calling thread.
 //! - [`Stream`] is one ordered sequence of calls (`Send`, not `Sync`): the fast way to call.
 //!   [`SharedStream`] is the locked kind that threads share. All of them have the same methods.
+//! - [`PendingWork`] is a transfer that was submitted ([`Node::put_async`]), or a function of the host
+//!   in stream order ([`SharedStream::run_on_host`]), with the same methods as a [`Pending`].
 //! - [`Pending`] and [`Started`] are calls in flight: `is_done`, `wait`, `wait_timeout`; dropping
 //!   one detaches the call. A [`Pending`] is a future; [`WakeFd`] is for programs with `epoll`.
 //!
@@ -27,6 +29,8 @@
 //! | [`start`](Stream::start), of a stream only | in `wait` | [`Started`] | as `sync`; one at a time |
 //! | [`offload`](Stream::offload) | in `wait`, or for a free slot | [`Pending`] | a ring slot and a completion entry |
 //! | [`send`](Stream::send) | for a free slot only | none; failures are counted | a ring slot |
+//!
+//! A program may leave the start to [`main`](macro@main); [`Setting`] is an option from outside.
 //!
 //! Handlers are written with the crate `hamr-comm`; what this crate's own signatures name of it is
 //! re-exported here.
@@ -40,7 +44,9 @@ pub use hamr_comm::abi::rings::LogLevel;
 pub use hamr_comm::abi::version::AbiVersion;
 pub use hamr_comm::abi::window::Words;
 pub use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, Never, ValueOf};
+pub use hamr_comm_macros::main;
 
+mod background;
 mod build_id;
 mod builder;
 #[cfg(feature = "cli")]
@@ -71,8 +77,10 @@ mod program;
 pub mod qemu;
 mod reactor;
 mod runtime;
+mod settings;
 mod shm;
 mod site;
+pub mod start;
 mod stream;
 mod symbols;
 mod target;
@@ -85,6 +93,7 @@ mod warning;
 mod window;
 pub mod world;
 
+pub use background::PendingWork;
 pub use build_id::BuildId;
 pub use builder::{BuildRequest, build};
 pub use error::{BufferError, CallError, Error, SubmitError};
@@ -92,9 +101,11 @@ pub use fault::{CrashReport, FaultReport};
 pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{Home, LaunchRequest, Launcher};
-pub use node::{Buffer, DeviceInfo, Features, Node};
+pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
+pub use node::{Buffer, DeviceInfo, Features, Node, Staging};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
+pub use settings::Setting;
 pub use shm::ShmLauncher;
 pub use site::Site;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};

@@ -1,6 +1,6 @@
 //! Sizes, limits and wait mode of one device, as the program sets them.
 
-use crate::Error;
+use crate::{Error, MemoryHook};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
@@ -55,6 +55,8 @@ pub struct Options {
     /// How long either side sleeps at most without a notification. It guards against a lost
     /// doorbell; where every doorbell arrives, nothing depends on it. `None` sets no limit.
     pub longest_sleep: Option<Duration>,
+    /// Told of every buffer that is allocated and dropped.
+    pub memory_hook: Option<MemoryHook>,
 }
 
 /// How host and device wait for each other. Devices without a doorbell (loopback, and images that
@@ -91,6 +93,7 @@ impl Default for Options {
             wait: WaitMode::Adaptive,
             spin: Duration::from_micros(300),
             longest_sleep: Some(Duration::from_millis(50)),
+            memory_hook: None,
         }
     }
 }

@@ -4,10 +4,13 @@
 //! buffer that one of them names is refused. `stream.put` waits for the stream's own calls first.
 //! Transfers of several threads that meet in one buffer come one after the other, but for those
 //! that only read it.
+//!
+//! `node.put_async` and its relatives only submit: a thread of the device makes the copies, in the
+//! order of their submission. Until a copy ends it uses its buffers as a call in flight does.
 
 use crate::device::Device;
-use crate::memory::End;
-use crate::{BufferError, Error, Node};
+use crate::memory::{End, Submitted};
+use crate::{BufferError, Error, Node, PendingWork};
 use hamr_comm::abi::window::Words;
 use hamr_comm::{BufferPtr, Element};
 
@@ -73,6 +76,76 @@ impl Node {
         self.memory().copy_to(from, other.memory(), to).map_err(|(end, why)| match end {
             End::Source => self.buffer_error(why),
             End::Target => other.buffer_error(why),
+        })
+    }
+
+    /// Submits a copy of `from` to the front of a buffer, and returns within microseconds, whatever
+    /// the length. `from` is anything that owns elements, such as a `Vec`, an `Arc<[T]>` or a
+    /// `&'static [T]`; it comes back from the wait.
+    ///
+    /// One thread per node makes the copies that were submitted on it, one after the other in the
+    /// order of their submission. Until this one ends it uses the buffer: calls that name it, and
+    /// transfers that are not submitted, are refused ([`BufferError::InTransfer`]), and a buffer
+    /// that is dropped is freed afterwards.
+    ///
+    /// # Errors
+    /// As [`Self::put`], at once: nothing was submitted then. Later [`Error::Lost`], when the node is
+    /// dropped before the copy.
+    pub fn put_async<T: Element, S: AsRef<[T]> + Send + 'static>(
+        &self,
+        from: S,
+        to: BufferPtr<T>,
+    ) -> Result<PendingWork<S>, Error> {
+        let device = self.device();
+        let target = device.submit(to, size_of_val(from.as_ref()) as u64)?;
+        let here = device.clone();
+        device.submit_transfer("putting", move || {
+            let put = target.write(bytemuck::cast_slice(from.as_ref()));
+            put.map_err(|why| here.buffer_error(why)).map(|()| from)
+        })
+    }
+
+    /// Submits a copy of the front of a buffer to `to`, all of it, as [`Self::put_async`]. `to`
+    /// comes back from the wait.
+    ///
+    /// # Errors
+    /// As [`Self::put_async`].
+    pub fn get_async<T: Element, D: AsMut<[T]> + Send + 'static>(
+        &self,
+        from: BufferPtr<T>,
+        mut to: D,
+    ) -> Result<PendingWork<D>, Error> {
+        let device = self.device();
+        let source = device.submit(from, size_of_val(to.as_mut()) as u64)?;
+        let here = device.clone();
+        device.submit_transfer("getting", move || {
+            let got = source.read(bytemuck::cast_slice_mut(to.as_mut()));
+            got.map_err(|why| here.buffer_error(why)).map(|()| to)
+        })
+    }
+
+    /// Submits [`Self::copy_to`], as [`Self::put_async`]: the copy uses both buffers, and this
+    /// node's thread makes it.
+    ///
+    /// # Errors
+    /// As [`Self::copy_to`], at once, and as [`Self::put_async`].
+    pub fn copy_to_async<T: Element>(
+        &self,
+        from: BufferPtr<T>,
+        other: &Self,
+        to: BufferPtr<T>,
+    ) -> Result<PendingWork<()>, Error> {
+        if from.bytes() != to.bytes() {
+            return Err(other.buffer_error(BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
+        }
+        let (here, there) = (self.device().clone(), other.device().clone());
+        let (source, target) = (here.submit(from, from.bytes())?, there.submit(to, to.bytes())?);
+        self.device().submit_transfer("copying", move || {
+            there.check_open("copying")?;
+            source.copy_to(&target).map_err(|(end, why)| match end {
+                End::Source => here.buffer_error(why),
+                End::Target => there.buffer_error(why),
+            })
         })
     }
 
@@ -143,6 +216,17 @@ impl Device {
         let Err(why) = self.memory.get(from, to) else { return Ok(()) };
         self.unless_busy(why)?;
         self.memory.get(from, to).map_err(|why| self.buffer_error(why))
+    }
+
+    /// One end of a transfer that is submitted.
+    fn submit<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64) -> Result<Submitted, Error> {
+        match self.memory.submit(ptr, bytes) {
+            Ok(submitted) => Ok(submitted),
+            Err(why) => {
+                self.unless_busy(why)?;
+                self.memory.submit(ptr, bytes).map_err(|why| self.buffer_error(why))
+            }
+        }
     }
 
     /// A buffer may be busy only because the replies of a dropped stream, or of detached calls of

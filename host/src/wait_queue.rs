@@ -107,7 +107,7 @@ impl Drop for TaskWaker {
 }
 
 /// Runs code that is not this library's, which may panic.
-fn contain(code: Option<impl FnOnce()>) {
+pub(crate) fn contain(code: Option<impl FnOnce()>) {
     let Some(code) = code else { return };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
         // Dropping it may panic, too.

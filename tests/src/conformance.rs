@@ -17,6 +17,7 @@
 //! of either side.
 
 pub mod ending;
+pub mod host_functions;
 pub mod memory;
 pub mod one_way;
 pub mod order;
@@ -26,6 +27,7 @@ pub mod puts;
 pub mod restart;
 pub mod streams;
 pub mod tasks;
+pub mod transfers;
 pub mod values;
 
 use hamr::{Buffer, CallError, Node, Options, SubmitError};
@@ -69,11 +71,13 @@ macro_rules! conformance {
                 receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
                 threads_without_streams_of_their_own, dropped_with_calls_in_flight
             }
+            host_functions { run_in_stream_order, leave_later_calls_alone, may_call, have_an_end }
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
             memory {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
-                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused
+                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices
             }
+            transfers { come_in_submission_order, between_nodes, use_their_buffers, are_futures, refusals, end_with_their_node }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
                 outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,

@@ -5,6 +5,7 @@ use hamr::{Image, Node, Options, Runtime};
 use hamr_comm::{Context, offload};
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
+use hamr_tests::conformance::transfers::Held;
 use hamr_tests::conformance::{Gate, options};
 use hamr_tests_kernels::{echo, wait_at};
 use std::sync::LazyLock;
@@ -50,6 +51,41 @@ fn a_million_one_way_calls_leak_nothing() {
     assert!(grown < 256, "{grown} pages for a million calls");
     assert_eq!((stream.outstanding(), stream.one_way_failures()), (0, 0));
     assert_eq!(stream.sync(echo::with(7u64)).expect("goes on"), 7);
+}
+
+/// HAM-Offload: an asynchronous put over VEO returned after its copy. Here the copy cannot begin
+/// before the put has returned, and calls run meanwhile.
+#[test]
+fn an_asynchronous_put_does_not_wait_for_its_copy() {
+    let node = open(options());
+    let x = node.buffer(&vec![0u64; 1 << 19]).expect("room");
+    let (held, opens) = Held::new(vec![3; 1 << 19]);
+    let put = node.put_async(held, x.ptr()).expect("submitted");
+    for n in 0..100u64 {
+        assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
+    }
+    assert!(!put.is_done(), "the elements cannot be read yet");
+    drop(opens);
+    put.wait().expect("writes");
+    assert!(node.read(x.ptr()).expect("reads").iter().all(|element| *element == 3));
+}
+
+/// VEO: a host function of a context runs when nothing of it is in flight. Here one runs between two
+/// calls, of which the second is with the device before the first has its result.
+#[test]
+fn a_host_function_does_not_drain_its_stream() {
+    let node = open(options());
+    let stream = node.shared_stream().expect("free");
+    let (first, second) = (Gate::new(&node), Gate::new(&node));
+    let before = stream.offload(wait_at::with(first.ptr(), 1)).expect("sent");
+    let function = stream.run_on_host(|| "ran").expect("submitted");
+    let behind = stream.offload(wait_at::with(second.ptr(), 2)).expect("sent");
+    first.open();
+    second.wait_for(1);
+    assert_eq!(function.wait().expect("runs while a call is in flight"), "ran");
+    assert!(!behind.is_done());
+    second.open();
+    assert_eq!((before.wait().expect("runs"), behind.wait().expect("runs")), (1, 2));
 }
 
 /// Pages of this process in memory.

@@ -97,6 +97,13 @@ fn buffers_are_copied_between_ranks() {
     let (front, back) = (to[1].slice(0..10).expect("inside"), from.slice(4990..5000).expect("inside"));
     world.copy(back, front).expect("copied");
     assert_eq!(to[1].read().expect("its own")[..11], [4990, 4991, 4992, 4993, 4994, 4995, 4996, 4997, 4998, 4999, 10]);
+    // Submitted ones of one source, together.
+    from.write(&[7; 5000]).expect("fits");
+    let copies = to.iter().map(|target| world.copy_async(from.ptr(), target.ptr()).expect("submitted"));
+    copies.collect::<Vec<_>>().into_iter().for_each(|copy| copy.wait().expect("copied"));
+    assert!(to.iter().all(|target| target.read().expect("its own") == [7; 5000]));
+    let short = world.copy_async(from.ptr(), to[0].slice(0..10).expect("inside")).map(drop);
+    assert!(matches!(short, Err(Error::Buffer { why: BufferError::Overrun { wanted: 20_000, has: 40 }, .. })));
 }
 
 #[test]

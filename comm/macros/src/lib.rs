@@ -1,9 +1,10 @@
 //! `#[offload]`, `register!` and `#[derive(Migratable)]`: the macros of handler crates
-//! (docs/offload.md).
+//! (docs/offload.md). And `#[hamr::main]`, of host programs.
 //!
 //! They check syntax only: shapes of signatures, types that can never cross, options. Types are
 //! checked by the compiler, through bounds on the traits of `hamr_comm` whose messages contain what
-//! to do. Only `hamr_comm` depends on this crate, and re-exports it.
+//! to do. Only `hamr_comm` and `hamr` depend on this crate; each re-exports
+//! its own.
 
 mod crossing;
 mod derive;
@@ -12,6 +13,7 @@ mod name;
 mod options;
 mod register;
 mod signature;
+mod start;
 mod tokens;
 
 use proc_macro::TokenStream;
@@ -60,4 +62,23 @@ pub fn register(input: TokenStream) -> TokenStream {
 pub fn migratable(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as syn::DeriveInput);
     derive::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Starts a device and runs the function with it: the program chooses no device, its user does.
+///
+/// ```text
+/// #[hamr::main(image = "my-image")]
+/// fn main(dev: &hamr::Node) -> Result<(), Box<dyn std::error::Error>> { … }
+/// ```
+///
+/// The device is that of `--device NAME`, else of `HAMR_DEVICE`, else `shm`; its image is that of
+/// `--image NAME|PATH`, else the file of `HAMR_IMAGE`, else the one that is named here. Options come
+/// from `--option NAME=VALUE`, else from `HAMR_…` variables (`hamr help options` lists them). All other
+/// arguments are the program's: `hamr::start::arguments()`. Where the device cannot be started, the
+/// program says why in one line and ends with exit code 2.
+///
+/// `crate = path` says where `hamr` is, when the manifest renames it.
+#[proc_macro_attribute]
+pub fn main(options: TokenStream, function: TokenStream) -> TokenStream {
+    start::main(options.into(), function.into()).into()
 }

@@ -12,6 +12,7 @@ use common::{Run, Sparse, Vectors, hamr, image, spawn, until, within};
 use hamr::inspect::{dump, windows_of};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long the end of a process may take to be noticed.
@@ -134,11 +135,45 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["inspect", &a]), &["fewer than"]);
     refused(&hamr(&["bench", "--only", "nonsense"]), &["nonsense", "call_empty"]);
     refused(&hamr(&["bench", "--launches", "0"]), &["--launches", "0"]);
+    refused(&hamr(&["devices", "--option", "heap=1T"]), &["--option", "heap", "K, M or G", "1T"]);
+    refused(&hamr(&["devices", "--option", "haep=1"]), &["--option", "NAME=VALUE", "heap", "haep=1"]);
+}
+
+/// The command line goes before the environment.
+#[test]
+fn options_come_from_the_environment_too() {
+    let run = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hamr"));
+        command.args(arguments).envs(variables.iter().copied()).output().expect("the binary runs")
+    };
+    let device = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let output = run(variables, arguments);
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{output:?}");
+        let all: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        (all["device"]["name"].as_str().map(str::to_owned), all["device"]["heap"].as_u64())
+    };
+    let variables = [("HAMR_DEVICE", "loopback"), ("HAMR_HEAP", "1M")];
+    let found = |heap| (Some("loopback".into()), Some(heap));
+    assert_eq!(device(&variables, &["devices", "--json"]), found(1 << 20));
+    assert_eq!(device(&variables, &["devices", "--json", "--option", "heap=2M", "--wait", "spin"]), found(2 << 20));
+    let typed = [("HAMR_DEVICE", "toaster"), ("HAMR_HEAP", "")];
+    assert_eq!(device(&typed, &["devices", "--json", "--device", "loopback"]), found(64 << 20));
+    for (name, value, words) in [
+        ("HAMR_HEAP", "plenty", ["HAMR_HEAP", "K, M or G"]),
+        ("HAMR_WAIT", "never", ["HAMR_WAIT", "adaptive"]),
+        ("HAMR_DEVICE", "toaster", ["toaster", "loopback"]),
+        ("HAMR_STREAMS", "0", ["Options::streams", "1 to 79"]),
+    ] {
+        let output = run(&[("HAMR_DEVICE", "loopback"), (name, value)], &["devices"]);
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{output:?}");
+        assert!(words.iter().all(|word| line.contains(word)), "{words:?} in {line}");
+    }
 }
 
 #[test]
 fn help_and_version_succeed() {
-    for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"]] {
+    for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"], &["help", "options"]] {
         let run = hamr(arguments);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
         assert!(!run.stdout.is_empty());

@@ -57,11 +57,11 @@ pub use format::{bytes, duration, one_line};
 pub use logs::Level;
 pub use progress::Progress;
 
-use crate::{Error, Image, Node, Options, Runtime, Target, WaitMode};
+use crate::image::file_in;
+use crate::{Error, Image, Node, Options, Runtime, Setting, Target, WaitMode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ impl FromArgMatches for NoCommands {
 /// Options that every command takes.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Global {
-    /// Device: `kind` or `kind:argument`; `devices` lists the kinds
+    /// Device: `kind` or `kind:argument`; `devices` lists the kinds. Without it, that of HAMR_DEVICE
     #[arg(long, global = true, value_name = "NAME", default_value = "shm")]
     pub device: String,
     /// Image for the device: a file, or the name of the package that builds it
@@ -146,18 +146,27 @@ pub struct Global {
     pub logs: Option<Level>,
     /// How host and device wait for each other: always polling, asleep at once, or one after the
     /// other
-    #[arg(long, global = true, value_name = "HOW", default_value = "adaptive")]
-    pub wait: WaitMode,
+    #[arg(long, global = true, value_name = "HOW")]
+    pub wait: Option<WaitMode>,
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS")]
     pub spin: Option<u32>,
+    /// Any option of the device; `help options` lists them
+    #[arg(long = "option", global = true, value_name = "NAME=VALUE")]
+    pub settings: Vec<Setting>,
+    /// What the environment sets; less than the command line.
+    #[arg(skip)]
+    pub environment: Vec<Setting>,
 }
 
 impl Global {
-    /// `options` with the choices of the command line.
-    pub fn apply(&self, options: Options) -> Options {
+    /// `options` with the choices of the command line and of the environment.
+    pub fn apply(&self, mut options: Options) -> Options {
+        for setting in self.environment.iter().chain(&self.settings) {
+            setting.apply(&mut options);
+        }
         let spin = self.spin.map_or(options.spin, |micros| Duration::from_micros(micros.into()));
-        Options { wait: self.wait, spin, ..options }
+        Options { wait: self.wait.unwrap_or(options.wait), spin, ..options }
     }
 }
 
@@ -222,16 +231,23 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 }
 
 fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
+    if arguments.iter().skip(1).eq(["help", "options"]) {
+        return print(&Setting::help());
+    }
     let command = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
     let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
         let is_typed = matches.value_source("device") == Some(clap::parser::ValueSource::CommandLine);
         Ok((Line::<C>::from_arg_matches(&matches)?, is_typed))
     });
-    let (line, is_device_chosen) = match parsed {
+    let (mut line, is_device_chosen) = match parsed {
         Ok(parsed) => parsed,
         Err(e) if !e.use_stderr() => return print(&e.render().to_string()),
         Err(e) => return Err(Failure::usage(&e.render().to_string(), tool.name)),
     };
+    line.global.environment = Setting::from_environment()?;
+    if let Some(device) = crate::start::device_in_environment().filter(|_| !is_device_chosen) {
+        line.global.device = device;
+    }
     let runtime = (tool.runtime)()?;
     let cli = Cli {
         tool,
@@ -371,10 +387,7 @@ impl Cli {
     pub fn image(&self) -> Result<Image, Failure> {
         match &self.global.image {
             None => Ok(Image::find(self.tool.image)?),
-            Some(text) => match file_in(text) {
-                Some(path) => Ok(Image::file(path)?),
-                None => Ok(Image::named(text)),
-            },
+            Some(text) => Ok(Image::of_argument(text)?),
         }
     }
 
@@ -404,12 +417,6 @@ impl Cli {
     pub fn print_json(&self, value: &serde_json::Value) -> Result<(), Failure> {
         print(&format!("{value}\n"))
     }
-}
-
-/// The file that an argument names; `None` when it is a name.
-fn file_in(text: &str) -> Option<&Path> {
-    let path = Path::new(text);
-    (text.contains('/') || path.is_file()).then_some(path)
 }
 
 fn print(text: &str) -> Result<(), Failure> {

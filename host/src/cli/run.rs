@@ -171,22 +171,16 @@ const MOST: usize = hamr_comm::abi::world::MAX_RANKS;
 
 fn options(args: &Args, cli: &Cli) -> Result<WorldOptions, Failure> {
     let WorldOptions { rank, stall, .. } = WorldOptions::default();
+    let rank = cli.global.apply(rank);
     let segment = args.segment.as_deref().map_or(Ok(rank.segment), bytes)?;
     let deadline = args.timeout.as_deref().map(seconds).transpose()?;
-    let rank = cli.log_options(cli.global.apply(Options { segment, deadline, ..rank }));
+    let rank = cli.log_options(Options { segment, deadline, ..rank });
     Ok(WorldOptions { rank, cpus: args.cpu.as_deref().map_or(Ok(Vec::new()), processors)?, stall })
 }
 
 /// `64M`, a multiple of 4096.
 fn bytes(text: &str) -> Result<u64, Failure> {
-    let (number, shift) = match text.as_bytes().last() {
-        Some(b'K') => (&text[..text.len() - 1], 10),
-        Some(b'M') => (&text[..text.len() - 1], 20),
-        Some(b'G') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
-    bytes.ok_or_else(|| {
+    crate::settings::bytes(text).ok_or_else(|| {
         Failure::new(format!("--segment: expected a number of bytes, or one with K, M or G, got {text}"))
     })
 }

@@ -5,6 +5,7 @@ use super::notify::PeerPoll;
 use super::open_queues::{IdleQueues, OpenQueues};
 use super::snapshots::EpochSnapshots;
 use super::{Device, EpochInfo};
+use crate::background::Worker;
 use crate::keys::{Keys, read_table};
 use crate::link::{Capabilities, Link, Peer};
 use crate::memory::DeviceMemory;
@@ -50,8 +51,9 @@ impl Device {
         let heap = layout.section(SectionKind::HEAP).map_err(|_| too_short())?;
         // The segment behind the buffers is the rank's.
         let heap = Section { len: heap.len.saturating_sub(options.segment), ..heap };
+        let hook = options.memory_hook.clone();
         let memory =
-            DeviceMemory::new(number, name, link.window(), heap, options.max_buffers).map_err(|_| too_short())?;
+            DeviceMemory::new(number, name, link.window(), heap, options.max_buffers, hook).map_err(|_| too_short())?;
         let uses_doorbell = record.features & feature::DOORBELL != 0;
         let is_notified = !link.descriptors().is_empty();
         let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;
@@ -77,6 +79,7 @@ impl Device {
             log_backlogs: Mutex::default(),
             open_queues: OpenQueues::new(idle),
             closed: AtomicBool::new(false),
+            transfers: Worker::new("hamr-transfers"),
         }))
     }
 }

@@ -17,13 +17,14 @@ pub(crate) use crate::wait_queue::Fence;
 pub(crate) use epoch_end::GRACE_STEP;
 pub(crate) use open_queues::IdleQueues;
 
+use crate::background::{PendingWork, WorkSite, Worker};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::memory::DeviceMemory;
 use crate::reactor::Notified;
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
-use crate::{HandlerInfo, ImageFile, Options};
+use crate::{Error, HandlerInfo, ImageFile, Options};
 use epoch_end::Loss;
 use hamr_comm::Handler;
 use hamr_comm::abi::ids::{Epoch, NodeId};
@@ -68,6 +69,8 @@ pub struct Device {
     log_backlogs: Mutex<log_backlog::LogBacklogs>,
     open_queues: OpenQueues,
     closed: AtomicBool,
+    /// Makes the transfers that are submitted.
+    transfers: Worker,
 }
 
 /// What a device reported of itself in one epoch, and how long it took to start.
@@ -111,6 +114,31 @@ impl Device {
         // Behind the read.
         fence(Ordering::Acquire);
         self.link.outlives_host() && self.is_closed()
+    }
+
+    /// Has the device's thread for transfers make a copy, after those submitted before.
+    pub(crate) fn submit_transfer<V: Send + 'static>(
+        self: &Arc<Self>,
+        stage: &'static str,
+        copy: impl FnOnce() -> Result<V, Error> + Send + 'static,
+    ) -> Result<PendingWork<V>, Error> {
+        let device = self.clone();
+        let site = WorkSite { device: self.name.clone(), stage, deadline: self.options.deadline };
+        self.transfers.submit(site, move || {
+            device.check_open(stage)?;
+            let copied = copy()?;
+            if device.heap_is_released() { Err(device.is_closed_while(stage)) } else { Ok(copied) }
+        })
+    }
+
+    /// # Errors
+    /// After the [`crate::Node`] was dropped.
+    pub(crate) fn check_open(&self, stage: &'static str) -> Result<(), Error> {
+        if self.is_closed() { Err(self.is_closed_while(stage)) } else { Ok(()) }
+    }
+
+    fn is_closed_while(&self, stage: &'static str) -> Error {
+        Error::Lost { device: self.name.clone(), stage, why: "its node was dropped by this program".into() }
     }
 
     /// Was the [`crate::Node`] dropped?

@@ -23,19 +23,24 @@
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
 mod copying;
+mod hook;
 mod record;
+mod submitted;
 
+pub use hook::{MemoryChange, MemoryEvent, MemoryHook};
 pub(crate) use record::Record;
+pub(crate) use submitted::Submitted;
 
 use crate::node_number::NodeNumber;
 use crate::{BufferError, Error};
+use copying::{Reading, Writing};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, STREAMED, Shared, Window};
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
-use record::LIVE;
+use record::{LIVE, freed};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,6 +58,7 @@ pub(crate) struct DeviceMemory {
     /// with the lock of its records.
     copies: Copies<Shared>,
     records: Box<[Record]>,
+    hook: Option<MemoryHook>,
     state: Mutex<State>,
 }
 
@@ -90,6 +96,7 @@ impl DeviceMemory {
         window: &Window<Shared>,
         heap: Section,
         max_buffers: u32,
+        hook: Option<MemoryHook>,
     ) -> Result<Self, OutOfWindow> {
         let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::new()).collect::<Box<[_]>>();
         let state = State {
@@ -106,6 +113,7 @@ impl DeviceMemory {
             heap,
             copies,
             records,
+            hook,
             state: Mutex::new(state),
         })
     }
@@ -177,11 +185,10 @@ impl DeviceMemory {
     /// and the last transfer has ended.
     pub(crate) fn release(&self, index: u32) {
         let Some(record) = self.records.get(index as usize) else { return };
-        // No pointer of this generation is valid any more. SeqCst, as are the load of the lock
-        // below, the locking of a transfer and its second load of the generation (`place`): either
-        // the transfer sees that the buffer is gone, or this thread sees the transfer.
-        let generation = record.generation.load(Ordering::Relaxed) & (LIVE - 1);
-        record.generation.store(generation, Ordering::SeqCst);
+        // SeqCst, as are the load of the lock below, the locking of a transfer and its second load
+        // of the generation (`Record::still`): either the transfer sees that the buffer is gone, or
+        // this thread sees the transfer.
+        record.drop_owner();
         let mut state = self.state();
         if record.is_in_use() {
             state.deferred.push(index);
@@ -241,7 +248,7 @@ impl DeviceMemory {
                 let skip = p.off.saturating_sub(record.off.load(Ordering::Relaxed));
                 BufferError::Overrun { wanted: skip.saturating_add(bytes), has: record.bytes.load(Ordering::Relaxed) }
             }
-            None => freed(p),
+            None => self.records.get(p.index as usize).map_or_else(|| freed(p), |record| record.why_not(p)),
         }
     }
 
@@ -265,7 +272,9 @@ impl DeviceMemory {
         let heap = self.copies.ungated()?;
         let record = self.find_free(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write_at_once()?;
-        record.still(to.parts()).ok()?;
+        if !record.is_still(to.parts()) {
+            return None;
+        }
         heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()
     }
 
@@ -283,7 +292,9 @@ impl DeviceMemory {
         let heap = self.copies.ungated()?;
         let record = self.find_free(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read_at_once()?;
-        record.still(from.parts()).ok()?;
+        if !record.is_still(from.parts()) {
+            return None;
+        }
         heap.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).ok()
     }
 
@@ -292,17 +303,7 @@ impl DeviceMemory {
     pub(crate) fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), BufferError> {
         let bytes = from.bytes();
         let (source, target) = (self.free_record(from, bytes)?, self.free_record(to, bytes)?);
-        // In the order of the records: two threads that copy between the same two buffers do not
-        // wait for each other.
-        let (first, second) = (from.parts().index, to.parts().index);
-        let (_reading, _writing);
-        if first < second {
-            _reading = Some(source.copying.read());
-            _writing = target.copying.write();
-        } else {
-            _writing = target.copying.write();
-            _reading = (first != second).then(|| source.copying.read());
-        }
+        let _locks = lock_both((self.node, source, from.parts().index), (self.node, target, to.parts().index));
         source.still(from.parts())?;
         target.still(to.parts())?;
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
@@ -318,15 +319,7 @@ impl DeviceMemory {
         let bytes = from.bytes();
         let source = self.free_record(from, bytes).map_err(|why| (End::Source, why))?;
         let target = other.free_record(to, bytes).map_err(|why| (End::Target, why))?;
-        // In the order of the devices, for the same reason.
-        let (_reading, _writing);
-        if self.node < other.node {
-            _reading = source.copying.read();
-            _writing = target.copying.write();
-        } else {
-            _writing = target.copying.write();
-            _reading = source.copying.read();
-        }
+        let _locks = lock_both((self.node, source, from.parts().index), (other.node, target, to.parts().index));
         source.still(from.parts()).map_err(|why| (End::Source, why))?;
         target.still(to.parts()).map_err(|why| (End::Target, why))?;
         let copied = self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes);
@@ -362,7 +355,7 @@ impl DeviceMemory {
     pub(crate) fn begin_use(&self, wire: WireBuffer, bytes: u64, stream: u32) -> Result<u32, BufferError> {
         let p = wire.unpack();
         let record = self.record(p, bytes)?;
-        record.count(p, stream).map(|_| p.index).ok_or_else(|| freed(p))
+        record.count(p, stream).map(|_| p.index).ok_or_else(|| record.why_not(p))
     }
 
     /// [`Self::begin_use`] without the reason for a refusal; [`Record::end_use`] ends it.
@@ -374,12 +367,12 @@ impl DeviceMemory {
 
     /// [`Self::begin_use_at_once`] of a call that is sent with `len` bytes of data for the front of
     /// the buffer, of which the pointer names `room` bytes. Refused, as a put is, while calls or
-    /// transfers use the buffer.
+    /// transfers use the buffer: [`Self::find`] sees those that are submitted.
     #[inline(always)]
     pub(crate) fn begin_put_at_once(&self, wire: WireBuffer, room: u64, len: u64, stream: u32) -> Option<&Record> {
         let p = wire.unpack();
         let record = self.find(p, room)?;
-        if len > room || record.is_in_use() {
+        if len > room || record.is_busy() {
             return None;
         }
         record.count(p, stream)
@@ -419,8 +412,25 @@ impl DeviceMemory {
     }
 }
 
-fn freed(p: BufferParts) -> BufferError {
-    BufferError::Freed { index: p.index, generation: p.generation }
+/// Locks the two ends of a copy, each a record of a node with its index. In their order: two threads
+/// that copy between the same two buffers do not wait for each other.
+fn lock_both<'r>(
+    source: (NodeId, &'r Record, u32),
+    target: (NodeId, &'r Record, u32),
+) -> (Option<Reading<'r>>, Writing<'r>) {
+    let (read, write) = (|| Some(source.1.copying.read()), || target.1.copying.write());
+    match (source.0, source.2).cmp(&(target.0, target.2)) {
+        std::cmp::Ordering::Less => {
+            let reading = read();
+            (reading, write())
+        }
+        // One buffer: writing alone excludes every other thread.
+        std::cmp::Ordering::Equal => (None, write()),
+        std::cmp::Ordering::Greater => {
+            let writing = write();
+            (read(), writing)
+        }
+    }
 }
 
 /// Outside is what a copy cannot be, since the record was checked.

@@ -8,12 +8,15 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// The record has a buffer whose owner still exists. Above every generation.
 pub(super) const LIVE: u32 = 1 << 16;
+/// One transfer that was submitted and has not ended. Counted above LIVE: the word differs from
+/// that of every pointer then, so that calls and other transfers need no check of their own.
+const TRANSFER: u32 = LIVE << 1;
 /// No stream has named the buffer yet.
 const NO_STREAM: u16 = u16::MAX;
 
 /// Of one buffer at a time: its place, and its unanswered calls.
 pub(crate) struct Record {
-    /// Generation in the low 16 bits, LIVE above.
+    /// Generation in the low 16 bits, LIVE above, then the number of submitted transfers.
     pub(super) generation: AtomicU32,
     /// The stream that counts in `own`: the first that named a buffer of this record. It stays the
     /// one.
@@ -42,7 +45,7 @@ impl Record {
         }
     }
 
-    /// Is the record's buffer the one that the pointer was made for?
+    /// Is the record's buffer the one that the pointer was made for, and in no submitted transfer?
     #[inline(always)]
     pub(super) fn is_of(&self, p: BufferParts) -> bool {
         self.generation.load(Ordering::Acquire) == u32::from(p.generation) | LIVE
@@ -86,14 +89,52 @@ impl Record {
     /// not freed before the lock is released (see [`DeviceMemory::release`]).
     #[inline(always)]
     pub(super) fn still(&self, p: BufferParts) -> Result<(), BufferError> {
-        match self.generation.load(Ordering::SeqCst) == u32::from(p.generation) | LIVE {
-            true => Ok(()),
-            false => Err(BufferError::Freed { index: p.index, generation: p.generation }),
+        if self.is_still(p) { Ok(()) } else { Err(self.why_not(p)) }
+    }
+
+    /// [`Self::still`] without the reason.
+    #[inline(always)]
+    pub(super) fn is_still(&self, p: BufferParts) -> bool {
+        self.generation.load(Ordering::SeqCst) == u32::from(p.generation) | LIVE
+    }
+
+    /// Why [`Self::is_of`] is false.
+    #[cold]
+    pub(super) fn why_not(&self, p: BufferParts) -> BufferError {
+        match is_alive(self.generation.load(Ordering::Relaxed), p) {
+            true => BufferError::InTransfer,
+            false => freed(p),
         }
+    }
+
+    /// A transfer of the buffer is submitted. Until it ends, its memory is not freed, and calls and
+    /// transfers that are not submitted are refused.
+    pub(super) fn begin_transfer(&self, p: BufferParts) -> Result<(), BufferError> {
+        let one_more = |word: u32| if is_alive(word, p) { word.checked_add(TRANSFER) } else { None };
+        // SeqCst, as in `DeviceMemory::release`: either that is seen here, or this there.
+        let begun = self.generation.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_more);
+        begun.map(drop).map_err(|_| self.why_not(p))
+    }
+
+    /// That transfer has ended.
+    pub(super) fn end_transfer(&self) {
+        // Release: pairs with the acquire in `is_in_use`, behind which the memory is freed.
+        self.generation.fetch_sub(TRANSFER, Ordering::Release);
+    }
+
+    /// The owner drops the buffer: no pointer of this generation is valid any more.
+    pub(super) fn drop_owner(&self) {
+        self.generation.fetch_and(!LIVE, Ordering::SeqCst);
     }
 
     /// May its memory not be freed yet?
     pub(super) fn is_in_use(&self) -> bool {
+        self.is_busy() || self.generation.load(Ordering::Acquire) >= TRANSFER
+    }
+
+    /// Do unanswered calls name it, or does a thread copy?
+    #[inline(always)]
+    pub(super) fn is_busy(&self) -> bool {
         self.is_named() || self.copying.is_taken()
     }
 
@@ -115,4 +156,14 @@ impl Record {
             }
         }
     }
+}
+
+/// Is the word of a record that of the pointer's buffer, whether or not transfers are submitted?
+fn is_alive(word: u32, p: BufferParts) -> bool {
+    word & (TRANSFER - 1) == u32::from(p.generation) | LIVE
+}
+
+/// The error of a pointer whose buffer was dropped.
+pub(super) fn freed(p: BufferParts) -> BufferError {
+    BufferError::Freed { index: p.index, generation: p.generation }
 }

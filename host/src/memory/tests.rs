@@ -1,6 +1,7 @@
 //! Records and transfers, with one thread in the place of two.
 
 use super::*;
+use std::sync::Arc;
 use zerocopy::FromZeros;
 
 fn memory(max_buffers: u32) -> DeviceMemory {
@@ -12,7 +13,7 @@ fn memory_of(heap_len: u64, max_buffers: u32) -> DeviceMemory {
     let number = NodeNumber::take("memory").expect("few devices");
     let mut heap = Section::new_zeroed();
     heap.len = heap_len;
-    DeviceMemory::new(number, "memory", &window, heap, max_buffers).expect("it fits")
+    DeviceMemory::new(number, "memory", &window, heap, max_buffers, None).expect("it fits")
 }
 
 /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
@@ -146,4 +147,33 @@ fn a_put_of_any_length_arrives_whole() {
         assert!(found[at..at + len] == *part, "{len} bytes from {skip} to {at}");
         assert!(found[..at].iter().chain(&found[at + len..]).all(|byte| *byte == 0), "bytes beside them");
     }
+}
+
+/// Submitted transfers keep the memory of a dropped buffer, and no count of theirs stays.
+#[test]
+fn submitted_transfers_keep_memory_and_leave_nothing() {
+    let memory = Arc::new(memory(1));
+    let block = memory.allocate(64).expect("room");
+    let whole = memory.pointer::<u8>(block, 64);
+    let (first, second) = (memory.submit(whole, 64).expect("free"), memory.submit(whole, 8).expect("free"));
+    first.write(&[7; 64]).expect("fits");
+    let (mut back, mut long) = ([0; 8], [0; 9]);
+    second.read(&mut back).expect("fits");
+    assert_eq!(second.read(&mut long), Err(BufferError::Overrun { wanted: 9, has: 8 }), "more than was submitted");
+    assert_eq!(back, [7; 8]);
+    assert_eq!(memory.put(&[1u8], whole), Err(BufferError::InTransfer));
+    drop(first);
+    assert_eq!(memory.begin_use(whole.wire(), 64, 1), Err(BufferError::InTransfer));
+    memory.release(block.index);
+    assert!(matches!(memory.submit(whole, 64).map(drop), Err(BufferError::Freed { .. })));
+    assert_eq!(memory.live(), 1, "one transfer has not ended");
+    drop(second);
+    assert_eq!(memory.live(), 0);
+    let next = memory.allocate(64).expect("free again");
+    let whole = memory.pointer::<u8>(next, 64);
+    memory.put(&[1u8], whole).expect("no count is left");
+    let call = memory.begin_use(whole.wire(), 64, 1).expect("free");
+    assert_eq!(memory.submit(whole, 64).map(drop), Err(BufferError::Busy));
+    memory.end_use(call, 1);
+    memory.submit(whole, 64).map(drop).expect("the refused one left nothing");
 }

@@ -3,7 +3,7 @@
 use super::Node;
 use crate::device::Device;
 use crate::memory::{Block, DeviceMemory};
-use crate::{BufferError, Error};
+use crate::{BufferError, Error, MemoryChange};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::{BufferPtr, Element};
 use std::marker::PhantomData;
@@ -37,12 +37,19 @@ impl<T: Element> Buffer<T> {
             node.device().reap_unread();
             memory.allocate(bytes)
         })?;
-        Ok(Self { memory, device: Arc::downgrade(node.device()), block, len, _elements: PhantomData })
+        let buffer = Self { memory, device: Arc::downgrade(node.device()), block, len, _elements: PhantomData };
+        buffer.memory.tell(MemoryChange::Allocated, block);
+        Ok(buffer)
     }
 
     /// What handlers take: a plain value that names these elements.
     pub fn ptr(&self) -> BufferPtr<T> {
         self.memory.pointer(self.block, self.len)
+    }
+
+    /// Its front as `len` elements of another type. Every buffer starts at a multiple of 64.
+    pub(super) fn elements<U: Element>(&self, len: usize) -> BufferPtr<U> {
+        self.memory.pointer(self.block, len)
     }
 
     /// A pointer to the elements of `range`. Like every pointer it carries the buffer's generation,
@@ -104,6 +111,7 @@ impl<T: Element> Buffer<T> {
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
+        self.memory.tell(MemoryChange::Freed, self.block);
         self.memory.release(self.block.index);
     }
 }

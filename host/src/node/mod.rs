@@ -6,10 +6,12 @@ mod buffer;
 mod control;
 mod features;
 mod info;
+mod staging;
 
 pub use buffer::Buffer;
 pub use features::Features;
 pub use info::DeviceInfo;
+pub use staging::Staging;
 
 use crate::Warning;
 use crate::device::Device;

@@ -5,6 +5,7 @@
 use super::encode::takes_put;
 use super::put_data::PutData;
 use super::{CallOptions, Pending, StreamRef, Submitter, submit, wait};
+use crate::device::Device;
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 
@@ -225,17 +226,16 @@ pub(crate) fn outstanding(stream: impl StreamRef) -> usize {
 }
 
 pub(crate) fn flush(stream: impl StreamRef) -> Result<(), Error> {
-    submit::flush(&stream).map_err(|stop| {
-        let device = stream.device();
-        match stop {
-            wait::Stop::Deadline => Error::Timeout {
-                device: device.name.clone(),
-                stage: "flushing a stream",
-                after: device.options.deadline.unwrap_or_default(),
-            },
-            wait::Stop::EpochEnded(_) => {
-                Error::Lost { device: device.name.clone(), stage: "flushing a stream", why: device.loss_reason() }
-            }
+    submit::flush(&stream).map_err(|stop| stopped(stream.device(), "flushing a stream", stop))
+}
+
+/// The error of a wait for the calls of a stream.
+pub(super) fn stopped(device: &Device, stage: &'static str, stop: wait::Stop) -> Error {
+    let name = device.name.clone();
+    match stop {
+        wait::Stop::Deadline => {
+            Error::Timeout { device: name, stage, after: device.options.deadline.unwrap_or_default() }
         }
-    })
+        wait::Stop::EpochEnded(_) => Error::Lost { device: name, stage, why: device.loss_reason() },
+    }
 }

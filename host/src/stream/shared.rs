@@ -1,8 +1,9 @@
 //! A stream that threads share.
 
-use super::{Access, QueuePairs, Submitter, call_methods, there};
-use crate::Error;
+use super::{Access, QueuePairs, Submitter, call_methods, calls, submit, there};
+use crate::background::{WorkSite, Worker};
 use crate::device::Device;
+use crate::{Error, PendingWork};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,8 @@ struct SharedInner {
     index: u32,
     /// There until the drop.
     submitter: Mutex<Option<Box<Submitter>>>,
+    /// Runs the host functions.
+    host_functions: Worker,
 }
 
 impl SharedStream {
@@ -28,7 +31,36 @@ impl SharedStream {
         let (device, queues) = (device.clone(), queues.clone());
         let (index, submitter) = queues.take(&device)?;
         let submitter = Mutex::new(Some(submitter));
-        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, submitter }) })
+        let host_functions = Worker::new("hamr-host-fns");
+        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, submitter, host_functions }) })
+    }
+
+    /// Runs `f` on a thread of the library, in the order of the stream: when every call that was
+    /// submitted before has run, and every host function before has ended. Calls submitted later do
+    /// not wait for it. The thread is the stream's own; it starts with the first host function.
+    ///
+    /// `f` may call through the stream. It must not wait for a later host function.
+    ///
+    /// # Errors
+    /// When the thread cannot be started. The wait for `f` also ends with [`Error::Lost`] when the
+    /// epoch of the calls before has ended, and with [`Error::Timeout`] when they have not run within
+    /// `Options::deadline`: `f` does not run then. [`Error::NoOutcome`] when it panicked.
+    pub fn run_on_host<R: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<PendingWork<R>, Error> {
+        const WAITING: &str = "waiting for the calls before a host function";
+        let device = &self.shared.device;
+        let site = WorkSite {
+            device: device.name.clone(),
+            stage: "running a host function",
+            deadline: device.options.deadline,
+        };
+        let (stream, before) = (self.clone(), submit::calls_so_far(self));
+        self.shared.host_functions.submit(site, move || {
+            submit::wait_for(&stream, before).map_err(|stop| calls::stopped(stream.device(), WAITING, stop))?;
+            Ok(f())
+        })
     }
 
     call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));

@@ -8,7 +8,7 @@
 use super::CallOptions;
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
-use super::submitter::Submitter;
+use super::submitter::{CallsSoFar, Submitter};
 use super::wait::{Stop, Wait, spins};
 use crate::SubmitError;
 use crate::device::Device;
@@ -127,7 +127,16 @@ pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, 
 
 /// Waits until every call that the stream has now has run.
 pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
-    let (epoch, calls) = stream.with(|submitter, _| (submitter.epoch(), submitter.calls_so_far()));
+    wait_for(stream, calls_so_far(stream))
+}
+
+/// The calls that the stream has now, and their epoch.
+pub(super) fn calls_so_far(stream: &impl Access) -> (SubmitterEpoch, CallsSoFar) {
+    stream.with(|submitter, _| (submitter.epoch(), submitter.calls_so_far()))
+}
+
+/// Waits until these calls have run.
+pub(super) fn wait_for(stream: &impl Access, (epoch, calls): (SubmitterEpoch, CallsSoFar)) -> Result<(), Stop> {
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
         let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {

@@ -19,7 +19,7 @@ mod stall;
 mod start;
 mod watch;
 
-use crate::{BufferError, Error, Node, Options};
+use crate::{BufferError, Error, Node, Options, PendingWork};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
 use std::sync::{Arc, Mutex};
@@ -103,6 +103,15 @@ impl World {
     pub fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), Error> {
         let (source, target) = (self.owner(from)?, self.owner(to)?);
         source.copy_to(from, target, to)
+    }
+
+    /// Submits [`Self::copy`], as [`Node::copy_to_async`] on the rank that `from` is of.
+    ///
+    /// # Errors
+    /// As [`Self::copy`], at once, and as [`Node::put_async`].
+    pub fn copy_async<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<PendingWork<()>, Error> {
+        let (source, target) = (self.owner(from)?, self.owner(to)?);
+        source.copy_to_async(from, target, to)
     }
 
     /// How the world ended, as soon as that is known: the code that a rank left with, or the rank

@@ -1,20 +1,21 @@
 //! Buffers and transfers.
 
 use super::{Gate, Log, Open, driven, options, refusal};
-use hamr::{BufferError, Error, Node, Options, SubmitError};
+use hamr::{BufferError, CallError, Error, MemoryChange, MemoryEvent, MemoryHook, Node, Options, SubmitError};
 use hamr_comm::BufferPtr;
 use hamr_kernels::bench::empty;
 use hamr_kernels::demo::{axpy, dot_f64, fill};
 use hamr_tests_kernels::{append, append_named, increment_after, wait_at};
+use std::sync::{Arc, Mutex};
 
-fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
+pub(super) fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
     match outcome {
         Err(Error::Buffer { why, .. }) => why,
         other => panic!("expected a buffer error, got {other:?}"),
     }
 }
 
-fn pattern(len: usize, seed: u8) -> Vec<u8> {
+pub(super) fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
 }
 
@@ -314,6 +315,68 @@ pub fn records_are_reused(open: Open) {
     node.sync(append::with(log.words(), 1)).expect("runs");
     node.sync(empty::with()).expect("runs");
     still_there(&node, &log);
+}
+
+/// A hook is told of every buffer, on the thread that has it, and of nothing else.
+pub fn hooks(open: Open) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let hook = MemoryHook::new(move |event: MemoryEvent<'_>| {
+        let place = (event.node, event.heap_off, event.bytes);
+        let here = std::thread::current().id();
+        tell.lock().expect("no panic").push((event.change, event.device.to_string(), place, here));
+    });
+    let node = open(Options { memory_hook: Some(hook), ..options() });
+    let take = || std::mem::take(&mut *told.lock().expect("no panic"));
+    let x = node.buffer(&[1u64; 5]).expect("room");
+    let (p, here) = (x.ptr().parts(), std::thread::current().id());
+    let place = (node.info().node, p.off, 40);
+    let began = (MemoryChange::Allocated, node.info().name, place, here);
+    assert_eq!(take(), std::slice::from_ref(&began));
+    // A refused buffer, a long message, a slice.
+    node.allocate::<u8>(1 << 30).expect_err("larger than the heap");
+    assert_eq!(node.sync(hamr_kernels::faults::make_many::with(500)).expect("runs")[1], 501);
+    x.slice(1..2).expect("inside");
+    assert!(take().is_empty());
+    let there = std::thread::spawn(move || {
+        drop(x);
+        std::thread::current().id()
+    });
+    let there = there.join().expect("no panic");
+    assert_eq!(take(), [(MemoryChange::Freed, began.1, place, there)]);
+    let y = node.buffer(&[2u8]).expect("room");
+    drop(node);
+    drop(y);
+    assert_eq!(take().len(), 2, "also of a buffer that outlives its node");
+}
+
+/// Slices of the program as arguments: read, written, both; copied back by a success only.
+pub fn staged_slices(open: Open) {
+    let node = open(Options { heap: 1 << 20, ..options() });
+    let (xs, mut ys) = ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]);
+    node.sync_staged(|s| axpy::with(2.0, s.input(&xs), s.in_out(&mut ys))).expect("runs");
+    assert_eq!(ys, [12.0, 24.0, 36.0]);
+    let dot = node.sync_staged(|s| dot_f64::with(s.input(&xs), s.input(&ys[..]))).expect("runs");
+    assert_eq!(dot, 12.0 + 48.0 + 108.0);
+    for len in [0, 1, 127, 128, 5000] {
+        let mut out = vec![0u32; len];
+        node.sync_staged(|s| fill::with(7u32, s.output(&mut out))).expect("runs");
+        assert_eq!(out, vec![7; len]);
+    }
+    // Beside a buffer, which is not staged.
+    let y = node.buffer(&[1.0f64; 3]).expect("room");
+    node.sync_staged(|s| axpy::with(1.0, s.input(&xs), y.ptr())).expect("runs");
+    assert_eq!(y.read().expect("reads"), [2.0, 3.0, 4.0]);
+    // The handler refuses slices of two lengths, and both are as before.
+    let mut short = [5.0; 2];
+    let refused = node.sync_staged(|s| axpy::with(1.0, s.input(&xs), s.in_out(&mut short)));
+    assert!(matches!(refused, Err(CallError::Fault(_))), "{refused:?}");
+    assert_eq!(short, [5.0; 2]);
+    let mut long = vec![1.0f64; 1 << 17];
+    let full = refusal(node.sync_staged(|s| axpy::with(1.0, s.input(&xs), s.in_out(&mut long))).expect_err("no room"));
+    assert!(matches!(&full, SubmitError::NoRoom { why, .. } if why.contains("Options::heap")), "{full}");
+    assert_eq!(long[0], 1.0);
+    assert_eq!(node.live_buffers(), 1, "nothing of a call stays");
 }
 
 fn still_there(node: &Node, log: &Log) {

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-tests-model", &["hamr-shared-abi", "hamr-comm"]),
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi"]),
-    ("hamr", &["hamr-comm", "hamr-device-fw", "hamr-linker", "hamr-qemu"]),
+    ("hamr", &["hamr-comm", "hamr-comm-macros", "hamr-device-fw", "hamr-linker", "hamr-qemu"]),
     ("hamr-cli", &["hamr", "hamr-comm", "hamr-kernels"]),
     ("xtask", &["hamr-linker", "hamr-qemu"]),
 ];

@@ -4,7 +4,7 @@ use super::calls::{self, call_32b, call_48b, call_64b, call_112b, call_async, ca
 use super::floors::{Floors, Gap};
 use super::stats::{Spell, median};
 use super::table::{Beside, Key, Table, Unit};
-use super::transfers::{Area, SIZES};
+use super::transfers::{Area, LARGEST, SIZES};
 use super::ways::{self, HANDLERS, Handlers};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
 use hamr::{Node, SharedStream, Stream};
@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 36] = [
+const ALL: [(&str, By); 39] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -55,6 +55,9 @@ const ALL: [(&str, By); 36] = [
     ("put_notify", By::Other),
     ("put_sync_64b", By::Other),
     ("put_sync_1k", By::Other),
+    ("put_async_submit", By::Other),
+    ("inout_1k", By::Other),
+    ("overlap", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.
@@ -254,8 +257,19 @@ pub(crate) fn measure_transfers(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    if !["put_8b", "get_8b", "put", "get", "put_notify", "put_sync_64b", "put_sync_1k"].iter().any(|name| wanted(name))
-    {
+    const NAMES: [&str; 10] = [
+        "put_8b",
+        "get_8b",
+        "put",
+        "get",
+        "put_notify",
+        "put_sync_64b",
+        "put_sync_1k",
+        "put_async_submit",
+        "inout_1k",
+        "overlap",
+    ];
+    if !NAMES.iter().any(|name| wanted(name)) {
         return Ok(());
     }
     let stream = node.stream()?;
@@ -270,6 +284,29 @@ pub(crate) fn measure_transfers(
             let (ours, floor) = area.put_sync(&stream, &floors, size)?;
             let beside = Beside { what: "hand-over", ns: &[floor] };
             table.add(Key::new(name).size(size).spell(spell), &[ours], Some(beside));
+        }
+    }
+    if wanted("put_async_submit") {
+        let from = area.shared();
+        for _ in 0..REPETITIONS {
+            let (ours, put) = area.put_async_submit(&from)?;
+            let beside = Beside { what: "put", ns: &[put] };
+            table.add(Key::new("put_async_submit").size(LARGEST), &[ours], Some(beside));
+        }
+    }
+    if wanted("overlap") {
+        let from = area.shared();
+        for _ in 0..REPETITIONS {
+            let (ours, longer) = area.overlap(&stream, &from)?;
+            let beside = Beside { what: "the longer", ns: &[longer] };
+            table.add(Key::new("overlap").size(LARGEST), &[ours], Some(beside));
+        }
+    }
+    if wanted("inout_1k") {
+        for _ in 0..REPETITIONS {
+            let (ours, by_hand) = area.in_out(1 << 10)?;
+            let beside = Beside { what: "by hand", ns: &[by_hand] };
+            table.add(Key::new("inout_1k").size(1 << 10), &[ours], Some(beside));
         }
     }
     for _ in 0..REPETITIONS {

@@ -6,15 +6,16 @@ use super::floors::Floors;
 use hamr::{Buffer, Node, Stream};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::{STREAMED, Shared, Window};
-use hamr_kernels::bench::notice;
+use hamr_kernels::bench::{notice, spend};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// 64 B to 32 MiB, from which on puts go around the caches.
 pub(crate) const SIZES: [usize; 11] =
     [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, LARGEST];
 /// The largest size.
-const LARGEST: usize = STREAMED;
+pub(crate) const LARGEST: usize = STREAMED;
 
 /// The memory for transfers, made once per launch.
 pub(crate) struct Area<'n> {
@@ -130,6 +131,67 @@ impl Area<'_> {
         })?;
         let floor = floors.hand_over(to, rounds, || Ok(self.node.put(black_box(from), to)?))?;
         Ok((ours, floor))
+    }
+}
+
+impl Area<'_> {
+    /// Submissions of a put, against the put. Waits between two of them, unmeasured, are for the copy.
+    pub(crate) fn put_async_submit(&self, from: &Arc<[u32]>) -> Result<Pair, BoxError> {
+        let to = self.part(size_of_val(&**from))?;
+        let begin = Instant::now();
+        let pending = self.node.put_async(black_box(from.clone()), to)?;
+        let ours = begin.elapsed();
+        pending.wait()?;
+        let begin = Instant::now();
+        self.node.put(black_box(from), to)?;
+        Ok((ours.as_nanos() as f64, begin.elapsed().as_nanos() as f64))
+    }
+
+    /// A submitted put beside a handler that runs about as long, against the longer of the two alone.
+    pub(crate) fn overlap(&self, stream: &Stream<'_>, from: &Arc<[u32]>) -> Result<Pair, BoxError> {
+        const TURNS: u32 = 100_000;
+        let to = self.part(size_of_val(&**from))?;
+        let timed = |work: &dyn Fn() -> Result<(), BoxError>| -> Result<f64, BoxError> {
+            let begin = Instant::now();
+            work()?;
+            Ok(begin.elapsed().as_nanos() as f64)
+        };
+        let put = || -> Result<(), BoxError> {
+            self.node.put_async(from.clone(), to)?.wait()?;
+            Ok(())
+        };
+        let transfer = timed(&put)?;
+        let some = timed(&|| Ok(stream.sync(spend::with(TURNS))?))?;
+        let turns = (transfer / some * f64::from(TURNS)) as u32;
+        let compute = timed(&|| Ok(stream.offload(spend::with(turns))?.wait()?))?;
+        let both = timed(&|| {
+            let call = stream.offload(spend::with(turns))?;
+            put()?;
+            Ok(call.wait()?)
+        })?;
+        Ok((both, transfer.max(compute)))
+    }
+
+    /// A call with a slice that is staged in and out, against the same with a buffer by hand.
+    pub(crate) fn in_out(&mut self, size: usize) -> Result<Pair, BoxError> {
+        let node = self.node;
+        let both = self.private.get_mut(..size / 4).ok_or("a size beyond the data")?;
+        let times = repeats(size);
+        let ours = time(times, |_| {
+            black_box(node.sync_staged(|s| notice::with(s.in_out(black_box(&mut *both))))?);
+            Ok(())
+        })?;
+        let by_hand = time(times, |_| {
+            let buffer = node.buffer(black_box(&*both))?;
+            black_box(node.sync(notice::with(buffer.ptr()))?);
+            Ok(node.get(buffer.ptr(), both)?)
+        })?;
+        Ok((ours, by_hand))
+    }
+
+    /// What it puts.
+    pub(crate) fn shared(&self) -> Arc<[u32]> {
+        self.private.as_slice().into()
     }
 }
 
