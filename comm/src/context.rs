@@ -27,11 +27,44 @@ pub(crate) struct CallState(u64);
 impl CallState {
     /// The handler asked whether its call was cancelled and got "yes": its reply is `Cancelled`.
     const SAW_CANCEL: u64 = 1 << 16;
+    /// The handler left a message for the host.
+    const SENT: u64 = 1 << 17;
 
     /// A call on `node`; of `deadline_us` microseconds, or 0.
     #[inline(always)]
     pub(crate) const fn new(node: NodeId, deadline_us: u32) -> Self {
         Self((deadline_us as u64) << 32 | node.0 as u64)
+    }
+}
+
+/// What a handler did that counts behind it: one word, so that the path of a call tests once.
+#[derive(Clone, Copy)]
+pub(crate) struct Effects(u64);
+
+impl Effects {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Nothing but that it learned of a cancellation, or not.
+    #[cfg(feature = "tasks")]
+    pub(crate) const fn cancelled_if(saw_cancel: bool) -> Self {
+        Self(if saw_cancel { CallState::SAW_CANCEL } else { 0 })
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// It learned that its call was cancelled.
+    pub(crate) const fn saw_cancel(self) -> bool {
+        self.0 & CallState::SAW_CANCEL != 0
+    }
+
+    /// It left a message for the host.
+    #[cfg(feature = "tasks")]
+    pub(crate) const fn sent(self) -> bool {
+        self.0 & CallState::SENT != 0
     }
 }
 
@@ -48,10 +81,15 @@ impl<'c> Context<'c> {
         Self { heap, cancel: Some(cancel), state: Cell::new(state) }
     }
 
-    /// Did the handler learn that its call was cancelled?
+    /// What the handler did that counts behind it.
     #[inline(always)]
-    pub(crate) fn saw_cancel(&self) -> bool {
-        self.state.get().0 & CallState::SAW_CANCEL != 0
+    pub(crate) fn effects(&self) -> Effects {
+        Effects(self.state.get().0 & (CallState::SAW_CANCEL | CallState::SENT))
+    }
+
+    /// A message of the handler waits to be sent.
+    pub(crate) fn note_sent(&self) {
+        self.state.set(CallState(self.state.get().0 | CallState::SENT));
     }
 
     /// Opens several buffers at once: `let (x, y) = cx.views((x.read(), y.write()))?;`

@@ -5,10 +5,10 @@
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
-use crate::handler::{Enter, Handler, HandlerResult, Never};
+use crate::handler::{Enter, Handler, HandlerResult};
+use crate::host::Host;
 use crate::migrate::Malformed;
 use crate::task::Task;
-use core::marker::PhantomData;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::record_flag;
 
@@ -23,13 +23,6 @@ pub trait Program: Sized + 'static {
     type This<'c>;
     /// Makes the first parameter of a task and runs `f` with it. The error is the call's reply.
     fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Self::This<'_>) -> R) -> Result<R, Fault>;
-}
-
-/// What a body on the host gets as its first parameter. No call reaches one yet: no value of the
-/// type exists.
-pub struct Host<'h> {
-    _never: Never,
-    _call: PhantomData<&'h ()>,
 }
 
 impl Enter for Context<'static> {
@@ -54,6 +47,13 @@ impl Enter for Host<'static> {
     }
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
         task.frame().status(Status::NO_BODY)
+    }
+    #[cfg(not(hamr_bare))]
+    fn serve<H: Handler<Kind = Self>>(host: &mut Host<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+        match frame.arguments::<H::Args>(args) {
+            Ok(args) => H::run(host, args).reply(frame),
+            Err(Malformed) => frame.status(Status::BAD_ARGUMENTS),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! got. The host makes a sentence of them, so that an image needs no formatting code.
 
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
+use crate::why::Why;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
@@ -126,10 +127,17 @@ impl Fault {
     /// A fault of some kind with text, cut like that of [`Self::msg`].
     pub fn with_text(status: Status, text: &str) -> Self {
         let mut fault = Self::new(status, [0; 3]);
-        let (text, mark) = cut(text, FAULT_TEXT);
-        // Both fit: that is what the text was cut to.
-        let _ = fault.text.push_str(text).and_then(|()| fault.text.push_str(mark));
+        fault.append(text);
         fault
+    }
+
+    /// Appends to its text, cut in the same way. Where no room is left for the mark either, the text
+    /// ends without it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn append(&mut self, text: &str) {
+        let (text, mark) = cut(text, FAULT_TEXT - self.text.len());
+        let _ = self.text.push_str(text).and_then(|()| self.text.push_str(mark));
     }
 
     /// Appends the wire form: three numbers, then the text.
@@ -203,7 +211,10 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
         (Status::BAD_BUFFER, bad_buffer::READ_ONLY) => {
             write!(f, "buffer at byte {a:#x} of the heap was asked for to be read, and is written")
         }
-        (status, _) => f.write_str(status.text()),
+        (status, _) => match Why::of(status, numbers) {
+            Some(why) if status == Status::REMOTE => write!(f, "a call to the host failed: {why}"),
+            _ => f.write_str(status.text()),
+        },
     }
 }
 

@@ -9,6 +9,8 @@
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
+#[cfg(not(hamr_bare))]
+use crate::host::Host;
 use crate::migrate::{Decoder, Description, Malformed, Migratable};
 use crate::task::{Task, TaskThunk};
 use hamr_shared_abi::status::Status;
@@ -56,6 +58,13 @@ pub trait Enter: Sized + 'static {
     /// The same of a task.
     #[doc(hidden)]
     fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply;
+    /// The same of a body on the host.
+    #[cfg(not(hamr_bare))]
+    #[doc(hidden)]
+    fn serve<H: Handler<Kind = Self>>(host: &mut Host<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+        let _ = (host, args);
+        frame.status(Status::NO_BODY)
+    }
 }
 
 /// A handler bound to its arguments: `axpy::with(2.0, x, y)`. Only data; sending it is the host's
@@ -208,6 +217,10 @@ pub fn no_body() -> ! {
 /// What the dispatcher calls: decodes, runs, encodes.
 pub type Thunk = for<'a, 'c, 's> fn(&'a mut Context<'c>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
 
+/// The same of a body on the host.
+#[cfg(not(hamr_bare))]
+pub type HostThunk = for<'a, 'h, 's> fn(&'a mut Host<'h>, &'a mut Frame<'s>, Arguments<'a>) -> Reply;
+
 /// One entry of the static table.
 #[repr(C)]
 pub struct Entry {
@@ -232,6 +245,9 @@ pub struct Entry {
     /// needs no such word, its table is in this order.
     #[cfg(not(hamr_bare))]
     pub order: &'static str,
+    /// The host's way into a body of its own. That of another handler refuses.
+    #[cfg(not(hamr_bare))]
+    pub serve: HostThunk,
 }
 
 // The linker lays entries of many crates side by side; a size that is no multiple of the alignment
@@ -239,7 +255,7 @@ pub struct Entry {
 #[cfg(hamr_bare)]
 const _: () = assert!(size_of::<Entry>() == if size_of::<usize>() == 8 { 64 } else { 48 });
 #[cfg(not(hamr_bare))]
-const _: () = assert!(size_of::<Entry>() == 80);
+const _: () = assert!(size_of::<Entry>() == 88);
 
 impl Entry {
     /// The entry of `H`. Evaluated in a static, where a failed assertion stops the build and names
@@ -270,6 +286,8 @@ impl Entry {
             reserved: 0,
             #[cfg(not(hamr_bare))]
             order: H::NAME,
+            #[cfg(not(hamr_bare))]
+            serve: H::Kind::serve::<H>,
         }
     }
 

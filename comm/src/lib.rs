@@ -25,25 +25,32 @@ pub mod fault;
 pub mod frame;
 pub mod handler;
 pub mod handshake;
+pub mod host;
+mod host_call;
 mod log;
 pub mod migrate;
+mod outgoing;
 pub mod registry;
 mod resource;
 pub mod signature;
 pub mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;
+mod why;
 pub mod world;
 
 pub use buffer::{BufferPtr, Element};
 pub use context::{Context, View, ViewSet};
-pub use enter::{Host, Program};
+pub use enter::Program;
 pub use fault::Fault;
 pub use hamr_comm_macros::{Migratable, offload, register};
 pub use handler::{Call, Enter, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
+pub use host::Host;
+pub use host_call::{HOST, Pending, Target, TaskCallError};
 pub use migrate::{Bits, Migratable};
 pub use resource::Resource;
 pub use task::{Interrupted, Task};
+pub use why::Why;
 
 pub use hamr_shared_abi as abi;
 
@@ -55,6 +62,7 @@ pub mod builtin {
 /// What expansions refer to.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::host::ON_HOST;
     pub use crate::migrate::VisitBuffer;
     pub use bytemuck;
     #[cfg(feature = "defmt")]

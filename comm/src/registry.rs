@@ -10,7 +10,9 @@
 // well because placing a static in a section counts as unsafe.
 
 use crate::handler::Entry;
-use hamr_shared_abi::table::{hash, hash_join};
+#[cfg(not(hamr_bare))]
+use hamr_shared_abi::table::record_flag;
+use hamr_shared_abi::table::{TableHeader, TableRecord, hash, hash_join};
 
 /// A table in the order in which bare-metal linkers sort, which every side computes for itself.
 /// Index = key of module 0.
@@ -23,6 +25,12 @@ pub struct Table {
 type Row = Entry;
 #[cfg(not(hamr_bare))]
 type Row = &'static Entry;
+
+impl core::fmt::Debug for Table {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter().map(|e| e.name)).finish()
+    }
+}
 
 /// Two handlers with one name or one id; their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +53,9 @@ impl core::fmt::Display for Duplicate {
 impl core::error::Error for Duplicate {}
 
 impl Table {
+    /// No handlers.
+    pub const EMPTY: Self = Self { rows: &[] };
+
     /// The table of this binary.
     #[cfg(hamr_bare)]
     pub fn of_this_image() -> Self {
@@ -66,9 +77,9 @@ impl Table {
     pub fn of_this_image() -> Self {
         static SORTED: spin::Once<Table> = spin::Once::new();
         unsafe extern "C" {
-            #[link_name = "__start_hamr_handlers_v2"]
+            #[link_name = "__start_hamr_handlers_v3"]
             static START: [u8; 0];
-            #[link_name = "__stop_hamr_handlers_v2"]
+            #[link_name = "__stop_hamr_handlers_v3"]
             static STOP: [u8; 0];
         }
         *SORTED.call_once(|| {
@@ -81,6 +92,14 @@ impl Table {
             let entries = unsafe { core::slice::from_raw_parts(start, count) };
             Table::of(entries.iter().collect())
         })
+    }
+
+    /// The handlers of this program that devices can call (abi §12); made at the first call.
+    #[cfg(not(hamr_bare))]
+    pub fn of_host_handlers() -> Self {
+        static CALLABLE: spin::Once<Table> = spin::Once::new();
+        let is_callable = |e: &&Entry| e.has_body() && e.flags & record_flag::HOST != 0;
+        *CALLABLE.call_once(|| Self::of(Self::of_this_image().iter().filter(is_callable).collect()))
     }
 
     /// A table of chosen entries: for tests, and for images that show only some of their handlers.
@@ -98,6 +117,12 @@ impl Table {
     /// No handlers.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Its bytes in a window: header, records, names (abi §3.7).
+    pub fn wire_len(&self) -> u64 {
+        let names: usize = self.iter().map(|e| e.name.len()).sum();
+        (size_of::<TableHeader>() + self.len() * size_of::<TableRecord>() + names) as u64
     }
 
     /// Handler `index`.
@@ -171,7 +196,7 @@ macro_rules! __entry {
         const _: () = {
             const DESCRIBED: $crate::signature::Described = $crate::signature::Described::of::<$handler>();
             #[used]
-            #[unsafe(link_section = "hamr_handlers_v2")]
+            #[unsafe(link_section = "hamr_handlers_v3")]
             static ENTRY: $crate::Entry = DESCRIBED.entry.ordered($section);
             const LEN: usize = DESCRIBED.record_len();
             #[used]

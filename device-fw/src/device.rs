@@ -118,7 +118,7 @@ impl<'s, B: Board> Device<'s, B> {
         let (tasks, task_stack) = self.tasks_and_stack();
         DeviceProfile {
             features: feature::TICKETS
-                | if tasks == 0 { 0 } else { feature::TASKS }
+                | if tasks == 0 { 0 } else { feature::TASKS | feature::HOST_CALLS }
                 | feature::DEADLINES
                 | feature::CONTAIN
                 | feature::TWO_LINES

@@ -77,6 +77,7 @@ mod program;
 pub mod qemu;
 mod reactor;
 mod runtime;
+mod services;
 mod settings;
 mod shm;
 mod site;

@@ -6,7 +6,9 @@ use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::LogLevel;
+use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
+use hamr_comm::registry::Table;
 use std::time::Duration;
 
 /// Sizes and habits of one device. The defaults suit most programs.
@@ -16,7 +18,7 @@ use std::time::Duration;
 /// it outside of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Streams that can be open at once, at most 79. Memory: about 200 KiB of window each.
+    /// Streams that can be open at once, at most 79, and fewer beside more than 16 `tasks`: 95 in all. Memory: about 200 KiB of window each.
     pub streams: u32,
     /// Ring slots of each stream, a power of two: calls in flight before the submitter must move
     /// replies aside.
@@ -26,6 +28,16 @@ pub struct Options {
     /// Bytes of each staging chunk, a multiple of 64, at most 16 KiB: longer messages take a
     /// buffer.
     pub chunk: u32,
+    /// Tasks that the device runs at the same time, at most 64 and as many as its image has places
+    /// for. With 0, as many as that, and none can call the host.
+    pub tasks: u32,
+    /// A thread that waits for a task runs what that task calls on the host. With false, threads of
+    /// this library do, one for each body that runs: for programs whose bodies must not run on
+    /// threads that wait.
+    pub serve_in_wait: bool,
+    /// Bytes of each staging chunk of calls to the host, a multiple of 64, at most 16 KiB: the
+    /// longest arguments and the longest result of one.
+    pub host_chunk: u32,
     /// Bytes of the device's heap.
     pub heap: u64,
     /// Bytes behind the heap, a multiple of 4096, that no buffer is in: the segment of a rank
@@ -81,6 +93,9 @@ impl Default for Options {
             ring: plan.ring,
             tickets: plan.tickets,
             chunk: plan.chunk,
+            tasks: plan.tasks,
+            serve_in_wait: true,
+            host_chunk: plan.host_chunk,
             heap: plan.heap,
             segment: 0,
             max_buffers: 1 << 16,
@@ -124,15 +139,23 @@ impl Options {
             ring: self.ring,
             tickets: self.tickets,
             chunk: self.chunk,
+            tasks: self.tasks,
+            host_chunk: self.host_chunk,
+            host_table: Table::of_host_handlers().wire_len(),
             heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
             ..Plan::default()
         }
     }
 }
 
+/// Streams of a program, however few tasks there are.
+const MAX_STREAMS: u32 = 79;
+
 /// The layout that `options` asks for; the error states the limits.
 pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
-    let limit = hamr_comm::am::MAX_QUEUES as u32 - 1;
+    // The others are the control stream's and those of bodies.
+    let limit =
+        (hamr_comm::am::MAX_QUEUES as u32 - 1).saturating_sub(options.tasks.min(MAX_TASKS) + 1).min(MAX_STREAMS);
     if options.streams == 0 || options.streams > limit {
         let (expected, got) = (format!("1 to {limit}"), options.streams.to_string());
         return Err(Error::InvalidConfig { option: "Options::streams", expected, got });
@@ -146,7 +169,7 @@ pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
 
 /// Which option a plan was refused for.
 pub(crate) fn refused_plan(options: &Options, why: PlanError) -> Error {
-    let &Options { streams, ring, tickets, chunk, heap, .. } = options;
+    let &Options { streams, ring, tickets, chunk, tasks, host_chunk, heap, .. } = options;
     let longest = QueueDescriptor::MAX_RING;
     let (option, expected, got) = match why {
         PlanError::TooLarge => (
@@ -160,8 +183,14 @@ pub(crate) fn refused_plan(options: &Options, why: PlanError) -> Error {
         PlanError::Malformed if tickets > longest => {
             ("Options::tickets", format!("at most {longest}"), tickets.to_string())
         }
+        PlanError::Malformed if tasks > MAX_TASKS => {
+            ("Options::tasks", format!("at most {MAX_TASKS}"), tasks.to_string())
+        }
         PlanError::Malformed => {
-            ("Options::chunk", format!("a multiple of 64 up to {}", QueueDescriptor::MAX_CHUNK), chunk.to_string())
+            let is_allowed = |chunk: u32| chunk.is_multiple_of(64) && chunk <= QueueDescriptor::MAX_CHUNK;
+            let (option, got) =
+                if is_allowed(chunk) { ("Options::host_chunk", host_chunk) } else { ("Options::chunk", chunk) };
+            (option, format!("a multiple of 64 up to {}", QueueDescriptor::MAX_CHUNK), got.to_string())
         }
     };
     Error::InvalidConfig { option, expected, got }
@@ -184,6 +213,9 @@ mod tests {
         assert_eq!(refused(|o| o.ring = 1 << 17), "Options::ring: expected a power of two from 2 to 65536, got 131072");
         assert_eq!(refused(|o| o.tickets = 65537), "Options::tickets: expected at most 65536, got 65537");
         assert_eq!(refused(|o| o.chunk = 100), "Options::chunk: expected a multiple of 64 up to 16384, got 100");
+        assert_eq!(refused(|o| o.tasks = 65), "Options::tasks: expected at most 64, got 65");
+        let host_chunk = refused(|o| o.host_chunk = 1);
+        assert_eq!(host_chunk, "Options::host_chunk: expected a multiple of 64 up to 16384, got 1");
         assert!(refused(|o| o.heap = u64::MAX).contains("2^64 bytes of window"));
         assert!(plan_of(&Options::default()).is_ok());
     }

@@ -4,16 +4,19 @@ use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
 use crate::link::Link;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
+use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Opens devices by name: `shm`, `loopback`, `thread`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever
 /// [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
+    pub(crate) services: Arc<Services>,
 }
 
 impl Runtime {
@@ -22,7 +25,7 @@ impl Runtime {
     /// # Errors
     /// None today; kinds that need the system's help to exist will have some.
     pub fn new() -> Result<Self, Error> {
-        let mut runtime = Self { launchers: BTreeMap::new() };
+        let mut runtime = Self { launchers: BTreeMap::new(), services: Arc::default() };
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
         runtime.register("thread", ThreadLauncher);
@@ -40,6 +43,12 @@ impl Runtime {
     /// The names that exist, each with a line of description.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, String)> {
         self.launchers.iter().map(|(name, l)| (name.as_str(), l.describe()))
+    }
+
+    /// Serves `value` to the bodies that devices of this runtime call
+    /// ([`hamr_comm::Host::service`]), by its type; of two of a type the last.
+    pub fn serve(&self, value: impl std::any::Any + Send + Sync) {
+        self.services.serve(value);
     }
 
     /// Starts a device, loads the image, shakes hands. The spec is `kind` or `kind:argument`.
@@ -65,7 +74,7 @@ impl Runtime {
         // Before a device is started that there is no number for.
         let number = NodeNumber::take(spec)?;
         let link = launch(launcher, spec, argument, file.as_ref(), &options)?;
-        Node::attach(spec, number, link, file, options, begin)
+        Node::attach(spec, number, link, file, options, begin, self.services.clone())
     }
 
     /// Attaches to a device over a link that the caller made: a fault decorator around another
@@ -74,7 +83,7 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::open`].
     pub fn attach(&self, name: &str, link: Box<dyn Link>, options: Options) -> Result<Node, Error> {
-        Node::attach(name, NodeNumber::take(name)?, link, None, options, Instant::now())
+        Node::attach(name, NodeNumber::take(name)?, link, None, options, Instant::now(), self.services.clone())
     }
 
     /// What images must be made for to run on the devices of `spec`; `None` when they take none.

@@ -210,6 +210,18 @@ impl WaitQueue {
         state.followers -= 1;
     }
 
+    /// The doorbell rang, and a thread that does not wait for this queue has noticed. Takes the
+    /// notification unless the leader does, and has every waiter check.
+    pub(crate) fn take_notification(&self, link: &dyn Link) {
+        let mut state = self.state();
+        if state.leader == Leader::None {
+            state.leader = Leader::Thread;
+            drop(state);
+            link.wait(1);
+            self.generation(Leader::None);
+        }
+    }
+
     /// A thread that prepared to wait no longer waits.
     pub(crate) fn cancel_wait(&self) {
         let mut state = self.state();

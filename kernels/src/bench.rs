@@ -6,7 +6,7 @@
 //! a host expects the handlers of its table of every image, and a call needs no entry there.
 
 use hamr_comm::abi::buffer::WireBuffer;
-use hamr_comm::{BufferPtr, Context, Fault, info, offload};
+use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Task, info, offload};
 
 /// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
 mod unlisted {
@@ -25,7 +25,9 @@ pub use hamr_comm::__entry;
 #[macro_export]
 macro_rules! bench_handlers {
     () => {
-        $crate::bench_handlers!(count empty log_lines notice pong spend sum_14 sum_4 sum_6 sum_8 sum_many);
+        $crate::bench_handlers!(
+            call_host count empty empty_task log_lines notice pong spend sum_14 sum_4 sum_6 sum_8 sum_many
+        );
     };
     ($($name:ident)*) => {
         $($crate::bench::__entry!($crate::bench::$name, concat!("hamr_kernels::bench::", stringify!($name)));)*
@@ -35,6 +37,30 @@ macro_rules! bench_handlers {
 /// Does nothing.
 #[offload(crate = unlisted)]
 pub fn empty(_cx: &mut Context) {}
+
+/// Does nothing, as a task.
+#[offload(unordered, crate = unlisted)]
+pub fn empty_task(_task: &mut Task) {}
+
+/// Does nothing, on the host.
+#[offload]
+pub fn empty_on_host(_cx: &mut Host) {}
+
+/// Calls [`empty_on_host()`] so often, `pause` microseconds apart; the microseconds that the calls
+/// took.
+#[offload(unordered, crate = unlisted)]
+pub fn call_host(task: &mut Task, times: u32, pause: u32) -> Result<u64, Fault> {
+    let mut micros = 0;
+    for _ in 0..times {
+        if pause != 0 {
+            task.sleep(pause)?;
+        }
+        let begin = task.micros();
+        task.sync(HOST, empty_on_host::with())?;
+        micros += task.micros() - begin;
+    }
+    Ok(micros)
+}
 
 /// Logs numbered lines of level info, as fast as it can.
 #[offload(crate = unlisted)]
@@ -164,6 +190,7 @@ mod tests {
         let defined = include_str!("bench.rs").lines().filter(|line| line.starts_with("#[offload(")).count();
         let listed = Table::of_this_image().iter().filter(|entry| entry.name.starts_with("hamr_kernels::bench::"));
         assert!(defined > 0);
-        assert_eq!(listed.count(), defined);
+        // And the body on the host, which the table of `hamr` has, too.
+        assert_eq!(listed.count(), defined + 1);
     }
 }

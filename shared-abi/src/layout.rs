@@ -7,10 +7,13 @@ use crate::slot::SLOT_BYTES;
 use crate::window::{Loan, OutOfWindow, Window};
 use zerocopy::FromZeros;
 
+pub mod tasks;
+
 /// What a host needs of a window. Sizes are rounded up to 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Queue pairs for streams; the control stream comes on top.
+    /// Queue pairs for streams; the control stream comes on top, and with `tasks` the
+    /// [`Self::body_streams`].
     pub streams: u32,
     /// Ring slots per stream, a power of two.
     pub ring: u32,
@@ -26,21 +29,45 @@ pub struct Plan {
     pub trace: u64,
     /// Bytes of the heap.
     pub heap: u64,
+    /// Places for tasks that can call the host, at most [`tasks::MAX_TASKS`]; 0: no section TASKS.
+    pub tasks: u32,
+    /// Bytes of each staging chunk of calls to the host, request and reply alike.
+    pub host_chunk: u32,
+    /// Bytes for the table of host handlers.
+    pub host_table: u64,
+}
+
+impl Plan {
+    /// The default sizes without places for tasks that can call the host.
+    pub const NO_TASKS: Self = Self {
+        streams: 8,
+        ring: 128,
+        tickets: 8,
+        chunk: 1024,
+        table: 64 << 10,
+        // A ring of 64 KiB behind its header.
+        log: (64 << 10) + crate::rings::RingHeader::BYTES,
+        trace: 64 << 10,
+        heap: 64 << 20,
+        tasks: 0,
+        host_chunk: 0,
+        host_table: 0,
+    };
+
+    /// Queue pairs for the calls of bodies on the host: one for each that can run at the same time.
+    pub const fn body_streams(&self) -> u32 {
+        if self.tasks == 0 { 0 } else { self.tasks.saturating_add(1) }
+    }
+
+    /// Queue pairs but the control stream.
+    const fn pairs(&self) -> u32 {
+        self.streams.saturating_add(self.body_streams())
+    }
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self {
-            streams: 8,
-            ring: 128,
-            tickets: 8,
-            chunk: 1024,
-            table: 64 << 10,
-            // A ring of 64 KiB behind its header.
-            log: (64 << 10) + crate::rings::RingHeader::BYTES,
-            trace: 64 << 10,
-            heap: 64 << 20,
-        }
+        Self { tasks: 16, host_chunk: 512, host_table: 4096, ..Self::NO_TASKS }
     }
 }
 
@@ -55,7 +82,7 @@ const MAX_LINES_BYTES: u64 = u32::MAX as u64;
 /// Why a plan cannot be laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
-    /// Ring length, ticket count or chunk size is not one the protocol allows.
+    /// Ring length, ticket count, number of tasks or chunk size is not one the protocol allows.
     Malformed,
     /// Sizes overflow.
     TooLarge,
@@ -91,12 +118,12 @@ fn round(n: u64) -> Option<u64> {
 }
 
 impl Layout {
-    /// Places every section that `plan` asks for, in the order of the kinds.
+    /// Places every section that `plan` asks for, in the order of the kinds, the heap last.
     pub fn plan(plan: &Plan) -> Result<Self, PlanError> {
-        let queues = plan.streams.checked_add(1).ok_or(PlanError::TooLarge)?;
+        let queues = plan.pairs().checked_add(1).ok_or(PlanError::TooLarge)?;
         let mut layout = Self { sections: [Section::EMPTY; MAX_SECTIONS], used: 0, queues };
         let sample = describe(plan, 1, 0, 0);
-        if plan.streams == 0 || !sample.is_well_formed() {
+        if plan.streams == 0 || !sample.is_well_formed() || !tasks::is_well_formed(plan) {
             return Err(PlanError::Malformed);
         }
         let lines = lines_bytes(plan);
@@ -111,10 +138,12 @@ impl Layout {
             (SectionKind::LOG, plan.log),
             (SectionKind::TRACE, plan.trace),
             (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
+            (SectionKind::TASKS, tasks::section_bytes(plan)),
             (SectionKind::HEAP, plan.heap),
         ];
         let mut at = PREAMBLE_BYTES;
-        for (entry, (kind, len)) in layout.sections.iter_mut().zip(sizes) {
+        let wanted = sizes.into_iter().filter(|(kind, len)| *kind != SectionKind::TASKS || *len != 0);
+        for (entry, (kind, len)) in layout.sections.iter_mut().zip(wanted) {
             // The slots start on a page, so that their sets in the caches do not depend on what
             // precedes them.
             if kind == SectionKind::LINES || kind == SectionKind::HEAP {
@@ -161,6 +190,9 @@ impl Layout {
         for q in 0..self.queues {
             let descriptor = self.planned_queue(plan, q)?;
             window.write(queues.off + u64::from(q) * size_of::<QueueDescriptor>() as u64, &descriptor)?;
+        }
+        if plan.tasks != 0 {
+            self.write_tasks(plan, &window.lend())?;
         }
         Ok(())
     }
@@ -286,9 +318,9 @@ fn ring_stride(plan: &Plan) -> u64 {
 }
 
 fn lines_bytes(plan: &Plan) -> u64 {
-    let hot = (u64::from(plan.streams) + 1) * HOT_STRIDE;
+    let hot = (u64::from(plan.pairs()) + 1) * HOT_STRIDE;
     let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;
-    (hot + control).saturating_add(u64::from(plan.streams).saturating_mul(ring_stride(plan)))
+    (hot + control).saturating_add(u64::from(plan.pairs()).saturating_mul(ring_stride(plan)))
 }
 
 fn chunks_before(plan: &Plan, q: u32) -> u64 {
@@ -305,7 +337,7 @@ fn chunks_before(plan: &Plan, q: u32) -> u64 {
 
 /// Descriptor `q` of `plan`, slots at `lines`, chunks at `chunks`.
 fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
-    let hot_area = (u64::from(plan.streams) + 1) * HOT_STRIDE;
+    let hot_area = (u64::from(plan.pairs()) + 1) * HOT_STRIDE;
     let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;
     let (ring, ring_len, ticket_slots) = match q {
         0 => (hot_area, CONTROL_RING, 0),

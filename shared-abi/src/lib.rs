@@ -29,3 +29,5 @@ pub mod table;
 pub mod version;
 pub mod window;
 pub mod world;
+
+pub use layout::tasks;

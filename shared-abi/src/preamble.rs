@@ -202,19 +202,22 @@ pub mod feature {
     pub const CONTAIN: u32 = 1 << 4;
     /// TICKET requests of tasks run on stacks of their own.
     pub const TASKS: u32 = 1 << 5;
+    /// The device calls host handlers in the queues of TASKS (abi §12).
+    pub const HOST_CALLS: u32 = 1 << 6;
     /// The device is a rank and follows the words of its world (abi §13).
     pub const WORLD: u32 = 1 << 7;
     /// The hot slots of the host's streams have a second line (abi §4.7).
     pub const TWO_LINES: u32 = 1 << 9;
 
     /// Names for dumps.
-    pub const NAMES: [(u32, &str); 8] = [
+    pub const NAMES: [(u32, &str); 9] = [
         (TICKETS, "tickets"),
         (DEADLINES, "deadlines"),
         (DOORBELL, "doorbell"),
         (LOGS, "logs"),
         (CONTAIN, "contain"),
         (TASKS, "tasks"),
+        (HOST_CALLS, "host-calls"),
         (WORLD, "world"),
         (TWO_LINES, "two-lines"),
     ];

@@ -30,6 +30,8 @@ open_enum! {
         CRASH = 7 => "crash",
         /// The heap: buffers that handlers read and write.
         HEAP = 8 => "heap",
+        /// Tasks, and calls to the host ([`crate::tasks`]).
+        TASKS = 9 => "tasks",
     }
 }
 

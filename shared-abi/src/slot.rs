@@ -233,6 +233,17 @@ header! {
     }
 }
 
+impl RepHdr {
+    /// The payload of a reply with [`Self::TAKEN`] whose task has no place yet; of others it is the
+    /// number of that place, 32 bits.
+    pub const NO_PLACE: u32 = u32::MAX;
+
+    /// The reply to a TICKET request, with `len` bytes: 4, or none of devices before ABI 0.3.
+    pub const fn taken(len: usize) -> Self {
+        Self::inline(Status::TAKEN, len).with(Self::TAKEN)
+    }
+}
+
 /// The published word: epoch tag and count together, so that neither tears from the other (abi
 /// §4.1).
 ///
@@ -312,7 +323,7 @@ pub struct Ext {
     pub ticket_seq: u32,
     /// The ticket slot of a TICKET request.
     pub ticket: u16,
-    /// Reserved for previous-result chaining; zero.
+    /// [`Ext::CHAINED`], or zero.
     pub chain: u16,
     /// Correlation id for traces; 0 is none.
     pub trace: u32,
@@ -323,6 +334,9 @@ impl Ext {
     /// Bit of `deadline_us`: the device ends a handler that takes longer. Without it only the
     /// handler can check its time.
     pub const ENFORCED: u32 = 1 << 31;
+    /// Bit of `chain`: a task, or a body on the host for one, waits for the call. It never waits for
+    /// a place: what cannot begin now is QUEUE_FULL.
+    pub const CHAINED: u16 = 1 << 0;
 
     /// The microseconds alone.
     pub const fn micros(self) -> u32 {

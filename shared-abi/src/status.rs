@@ -56,6 +56,8 @@ open_enum! {
         BUFFER_BUSY = 71 => "a claim covers the buffer",
         /// Fault: a task's wait ended without what it waited for.
         INTERRUPTED = 72 => "a wait was interrupted",
+        /// Fault: a call that the handler made to the host or to another node failed.
+        REMOTE = 73 => "a call of the handler failed",
     }
 }
 

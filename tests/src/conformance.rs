@@ -17,6 +17,7 @@
 //! of either side.
 
 pub mod ending;
+pub mod host_calls;
 pub mod host_functions;
 pub mod memory;
 pub mod one_way;
@@ -58,6 +59,11 @@ macro_rules! conformance {
                 all_places_wait_at_once, a_waiting_task_keeps_its_stream, calls_beyond_the_places_wait_or_are_refused,
                 cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns,
                 values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks
+            }
+            host_calls {
+                every_place, many_calls, services_by_type, outcomes, a_panic_names_its_place, nested_to_the_last_place,
+                bodies_have_streams_of_their_own, sent_messages_arrive, a_lock_held_over_a_wait, workers_serve_when_asked,
+                a_deadline_ends_the_wait, a_restart_beside_bodies, a_body_is_called_by_devices_only
             }
             pings { beside_a_queued_call, while_queued_calls_come_and_go, beside_a_runaway }
             ending {

@@ -37,7 +37,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 23] = [
+const FILES: [&str; 24] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -55,6 +55,7 @@ const FILES: [&str; 23] = [
     "states",
     "status",
     "table",
+    "tasks",
     "ticket",
     "two_lines",
     "version",

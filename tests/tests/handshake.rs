@@ -35,7 +35,17 @@ impl Handler for Nothing {
 static NOTHING: Entry = Entry::of::<Nothing>();
 static NOTHING_AGAIN: Entry = Entry::of::<Nothing>();
 
-const PLAN: Plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 256, table: 512, log: 256, trace: 128, heap: 4096 };
+const PLAN: Plan = Plan {
+    streams: 2,
+    ring: 4,
+    tickets: 2,
+    chunk: 256,
+    table: 512,
+    log: 256,
+    trace: 128,
+    heap: 4096,
+    ..Plan::NO_TASKS
+};
 const FIRST: Epoch = Epoch(1);
 const PROFILE: DeviceProfile = DeviceProfile {
     features: feature::TICKETS | feature::DEADLINES,
@@ -54,6 +64,7 @@ const OFFER: Offer = Offer {
     features: feature::TICKETS | feature::LOGS,
     required: feature::TICKETS,
     fingerprint: 99,
+    host_handlers: Table::EMPTY,
     pid: 1,
     idle_policy: IdlePolicy { spin_us: 7, sleep_us: 8 },
 };

@@ -95,8 +95,17 @@ handlers! {
 /// Polls after which every stream was polled: a device may stay with the last served stream for 64
 /// calls, and poll it 16 more times (abi §5, rule 9).
 const POLLS_A_ROUND: usize = 64 + 16 + 1;
-const PLAN: Plan =
-    Plan { streams: 3, ring: 8, tickets: 4, chunk: 256, table: 1024, log: 256, trace: 256, heap: 16 << 10 };
+const PLAN: Plan = Plan {
+    streams: 3,
+    ring: 8,
+    tickets: 4,
+    chunk: 256,
+    table: 1024,
+    log: 256,
+    trace: 256,
+    heap: 16 << 10,
+    ..Plan::NO_TASKS
+};
 const NODE: NodeId = NodeId(1);
 const RING: u32 = PLAN.ring;
 
@@ -164,6 +173,7 @@ impl Bench {
             features: self.features,
             required: 0,
             fingerprint: 0,
+            host_handlers: Table::EMPTY,
             pid: 0,
             idle_policy: IdlePolicy::default(),
         };

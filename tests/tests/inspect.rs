@@ -37,7 +37,17 @@ static FAIL: Entry = Entry::of::<fail>();
 const ADD_KEY: HandlerKey = HandlerKey(0);
 const FAIL_KEY: HandlerKey = HandlerKey(1);
 const EPOCH: Epoch = Epoch(3);
-const PLAN: Plan = Plan { streams: 1, ring: 4, tickets: 2, chunk: 64, table: 512, log: 2048, trace: 128, heap: 4096 };
+const PLAN: Plan = Plan {
+    streams: 1,
+    ring: 4,
+    tickets: 2,
+    chunk: 64,
+    table: 512,
+    log: 2048,
+    trace: 128,
+    heap: 4096,
+    ..Plan::NO_TASKS
+};
 
 /// A window with a device that crashed while it served.
 fn crashed() -> Vec<u8> {
@@ -49,6 +59,7 @@ fn crashed() -> Vec<u8> {
         features,
         required: feature::TICKETS,
         fingerprint: 7,
+        host_handlers: Table::EMPTY,
         pid: 42,
         idle_policy: IdlePolicy::default(),
     };

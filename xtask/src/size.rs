@@ -9,9 +9,9 @@ use object::elf::{PF_W, PF_X, SHF_ALLOC};
 use object::{Object, ObjectSection, ObjectSegment, SectionFlags, SegmentFlags};
 use std::path::Path;
 
-/// Bytes of code and constants that an image may have. On x86_64, where they take the most, tasks
-/// take 6,594 of them and messages in two lines 2,000.
-const LIMIT: u64 = 58 * 1024;
+/// Bytes of code and constants that an image may have. On x86_64, where they take the most, calls to
+/// the host take 13,900 of them, tasks 6,594 and messages in two lines 2,000.
+const LIMIT: u64 = 64 * 1024;
 
 /// Bytes that an image takes in the device's memory, without gaps between sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,8 +164,8 @@ mod tests {
     fn the_limit_itself_passes_and_one_byte_more_is_named() {
         assert!(judge(&[("x86_64", image(LIMIT - 100, 100)), ("riscv64", image(1, 0))]).is_ok());
         let error = judge(&[("x86_64", image(LIMIT, 1)), ("aarch64", image(9, 9)), ("riscv64", image(1, LIMIT + 6))]);
-        let expected = "hamr-demo for x86_64: 59393 bytes of text and rodata, 1 over the limit of 59392; \
-                        hamr-demo for riscv64: 59399 bytes of text and rodata, 7 over the limit of 59392";
+        let expected = "hamr-demo for x86_64: 65537 bytes of text and rodata, 1 over the limit of 65536; \
+                        hamr-demo for riscv64: 65543 bytes of text and rodata, 7 over the limit of 65536";
         assert_eq!(error.expect_err("two are over").to_string(), expected);
     }
 

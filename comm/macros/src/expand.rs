@@ -57,12 +57,23 @@ struct Handler<'a> {
     signature: &'a Signature,
 }
 
+/// Where the function exists.
+enum Body {
+    Everywhere,
+    /// Under this condition.
+    If(TokenStream),
+    /// Where no image is built: it takes `&mut Host`.
+    InHostPrograms,
+}
+
 impl Handler<'_> {
     fn tokens(&self) -> TokenStream {
         let function = self.function;
-        let kept = match self.on_this_side() {
-            Some(cfg) => quote!(#[cfg(#cfg)] #function),
-            None => quote!(#function),
+        let krate = &self.options.krate;
+        let kept = match self.body() {
+            Body::Everywhere => quote!(#function),
+            Body::If(cfg) => quote!(#[cfg(#cfg)] #function),
+            Body::InHostPrograms => quote!(#krate::on_host! { #function }),
         };
         let (functor, binder, handler, entries) = (self.functor(), self.binder(), self.handler(), self.entries());
         quote! {
@@ -174,18 +185,20 @@ impl Handler<'_> {
             let #handler: #bound = #name #turbofish;
             #handler(#cx, #(#args.#index),*)
         };
-        match self.on_this_side() {
-            None => here,
-            // The closure keeps the import of the first parameter's type in use where the function is left out.
-            Some(cfg) => quote! {
+        // The closure keeps the import of the first parameter's type in use where the function is left out.
+        let absent = quote! {
+            let _ = |_: #context| ();
+            #krate::handler::no_body()
+        };
+        match self.body() {
+            Body::Everywhere => here,
+            Body::If(cfg) => quote! {
                 #[cfg(#cfg)]
                 { #here }
                 #[cfg(not(#cfg))]
-                {
-                    let _ = |_: #context| ();
-                    #krate::handler::no_body()
-                }
+                { #absent }
             },
+            Body::InHostPrograms => quote!(#krate::__in_host!({ #here } { #absent })),
         }
     }
 
@@ -235,9 +248,10 @@ impl Handler<'_> {
     fn flags(&self) -> TokenStream {
         let krate = &self.options.krate;
         let flag = quote!(#krate::__private::record_flag);
-        let mut flags = match self.on_this_side() {
-            None => quote!(#flag::HAS_BODY),
-            Some(cfg) => quote!((if ::core::cfg!(#cfg) { #flag::HAS_BODY } else { 0 })),
+        let mut flags = match self.body() {
+            Body::Everywhere => quote!(#flag::HAS_BODY),
+            Body::If(cfg) => quote!((if ::core::cfg!(#cfg) { #flag::HAS_BODY } else { 0 })),
+            Body::InHostPrograms => quote!((if #krate::__private::ON_HOST { #flag::HAS_BODY } else { 0 })),
         };
         let kind = &self.signature.kind;
         flags.extend(quote!(| <#kind as #krate::Enter>::FLAGS));
@@ -247,12 +261,12 @@ impl Handler<'_> {
         flags
     }
 
-    /// The condition under which the body exists.
-    fn on_this_side(&self) -> Option<TokenStream> {
+    fn body(&self) -> Body {
         match self.options.side {
-            Side::Both => None,
-            Side::Device(span) => Some(quote_spanned!(span => feature = "device")),
-            Side::Host(span) => Some(quote_spanned!(span => not(feature = "device"))),
+            _ if self.signature.is_host => Body::InHostPrograms,
+            Side::Both => Body::Everywhere,
+            Side::Device(span) => Body::If(quote_spanned!(span => feature = "device")),
+            Side::Host(span) => Body::If(quote_spanned!(span => not(feature = "device"))),
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Signature {
     pub(crate) context: Type,
     /// The type behind its `&mut`, with `'static` for its lifetime.
     pub(crate) kind: Type,
+    /// It is `Host`: the body is on the host.
+    pub(crate) is_host: bool,
     pub(crate) names: Vec<Ident>,
     pub(crate) types: Vec<Type>,
     pub(crate) output: Type,
@@ -64,6 +66,7 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
     crossing::check(&output, "result", &mut errors);
     let signature = context.map(|(context, kind)| Signature {
         context,
+        is_host: is_named(&kind, "Host"),
         kind,
         names: names(&typed),
         types: typed.iter().map(|argument| (*argument.ty).clone()).collect(),
@@ -207,6 +210,10 @@ fn bare(ty: &Type) -> &Type {
         Type::Paren(p) => bare(&p.elem),
         ty => ty,
     }
+}
+
+fn is_named(ty: &Type, name: &str) -> bool {
+    matches!(ty, Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == name))
 }
 
 fn is_context(ty: &Type) -> bool {

@@ -4,7 +4,7 @@
 use super::request::ReplyMode;
 use super::responder::take_data;
 use super::{Activity, Found, Responder, SlotAccess, Slots};
-use crate::context::{CallState, Context};
+use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::Thunk;
 use crate::registry::Table;
@@ -80,8 +80,8 @@ pub(super) enum Stop {
     Idle,
     /// The next message needs [`Dispatcher::poll_endpoint`].
     Other,
-    /// The call of this word ran and needs [`Dispatcher::finish`]; was it cancelled?
-    Unfinished(u32, Reply, bool),
+    /// The call of this word ran and needs [`Dispatcher::finish`].
+    Unfinished(u32, Reply, Effects),
 }
 
 /// Runs the calls of all streams.
@@ -151,8 +151,8 @@ impl<K: Clone> Dispatcher<'_, K> {
             self.activity.begin(queue, Found { slot: 0, seq });
             let reply = run(&mut cx, &mut self.frame, Arguments::new(args));
             let is_short = reply.is_short();
-            if !is_short && reply.long() != 0 || cx.saw_cancel() {
-                return Stop::Unfinished(seq, reply, cx.saw_cancel());
+            if !is_short && reply.long() != 0 || !cx.effects().is_empty() {
+                return Stop::Unfinished(seq, reply, cx.effects());
             }
             self.activity.end();
             if !is_short {
@@ -184,10 +184,10 @@ impl<K: Clone> Dispatcher<'_, K> {
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
         let reply = (endpoint.known.run)(&mut cx, &mut self.frame, Arguments::new(slot.payload(hdr.len())));
-        let (one_way, cancelled) = (hdr.has(ReqHdr::ONE_WAY), cx.saw_cancel());
-        if !reply.is_short() || cancelled {
+        let (one_way, effects) = (hdr.has(ReqHdr::ONE_WAY), cx.effects());
+        if !reply.is_short() || !effects.is_empty() {
             let reply_mode = ReplyMode { one_way, ..ReplyMode::TWO_WAY };
-            return self.finish(endpoint, found, reply_mode, reply, cancelled);
+            return self.finish(endpoint, found, reply_mode, reply, effects);
         }
         self.activity.end();
         if one_way && reply.hdr().status() == Status::OK {

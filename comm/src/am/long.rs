@@ -8,7 +8,7 @@ use super::dispatcher::{Dispatcher, Endpoint, spill_state};
 use super::request::Job;
 use super::request::{Args, Parts, ReplyMode, parts};
 use super::{Found, SlotAccess};
-use crate::context::{CallState, Context};
+use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame, Reply};
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
@@ -33,16 +33,17 @@ impl<K: Clone> Dispatcher<'_, K> {
         }
         if hdr.has(ReqHdr::TICKET) {
             return match self.take(endpoint, hdr, &parts) {
-                Ok(()) => {
-                    let taken = RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN);
-                    endpoint.responder.slot(found.slot).publish_reply(taken.0, found.seq);
+                Ok(place) => {
+                    let slot = endpoint.responder.slot(found.slot);
+                    slot.write_reply(&[place.into()]);
+                    slot.publish_reply(RepHdr::taken(4).0, found.seq);
                 }
                 Err(status) => refuse(endpoint, found, status),
             };
         }
         spill_state(endpoint);
         match self.run(endpoint, found, hdr, parts.args, parts.ext) {
-            Ok((reply, cancelled)) => self.finish(endpoint, found, parts.reply_mode, reply, cancelled),
+            Ok((reply, effects)) => self.finish(endpoint, found, parts.reply_mode, reply, effects),
             Err(status) => refuse(endpoint, found, status),
         }
     }
@@ -55,7 +56,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         hdr: ReqHdr,
         args: Args,
         ext: Ext,
-    ) -> Result<(Reply, bool), Status> {
+    ) -> Result<(Reply, Effects), Status> {
         let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
         let mut short = [0; INLINE_WORDS];
         let len = load(&self.heap, &mut self.frame, endpoint, found.slot, args, &mut short)?;
@@ -65,18 +66,19 @@ impl<K: Clone> Dispatcher<'_, K> {
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
         let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short, len)));
-        Ok((reply, cx.saw_cancel()))
+        Ok((reply, cx.effects()))
     }
 
     /// An image without tasks takes no TICKET request.
     #[cfg(not(feature = "tasks"))]
-    fn take<F: Order>(&mut self, _: &mut Endpoint<K, F>, _: ReqHdr, _: &Parts) -> Result<(), Status> {
+    fn take<F: Order>(&mut self, _: &mut Endpoint<K, F>, _: ReqHdr, _: &Parts) -> Result<u32, Status> {
         Err(Status::NO_TASKS)
     }
 
-    /// Gives a TICKET request a place for its task, or one in the backlog.
+    /// Gives a TICKET request a place for its task, or one in the backlog; a chained one never waits
+    /// there. The number of the place, or [`RepHdr::NO_PLACE`].
     #[cfg(feature = "tasks")]
-    fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<(), Status> {
+    fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<u32, Status> {
         let ticket = u32::from(parts.ext.ticket);
         if endpoint.responder.slots().ticket_slot(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
@@ -102,13 +104,17 @@ impl<K: Clone> Dispatcher<'_, K> {
         if self.tasks.is_empty() {
             return Err(Status::NO_TASKS);
         }
-        if !self.tasks.take(&job) {
+        let place = self.tasks.take(&job);
+        if place.is_none() {
+            if parts.ext.chain & Ext::CHAINED != 0 {
+                return Err(Status::QUEUE_FULL);
+            }
             self.backlog.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
         }
         if !hdr.has(ReqHdr::UNORDERED) {
             endpoint.blocked_by = slot;
         }
-        Ok(())
+        Ok(place.unwrap_or(RepHdr::NO_PLACE))
     }
 
     /// Publishes the reply in the slot of `found`: the hot slot, a ring slot or a ticket slot.
@@ -120,14 +126,18 @@ impl<K: Clone> Dispatcher<'_, K> {
         found: Found,
         reply_mode: ReplyMode,
         reply: Reply,
-        cancelled: bool,
+        effects: Effects,
     ) {
         self.activity.end();
         self.activity.limit(0);
+        #[cfg(feature = "tasks")]
+        if effects.sent() {
+            self.tasks.expect_messages();
+        }
         if reply.is_short() {
             self.frame.words[0] = reply.word();
         }
-        let hdr = self.place(endpoint, found.slot, reply_mode, reply, cancelled);
+        let hdr = self.place(endpoint, found.slot, reply_mode, reply, effects.saw_cancel());
         let slot = endpoint.responder.slot(found.slot);
         if !hdr.is_empty() {
             slot.write_reply(&self.frame.words);

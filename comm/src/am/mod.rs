@@ -9,6 +9,10 @@ mod activity;
 mod dispatcher;
 #[cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "only tasks are beside the control stream"))]
 mod handoff;
+#[cfg(feature = "tasks")]
+mod host_queue;
+#[cfg(not(hamr_bare))]
+mod host_responder;
 mod idle;
 mod long;
 mod pauses;
@@ -24,6 +28,8 @@ mod wait;
 pub use activity::Activity;
 pub use hamr_shared_abi::window::{SlotAccess, Slots};
 pub use handoff::{ControlHandoff, LoanStatus};
+#[cfg(not(hamr_bare))]
+pub use host_responder::{Expected, HostCallInfo, HostReply, HostResponder};
 pub use idle::{Idle, IdleStep, Moment};
 pub use pauses::Pauses;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};

@@ -7,6 +7,7 @@
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, Stop, spill_state};
 use super::request::ReplyMode;
 use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder};
+use crate::context::Effects;
 use crate::fault::Trace;
 use crate::frame::Frame;
 use crate::handshake::Accepted;
@@ -21,7 +22,7 @@ use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{DeviceWindow, Window};
 
 /// Queue pairs one image serves at most, the control stream included.
-pub const MAX_QUEUES: usize = 80;
+pub const MAX_QUEUES: usize = 97;
 /// Rounds between two checks of the state words.
 const STATE_CHECK_MASK: u32 = 63;
 /// Nanoseconds of extra polls of one stream's hot slot between two rounds over all streams, at
@@ -93,6 +94,17 @@ pub struct Poller<'s, K, F = Coherent> {
     /// The host was notified of all replies so far: the next round begins with the tasks.
     #[cfg(feature = "tasks")]
     is_due: bool,
+    /// In which handlers call the host; none where it serves no calls.
+    #[cfg(feature = "tasks")]
+    host_queues: tasks::HostQueues<K, F>,
+    /// The host has to be notified of a message in one of them.
+    #[cfg(feature = "tasks")]
+    notifies_host: bool,
+    /// Where in `outgoing` the next message to send is.
+    #[cfg(feature = "tasks")]
+    sent: usize,
+    #[cfg(all(feature = "tasks", not(hamr_bare)))]
+    outgoing: crate::outgoing::Owned,
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
@@ -143,7 +155,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             backlog: heapless::Deque::new(),
             activity: Activity::new(),
         };
-        Ok(Self {
+        #[cfg_attr(not(feature = "tasks"), expect(unused_mut, reason = "host queues are opened in it"))]
+        let mut poller = Self {
             window,
             endpoints,
             dispatcher,
@@ -160,12 +173,33 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             lent: false,
             #[cfg(feature = "tasks")]
             is_due: false,
-        })
+            #[cfg(feature = "tasks")]
+            host_queues: heapless::Vec::new(),
+            #[cfg(feature = "tasks")]
+            notifies_host: false,
+            #[cfg(feature = "tasks")]
+            sent: 0,
+            #[cfg(all(feature = "tasks", not(hamr_bare)))]
+            outgoing: crate::outgoing::Owned::default(),
+        };
+        poller.enter_thread();
+        #[cfg(feature = "tasks")]
+        if let Err(e) = poller.open_host_queues(accepted) {
+            let (window, scratch) = poller.into_parts();
+            return Err((e.into(), window, scratch));
+        }
+        Ok(poller)
     }
 
     /// Leaves the control stream on `handoff` while tasks run. It is this poller's alone.
     pub fn use_handoff(&mut self, handoff: Option<&'s ControlHandoff<K, F>>) {
         self.handoff = handoff;
+    }
+
+    /// The calling thread polls the device from now on: that which made it at first.
+    pub fn enter_thread(&self) {
+        #[cfg(all(feature = "tasks", not(hamr_bare)))]
+        self.outgoing.enter_thread();
     }
 
     /// Sets how long a poll takes on this processor.
@@ -248,9 +282,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     left -= 1;
                     self.poll_one(self.last_served, 1);
                 }
-                Stop::Unfinished(seq, reply, cancelled) => {
+                Stop::Unfinished(seq, reply, effects) => {
                     let found = Found { slot: 0, seq };
-                    self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, cancelled);
+                    self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, effects);
                 }
             }
         }
@@ -347,7 +381,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[cold]
     pub fn needs_notify(&mut self) -> bool {
         self.unfenced = 0;
-        self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w))
+        let of_replies = self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w));
+        #[cfg(feature = "tasks")]
+        return self.host_misses_a_message() || of_replies;
+        #[cfg(not(feature = "tasks"))]
+        of_replies
     }
 
     /// Serves one stream. Not inlined: the code that serves is long, and is copied only where a
@@ -422,10 +460,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         crate::resource::abort();
         self.dispatcher.activity.keep_count();
         #[cfg(feature = "tasks")]
-        self.dispatcher.tasks.abandon_running();
+        {
+            if let Some(index) = self.dispatcher.tasks.abandon_running() {
+                tasks::drain(&mut self.dispatcher.tasks, &mut self.host_queues, index);
+            }
+            // It may have left some.
+            self.dispatcher.tasks.expect_messages();
+        }
         let Some(endpoint) = self.endpoints.get_mut(queue) else { return };
         let reply = self.dispatcher.frame.traced_fault(status, text, trace);
-        self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, false);
+        self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, Effects::NONE);
         self.unfenced += 1;
     }
 }

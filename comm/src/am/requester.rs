@@ -59,7 +59,7 @@ impl<K, F: Order> Requester<Queue<K, F>> {
 impl<S: Slots> Requester<S> {
     /// The end of a queue pair at the start of `epoch`.
     pub fn new(slots: S, epoch: Epoch) -> Self {
-        let ring_bits = slots.ring_len().ilog2();
+        let ring_bits = slots.ring_len().trailing_zeros();
         let tag = epoch.tag();
         Self {
             slots,

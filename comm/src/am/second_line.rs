@@ -39,7 +39,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         let args = second.payload(slots, hdr);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
         let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(args));
-        let cancelled = cx.saw_cancel();
-        self.finish(endpoint, found, ReplyMode::TWO_WAY, reply, cancelled);
+        let effects = cx.effects();
+        self.finish(endpoint, found, ReplyMode::TWO_WAY, reply, effects);
     }
 }

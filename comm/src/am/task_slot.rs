@@ -2,6 +2,7 @@
 //! wait in the backlog, and have no stack yet.
 
 use super::request::Job;
+use crate::task::Answer;
 use crate::task::TaskThunk;
 use crate::task::switch::{Coroutine, TaskStack};
 use crate::task::wait::{Interrupted, Wait};
@@ -20,6 +21,10 @@ pub struct TaskSlot {
     pub(crate) saw_cancel: bool,
     /// The time at which its waits end, in microseconds.
     pub(crate) deadline: u64,
+    /// What the task is told of its last message when it goes on.
+    pub(crate) answer: Answer,
+    /// No task is here, but a message of the last one to the host has no reply yet.
+    pub(crate) drains: bool,
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     bytes: usize,
 }
@@ -46,6 +51,8 @@ impl TaskSlot {
             interrupted: None,
             saw_cancel: false,
             deadline: u64::MAX,
+            answer: Answer::None,
+            drains: false,
             #[cfg(not(any(target_os = "none", hamr_bare)))]
             bytes,
         }
@@ -64,12 +71,15 @@ impl TaskSlot {
 
     /// Does the task go on in this round?
     pub(crate) fn is_ready(&self) -> bool {
-        self.job.is_some() && (self.interrupted.is_some() || !matches!(self.wait, Wait::Time(_)))
+        self.job.is_some()
+            && (self.interrupted.is_some()
+                || matches!(self.wait, Wait::Turn | Wait::Poll | Wait::Peer(_) | Wait::Reply { until: Wait::OVER, .. }))
     }
 
     /// A call takes the place.
     pub(crate) fn take(&mut self, job: Job) {
         self.job = Some(job);
+        self.answer = Answer::None;
         (self.wait, self.interrupted, self.saw_cancel, self.deadline) = (Wait::Turn, None, false, u64::MAX);
     }
 
@@ -81,6 +91,7 @@ impl TaskSlot {
             self.stack = coroutine.into_stack();
         }
         self.job = None;
+        self.drains = false;
     }
 }
 
@@ -88,7 +99,9 @@ impl TaskSlot {
 #[derive(Default)]
 pub struct Tasks<'s> {
     pub(crate) slots: &'s mut [TaskSlot],
-    /// Places that are taken.
+    /// So many of them are used.
+    pub(crate) limit: usize,
+    /// Places that are not free.
     pub(crate) live: u32,
     /// A task goes on in the next round.
     pub(crate) is_ready: bool,
@@ -96,12 +109,15 @@ pub struct Tasks<'s> {
     pub(crate) has_slept: bool,
     /// The place whose task runs.
     pub(crate) running: Option<usize>,
+    /// Handlers have left messages for the host, or some have no reply yet. Counts as a place that is
+    /// not free.
+    pub(crate) sends: bool,
 }
 
 impl<'s> Tasks<'s> {
     /// Tasks with these places.
     pub fn new(slots: &'s mut [TaskSlot]) -> Self {
-        Self { slots, ..Self::default() }
+        Self { limit: slots.len(), slots, ..Self::default() }
     }
 
     /// The number of places.
@@ -114,14 +130,15 @@ impl<'s> Tasks<'s> {
         self.slots.is_empty()
     }
 
-    /// Gives the call a free place. False: there is none.
+    /// Gives the call a free place; the number of the place.
     #[inline(never)]
-    pub(crate) fn take(&mut self, job: &Job) -> bool {
-        let Some(slot) = self.slots.iter_mut().find(|slot| slot.job.is_none()) else { return false };
-        slot.take(job.clone());
+    pub(crate) fn take(&mut self, job: &Job) -> Option<u32> {
+        let is_free = |slot: &TaskSlot| slot.job.is_none() && !slot.drains;
+        let index = self.slots.iter().take(self.limit).position(is_free)?;
+        self.slots.get_mut(index)?.take(job.clone());
         self.live += 1;
         self.is_ready = true;
-        true
+        Some(index as u32)
     }
 
     /// The place is free again.
@@ -132,13 +149,32 @@ impl<'s> Tasks<'s> {
         }
     }
 
-    /// The slice that ran was left for good.
+    /// The slice that ran was left for good; its place is free.
     #[cold]
-    pub(crate) fn abandon_running(&mut self) {
-        if let Some(index) = self.running.take() {
-            self.free(index);
-        }
+    pub(crate) fn abandon_running(&mut self) -> Option<usize> {
         self.is_ready = true;
+        let index = self.running.take()?;
+        self.free(index);
+        Some(index)
+    }
+
+    /// A place that was freed has to wait for replies of the host, or no more.
+    pub(crate) fn drain(&mut self, index: usize, drains: bool) {
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.drains != drains) else { return };
+        slot.drains = drains;
+        self.live = if drains { self.live + 1 } else { self.live - 1 };
+    }
+
+    /// A handler has left a message for the host.
+    #[inline(never)]
+    pub(crate) fn expect_messages(&mut self) {
+        self.live += u32::from(!self.sends);
+        (self.sends, self.is_ready) = (true, true);
+    }
+
+    /// All messages have replies.
+    pub(crate) fn end_messages(&mut self) {
+        self.live -= u32::from(core::mem::take(&mut self.sends));
     }
 
     /// All places are free; tasks in them are left where they stand.
@@ -146,6 +182,6 @@ impl<'s> Tasks<'s> {
     #[inline(never)]
     pub(crate) fn clear(&mut self) {
         self.slots.iter_mut().for_each(TaskSlot::free);
-        (self.live, self.is_ready, self.has_slept, self.running) = (0, false, false, None);
+        (self.live, self.is_ready, self.has_slept, self.running, self.sends) = (0, false, false, None, false);
     }
 }

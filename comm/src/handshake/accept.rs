@@ -1,7 +1,7 @@
 //! The device's half: checks a window, accepts or refuses the offer, and publishes its state until
 //! the epoch ends.
 
-use super::{IdlePolicy, Refused, observe_lent, publish_word};
+use super::{IdlePolicy, Refused, observe_lent, publish_word, write_table};
 use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, Isa, NodeId};
 use hamr_shared_abi::layout::{Layout, LayoutError};
@@ -10,7 +10,8 @@ use hamr_shared_abi::preamble::{
 };
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::sync::{Ordering, fence};
-use hamr_shared_abi::table::{TableHeader, TableRecord};
+#[cfg(feature = "tasks")]
+use hamr_shared_abi::tasks::TasksLayout;
 use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::{Loan, Window};
 use zerocopy::FromZeros;
@@ -172,11 +173,12 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
         if index != 0 && features & feature::TWO_LINES != 0 && !layout.second_line_fits(&d) {
             return Err(LayoutError::Queue(index).into());
         }
-        let chunk = d.req_chunk.max(d.rep_chunk);
-        if chunk > profile.max_chunk {
-            return Err(Refused::new(Refusal::CHUNK, profile.max_chunk, chunk));
-        }
+        check_chunk(d.req_chunk.max(d.rep_chunk), profile)?;
     }
+    #[cfg(feature = "tasks")]
+    let tasks = check_host_queues(window, &layout, features, profile)?;
+    #[cfg(not(feature = "tasks"))]
+    let tasks = profile.tasks;
     let missing = p.features_required & !profile.features;
     if missing != 0 {
         return Err(Refused::new(Refusal::FEATURES, p.features_required, profile.features));
@@ -184,7 +186,9 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
     if let Err(two) = table.check() {
         return Err(Refused::new(Refusal::DUPLICATE, two.first as u32, 0));
     }
-    write_table(window, &layout, table)?;
+    let section = layout.section(SectionKind::TABLE)?;
+    write_table(window, section.off, section.len, table)
+        .map_err(|need| Refused::new(Refusal::TABLE, need as u32, section.len as u32))?;
     let record = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: abi.to_wire(),
@@ -196,9 +200,9 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
         build_id: profile.build_id,
         board: DeviceRecord::board_field(profile.board),
         memory: profile.memory,
-        tasks: profile.tasks,
+        tasks,
         task_stack: profile.task_stack,
-        guards: profile.tasks,
+        guards: tasks,
         ..DeviceRecord::new_zeroed()
     };
     window.write(DEVICE_RECORD, &record)?;
@@ -206,32 +210,27 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
     Ok(Accepted { layout, node: NodeId(p.node as u16), epoch, features, idle_policy })
 }
 
-/// Writes the handler table into its section (abi §3.7).
-fn write_table(window: &Window<Loan>, layout: &Layout, table: Table) -> Result<(), Refused> {
-    let section = layout.section(SectionKind::TABLE)?;
-    let names: usize = table.iter().map(|e| e.name.len()).sum();
-    let need = size_of::<TableHeader>() + table.len() * size_of::<TableRecord>() + names;
-    if need as u64 > section.len {
-        return Err(Refused::new(Refusal::TABLE, need as u32, section.len as u32));
-    }
-    let header = TableHeader { count: table.len() as u32, bytes: need as u32, fingerprint: table.fingerprint() };
-    window.write(section.off, &header)?;
-    let mut record_at = section.off + size_of::<TableHeader>() as u64;
-    let mut name_off = size_of::<TableHeader>() + table.len() * size_of::<TableRecord>();
-    for e in table.iter() {
-        let record = TableRecord {
-            id: e.id,
-            signature: e.signature,
-            body: e.body,
-            flags: e.flags,
-            name_off: name_off as u32,
-            name_len: e.name.len() as u32,
-            reserved: 0,
-        };
-        window.write(record_at, &record)?;
-        window.write(section.off + name_off as u64, e.name.as_bytes())?;
-        record_at += size_of::<TableRecord>() as u64;
-        name_off += e.name.len();
+/// No request or reply in a chunk may be longer than what the device has scratch memory for.
+fn check_chunk(chunk: u32, profile: &DeviceProfile) -> Result<(), Refused> {
+    if chunk > profile.max_chunk {
+        return Err(Refused::new(Refusal::CHUNK, profile.max_chunk, chunk));
     }
     Ok(())
+}
+
+/// Checks the queues in which tasks call the host. Returns how many tasks there can be: no more than
+/// have a queue.
+#[cfg(feature = "tasks")]
+fn check_host_queues(
+    window: &Window<Loan>,
+    layout: &Layout,
+    features: u32,
+    profile: &DeviceProfile,
+) -> Result<u32, Refused> {
+    if features & feature::HOST_CALLS == 0 {
+        return Ok(profile.tasks);
+    }
+    let tasks = TasksLayout::read(layout, window)?;
+    check_chunk(tasks.chunk(), profile)?;
+    Ok(profile.tasks.min(tasks.tasks()))
 }

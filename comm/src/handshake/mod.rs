@@ -19,8 +19,10 @@ pub use accept::{Accepted, DeviceHandshake, DeviceProfile};
 #[cfg(not(hamr_bare))]
 pub use offer::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 
+use crate::registry::Table;
 use hamr_shared_abi::layout::LayoutError;
 use hamr_shared_abi::preamble::Refusal;
+use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::{Loan, OutOfWindow, Window};
 
@@ -105,4 +107,33 @@ fn publish_lent(window: &Window<Loan>, off: u64, value: u32) {
 #[inline(never)]
 fn observe_lent(window: &Window<Loan>, off: u64) -> u32 {
     window.word(off).map_or(0, |word| word.observe())
+}
+
+/// Writes a handler table to `at` in the window, where it has `room` bytes (abi §3.7). The error is
+/// the bytes that it needs.
+fn write_table(window: &Window<Loan>, at: u64, room: u64, table: Table) -> Result<(), u64> {
+    let need = table.wire_len();
+    let written = || -> Result<(), OutOfWindow> {
+        let header = TableHeader { count: table.len() as u32, bytes: need as u32, fingerprint: table.fingerprint() };
+        window.write(at, &header)?;
+        let mut record_at = at + size_of::<TableHeader>() as u64;
+        let mut name_off = size_of::<TableHeader>() + table.len() * size_of::<TableRecord>();
+        for e in table.iter() {
+            let record = TableRecord {
+                id: e.id,
+                signature: e.signature,
+                body: e.body,
+                flags: e.flags,
+                name_off: name_off as u32,
+                name_len: e.name.len() as u32,
+                reserved: 0,
+            };
+            window.write(record_at, &record)?;
+            window.write(at + name_off as u64, e.name.as_bytes())?;
+            record_at += size_of::<TableRecord>() as u64;
+            name_off += e.name.len();
+        }
+        Ok(())
+    };
+    if need > room || written().is_err() { Err(need) } else { Ok(()) }
 }

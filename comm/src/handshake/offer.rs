@@ -1,7 +1,8 @@
 //! The host's half: lays a window out, offers it, follows the state that the device publishes, and
 //! ends epochs.
 
-use super::{IdlePolicy, Refused, publish_word};
+use super::{IdlePolicy, Refused, publish_word, write_table};
+use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, Plan, PlanError};
 use hamr_shared_abi::preamble::{
@@ -26,6 +27,8 @@ pub struct Offer {
     pub required: u32,
     /// Fingerprint of its own table.
     pub fingerprint: u64,
+    /// What the device can call on the host; keys are positions in it.
+    pub host_handlers: Table,
     /// Its process id.
     pub pid: u32,
     /// How the device should poll and sleep.
@@ -39,6 +42,8 @@ pub enum OfferError {
     Plan(PlanError),
     /// The window is too small: bytes needed, bytes there.
     Window(u64, u64),
+    /// The host's table is longer than the plan has room for: bytes needed.
+    HostTable(u64),
 }
 
 impl core::fmt::Display for OfferError {
@@ -50,6 +55,7 @@ impl core::fmt::Display for OfferError {
                 "expected a window of at least {need} bytes, got {there}; ask for less heap or fewer streams, or give the device \
                  more memory"
             ),
+            Self::HostTable(need) => write!(f, "expected a plan with {need} bytes for the table of host handlers"),
         }
     }
 }
@@ -95,7 +101,9 @@ impl HostHandshake {
         publish_word(window, word::EPOCH, epoch.0);
         window.zero(0, word::EPOCH).map_err(small)?;
         window.zero(word::EPOCH + 4, PREAMBLE_BYTES - word::EPOCH - 4).map_err(small)?;
-        for kind in [SectionKind::QUEUES, SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH] {
+        for kind in
+            [SectionKind::QUEUES, SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH, SectionKind::TASKS]
+        {
             if let Ok(s) = layout.section(kind) {
                 window.zero(s.off, s.len).map_err(small)?;
             }
@@ -112,6 +120,10 @@ impl HostHandshake {
             }
         }
         layout.write(&offer.plan, window).map_err(|_| OfferError::Window(layout.window_len(), window.len()))?;
+        if let Ok(tasks) = layout.planned_tasks(&offer.plan) {
+            let (at, room) = tasks.table();
+            write_table(&window.lend(), at, room, offer.host_handlers).map_err(OfferError::HostTable)?;
+        }
         let offered = offer.features | offer.required;
         let preamble = Preamble {
             magic: 0,

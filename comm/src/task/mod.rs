@@ -15,6 +15,7 @@ pub(crate) mod wait;
 #[cfg(feature = "tasks")]
 pub use switch::TaskStack;
 pub use wait::Interrupted;
+pub(crate) use wait::{Answer, Marks};
 
 use crate::buffer::{BufferPtr, Element};
 use crate::context::{Context, ViewSet};
@@ -27,10 +28,7 @@ use core::time::Duration;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::window::{LentHeap, Words};
 use switch::Suspender;
-use wait::Wait;
-
-/// No time.
-const NEVER: u64 = u64::MAX;
+use wait::{NEVER, Wait};
 
 /// Handed to every task as its first argument.
 ///
@@ -66,6 +64,10 @@ pub(crate) struct Slice<'a> {
     pub(crate) clock: &'a mut dyn FnMut() -> u64,
     /// Why the task's waits end at once.
     pub(crate) interrupted: Option<Interrupted>,
+    /// What the task asked for when it suspended.
+    pub(crate) answer: Answer,
+    #[cfg(feature = "tasks")]
+    pub(crate) marks: Marks,
 }
 
 /// Waits of its task end when its time is over; then those behind it continue as before.
@@ -109,6 +111,7 @@ impl Task<'_> {
     }
 
     /// Waits for so many microseconds at least.
+    #[inline(never)]
     pub fn sleep(&self, micros: u32) -> Result<(), Interrupted> {
         let until = self.micros().saturating_add(micros.into());
         self.wait(Wait::Time(until.min(self.within.get())))?;
@@ -125,6 +128,7 @@ impl Task<'_> {
     }
 
     /// Microseconds of the device's clock.
+    #[inline(never)]
     pub fn micros(&self) -> u64 {
         self.suspender.with(|slice| (slice.clock)())
     }
@@ -226,6 +230,34 @@ impl Task<'_> {
 }
 
 impl<'t> Task<'t> {
+    /// What it tells the serve loop of its calls.
+    pub(crate) fn marks(&self) -> &'t Cell<Marks> {
+        self.suspender.marks()
+    }
+
+    /// The time at which [`Self::within`] ends waits.
+    pub(crate) fn until(&self) -> u64 {
+        self.within.get()
+    }
+
+    /// What the serve loop has lent it, for the length of `f`, which must not wait.
+    pub(crate) fn lent<R>(&self, f: impl FnOnce(&mut Slice<'_>) -> R) -> R {
+        self.suspender.with(f)
+    }
+
+    /// Suspends with something for the serve loop to do; what came of it.
+    #[inline(never)]
+    pub(crate) fn ask(&self, wait: Wait) -> Result<Answer, Interrupted> {
+        self.interrupted()?;
+        self.suspender.suspend(wait);
+        let answer = self.suspender.with(|slice| slice.answer);
+        if let Answer::None = answer {
+            self.interrupted()?;
+            return Err(Interrupted::Deadline);
+        }
+        Ok(answer)
+    }
+
     #[cfg(feature = "tasks")]
     fn of(suspender: Suspender<'t>) -> Self {
         Self { suspender, within: Cell::new(NEVER) }

@@ -11,7 +11,7 @@
 
 use super::TaskThunk;
 use super::wait::Wait;
-use super::{Slice, Task};
+use super::{Marks, Slice, Task};
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
 use crate::frame::Reply;
@@ -63,12 +63,19 @@ struct Lent(NonNull<Slice<'static>>);
 pub(crate) struct Suspender<'t> {
     yielder: &'t Yielder<Lent, Wait>,
     lent: Cell<Lent>,
+    marks: &'t Cell<Marks>,
 }
 
 impl<'t> Suspender<'t> {
     /// Ends the slice. Returns in the next one.
     pub(super) fn suspend(&self, wait: Wait) {
+        self.with(|slice| slice.marks = self.marks.take());
         self.lent.set(self.yielder.suspend(wait));
+        self.with(|slice| self.marks.set(slice.marks));
+    }
+
+    pub(super) fn marks(&self) -> &'t Cell<Marks> {
+        self.marks
     }
 
     /// What this slice was lent. A suspension needs `&self`, so none comes while the reference lives.
@@ -133,7 +140,8 @@ impl Coroutine {
     /// A task that has not begun.
     pub(crate) fn new(stack: TaskStack, start: TaskThunk) -> Self {
         let root = move |yielder: &Yielder<Lent, Wait>, lent: Lent| {
-            let mut task = Task::of(Suspender { yielder, lent: Cell::new(lent) });
+            let marks = Cell::new(Marks::default());
+            let mut task = Task::of(Suspender { yielder, lent: Cell::new(lent), marks: &marks });
             #[cfg(not(hamr_bare))]
             return std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| start(&mut task)));
             #[cfg(hamr_bare)]

@@ -1,11 +1,15 @@
 //! What a task waits for, and why a wait ends without it.
 
 use crate::fault::Fault;
+use hamr_shared_abi::ids::HandlerKey;
+use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::status::Status;
 
 /// Microseconds between two looks at what a task polls.
 #[cfg(feature = "tasks")]
 const LONGEST_NAP: u64 = 1000;
+/// No time.
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// When the serve loop resumes a suspended task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,18 +23,80 @@ pub(crate) enum Wait {
     Peer(u64),
     /// At this time, in microseconds.
     Time(u64),
+    /// The serve loop sends the message at the front of scratch memory; then as `Reply`.
+    Call { message: Message, until: u64 },
+    /// It sends the message; in the next round.
+    Post { message: Message },
+    /// When the reply at this position of the task's host queue is there, or at the time `until`.
+    Reply { at: u64, until: u64 },
 }
 
+#[cfg(feature = "tasks")]
 impl Wait {
-    /// How long a device without other work may sleep, at `now`.
-    #[cfg(feature = "tasks")]
-    pub(crate) fn until(self, now: u64) -> u64 {
+    /// The time of a [`Wait::Reply`] that is over.
+    pub(crate) const OVER: u64 = 0;
+
+    /// When a call ends without its reply.
+    pub(crate) const fn limit(self) -> u64 {
         match self {
-            Self::Turn => now,
-            Self::Poll => now + LONGEST_NAP,
-            Self::Peer(until) | Self::Time(until) => until,
+            Self::Call { until, .. } | Self::Reply { until, .. } => until,
+            _ => NEVER,
         }
     }
+
+    /// Until when a device without other work may sleep, at `now`.
+    pub(crate) fn until(self, now: u64) -> u64 {
+        match self {
+            // The serve loop turns the latter two into others when the task suspends.
+            Self::Turn | Self::Call { .. } | Self::Post { .. } => now,
+            Self::Poll => now + LONGEST_NAP,
+            Self::Peer(until) | Self::Time(until) | Self::Reply { until, .. } => until,
+        }
+    }
+
+    /// Its time is over: the task goes on in the next round.
+    pub(crate) fn end(&mut self) {
+        match self {
+            Self::Reply { until, .. } => *until = Self::OVER,
+            wait => *wait = Self::Turn,
+        }
+    }
+}
+
+/// A call that a task has encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Message {
+    pub(crate) key: HandlerKey,
+    /// Bytes of arguments.
+    pub(crate) len: u16,
+}
+
+/// What the serve loop answers a task that asked for something.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "no task asks"))]
+pub(crate) enum Answer {
+    /// The wait ended without it.
+    None,
+    /// The ring is full.
+    Full,
+    /// The message has this position.
+    Submitted(u64),
+    /// A reply, so many bytes of which are at the front of scratch memory.
+    Reply(RepHdr, usize),
+    /// A reply that breaks the rules.
+    Corrupt,
+}
+
+/// What a task and the serve loop tell each other of its calls, beside waits and answers. A bit is
+/// that of a position modulo 64.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Marks {
+    /// From the task: nobody waits for this call any more.
+    pub(crate) dropped: u64,
+    /// From the task: this call is to stop.
+    pub(crate) cancelled: u64,
+    /// To the task: the reply to this call is there.
+    pub(crate) done: u64,
 }
 
 /// Why a wait ended without what was waited for. It stays: later waits of the task end at once, but

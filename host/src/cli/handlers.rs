@@ -4,15 +4,28 @@ use super::{Cli, Failure, one_line};
 use crate::inspect::Hex;
 use crate::{HandlerInfo, Options};
 use hamr_comm::Entry;
+use hamr_comm::abi::table::record_flag;
 use hamr_comm::registry::Table;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// List what devices can call on this program instead; no device is started
+    #[arg(long)]
+    host: bool,
+}
+
+pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    if args.host {
+        return callable(cli);
+    }
     let node = cli.open_quietly(Options::default())?;
     let device = node.handlers();
     let host = Table::of_this_image();
-    let missing: Vec<&'static Entry> = host.iter().filter(|h| device.iter().all(|d| d.id != h.id)).collect();
+    // A device that does not know a body of this program does not call it.
+    let is_missing = |h: &&Entry| h.flags & record_flag::HOST == 0 && device.iter().all(|d| d.id != h.id);
+    let missing: Vec<&'static Entry> = host.iter().filter(is_missing).collect();
     if cli.global.json {
         let rows = device.iter().map(|d| row_of(d, host)).chain(missing.iter().map(|h| row_of_missing(h)));
         return cli.print_json(&json!({ "device": node.info().name, "handlers": rows.collect::<Vec<_>>() }));
@@ -29,6 +42,20 @@ pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
         let _ = writeln!(text, "   -  {signature}  {body}  {:<18} {:<10} {}", "", "missing", h.name);
     }
     text.push_str(LEGEND);
+    cli.print(&text)
+}
+
+/// The handlers of this program that devices can call, in the order of their keys.
+fn callable(cli: &Cli) -> Result<(), Failure> {
+    let table = Table::of_host_handlers();
+    let row = |(key, h): (usize, &Entry)| json!({ "key": key, "name": h.name, "signature": Hex(h.signature), "body": Hex(h.body) });
+    if cli.global.json {
+        return cli.print_json(&json!({ "handlers": table.iter().enumerate().map(row).collect::<Vec<_>>() }));
+    }
+    let mut text = format!(" KEY  {:<16}  {:<16}  NAME\n", "SIGNATURE", "BODY");
+    for (key, h) in table.iter().enumerate() {
+        let _ = writeln!(text, "{key:>4}  {}  {}  {}", Hex(h.signature), Hex(h.body), h.name);
+    }
     cli.print(&text)
 }
 

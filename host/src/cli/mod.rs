@@ -194,7 +194,7 @@ enum Command<C: Subcommand> {
     /// The same on a device that waits for gdb, and print the command that attaches it
     Debug(call::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
-    Handlers,
+    Handlers(handlers::Args),
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another
     /// program's
     #[cfg(feature = "device-logs")]
@@ -272,7 +272,7 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
         Some(Command::Run(args)) => run::run(&args, cli),
         Some(Command::Call(args)) => call::run(&args, cli),
         Some(Command::Debug(args)) => debug::run(&args, cli),
-        Some(Command::Handlers) => handlers::run(cli),
+        Some(Command::Handlers(args)) => handlers::run(&args, cli),
         #[cfg(feature = "device-logs")]
         Some(Command::Logs(args)) => logs::run(&args, cli),
         Some(Command::Inspect(args)) => inspect::run(&args, cli),

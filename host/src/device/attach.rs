@@ -3,6 +3,7 @@
 use super::epoch_end::Loss;
 use super::notify::PeerPoll;
 use super::open_queues::{IdleQueues, OpenQueues};
+use super::service::{Service, ServiceSources};
 use super::snapshots::EpochSnapshots;
 use super::{Device, EpochInfo};
 use crate::background::Worker;
@@ -28,9 +29,16 @@ use std::time::{Duration, Instant};
 /// See [`pause`].
 const PAUSE: Duration = Duration::from_micros(20);
 
+/// What the device reaches of the program.
+pub(crate) struct Program {
+    /// The queue pairs that belong to no stream.
+    pub(crate) idle: Arc<dyn IdleQueues>,
+    /// What bodies find that it calls.
+    pub(crate) services: ServiceSources,
+}
+
 impl Device {
-    /// Shakes hands with the device at the other end of `link`. `idle` has the queue pairs that
-    /// belong to no stream.
+    /// Shakes hands with the device at the other end of `link`.
     pub(crate) fn attach(
         name: &str,
         number: NodeNumber,
@@ -38,7 +46,7 @@ impl Device {
         image: Option<ImageFile>,
         options: Options,
         begin: Instant,
-        idle: Arc<dyn IdleQueues>,
+        program: Program,
     ) -> Result<Arc<Self>, Error> {
         let id = number.id();
         let layout = plan_of(&options)?;
@@ -57,7 +65,8 @@ impl Device {
         let uses_doorbell = record.features & feature::DOORBELL != 0;
         let is_notified = !link.descriptors().is_empty();
         let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;
-        Ok(Arc::new_cyclic(|me: &Weak<Self>| Self {
+        let service = Service::new(link.window(), &layout, &options, program.services);
+        let device = Arc::new_cyclic(|me: &Weak<Self>| Self {
             name: name.into(),
             id,
             link,
@@ -77,10 +86,14 @@ impl Device {
             snapshots: EpochSnapshots::new(layout.queues()),
             #[cfg(feature = "device-logs")]
             log_backlogs: Mutex::default(),
-            open_queues: OpenQueues::new(idle),
+            open_queues: OpenQueues::new(program.idle),
+            service,
             closed: AtomicBool::new(false),
             transfers: Worker::new("hamr-transfers"),
-        }))
+        });
+        device.enter_service(epoch);
+        Service::start(&device)?;
+        Ok(device)
     }
 }
 
@@ -126,8 +139,9 @@ pub(super) fn shake_hands(
     let Capabilities { doorbell, world, .. } = link.capabilities();
     let doorbell = if doorbell { feature::DOORBELL } else { 0 };
     let world = if world { feature::WORLD } else { 0 };
+    let plan = options.plan();
     let offer = Offer {
-        plan: options.plan(),
+        plan,
         node: id,
         features: feature::TICKETS
             | feature::DEADLINES
@@ -135,16 +149,23 @@ pub(super) fn shake_hands(
             | feature::LOGS
             | feature::TASKS
             | feature::TWO_LINES
+            | if plan.tasks == 0 { 0 } else { feature::HOST_CALLS }
             | doorbell
             | world,
         required: feature::TICKETS | world,
         fingerprint: Table::of_this_image().fingerprint(),
+        host_handlers: Table::of_host_handlers(),
         pid: std::process::id(),
         idle_policy: options.idle_policy(),
     };
     let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| match e {
         OfferError::Plan(why) => refused_plan(options, why),
         OfferError::Window(needed, has) => Error::WindowTooShort { device: name.into(), needed, has },
+        OfferError::HostTable(needed) => Error::InvalidConfig {
+            option: "host handlers",
+            expected: format!("a table of at most {} bytes", plan.host_table),
+            got: needed.to_string(),
+        },
     })?;
     if let Ok(doorbell) = window.word(word::HOST_DOORBELL) {
         doorbell.store(link.doorbell());

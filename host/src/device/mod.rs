@@ -11,9 +11,11 @@ mod log_backlog;
 mod notify;
 mod open_queues;
 mod restart;
+pub(crate) mod service;
 mod snapshots;
 
 pub(crate) use crate::wait_queue::Fence;
+pub(crate) use attach::Program;
 pub(crate) use epoch_end::GRACE_STEP;
 pub(crate) use open_queues::IdleQueues;
 
@@ -33,6 +35,7 @@ use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
 use notify::PeerPoll;
 use open_queues::OpenQueues;
+use service::Service;
 use snapshots::EpochSnapshots;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -68,6 +71,8 @@ pub struct Device {
     #[cfg(feature = "device-logs")]
     log_backlogs: Mutex<log_backlog::LogBacklogs>,
     open_queues: OpenQueues,
+    /// What it calls on this host.
+    pub(crate) service: Service,
     closed: AtomicBool,
     /// Makes the transfers that are submitted.
     transfers: Worker,
@@ -150,6 +155,7 @@ impl Device {
     /// closed.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.service.stop();
         HostHandshake::close(self.link.window());
         self.notify(Fence::Full);
         self.stop_finally("closed by this program");

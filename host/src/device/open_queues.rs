@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) trait IdleQueues: Send + Sync {
     /// Takes in the replies that are there. At the end of an epoch, gives every call its outcome.
     fn poll(&self, device: &Device);
+    /// Runs `body`, a body for a device's call, without the streams that this thread has of its own:
+    /// a body's calls go to streams for bodies.
+    fn in_body(&self, body: &mut dyn FnMut());
 }
 
 /// How many queue pairs there are to poll.
 pub(super) struct OpenQueues {
     /// Up to the last one with calls, and at least the control stream's.
     count: Mutex<u32>,
-    idle: Arc<dyn IdleQueues>,
+    pub(super) idle: Arc<dyn IdleQueues>,
 }
 
 impl OpenQueues {

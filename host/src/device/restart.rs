@@ -68,6 +68,8 @@ impl Device {
 
     /// Begins a new epoch of a device that is stopped, or waits.
     fn begin_epoch(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+        // A body of the last epoch may run on; it writes nothing into the next.
+        self.service.leave();
         self.take_snapshot(last.0);
         #[cfg(feature = "device-logs")]
         self.keep_log_backlog();
@@ -96,6 +98,14 @@ impl Device {
         self.show_open_queues();
         self.wait_queue.enter(record.features & feature::DOORBELL != 0);
         self.epoch.store(epoch.0, Ordering::Release);
+        self.enter_service(epoch);
         Ok(())
+    }
+
+    /// The device serves in `epoch`, and may call.
+    pub(super) fn enter_service(&self, epoch: Epoch) {
+        if self.accepted(feature::HOST_CALLS) {
+            self.service.enter(epoch);
+        }
     }
 }

@@ -10,9 +10,10 @@ use std::collections::{HashMap, HashSet};
 
 /// Sections of the table.
 const BARE: &str = ".hamr.handlers";
-const HOSTED: &str = "hamr_handlers_v2";
+const HOSTED: &str = "hamr_handlers_v3";
 
-/// An entry of `hamr_comm::Entry` on a 64-bit target, in words; hosted images have the last two.
+/// An entry of `hamr_comm::Entry` on a 64-bit target, in words; hosted images have the last two
+/// and one more.
 struct Row {
     name: (u64, u64),
     id: u64,
@@ -22,7 +23,7 @@ struct Row {
     order: (u64, u64),
 }
 const BARE_WORDS: usize = 8;
-const HOSTED_WORDS: usize = 10;
+const HOSTED_WORDS: usize = 11;
 const _: () = assert!(size_of::<hamr_comm::Entry>() == HOSTED_WORDS * 8);
 
 impl ImageFile {

@@ -102,6 +102,7 @@ mod tests {
             features: 3,
             required: 1,
             fingerprint: 7,
+            host_handlers: Table::EMPTY,
             pid: 42,
             idle_policy: hamr_comm::handshake::IdlePolicy::default(),
         };

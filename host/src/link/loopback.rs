@@ -98,6 +98,7 @@ impl TaskThread {
                     Turn::Run(poller, served) => (poller, Some(served)),
                     Turn::End(poller) => (poller, None),
                 };
+                poller.enter_thread();
                 let outcome = catch_unwind(AssertUnwindSafe(|| match served {
                     Some(served) => {
                         poller.run_tasks(served, &mut clock);
@@ -145,7 +146,7 @@ fn fail_current(poller: &mut Poller<'static, Shared>, payload: Box<dyn Any + Sen
 
 /// What a loopback device reports of itself.
 const LOOPBACK: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::DEADLINES | feature::TASKS | feature::TWO_LINES,
+    features: feature::TICKETS | feature::DEADLINES | feature::TASKS | feature::HOST_CALLS | feature::TWO_LINES,
     board: "loopback",
     memory: 0,
     pid: 0,
@@ -197,6 +198,7 @@ impl Loopback {
 impl LoopbackDevice {
     fn step(&mut self) {
         if let Some(State::Serving(poller)) = &mut self.state {
+            poller.enter_thread();
             match catch_unwind(AssertUnwindSafe(|| poller.poll())) {
                 Ok(Round::HostGone) => {}
                 Ok(Round::TasksDue(served)) => return self.run_tasks(served),

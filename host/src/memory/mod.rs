@@ -38,6 +38,7 @@ use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, STREAMED, Shared, Window};
+use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use record::{LIVE, freed};
@@ -336,6 +337,31 @@ impl DeviceMemory {
             return Err(BufferError::Busy);
         }
         Ok(record)
+    }
+
+    /// Copies the front of a buffer out that the device has lent to a body: calls may name it.
+    pub(crate) fn read_lent(&self, from: NamedBuffer, to: &mut [u8]) -> Result<(), BufferError> {
+        let (p, record) = self.lent(from, to.len() as u64)?;
+        let _reading = record.copying.read();
+        record.still(p)?;
+        self.copies.read_bytes(p.off, to).map_err(refused)
+    }
+
+    /// The same to its front.
+    pub(crate) fn write_lent(&self, from: &[u8], to: NamedBuffer) -> Result<(), BufferError> {
+        let (p, record) = self.lent(to, from.len() as u64)?;
+        let _writing = record.copying.write();
+        record.still(p)?;
+        self.copies.write_bytes(p.off, from).map_err(refused)
+    }
+
+    fn lent(&self, named: NamedBuffer, bytes: u64) -> Result<(BufferParts, &Record), BufferError> {
+        let p = named.wire.unpack();
+        let record = self.record(p, named.bytes)?;
+        if bytes > named.bytes {
+            return Err(BufferError::Overrun { wanted: bytes, has: named.bytes });
+        }
+        Ok((p, record))
     }
 
     /// [`Self::free_record`] without the reason why there is none.

@@ -1,10 +1,12 @@
 //! From a link to a node.
 
-use super::Node;
-use crate::device::Device;
+use super::{Common, Node};
+use crate::device::service::ServiceSources;
+use crate::device::{Device, Program};
 use crate::keys::compare;
 use crate::link::Link;
 use crate::node_number::NodeNumber;
+use crate::services::Services;
 use crate::stream::QueuePairs;
 use crate::{Error, ImageFile, Options};
 use hamr_comm::registry::Table;
@@ -19,14 +21,33 @@ impl Node {
         image: Option<ImageFile>,
         options: Options,
         begin: Instant,
+        runtime: Arc<Services>,
     ) -> Result<Self, Error> {
-        let queues = Arc::new(QueuePairs::new(options.streams));
-        let device = Device::attach(name, number, link, image, options, begin, queues.clone())?;
+        let queues = Arc::new(QueuePairs::new(options.streams, options.plan().body_streams()));
+        let services = Arc::new(Services::default());
+        let shared = Arc::downgrade(&services);
+        let sources = ServiceSources { node: shared.clone(), runtime };
+        let program = Program { idle: queues.clone(), services: sources };
+        let device = Device::attach(name, number, link, image, options, begin, program)?;
         let differences = compare(Table::of_this_image(), &device.handlers);
-        let node = Self { device, queues, control: Mutex::new(None), differences };
+        let common = Arc::new(Common { control: Mutex::new(None), differences });
+        let node = Self { device, queues, common, services: shared, owned: Some(services) };
+        node.serve(node.lent());
         for warning in node.warnings() {
             tracing::warn!("{warning}");
         }
         Ok(node)
+    }
+
+    /// The same node for bodies that its device calls. The device ends with the node, not with this.
+    fn lent(&self) -> Self {
+        let Self { device, queues, common, services, .. } = self;
+        Self {
+            device: device.clone(),
+            queues: queues.clone(),
+            common: common.clone(),
+            services: services.clone(),
+            owned: None,
+        }
     }
 }

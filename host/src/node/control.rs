@@ -10,7 +10,7 @@ impl Node {
     /// Calls through the control stream.
     pub(super) fn control_call<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let device = &*self.device;
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut control = self.common.control.lock().unwrap_or_else(PoisonError::into_inner);
         let submitter = match &mut *control {
             Some(submitter) => submitter,
             none => none.insert(Box::new(

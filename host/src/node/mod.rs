@@ -18,11 +18,12 @@ use crate::device::Device;
 use crate::keys::Differences;
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
+use crate::services::Services;
 use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream};
 use crate::{Stream, SubmitError};
 use hamr_comm::{Element, Handler};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams
@@ -35,6 +36,15 @@ pub struct Node {
     device: Arc<Device>,
     /// Which queue pairs belong to streams.
     queues: Arc<QueuePairs>,
+    common: Arc<Common>,
+    /// What the device's calls find by type.
+    services: Weak<Services>,
+    /// The same; `None`: this is the node that bodies are given, which is one of these services.
+    owned: Option<Arc<Services>>,
+}
+
+/// What a node and the one that bodies are given have in common.
+struct Common {
     /// The control stream's submitter, made at its first use.
     control: Mutex<Option<Box<Submitter>>>,
     differences: Differences,
@@ -50,7 +60,7 @@ impl Node {
     /// of these two are refused), or built from other source (calls go through: the image is
     /// stale).
     pub fn warnings(&self) -> Vec<Warning> {
-        let Differences { missing, other_signature, stale } = &self.differences;
+        let Differences { missing, other_signature, stale } = &self.common.differences;
         let device = || self.device.name.clone();
         let missing = missing.iter().map(|handler| Warning::MissingHandler { device: device(), handler });
         let other = other_signature.iter().map(|handler| Warning::OtherSignature { device: device(), handler });
@@ -98,6 +108,14 @@ impl Node {
         }
     }
 
+    /// Serves `value` to the bodies that this device calls ([`hamr_comm::Host::service`]), by its type,
+    /// until the node is dropped. It comes before one of the runtime; of two of a type the last.
+    pub fn serve(&self, value: impl std::any::Any + Send + Sync) {
+        if let Some(services) = self.services.upgrade() {
+            services.serve(value);
+        }
+    }
+
     /// Opens a stream: one ordered sequence of calls, for one thread at a time.
     ///
     /// # Errors
@@ -126,6 +144,7 @@ impl Node {
     fn thread_stream<H: Handler>(&self) -> Result<LocalStream<'_>, SubmitError> {
         let site = || self.device.site::<H>("submitting");
         self.local().map_err(|e| match e {
+            Error::TooManyStreams { .. } if crate::stream::is_in_body() => SubmitError::QueueFull { site: site() },
             Error::Lost { why, .. } => SubmitError::DeviceLost { site: site(), why },
             other => SubmitError::NoRoom { site: site(), why: other.to_string() },
         })
@@ -209,6 +228,9 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if self.owned.is_none() {
+            return;
+        }
         self.device.close();
         crate::stream::forget_closed();
         self.device.release();

@@ -38,6 +38,8 @@ pub(super) struct Calls {
     pub(super) tickets: Tickets,
     /// One-way calls that ended otherwise than executed.
     pub(super) one_way_failures: u64,
+    /// They are calls of bodies, for which tasks wait: CHAINED.
+    pub(super) chained: bool,
 }
 
 impl Calls {
@@ -120,8 +122,12 @@ impl Calls {
         }
         self.end.set_owner(x, CONSUMED);
         if let Some(ticket) = self.table.cold(entry).and_then(|cold| cold.ticket) {
-            if hdr == RepHdr::inline(Status::TAKEN, 0).with(RepHdr::TAKEN) {
+            if hdr == RepHdr::taken(4) || hdr == RepHdr::taken(0) {
                 self.table.restore_uses(entry, uses);
+                let place = (hdr == RepHdr::taken(4)).then_some(reply.words[0] as u32);
+                if let Some(cold) = self.table.cold(entry) {
+                    cold.place = place.filter(|place| *place != RepHdr::NO_PLACE);
+                }
                 self.table.go_on_in_ticket_slot(entry, ticket);
                 return Progress::NotYet;
             }
@@ -176,6 +182,11 @@ impl Calls {
         {
             cold.long = reply.long;
         }
+    }
+
+    /// Where the device keeps the task of an entry's call, once it has said so.
+    pub(super) fn place(&mut self, entry: u32) -> Option<u32> {
+        self.table.cold(entry)?.place
     }
 
     // --- results ---

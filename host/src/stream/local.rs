@@ -1,6 +1,6 @@
 //! The streams that each thread has of its own.
 
-use super::{Access, Owned, QueuePairs, Used, call_methods};
+use super::{Access, Owned, QueuePairs, Used, User, call_methods};
 use crate::Error;
 use crate::device::Device;
 use std::cell::{Cell, RefCell};
@@ -15,6 +15,25 @@ thread_local! {
     /// The one that had the thread's last [`OneCall`]: for the next one without a search and
     /// without a count.
     static LAST: Cell<Option<Rc<Owned>>> = const { Cell::new(None) };
+    /// This thread runs a body for a device's call.
+    static IN_BODY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `body`, a body for a device's call. The calls of a body go to queue pairs for bodies, one
+/// for each call: the thread's own stream may be waiting for the very task that called, or have such
+/// a call in front.
+pub(crate) fn in_body(body: &mut dyn FnMut()) {
+    // An error means that the thread is ending, and then it serves nothing.
+    let outer = (LAST.take(), IN_BODY.replace(true));
+    body();
+    let (last, in_body) = outer;
+    LAST.set(last);
+    IN_BODY.set(in_body);
+}
+
+/// Does this thread run a body?
+pub(crate) fn is_in_body() -> bool {
+    IN_BODY.get()
 }
 
 /// Removes this thread's streams of devices that were closed: a stream keeps its window mapped.
@@ -53,12 +72,15 @@ pub struct LocalStream<'n> {
 impl<'n> LocalStream<'n> {
     #[inline]
     pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        if is_in_body() {
+            return Ok(Self { owned: Rc::new(Owned::open(device, queues, User::Body)?), _node: PhantomData });
+        }
         STREAMS.with_borrow_mut(|streams| {
             if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
                 return Ok(Self { owned: owned.clone(), _node: PhantomData });
             }
             streams.retain(|s| !s.device.is_closed());
-            let owned = Rc::new(Owned::open(device, queues)?);
+            let owned = Rc::new(Owned::open(device, queues, User::Program)?);
             streams.push(owned.clone());
             Ok(Self { owned, _node: PhantomData })
         })
@@ -66,6 +88,9 @@ impl<'n> LocalStream<'n> {
 
     /// The calling thread's stream, when it has one of this device.
     pub(crate) fn opened(device: &'n Arc<Device>) -> Option<Self> {
+        if is_in_body() {
+            return None;
+        }
         STREAMS.with_borrow(|streams| {
             let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, device))?;
             Some(Self { owned: owned.clone(), _node: PhantomData })

@@ -12,12 +12,14 @@ mod encode;
 mod epoch;
 mod epoch_end;
 mod hot;
+mod idle;
 mod local;
 mod pending;
 mod put_data;
 mod queue_end;
 mod queues;
 mod reply;
+mod retry;
 mod ring;
 mod shared;
 mod started;
@@ -37,6 +39,7 @@ pub use started::Started;
 pub(crate) use calls::call_methods;
 pub(crate) use local::{OneCall, forget_closed, reap_local};
 
+pub(crate) use self::local::is_in_body;
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 pub(crate) use self::sync::sync_with;
@@ -136,6 +139,15 @@ impl<A: sealed::Access> sealed::Access for &A {
     }
 }
 
+/// Who a queue pair is taken for. They have limits of their own, so that neither keeps the other
+/// from going on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    Program = 0,
+    /// A body on the host, for one call.
+    Body = 1,
+}
+
 /// A queue pair in use; goes back to its device when dropped.
 struct Owned {
     device: Arc<Device>,
@@ -146,9 +158,9 @@ struct Owned {
 }
 
 impl Owned {
-    fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+    fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, user: User) -> Result<Self, Error> {
         let (device, queues) = (device.clone(), queues.clone());
-        let (index, submitter) = queues.take(&device)?;
+        let (index, submitter) = queues.take(&device, user)?;
         Ok(Self { device, queues, index, submitter: Cell::new(Some(submitter)) })
     }
 
@@ -226,7 +238,7 @@ pub struct Stream<'n> {
 
 impl<'n> Stream<'n> {
     pub(crate) fn open(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
-        Ok(Self { owned: Owned::open(device, queues)?, _node: PhantomData })
+        Ok(Self { owned: Owned::open(device, queues, User::Program)?, _node: PhantomData })
     }
 
     call_methods!(self, &Self, call: self, keep: self, open: Some(self));

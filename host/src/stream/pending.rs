@@ -187,6 +187,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
                 // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
             }
+            let place = self.stream.with(|submitter, _| submitter.place(self.entry));
+            wait.serve(place, || self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)));
         }
     }
 

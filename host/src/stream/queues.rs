@@ -1,49 +1,62 @@
 //! The queue pairs of a device: which of them belong to streams.
 
-use super::Submitter;
 use super::wait::measure_polls;
+use super::{Submitter, User};
 use crate::Error;
-use crate::device::{Device, Fence, IdleQueues};
+use crate::device::{Device, Fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Index 0 is the control stream's, which is not given to streams.
-pub(crate) struct QueuePairs(Mutex<Vec<QueueSlot>>);
+pub(crate) struct QueuePairs {
+    slots: Mutex<Vec<QueueSlot>>,
+    /// So many for the streams of the program, and of bodies that the device calls.
+    limits: [u32; 2],
+}
 
 /// What a queue pair is used for.
 enum QueueSlot {
     /// Nothing yet.
     Fresh,
     /// A stream has it.
-    InUse,
+    InUse(User),
     /// No stream has it, but its counts go on, and calls without a waiter may be in flight.
     Idle(Box<Submitter>),
 }
 
 impl QueuePairs {
-    /// The queue pairs of a device with so many of them for streams.
-    pub(crate) fn new(streams: u32) -> Self {
+    /// The queue pairs of a device with so many of them for streams of the program, and of bodies.
+    pub(crate) fn new(streams: u32, bodies: u32) -> Self {
         measure_polls();
-        Self(Mutex::new((0..=streams).map(|_| QueueSlot::Fresh).collect()))
+        let slots = (0..=streams + bodies).map(|_| QueueSlot::Fresh).collect();
+        Self { slots: Mutex::new(slots), limits: [streams, bodies] }
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<QueueSlot>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a queue pair that no stream has.
-    pub(super) fn take(&self, device: &Device) -> Result<(u32, Box<Submitter>), Error> {
+    pub(super) fn take(&self, device: &Device, user: User) -> Result<(u32, Box<Submitter>), Error> {
         if device.is_lost() && !device.restart() {
             let why = device.loss_reason();
             return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
         }
         let mut slots = self.slots();
-        let free = slots.iter_mut().enumerate().skip(1).find(|(_, slot)| !matches!(slot, QueueSlot::InUse));
-        let Some((index, slot)) = free else {
-            return Err(Error::TooManyStreams { device: device.name.clone(), limit: device.options.streams });
+        let limit = self.limits[user as usize];
+        let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by) if *by == user)).count();
+        // A body waits for one call, in front of which nothing is.
+        let is_free = |slot: &mut QueueSlot| match slot {
+            QueueSlot::InUse(_) => false,
+            slot => user == User::Program || slot.is_quiet(device),
         };
-        let submitter = match std::mem::replace(slot, QueueSlot::InUse) {
+        let free =
+            slots.iter_mut().enumerate().skip(1).find_map(|(index, slot)| is_free(slot).then_some((index, slot)));
+        let Some((index, slot)) = free.filter(|_| taken < limit as usize) else {
+            return Err(Error::TooManyStreams { device: device.name.clone(), limit });
+        };
+        let mut submitter = match std::mem::replace(slot, QueueSlot::InUse(user)) {
             QueueSlot::Idle(submitter) => submitter,
-            QueueSlot::Fresh | QueueSlot::InUse => match fresh_submitter(device, index as u32) {
+            QueueSlot::Fresh | QueueSlot::InUse(_) => match fresh_submitter(device, index as u32) {
                 Ok(submitter) => Box::new(submitter),
                 Err(e) => {
                     *slot = QueueSlot::Fresh;
@@ -51,6 +64,7 @@ impl QueuePairs {
                 }
             },
         };
+        submitter.set_chained(user == User::Body);
         show_open(device, &slots);
         Ok((index as u32, submitter))
     }
@@ -72,8 +86,9 @@ impl QueuePairs {
     }
 }
 
-impl IdleQueues for QueuePairs {
-    fn poll(&self, device: &Device) {
+impl QueuePairs {
+    /// Polls those that no stream has, and shows the device which it must poll.
+    pub(super) fn poll(&self, device: &Device) {
         let mut slots = self.slots();
         for slot in slots.iter_mut() {
             if let QueueSlot::Idle(submitter) = slot {
@@ -84,12 +99,21 @@ impl IdleQueues for QueuePairs {
     }
 }
 
+impl QueueSlot {
+    /// Is nothing in flight in it?
+    fn is_quiet(&mut self, device: &Device) -> bool {
+        let Self::Idle(submitter) = self else { return true };
+        submitter.poll(device);
+        !submitter.has_work()
+    }
+}
+
 /// Publishes which queue pairs the device must poll: up to the last that a stream has or that still
 /// has calls in flight.
 fn show_open(device: &Device, slots: &[QueueSlot]) {
     let last = slots.iter().rposition(|slot| match slot {
         QueueSlot::Fresh => false,
-        QueueSlot::InUse => true,
+        QueueSlot::InUse(_) => true,
         QueueSlot::Idle(submitter) => submitter.has_work(),
     });
     device.set_open_queues(last.map_or(1, |last| last as u32 + 1));

@@ -8,7 +8,7 @@ use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
 use crate::device::Device;
-use hamr_comm::abi::slot::ReqHdr;
+use hamr_comm::abi::slot::{Ext, ReqHdr};
 use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::migrate::Migratable;
 use hamr_comm::{Call, Handler};
@@ -169,8 +169,9 @@ fn publish<H: Handler>(
             calls.end.fill_chunk(calls.end.ticket_slot_number(t), long);
             let seq = calls.end.ticket_seq(calls.tickets.count(t));
             // EXT: deadline and ticket_seq, ticket, chain, trace.
+            let chain = if calls.chained { Ext::CHAINED } else { 0 };
             message.words[0] |= u64::from(seq) << 32;
-            message.words[1] = u64::from(t);
+            message.words[1] = u64::from(t) | u64::from(chain) << 16;
             if let Some(ticket_slot) = calls.end.req.slots().ticket_slot(t) {
                 ticket_slot.set_req_hdr(message.hdr.0);
             }

@@ -1,6 +1,6 @@
 //! A stream that threads share.
 
-use super::{Access, QueuePairs, Submitter, call_methods, calls, submit, there};
+use super::{Access, QueuePairs, Submitter, User, call_methods, calls, submit, there};
 use crate::background::{WorkSite, Worker};
 use crate::device::Device;
 use crate::{Error, PendingWork};
@@ -29,7 +29,7 @@ struct SharedInner {
 impl SharedStream {
     pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         let (device, queues) = (device.clone(), queues.clone());
-        let (index, submitter) = queues.take(&device)?;
+        let (index, submitter) = queues.take(&device, User::Program)?;
         let submitter = Mutex::new(Some(submitter));
         let host_functions = Worker::new("hamr-host-fns");
         Ok(Self { shared: Arc::new(SharedInner { device, queues, index, submitter, host_functions }) })

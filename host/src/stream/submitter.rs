@@ -58,6 +58,7 @@ impl Submitter {
             end,
             table: PendingTable::new(device.options.max_outstanding),
             one_way_failures: 0,
+            chained: false,
         };
         Self { calls, hot: HotCall::new(), scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE) }
     }
@@ -446,6 +447,21 @@ impl Submitter {
     }
 
     // --- results ---
+
+    /// See [`Calls::place`].
+    pub(super) fn place(&mut self, entry: u32) -> Option<u32> {
+        self.calls.place(entry)
+    }
+
+    /// Its calls are those of bodies from now on, or not: a task waits for them.
+    pub(super) fn set_chained(&mut self, chained: bool) {
+        self.calls.chained = chained;
+    }
+
+    /// Does a task wait for its calls, through a body?
+    pub(super) fn is_chained(&self) -> bool {
+        self.calls.chained
+    }
 
     /// Brings the entry's reply in, when it is there. True when the entry has its outcome, also
     /// when that is the end of its epoch.

@@ -4,12 +4,13 @@ use super::CallOptions;
 use super::encode::{is_task, plain_words, short_result, used_words};
 use super::put_data::PutData;
 use super::reply::corrupt;
+use super::retry::Retry;
 use super::sealed::Access;
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::wait::{Stop, Wait, in_time, spins};
-use crate::CallError;
 use crate::device::Device;
+use crate::{CallError, SubmitError};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, pair_seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
@@ -217,8 +218,14 @@ pub(super) fn sync_slow<H: Handler>(
     let until = options.deadline.map(in_time);
     submit::enter::<H>(&Exclusive::new(submitter, device))?;
     if is_task::<H>() || !submitter.hot_is_open() {
-        let entry = submit::offload_slow(&Exclusive::new(submitter, device), &call, options, until)?;
-        return wait_for::<H>(submitter, device, entry, until);
+        let mut retry = Retry::new(submitter.is_chained(), until);
+        return loop {
+            let entry = submit::offload_slow(&Exclusive::new(submitter, device), &call, options, until)?;
+            match wait_for::<H>(submitter, device, entry, until) {
+                Err(CallError::Submit(why)) if matches!(*why, SubmitError::QueueFull { .. }) && retry.again() => {}
+                outcome => break outcome,
+            }
+        };
     }
     submitter.start_slow(device, &call, options)?;
     submitter.wait_hot::<H>(device, until)
@@ -251,6 +258,8 @@ fn wait_for<H: Handler>(
             // A reply published just before the end still counts.
             Err(Stop::EpochEnded(_)) => submitter.follow_epoch(device),
         }
+        let place = submitter.place(entry);
+        wait.serve(place, || submitter.try_complete(device, entry));
     }
     submitter.take::<H>(device, entry)
 }

@@ -43,6 +43,8 @@ pub(super) struct ColdPart {
     pub(super) long: Vec<u8>,
     /// The ticket slot of a queued call.
     pub(super) ticket: Option<u32>,
+    /// Where the device keeps its task: the device's word.
+    pub(super) place: Option<u32>,
     /// The caller gave up the result: the entry is freed when its reply comes.
     abandoned: bool,
     /// It was sent one-way, and has an entry only for its uses: its failure is counted.

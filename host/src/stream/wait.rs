@@ -3,6 +3,7 @@
 
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use crate::WaitMode;
+use crate::device::service::Waiting;
 use crate::device::{Device, Fence, GRACE_STEP};
 use hamr_comm::am::{Idle, IdleStep, Moment, Pauses};
 use std::sync::Once;
@@ -84,13 +85,25 @@ pub(super) struct Wait<'i> {
     polls: u32,
     /// The wait queue counts this thread, which may sleep in this generation.
     generation: Option<u64>,
+    /// What the task that it waits for calls on the host.
+    serving: Option<Waiting<'i>>,
 }
 
 impl<'i> Wait<'i> {
     /// Ends at `until`, or with the device's own deadline, counted from the first step, when there
     /// is no such moment.
     pub(super) fn new(device: &'i Device, epoch: SubmitterEpoch, until: Option<Instant>) -> Self {
-        Self { device, epoch, until, begin: None, peer_checked: None, idle: Idle::new(), polls: 0, generation: None }
+        Self {
+            device,
+            epoch,
+            until,
+            begin: None,
+            peer_checked: None,
+            idle: Idle::new(),
+            polls: 0,
+            generation: None,
+            serving: None,
+        }
     }
 
     /// One step: returns at once or after a sleep, timed or not; the caller polls again.
@@ -129,6 +142,17 @@ impl<'i> Wait<'i> {
         Ok(())
     }
 
+    /// Behind a step: serves what the task in `place` calls, if that is known. `is_answered` looks
+    /// for the reply.
+    pub(super) fn serve(&mut self, place: Option<u32>, is_answered: impl FnOnce() -> bool) {
+        if self.serving.is_none() {
+            self.serving = place.and_then(|place| Waiting::new(self.device, place));
+        }
+        if let Some(serving) = &mut self.serving {
+            serving.pass(is_answered);
+        }
+    }
+
     /// The step for a device that notifies.
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
@@ -141,7 +165,10 @@ impl<'i> Wait<'i> {
                 device.notify(Fence::Full);
             }
             IdleStep::Sleep => {
-                self.sleep(until - now);
+                let must_look = self.serving.as_mut().is_some_and(Waiting::pause);
+                if !must_look {
+                    self.sleep(until - now);
+                }
                 self.idle.woken();
             }
         }

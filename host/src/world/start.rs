@@ -82,7 +82,7 @@ impl Runtime {
         for (rank, (seat, link, begin, options)) in started.into_iter().enumerate() {
             let Seat { name, number, file, .. } = seat;
             let program = file.as_ref().filter(|file| file.is_program()).map(|file| file.path.clone());
-            let node = Node::attach(&name, number, Box::new(link), file, options, begin);
+            let node = Node::attach(&name, number, Box::new(link), file, options, begin, self.services.clone());
             nodes.push(node.map_err(|e| memory.why_not(rank, program, e))?);
         }
         let front = memory.part(Range { off: 0, len: memory.layout.front() })?;

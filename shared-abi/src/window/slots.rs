@@ -25,6 +25,8 @@ impl<K> Window<K> {
     }
 
     /// The same with the fences of another kind of memory.
+    // One copy: an image opens queue pairs of both directions.
+    #[inline(never)]
     pub fn queue_ordered<F: Order>(&self, d: &QueueDescriptor) -> Result<Queue<K, F>, OutOfWindow>
     where
         K: Clone,

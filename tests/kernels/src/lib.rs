@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod crashes;
+pub mod host_calls;
 pub mod peers;
 pub mod resources;
 pub mod task_crashes;

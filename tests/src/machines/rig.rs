@@ -52,6 +52,7 @@ impl Rig {
                 features,
                 required: 0,
                 fingerprint: 0,
+                host_handlers: hamr_comm::registry::Table::EMPTY,
                 pid: 0,
                 idle_policy: IdlePolicy::default(),
             },

@@ -82,7 +82,17 @@ const ADD_KEY: HandlerKey = HandlerKey(0);
 const REFUSE_KEY: HandlerKey = HandlerKey(1);
 const REVERSE_KEY: HandlerKey = HandlerKey(2);
 
-const PLAN: Plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 256, table: 512, log: 256, trace: 128, heap: 4096 };
+const PLAN: Plan = Plan {
+    streams: 2,
+    ring: 4,
+    tickets: 2,
+    chunk: 256,
+    table: 512,
+    log: 256,
+    trace: 128,
+    heap: 4096,
+    ..Plan::NO_TASKS
+};
 const EPOCH: Epoch = Epoch(3);
 const STREAM: u32 = 1;
 
@@ -111,19 +121,26 @@ fn table() -> Table {
 }
 
 /// A window with an offer, before the device reads it.
-fn offered() -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
+fn offered() -> Offered {
     offered_with(feature::TICKETS | feature::DEADLINES | feature::DOORBELL)
 }
 
-fn offered_with(features: u32) -> (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake) {
-    let bytes = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
+type Offered = (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake);
+
+fn offered_with(features: u32) -> Offered {
+    offered_plan(PLAN, features, Table::EMPTY)
+}
+
+fn offered_plan(plan: Plan, features: u32, host_handlers: Table) -> Offered {
+    let bytes = Layout::plan(&plan).expect("the plan is allowed").window_len();
     let (host, device) = Window::private_pair(bytes);
     let offer = Offer {
-        plan: PLAN,
+        plan,
         node: NodeId(1),
         features,
         required: feature::TICKETS,
         fingerprint: 0x0102_0304_0506_0708,
+        host_handlers,
         pid: 4242,
         idle_policy: IdlePolicy { spin_us: 300, sleep_us: 50_000 },
     };
@@ -135,7 +152,7 @@ fn attached() -> Pair {
     attach(offered(), table())
 }
 
-fn attach(offered: (Window<Shared>, DeviceWindow<Shared>, Layout, HostHandshake), table: Table) -> Pair {
+fn attach(offered: Offered, table: Table) -> Pair {
     let (window, device, layout, handshake) = offered;
     let profile = DeviceProfile { features: PROFILE.features | feature::TWO_LINES, ..PROFILE };
     let state = DeviceHandshake::Waiting.step(&device, table, &profile);
@@ -226,6 +243,26 @@ fn window() {
         ("queue pair descriptors", &descriptors),
     ];
     golden("window", title, &parts);
+}
+
+/// Section TASKS of an offer.
+#[test]
+fn tasks() {
+    let plan = Plan { tasks: 2, host_chunk: 64, host_table: 128, ..PLAN };
+    let (host, _, layout, _) = offered_plan(plan, feature::TICKETS, Table::of(vec![&ADD]));
+    let section = layout.section(SectionKind::TASKS).expect("planned");
+    let mut bytes = vec![0; section.len as usize];
+    host.read_bytes(section.off, &mut bytes).expect("inside the window");
+    let title = "Section TASKS (abi §12), plan of `window` and: 2 tasks, chunk 64, table 128";
+    let end = 384 + 3 * 9 * (64 + 128);
+    assert!(bytes[384..end].iter().all(|byte| *byte == 0), "slots and chunks");
+    let parts: [(&str, &[u8]); 4] = [
+        ("header", &bytes[..64]),
+        ("task lines", &bytes[64..192]),
+        ("wait words", &bytes[192..384]),
+        ("table, behind slots and chunks: golden::add(u32, u32) -> u32", &bytes[end..]),
+    ];
+    golden("tasks", title, &parts);
 }
 
 #[test]
@@ -346,7 +383,7 @@ fn a_ticket_call_and_its_reply() {
     let parts: [(&str, &[u8]); 5] = [
         ("ring slot 0: the request", &request),
         ("ticket slot 1: the request's header", &waiting),
-        ("ring slot 0: taken", &pair.line(1, 0)),
+        ("ring slot 0: taken, by place 0", &pair.line(1, 4)),
         ("ticket slot 1: the reply", &pair.line(side, 16)),
         ("reply chunk of ticket slot 1", &pair.chunk(side, true, args.len())),
     ];

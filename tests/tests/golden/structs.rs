@@ -67,7 +67,7 @@ fn section() {
         let section = Section { kind, off: 0x1122_3344_5566_7740, len: 0x0099_AABB_CC00, ..Section::EMPTY };
         (kind.name().to_owned(), wire!(section))
     };
-    let parts: Vec<_> = (1..=8).chain([10, 11]).map(|kind| entry(SectionKind(kind))).collect();
+    let parts: Vec<_> = (1..=11).map(|kind| entry(SectionKind(kind))).collect();
     golden("section", "Entries of the section table, one of each kind (abi §3.5)", &borrowed(&parts));
 }
 
@@ -211,6 +211,7 @@ macro_rules! constants {
     (@ record_flag $name:ident) => { record_flag::$name };
     (@ ReqHdr $name:ident) => { ReqHdr::$name };
     (@ RepHdr $name:ident) => { RepHdr::$name };
+    (@ Ext $name:ident) => { u32::from(Ext::$name) };
     (@ $type:ident $name:ident) => { $type::$name.0 };
 }
 
@@ -243,11 +244,16 @@ fn flags() {
         constants! {
             ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF PUT RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
-            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TASKS WORLD TWO_LINES;
+            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TASKS HOST_CALLS WORLD TWO_LINES;
+            Ext: CHAINED;
             record_flag: HAS_BODY TASK UNORDERED HOST;
         }
         .into_iter()
         .map(|(name, value)| (value, name)),
     );
-    golden("flags", "Flags of headers (abi §4.2, §4.3), features (§3.6), table records (§3.7)", &borrowed(&parts));
+    golden(
+        "flags",
+        "Flags of headers (abi §4.2, §4.3), features (§3.6), EXT.chain (§4.4), table records (§3.7)",
+        &borrowed(&parts),
+    );
 }

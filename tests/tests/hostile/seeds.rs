@@ -195,6 +195,7 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
         features: 0,
         required: 0,
         fingerprint: 0,
+        host_handlers: Table::EMPTY,
         pid: 0,
         idle_policy: IdlePolicy::default(),
     };

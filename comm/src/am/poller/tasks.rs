@@ -1,21 +1,27 @@
 //! The poller's part of tasks: it gives them slices, and looks at what they wait for.
 
-use super::super::dispatcher::spill_state;
+use super::super::dispatcher::{Dispatcher, spill_state};
 use super::super::handoff::LentControl;
+use super::super::host_queue::HostQueue;
 use super::super::long::load;
 use super::super::request::ReplyMode;
 use super::super::{Notifier, SlotAccess, TaskSlot, Tasks};
 use super::{Poller, Round, STATE_CHECK_MASK};
-use crate::context::{CallState, Context};
+use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame};
-use crate::task::Slice;
+use crate::handshake::Accepted;
+use crate::outgoing::{self, Outgoing};
 use crate::task::switch::Step;
-use crate::task::wait::{Interrupted, Wait};
-use hamr_shared_abi::preamble::word;
-use hamr_shared_abi::slot::{Ext, INLINE_WORDS, ReqHdr};
+use crate::task::wait::{Interrupted, NEVER, Wait};
+use crate::task::{Answer, Marks, Slice};
+use hamr_shared_abi::layout::LayoutError;
+use hamr_shared_abi::preamble::{feature, word};
+use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::Payload;
+use hamr_shared_abi::table::{TableHeader, TableRecord};
+use hamr_shared_abi::tasks::{MAX_TASKS, TasksLayout};
+use hamr_shared_abi::window::{OutOfWindow, Payload};
 
 /// Rounds between two polls of the control stream while tasks have work.
 const CONTROL_MASK: u32 = 15;
@@ -25,8 +31,46 @@ const LAST_SLICES: usize = 64;
 
 impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Runs tasks in these places; without any, each TICKET request gets NO_TASKS.
-    pub fn use_tasks(&mut self, tasks: Tasks<'s>) {
+    pub fn use_tasks(&mut self, mut tasks: Tasks<'s>) {
+        // A task that can call the host has a queue for that.
+        if let Some(queues) = self.host_queues.len().checked_sub(1) {
+            tasks.limit = tasks.limit.min(queues);
+        }
         self.dispatcher.tasks = tasks;
+    }
+
+    /// Opens the host queues, and copies what the host says of its handlers.
+    #[inline(never)]
+    pub(super) fn open_host_queues(&mut self, accepted: &Accepted) -> Result<(), LayoutError> {
+        let Accepted { layout, epoch, features, .. } = accepted;
+        outgoing::here(Outgoing::close);
+        if features & feature::HOST_CALLS == 0 {
+            return Ok(());
+        }
+        // Read again from the window, so checked again.
+        let window = &self.window;
+        let tasks = TasksLayout::read(layout, window)?;
+        for queue in 0..tasks.queues() {
+            let slots = window.queue_ordered(&tasks.queue(queue))?;
+            let wait = window.keep_word(tasks.wait_word(queue))?;
+            // No more than a layout has.
+            let _ = self.host_queues.push(HostQueue::new(slots, wait, *epoch));
+        }
+        let (table, len) = tasks.table();
+        outgoing::here(|outgoing| {
+            // Beside a deadline, so many bytes are inline.
+            outgoing.open(tasks.chunk().max((INLINE_BYTES - size_of::<Ext>()) as u32));
+            let header: TableHeader = window.read(table)?;
+            for i in 0..u64::from(header.count) {
+                let at = size_of::<TableHeader>() as u64 + i * size_of::<TableRecord>() as u64;
+                // Id and signature begin a record.
+                if at + size_of::<TableRecord>() as u64 > len || !outgoing.add(window.read(table + at)?) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .map_err(|e: OutOfWindow| e.into())
     }
 
     /// Ends the tasks, which no reply will come from, and gives their places back.
@@ -65,30 +109,42 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[inline(always)]
     pub(super) fn tasks_are_due(&self) -> bool {
         let tasks = &self.dispatcher.tasks;
-        tasks.live != 0 && (tasks.is_ready || tasks.has_slept || self.rounds & STATE_CHECK_MASK == 0)
+        tasks.live != 0
+            && (tasks.is_ready || tasks.has_slept || self.rounds & STATE_CHECK_MASK == 0 || self.host_calls_are_due())
+    }
+
+    /// Is there a message that has not found room, or a reply that a task waits for?
+    #[inline(never)]
+    fn host_calls_are_due(&self) -> bool {
+        let Tasks { slots, sends, .. } = &self.dispatcher.tasks;
+        *sends && outgoing::here(Outgoing::has_messages)
+            || slots.iter().zip(self.host_queues.iter().skip(1)).any(|(slot, queue)| has_reply(slot, queue))
     }
 
     /// Gives each task that is ready a slice, behind a round that served so many messages.
     #[inline(never)]
     pub fn run_tasks(&mut self, mut served: u32, clock: &mut dyn FnMut() -> u64) -> Round {
         if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept {
+            self.look_at_host_queues();
             self.look(clock());
             self.dispatcher.tasks.has_slept = false;
         }
         self.dispatcher.tasks.is_ready = false;
+        self.send();
         for index in 0..self.dispatcher.tasks.len() {
-            if self.dispatcher.tasks.slots.get(index).is_some_and(TaskSlot::is_ready) {
+            let Some(slot) = self.dispatcher.tasks.slots.get(index) else { break };
+            if slot.is_ready() || self.host_queues.get(index + 1).is_some_and(|queue| has_reply(slot, queue)) {
                 if !self.lent {
                     self.lend_control();
                 }
                 served += u32::from(self.run_slice(index, clock));
+                self.send();
             }
         }
-        while (self.dispatcher.tasks.live as usize) < self.dispatcher.tasks.len()
-            && let Some(job) = self.dispatcher.backlog.pop_front()
+        while let Some(job) = self.dispatcher.backlog.front()
+            && self.dispatcher.tasks.take(job).is_some()
         {
-            // A place is free, as the number of those taken says.
-            self.dispatcher.tasks.take(&job);
+            self.dispatcher.backlog.pop_front();
         }
         if !self.dispatcher.tasks.is_ready {
             self.recall_control();
@@ -96,7 +152,21 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             served += self.poll_control();
         }
         self.step_progress();
-        self.end_round(served)
+        match self.end_round(served) {
+            _ if core::mem::take(&mut self.notifies_host) => Round::NeedsNotify(served),
+            round => round,
+        }
+    }
+
+    /// Finds messages that the host may have missed, and places whose last calls have replies.
+    fn look_at_host_queues(&mut self) {
+        F::full();
+        self.notifies_host |= self.host_misses_a_message();
+        for (index, queue) in self.host_queues.iter_mut().skip(1).enumerate() {
+            if self.dispatcher.tasks.slots.get(index).is_some_and(|slot| slot.drains) {
+                self.dispatcher.tasks.drain(index, !queue.is_quiet());
+            }
+        }
     }
 
     /// Finds the tasks whose time has come, or whose call was cancelled. Returns the time at which to
@@ -114,7 +184,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
             let mut until = slot.wait.until(now);
             if until <= now {
-                slot.wait = Wait::Turn;
+                slot.wait.end();
             }
             if slot.interrupted.is_some() {
                 until = now;
@@ -126,6 +196,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// Runs a slice of the task in this place. True: it did work, or its call has a reply.
     fn run_slice(&mut self, index: usize, clock: &mut dyn FnMut() -> u64) -> bool {
+        spill_state(self);
+        let mut queue = self.host_queues.get_mut(index + 1);
         let dispatcher = &mut self.dispatcher;
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return false };
         let Some(job) = &slot.job else { return false };
@@ -150,39 +222,72 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 slot.begin(entry.start)
             })
         };
+        let mut answer = core::mem::replace(&mut slot.answer, Answer::None);
+        let (mut marks, mut effects) = (Marks::default(), Effects::NONE);
+        spill_state(slot);
         let step = match (begun, &mut slot.coroutine) {
             (Ok(()), Some(coroutine)) => {
                 if !coroutine.is_here() {
                     return false;
                 }
+                if let Some(queue) = &mut queue {
+                    if let Wait::Reply { at, .. } = slot.wait {
+                        answer = queue.read(at, dispatcher.frame.scratch);
+                        // Of a reply that is not there it is the end.
+                        queue.close(at);
+                    }
+                    marks.done = queue.done();
+                    spill_state(*queue);
+                }
+                let state = CallState::new(dispatcher.node, ext.micros());
                 let mut slice = Slice {
-                    cx: Context::of_call(dispatcher.heap.lend(), cancel, CallState::new(dispatcher.node, ext.micros())),
+                    cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
                     args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
                     clock,
                     interrupted: slot.interrupted,
+                    answer,
+                    marks,
                 };
                 dispatcher.tasks.running = Some(index);
                 dispatcher.activity.limit(if ext.deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
                 spill_state(&mut dispatcher.tasks.running);
                 dispatcher.activity.begin(endpoint.queue, found);
                 let step = coroutine.resume(&mut slice);
-                slot.saw_cancel |= slice.cx.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
+                effects = slice.cx.effects();
+                slot.saw_cancel |= effects.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
                 dispatcher.frame.words = slice.frame.words;
-                dispatcher.tasks.running = None;
+                marks = slice.marks;
                 step
             }
             (begun, _) => Step::Returned(dispatcher.frame.status(begun.err().unwrap_or(Status::QUEUE_FULL))),
         };
         match step {
             Step::Waits(wait) => {
-                slot.wait = wait;
                 dispatcher.activity.end();
                 dispatcher.activity.limit(0);
-                dispatcher.tasks.is_ready |= !matches!(wait, Wait::Time(_));
-                wait == Wait::Turn
+                dispatcher.tasks.running = None;
+                let until = wait.limit().min(slot.deadline);
+                let (next, answer) = match queue {
+                    Some(queue) => {
+                        let now = if until == NEVER { 0 } else { clock() };
+                        let next = ask(queue, wait, until, now, marks, dispatcher.frame.scratch);
+                        self.notifies_host |= wait != next.0 && queue.needs_notify();
+                        next
+                    }
+                    None => (wait, Answer::None),
+                };
+                (slot.wait, slot.answer) = (next, answer);
+                dispatcher.tasks.is_ready |= slot.is_ready();
+                if effects.sent() {
+                    dispatcher.tasks.expect_messages();
+                }
+                // It did work, unless it only looked whether it may go on.
+                next == Wait::Turn || next != wait
             }
             Step::Returned(mut reply) => {
+                dispatcher.activity.end();
+                dispatcher.tasks.running = None;
                 let (why, cancelled) = (slot.interrupted, slot.saw_cancel);
                 let reply_mode = slot.job.as_ref().map_or(ReplyMode::TWO_WAY, |job| job.reply_mode);
                 if reply.hdr().status() == Status::INTERRUPTED
@@ -193,16 +298,48 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     reply = dispatcher.frame.status(if cancelled { Status::CANCELLED } else { Status::DEADLINE });
                 }
                 dispatcher.tasks.free(index);
-                dispatcher.finish(endpoint, found, reply_mode, reply, cancelled);
+                drain(&mut dispatcher.tasks, &mut self.host_queues, index);
+                let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
+                dispatcher.finish(endpoint, found, reply_mode, reply, sent);
                 true
             }
             // The serve loop catches it as an inline handler's, and ends the running call.
             #[cfg(not(hamr_bare))]
             Step::Panicked(payload) => {
+                dispatcher.tasks.running = None;
                 dispatcher.tasks.free(index);
+                drain(&mut dispatcher.tasks, &mut self.host_queues, index);
                 std::panic::resume_unwind(payload);
             }
         }
+    }
+
+    /// Sends what handlers have left for the host, as far as there is room.
+    #[inline(never)]
+    fn send(&mut self) {
+        let Dispatcher { tasks, frame, .. } = &mut self.dispatcher;
+        let Some(bytes) = frame.scratch.first_chunk_mut().filter(|_| tasks.sends) else { return };
+        outgoing::here(|outgoing| {
+            let Some(queue) = self.host_queues.first_mut() else { return };
+            let mut is_quiet = queue.is_quiet();
+            while let Some((key, args, next)) = outgoing.message(self.sent, bytes) {
+                if !queue.send(key, args) {
+                    return;
+                }
+                (self.sent, is_quiet) = (next, false);
+                self.notifies_host |= queue.needs_notify();
+            }
+            outgoing.sent();
+            self.sent = 0;
+            if is_quiet {
+                tasks.end_messages();
+            }
+        });
+    }
+
+    /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
+    pub(super) fn host_misses_a_message(&mut self) -> bool {
+        self.host_queues.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
     }
 
     /// Unwinds the task in this place, so that what is on its stack is dropped.
@@ -218,6 +355,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 args: None,
                 clock,
                 interrupted: Some(Interrupted::Ended),
+                answer: Answer::None,
+                marks: Marks::default(),
             };
             match coroutine.resume(&mut slice) {
                 Step::Waits(_) => {}
@@ -243,5 +382,44 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         });
         self.lent = true;
         spill_state(self);
+    }
+}
+
+/// The queues in which handlers call the host: of messages without a result, then of each task.
+pub(super) type HostQueues<K, F> = heapless::Vec<HostQueue<K, F>, { MAX_TASKS as usize + 1 }>;
+
+/// Does what a task asked for when it suspended, whose wait ends at `until`; `now` is asked for only
+/// if that is not [`NEVER`]. What it waits for from now on, and what it is told when it goes on.
+#[inline(never)]
+fn ask<K, F: Order>(
+    queue: &mut HostQueue<K, F>,
+    wait: Wait,
+    until: u64,
+    now: u64,
+    marks: Marks,
+    scratch: &[u8],
+) -> (Wait, Answer) {
+    queue.mark(marks);
+    let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return (wait, Answer::None) };
+    let left = if until == NEVER { 0 } else { until.saturating_sub(now).clamp(1, Ext::ENFORCED as u64 - 1) };
+    let args = scratch.get(..usize::from(message.len)).unwrap_or_default();
+    match (queue.submit(message.key, 0, left as u32, args), wait) {
+        (Some(at), Wait::Call { until, .. }) => (Wait::Reply { at, until }, Answer::None),
+        (Some(at), _) => (Wait::Turn, Answer::Submitted(at)),
+        (None, _) => (Wait::Turn, Answer::Full),
+    }
+}
+
+/// Is the reply there that a task waits for?
+fn has_reply<K, F: Order>(slot: &TaskSlot, queue: &HostQueue<K, F>) -> bool {
+    matches!(slot.wait, Wait::Reply { at, .. } if slot.job.is_some() && queue.is_answered(at))
+}
+
+/// The task in this place is gone: its calls to the host are cancelled, and the place is free when
+/// all have replies.
+pub(super) fn drain<K, F: Order>(tasks: &mut Tasks<'_>, queues: &mut HostQueues<K, F>, index: usize) {
+    if let Some(queue) = queues.get_mut(index + 1) {
+        queue.close_all();
+        tasks.drain(index, !queue.is_quiet());
     }
 }

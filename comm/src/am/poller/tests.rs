@@ -17,9 +17,19 @@ use std::{thread_local, vec};
 const STREAMS: u32 = 20;
 
 fn offer(streams: u32) -> Offer {
-    let plan = Plan { streams, ring: 4, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096 };
+    let plan =
+        Plan { streams, ring: 4, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096, ..Plan::NO_TASKS };
     let idle_policy = IdlePolicy::default();
-    Offer { plan, node: NodeId(1), features: 0, required: 0, fingerprint: 0, pid: 0, idle_policy }
+    Offer {
+        plan,
+        node: NodeId(1),
+        features: 0,
+        required: 0,
+        fingerprint: 0,
+        host_handlers: Table::EMPTY,
+        pid: 0,
+        idle_policy,
+    }
 }
 
 fn accepted(layout: Layout, epoch: Epoch) -> Accepted {

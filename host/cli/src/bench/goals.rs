@@ -41,6 +41,8 @@ impl Goal {
             ("overlap", _) => Some(AtMost(1.1)),
             ("put_notify", _) => Some(AtLeast(0.95)),
             ("put" | "get", _) if key.size.is_some_and(|size| size >= 64 << 10) => Some(AtLeast(0.95)),
+            ("task_call" | "host_call", _) => Some(AtMost(1.3)),
+            ("host_call_asleep", _) => Some(AtMost(1.15)),
             ("call_empty_vs_shm", _) => Some(AtMost(3.0)),
             _ => None,
         }

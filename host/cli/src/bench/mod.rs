@@ -108,11 +108,16 @@ fn measure(
         rows::measure_calls(&node, machine, table, wanted)?;
     }
     rows::measure_streams(&node, table, wanted)?;
-    if wanted("call_asleep") {
+    if wanted("call_asleep") || wanted("host_call_asleep") {
         // In a device of its own: during the other rows, no side may sleep.
         let options = Options { wait: WaitMode::Sleep, ..options.clone() };
         let waiter = runtime.open_with(device, image.clone(), options)?;
-        sleeping::call_asleep(&waiter, machine.device(), table)?;
+        if wanted("call_asleep") {
+            sleeping::call_asleep(&waiter, machine.device(), table)?;
+        }
+        if wanted("host_call_asleep") {
+            sleeping::host_call_asleep(&waiter, machine.device(), table)?;
+        }
     }
     if device != SHM && wanted("call_empty_vs_shm") {
         // Interleaved on the same processors, so that a slow phase of the machine affects both.

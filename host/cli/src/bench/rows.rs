@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 39] = [
+const ALL: [(&str, By); 42] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -55,6 +55,9 @@ const ALL: [(&str, By); 39] = [
     ("put_notify", By::Other),
     ("put_sync_64b", By::Other),
     ("put_sync_1k", By::Other),
+    ("task_call", By::Calls),
+    ("host_call", By::Calls),
+    ("host_call_asleep", By::Other),
     ("put_async_submit", By::Other),
     ("inout_1k", By::Other),
     ("overlap", By::Other),
@@ -89,6 +92,7 @@ struct Scene<'n> {
 #[derive(Clone, Copy)]
 enum Against {
     Floor,
+    TwoLines,
     Ring,
     Empty,
     Nothing,
@@ -125,6 +129,8 @@ const ROWS: &[CallRow] = &[
     row(Key::new("call_await"), Against::Empty, |s| ways::awaited(s.stream)),
     row(Key::new("call_async").unit(Unit::Rate), Against::Ring, |s| call_async::<64>(s.stream)),
     row(Key::new("one_way").unit(Unit::Rate), Against::Ring, |s| one_way(s.stream)),
+    row(Key::new("task_call"), Against::TwoLines, |s| ways::task(s.stream)),
+    row(Key::new("host_call"), Against::Floor, |s| ways::from_device(s.stream)),
     CallRow { every: 2, ..row(WINDOW.vary("window", 1), Against::Ring, |s| call_async::<1>(s.stream)) },
     CallRow { every: 2, ..row(WINDOW.vary("window", 2), Against::Ring, |s| call_async::<2>(s.stream)) },
     CallRow { every: 2, ..row(WINDOW.vary("window", 4), Against::Ring, |s| call_async::<4>(s.stream)) },
@@ -204,6 +210,10 @@ impl Measured {
             Against::Floor => {
                 let floor = floor()?;
                 ("floor", floor.best().to_vec(), floor.spell())
+            }
+            Against::TwoLines => {
+                let floor = floors.two_lines(repetition, Gap::NONE)?;
+                ("two lines", floor.best().to_vec(), floor.spell())
             }
             Against::Ring => ("ring of lines", floors.ring()?.best().to_vec(), floor()?.spell()),
             Against::Empty => ("call_empty", calls::call_empty(stream, Gap::NONE)?, floor()?.spell()),

@@ -4,7 +4,7 @@
 use super::table::{Beside, Key, Table};
 use super::{BoxError, REPETITIONS};
 use hamr::{Node, Stream};
-use hamr_kernels::bench::empty;
+use hamr_kernels::bench::{call_host, empty};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::{read, write};
@@ -24,6 +24,24 @@ pub(crate) fn call_asleep(node: &Node, cpu: usize, table: &mut Table) -> Result<
         let floor = sample(|| doorbells.round_trip())?;
         let calls = sample(|| call(&stream))?;
         table.add(Key::new("call_asleep"), &calls, Some(Beside { what: "eventfds", ns: &floor }));
+    }
+    Ok(())
+}
+
+/// Adds the row `host_call_asleep`: the device calls this program, of which no thread waits, and both
+/// sleep between calls.
+pub(crate) fn host_call_asleep(node: &Node, cpu: usize, table: &mut Table) -> Result<(), BoxError> {
+    let stream = node.stream()?;
+    let doorbells = FloorDoorbells::new(cpu)?;
+    let pause = PAUSE.as_micros() as u32;
+    for _ in 0..REPETITIONS {
+        let floor = sample(|| doorbells.round_trip())?;
+        let calls = stream.offload(call_host::with(SAMPLES, pause))?;
+        while !calls.is_done() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ns = calls.wait()? as f64 * 1000.0 / f64::from(SAMPLES);
+        table.add(Key::new("host_call_asleep"), &[ns], Some(Beside { what: "eventfds", ns: &floor }));
     }
     Ok(())
 }

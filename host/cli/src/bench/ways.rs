@@ -5,7 +5,7 @@ use super::floors::Gap;
 use super::instructions::{host_submit, host_take};
 use super::{BoxError, PER_SAMPLE, SAMPLES};
 use hamr::{Node, SharedStream, Stream};
-use hamr_kernels::bench::{empty, spend};
+use hamr_kernels::bench::{call_host, empty, empty_task, spend};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -18,6 +18,21 @@ const SINGLE: usize = 4000;
 /// `Node::sync`: an empty call on the thread's own stream.
 pub(crate) fn by_node(node: &Node) -> Result<Vec<f64>, BoxError> {
     (0..SAMPLES).map(|_| Gap::NONE.sample(|| Ok(node.sync(empty::with())?))).collect()
+}
+
+/// An empty task.
+pub(crate) fn task(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
+    (0..SAMPLES / 5).map(|_| Gap::NONE.sample(|| Ok(stream.sync(empty_task::with())?))).collect()
+}
+
+/// An empty call that a task makes, of the thread that waits for it.
+pub(crate) fn from_device(stream: &Stream<'_>) -> Result<Vec<f64>, BoxError> {
+    let once = |_| {
+        let begin = Instant::now();
+        stream.sync(call_host::with(PER_SAMPLE, 0))?;
+        Ok(begin.elapsed().as_nanos() as f64 / f64::from(PER_SAMPLE))
+    };
+    (0..SAMPLES / 5).map(once).collect()
 }
 
 /// `Stream::start` and `Started::wait`: an empty call in two halves, in the functions whose

@@ -1,0 +1,211 @@
+//! The host's end of a host queue: takes the calls of a device, has them run, replies (abi §12).
+//!
+//! It is a [`Responder`] with the device as the peer: whatever the bytes are, each message gets one
+//! reply.
+
+use super::request::{Args, Parts, parts};
+use super::{Found, Responder, SlotAccess, Slots};
+use crate::frame::{Arguments, Frame, Reply};
+use crate::handler::Entry;
+use crate::registry::Table;
+use alloc::boxed::Box;
+use alloc::vec;
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_shared_abi::status::Status;
+use hamr_shared_abi::window::{HdrWord, Payload, Queue};
+
+/// Room for the longest fault, beside chunks that may be shorter.
+const SHORTEST_SCRATCH: usize = 1024;
+
+/// The host's state of one host queue.
+pub struct HostResponder<K> {
+    responder: Responder<Queue<K>>,
+    scratch: Box<[u8]>,
+}
+
+/// What a body is told of its call.
+pub struct HostCallInfo<'q> {
+    /// Microseconds that the device gives it; 0: no limit.
+    pub deadline_us: u32,
+    cancel: HdrWord<'q>,
+}
+
+impl HostCallInfo<'_> {
+    /// Has the device cancelled the call?
+    pub fn is_cancelled(&self) -> bool {
+        ReqHdr(self.cancel.load()).has(ReqHdr::CANCEL)
+    }
+}
+
+/// The slots in which the next messages come, as they were when it was made: for a look at a queue
+/// that another thread may take over meanwhile.
+#[derive(Clone, Copy)]
+pub struct Expected {
+    hot: u32,
+    ring: (u32, u32),
+}
+
+impl Expected {
+    /// Is one of the messages there?
+    pub fn is_there<K>(&self, slots: &Queue<K>) -> bool {
+        slots.hot().req_seq() == self.hot || slots.ring(self.ring.0).req_seq() == self.ring.1
+    }
+}
+
+/// A reply that is not published yet.
+#[must_use]
+pub struct HostReply {
+    found: Found,
+    hdr: RepHdr,
+    words: [u64; INLINE_WORDS],
+    /// Bytes in scratch memory that go to the reply chunk.
+    long: usize,
+}
+
+impl<K: Clone> HostResponder<K> {
+    /// The end of a queue at the start of `epoch`.
+    pub fn new(slots: Queue<K>, epoch: Epoch) -> Self {
+        let longest = slots.rep_chunk_len().max(slots.req_chunk_len());
+        Self { responder: Responder::new(slots, epoch), scratch: vec![0; longest.max(SHORTEST_SCRATCH)].into() }
+    }
+
+    /// Is a message there?
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.responder.has_next()
+    }
+
+    /// Where the next messages come.
+    pub fn expected(&self) -> Expected {
+        let (hot, ring) = self.responder.expected();
+        Expected { hot, ring }
+    }
+
+    /// Takes the next message and runs it: `run` calls the body, and says whether that learned of a
+    /// cancellation.
+    pub fn run_next(
+        &mut self,
+        table: Table,
+        run: impl FnOnce(&'static Entry, HostCallInfo<'_>, &mut Frame<'_>, Arguments<'_>) -> (Reply, bool),
+    ) -> Option<HostReply> {
+        let found = self.responder.next(true)?;
+        let slot = self.responder.slot(found.slot);
+        let mut frame = Frame::new(&mut self.scratch);
+        Some(match start(&self.responder, found, table, &mut frame) {
+            Err(status) => HostReply { found, hdr: RepHdr::inline(status, 0), words: [0; INLINE_WORDS], long: 0 },
+            Ok((entry, hdr, parts, mut short, len)) => {
+                let Ext { deadline_us, .. } = parts.ext;
+                let info = HostCallInfo { deadline_us: deadline_us & !Ext::ENFORCED, cancel: slot.req_hdr_word() };
+                let args = Arguments::new(Payload::private(&mut short, len));
+                let (reply, cancelled) = run(entry, info, &mut frame, args);
+                let one_way = hdr.has(ReqHdr::ONE_WAY);
+                let chunk = self.responder.slots().rep_chunk_len();
+                let (hdr, words, long) = place(chunk, one_way, reply, cancelled, &frame);
+                HostReply { found, hdr, words, long }
+            }
+        })
+    }
+
+    /// Takes the next message, to refuse it with `status`.
+    pub fn refuse_next(&mut self, status: Status) -> Option<HostReply> {
+        let found = self.responder.next(true)?;
+        Some(HostReply { found, hdr: RepHdr::inline(status, 0), words: [0; INLINE_WORDS], long: 0 })
+    }
+
+    /// Publishes the reply of the last [`Self::run_next`].
+    pub fn publish(&self, reply: &HostReply) {
+        let slot = self.responder.slot(reply.found.slot);
+        if reply.long != 0
+            && let Some(bytes) = self.scratch.get(..reply.long)
+        {
+            // It fits: `place` compared it with the chunk.
+            let _ = self.responder.slots().write_reply_chunk(reply.found.slot, bytes);
+        }
+        if !reply.hdr.is_empty() {
+            slot.write_reply(&reply.words);
+        }
+        slot.publish_reply(reply.hdr.0, reply.found.seq);
+    }
+}
+
+type Start = (&'static Entry, ReqHdr, Parts, [u64; INLINE_WORDS], usize);
+
+/// Copies a message and its arguments out, and finds its handler. The error is its reply.
+fn start<K: Clone>(
+    responder: &Responder<Queue<K>>,
+    found: Found,
+    table: Table,
+    frame: &mut Frame<'_>,
+) -> Result<Start, Status> {
+    let bad = Status::BAD_REQUEST;
+    let slot = responder.slot(found.slot);
+    let hdr = ReqHdr(slot.req_hdr());
+    if hdr.has_second_line() || hdr.has(ReqHdr::TICKET) || hdr.has(ReqHdr::REPLY_BUF) {
+        return Err(bad);
+    }
+    let mut words = [0; INLINE_WORDS];
+    slot.read_request(&mut words);
+    let parts = parts(hdr, &words)?;
+    if hdr.has(ReqHdr::CANCEL) {
+        return Err(Status::CANCELLED);
+    }
+    let entry = table.get(usize::from(hdr.key().0)).ok_or(Status::NO_HANDLER)?;
+    let mut short = [0; INLINE_WORDS];
+    let len = match parts.args {
+        Args::Inline { start, end } => {
+            // Parts are whole words; the bytes behind the last one are not decoded.
+            let from = words.get(start as usize / 8..).ok_or(bad)?;
+            short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            end.checked_sub(start).ok_or(bad)? as usize
+        }
+        Args::Chunk { len } => {
+            let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut short);
+            let room = if len <= INLINE_BYTES { bytes.get_mut(..len) } else { frame.scratch.get_mut(..len) };
+            responder.slots().read_request_chunk(found.slot, room.ok_or(bad)?).ok_or(bad)?;
+            len
+        }
+        Args::Buffer { .. } => return Err(bad),
+    };
+    Ok((entry, hdr, parts, short, len))
+}
+
+/// Finds the place for a result: inline, the reply chunk, or RESULT_TOO_LONG with the length needed.
+/// Header, payload, and how many bytes of scratch memory go to the chunk.
+fn place(
+    chunk: usize,
+    one_way: bool,
+    reply: Reply,
+    cancelled: bool,
+    frame: &Frame<'_>,
+) -> (RepHdr, [u64; INLINE_WORDS], usize) {
+    let (hdr, fault) = (reply.hdr(), reply.hdr().has(RepHdr::FAULT));
+    let mut words = frame.words;
+    if reply.is_short() {
+        words[0] = reply.word();
+    }
+    if cancelled && !fault {
+        return (RepHdr::inline(Status::CANCELLED, 0), words, 0);
+    }
+    if one_way && hdr.status() == Status::OK {
+        return (RepHdr::inline(Status::EXECUTED, 0), words, 0);
+    }
+    if reply.long() == 0 {
+        return (hdr, words, 0);
+    }
+    // A fault's text is cut to what there is room for; a value is never cut.
+    let len = if fault { reply.long().min(chunk.max(INLINE_BYTES)) } else { reply.long() };
+    if len <= INLINE_BYTES {
+        let inline: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut words);
+        for (to, from) in inline.iter_mut().zip(frame.scratch.iter().take(len)) {
+            *to = *from;
+        }
+        return (RepHdr(hdr.0 | (len as u32) << 16), words, 0);
+    }
+    if len <= chunk {
+        (words[0], words[1]) = (0, len as u64);
+        return (RepHdr(hdr.0 | 16 << 16).in_chunk(), words, len);
+    }
+    words[0] = reply.long() as u64;
+    (RepHdr::inline(Status::RESULT_TOO_LONG, 8), words, 0)
+}

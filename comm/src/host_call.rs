@@ -1,0 +1,292 @@
+//! Calls that a task makes: to handlers of the host.
+//!
+//! The task encodes the arguments and suspends; the serve loop publishes the message, and resumes the
+//! task with a copy of the reply. So no code of the task changes what the device knows of a queue,
+//! and a task may be abandoned at any instruction.
+
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::handler::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
+use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
+use crate::outgoing::{self, NotSent, Outgoing};
+use crate::task::wait::{Interrupted, Message, Wait};
+use crate::task::{Answer, Marks, Task};
+use crate::why::{Why, detail};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use hamr_shared_abi::slot::RepHdr;
+use hamr_shared_abi::status::Status;
+
+/// Who is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Target {
+    /// The host program.
+    Host,
+}
+
+/// The host program, which runs handlers whose first parameter is `&mut Host`.
+pub const HOST: Target = Target::Host;
+
+/// Microseconds for which `sync` tries again while the target has no place for the call.
+const TRY_AGAIN_US: u64 = 1_000_000;
+/// Microseconds between two tries.
+const PAUSE_US: u32 = 100;
+
+/// A call that a task made has no value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TaskCallError<E> {
+    /// The handler returned its own error.
+    Handler(E),
+    /// Anything else, as the fault REMOTE, whose text has the handler's name, or INTERRUPTED; see
+    /// [`Self::why`].
+    Failed(Fault),
+}
+
+impl<E> TaskCallError<E> {
+    /// Why it failed; `None` where the handler returned its own error.
+    pub fn why(&self) -> Option<Why> {
+        match self {
+            Self::Handler(_) => None,
+            Self::Failed(fault) => Why::of(fault.status, fault.numbers),
+        }
+    }
+}
+
+impl<E> core::fmt::Display for TaskCallError<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Handler(_) => f.write_str("the handler returned an error"),
+            Self::Failed(fault) => fault.fmt(f),
+        }
+    }
+}
+impl<E: core::fmt::Debug> core::error::Error for TaskCallError<E> {}
+
+/// The call that failed, and why; of an interrupted wait, that it was.
+impl<E> From<TaskCallError<E>> for Fault {
+    fn from(e: TaskCallError<E>) -> Self {
+        match e {
+            TaskCallError::Handler(_) => remote(HOST, "", Status::HANDLER_ERROR, 0),
+            TaskCallError::Failed(fault) => fault,
+        }
+    }
+}
+
+/// The host makes a sentence of the numbers.
+#[cold]
+#[inline(never)]
+fn remote(target: Target, handler: &str, status: Status, detail: u64) -> Fault {
+    let Target::Host = target;
+    Fault { numbers: [0, status.0.into(), detail], ..Fault::with_text(Status::REMOTE, handler) }
+}
+
+/// How a call ended, without its types.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ended {
+    /// By a reply, so many bytes of which are at the front of scratch memory.
+    Reply(RepHdr, usize),
+    NotSent(NotSent),
+    Interrupted(Interrupted),
+    Corrupt,
+}
+
+impl From<NotSent> for Ended {
+    fn from(why: NotSent) -> Self {
+        Self::NotSent(why)
+    }
+}
+
+impl Ended {
+    /// Did the target have no place for the call?
+    fn is_queue_full(self) -> bool {
+        matches!(self, Self::Reply(hdr, _) if hdr.status() == Status::QUEUE_FULL)
+    }
+
+    /// Why a call of this handler has no value; `bytes` are the reply's.
+    #[cold]
+    #[inline(never)]
+    fn fault(self, target: Target, handler: &str, bytes: &[u8]) -> Fault {
+        let too_long = |wanted, max| (Status::RESULT_TOO_LONG, (wanted as u64) << 32 | max as u64);
+        let (status, detail) = match self {
+            Self::Interrupted(why) => return why.into(),
+            Self::Reply(hdr, _) => match hdr.status() {
+                Status::OK | Status::HANDLER_ERROR => (Status::BAD_REQUEST, detail::HERE),
+                Status::RESULT_TOO_LONG => too_long(number(bytes, 0) as usize, outgoing::here(Outgoing::longest)),
+                Status::NO_BODY => (Status::NO_HANDLER, 0),
+                status => (status, 0),
+            },
+            Self::NotSent(NotSent::Full) => (Status::QUEUE_FULL, detail::HERE),
+            Self::NotSent(NotSent::TooLong { wanted, max }) => too_long(wanted, max),
+            Self::NotSent(NotSent::NotThere) => (Status::NO_HANDLER, 0),
+            Self::NotSent(NotSent::OtherTypes) => (Status::NO_HANDLER, detail::OTHER_TYPES),
+            Self::NotSent(NotSent::NoHost) => (Status::NO_HANDLER, detail::NO_HOST),
+            Self::Corrupt => (Status::BAD_REQUEST, detail::HERE),
+        };
+        let mut fault = remote(target, handler, status, detail);
+        if matches!(self, Self::Reply(hdr, _) if hdr.has(RepHdr::FAULT)) {
+            let text = if status.has_trace() {
+                bytes.get(28..).map(|text| text.get(..number(bytes, 24) as u32 as usize).unwrap_or(text))
+            } else {
+                bytes.get(24..)
+            };
+            fault.append(": ");
+            fault.append(text.unwrap_or_default().utf8_chunks().next().map_or("", |chunk| chunk.valid()));
+        }
+        fault
+    }
+}
+
+/// Eight bytes of a reply's payload, or zero.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |number| u64::from_le_bytes(*number))
+}
+
+/// A call that a task has made and not waited for. Dropped, it is cancelled, and its result thrown
+/// away.
+#[must_use = "dropped, the call is cancelled; `Task::send` calls without a result"]
+pub struct Pending<'t, H> {
+    at: u64,
+    marks: &'t Cell<Marks>,
+    target: Target,
+    _handler: PhantomData<fn() -> H>,
+}
+
+impl<H> Pending<'_, H> {
+    fn mark(&self) -> u64 {
+        1 << (self.at & 63)
+    }
+}
+
+impl<H> Drop for Pending<'_, H> {
+    fn drop(&mut self) {
+        let marks = self.marks.get();
+        self.marks.set(Marks { dropped: marks.dropped | self.mark(), ..marks });
+    }
+}
+
+impl<'t> Task<'t> {
+    /// Calls a handler and waits for its result. While the target has no place for the call, it is
+    /// tried again for up to a second. A wait that ends early cancels the call.
+    pub fn sync<H: Handler>(&self, target: Target, call: Call<H>) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
+        self.outcome::<H>(target, self.exchange(H::ID, H::SIGNATURE, &|out| call.args.encode(out)))
+    }
+
+    /// Begins a call. Others run until the task waits for the result ([`Self::wait_for`]).
+    pub fn offload<H: Handler>(
+        &self,
+        target: Target,
+        call: Call<H>,
+    ) -> Result<Pending<'t, H>, TaskCallError<ErrorOf<H>>> {
+        match self.begin(H::ID, H::SIGNATURE, &|out| call.args.encode(out)) {
+            Ok(at) => Ok(Pending { at, marks: self.marks(), target, _handler: PhantomData }),
+            Err(ended) => Err(TaskCallError::Failed(ended.fault(target, H::NAME, &[]))),
+        }
+    }
+
+    /// Waits for the result of a call.
+    pub fn wait_for<H: Handler>(&self, pending: Pending<'t, H>) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
+        self.outcome::<H>(pending.target, self.ended(Wait::Reply { at: pending.at, until: self.until() }))
+    }
+
+    /// Was the reply there when the task went on last? It does not wait.
+    pub fn is_done<H>(&self, pending: &Pending<'t, H>) -> bool {
+        self.marks().get().done & pending.mark() != 0
+    }
+
+    /// Asks for an end of the call, at the next wait. Its outcome is that of a cancelled call, or the
+    /// handler's.
+    pub fn cancel<H>(&self, pending: &Pending<'t, H>) {
+        let marks = self.marks().get();
+        self.marks().set(Marks { cancelled: marks.cancelled | pending.mark(), ..marks });
+    }
+
+    /// [`Context::send`]; the message leaves at the next wait.
+    pub fn send<H: Handler>(&self, target: Target, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+        self.lent(|slice| slice.cx.send(target, call))
+    }
+
+    #[inline(never)]
+    fn exchange(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Ended {
+        let mut begun = None;
+        loop {
+            let ended = match self.message(id, signature, encode) {
+                Ok(message) => self.ended(Wait::Call { message, until: self.until() }),
+                Err(why) => return why.into(),
+            };
+            let now = self.micros();
+            if !ended.is_queue_full() || now - *begun.get_or_insert(now) >= TRY_AGAIN_US {
+                return ended;
+            }
+            if let Err(why) = self.sleep(PAUSE_US) {
+                return Ended::Interrupted(why);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn begin(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<u64, Ended> {
+        match self.ask(Wait::Post { message: self.message(id, signature, encode)? }) {
+            Ok(Answer::Submitted(at)) => Ok(at),
+            Ok(_) => Err(NotSent::Full.into()),
+            Err(why) => Err(Ended::Interrupted(why)),
+        }
+    }
+
+    /// Leaves the arguments in scratch memory for the serve loop.
+    #[inline(never)]
+    fn message(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<Message, NotSent> {
+        let (key, longest) = outgoing::here(|outgoing| (outgoing.key(id, signature), outgoing.longest()));
+        let key = key?;
+        self.lent(|slice| {
+            let max = longest.min(slice.frame.scratch.len());
+            let mut out = Encoder::new(slice.frame.scratch);
+            encode(&mut out);
+            let wanted = out.needed();
+            if wanted > max { Err(NotSent::TooLong { wanted, max }) } else { Ok(Message { key, len: wanted as u16 }) }
+        })
+    }
+
+    fn ended(&self, wait: Wait) -> Ended {
+        match self.ask(wait) {
+            Ok(Answer::Reply(hdr, len)) => Ended::Reply(hdr, len),
+            Ok(Answer::Full) => NotSent::Full.into(),
+            Ok(_) => Ended::Corrupt,
+            Err(why) => Ended::Interrupted(why),
+        }
+    }
+
+    fn outcome<H: Handler>(&self, target: Target, ended: Ended) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
+        self.lent(|slice| {
+            let mut bytes: &[u8] = &[];
+            let mut decoded = Err(Malformed);
+            if let Ended::Reply(hdr, len) = ended {
+                bytes = slice.frame.scratch.get(..len).unwrap_or_default();
+                let mut from = Decoder::new(bytes);
+                decoded = match hdr.status() {
+                    Status::OK if !hdr.has(RepHdr::FAULT) => Migratable::decode(&mut from).map(Ok),
+                    Status::HANDLER_ERROR if !hdr.has(RepHdr::FAULT) => H::Output::decode_error(&mut from).map(Err),
+                    _ => Err(Malformed),
+                };
+                if !from.is_done() {
+                    decoded = Err(Malformed);
+                }
+            }
+            match decoded {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(e)) => Err(TaskCallError::Handler(e)),
+                Err(Malformed) => Err(TaskCallError::Failed(ended.fault(target, H::NAME, bytes))),
+            }
+        })
+    }
+}
+
+impl Context<'_> {
+    /// Calls a handler without waiting for it, and without a result. The message leaves when this
+    /// handler returns. `Full` after some 500 words of messages.
+    pub fn send<H: Handler>(&self, target: Target, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+        let sent = outgoing::here(|outgoing| outgoing.send(H::ID, H::SIGNATURE, &|out| call.args.encode(out)));
+        self.note_sent();
+        sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target, H::NAME, &[])))
+    }
+}

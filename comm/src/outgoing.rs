@@ -1,0 +1,181 @@
+//! What a handler needs to call the host: where each host handler is in the host's table, and room
+//! for messages without a result, which the poller sends when the handler has returned or waits.
+//!
+//! A handler may be abandoned at any instruction, so it changes nothing else here than by one store,
+//! behind all bytes that the store stands for.
+
+#![cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "only images with tasks call the host"))]
+
+use crate::migrate::Encoder;
+use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_shared_abi::ids::HandlerKey;
+
+/// Handlers of the host that a device finds: the first of its table.
+const MOST_HANDLERS: usize = 128;
+/// Words of messages that wait to be sent.
+const WORDS: usize = 512;
+/// The longest arguments of a message without a result.
+pub(crate) const LONGEST_SEND: usize = 512;
+
+/// Why a call was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotSent {
+    Full,
+    TooLong { wanted: usize, max: usize },
+    NotThere,
+    OtherTypes,
+    NoHost,
+}
+
+/// Words alone, which only the thread uses that runs the device's handlers.
+pub(crate) struct Outgoing {
+    /// Handlers that the host has, and one; 0: it serves no calls.
+    count: AtomicU32,
+    /// Id and signature of each, in two words each.
+    handlers: [[AtomicU32; 4]; MOST_HANDLERS],
+    /// The longest arguments of a call.
+    longest: AtomicU32,
+    /// Messages one behind the other: key and length in the first word, then the arguments.
+    words: [AtomicU32; WORDS],
+    /// Words in use.
+    used: AtomicU32,
+}
+
+#[cfg(hamr_bare)]
+static HERE: Outgoing = Outgoing::new();
+
+#[cfg(not(hamr_bare))]
+std::thread_local! {
+    static HERE: core::cell::RefCell<Owned> = core::cell::RefCell::default();
+}
+
+/// That of one device, which has it wherever its handlers run. An image that is the only program of
+/// its machine has a static instead.
+#[cfg(not(hamr_bare))]
+#[derive(Clone)]
+pub(crate) struct Owned(alloc::sync::Arc<Outgoing>);
+
+#[cfg(not(hamr_bare))]
+impl Default for Owned {
+    fn default() -> Self {
+        Self(alloc::sync::Arc::new(Outgoing::new()))
+    }
+}
+
+#[cfg(not(hamr_bare))]
+impl Owned {
+    /// The handlers that this thread runs from now on are the device's.
+    pub(crate) fn enter_thread(&self) {
+        HERE.set(self.clone());
+    }
+}
+
+/// That of the device whose handlers this thread runs.
+pub(crate) fn here<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
+    #[cfg(hamr_bare)]
+    return f(&HERE);
+    #[cfg(not(hamr_bare))]
+    HERE.with_borrow(|here| f(&here.0))
+}
+
+fn load(word: &AtomicU32) -> u32 {
+    word.load(Ordering::Relaxed)
+}
+
+impl Outgoing {
+    const fn new() -> Self {
+        Self {
+            count: AtomicU32::new(0),
+            handlers: [const { [const { AtomicU32::new(0) }; 4] }; MOST_HANDLERS],
+            longest: AtomicU32::new(0),
+            words: [const { AtomicU32::new(0) }; WORDS],
+            used: AtomicU32::new(0),
+        }
+    }
+
+    /// No message, and no host that serves calls.
+    pub(crate) fn close(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.used.store(0, Ordering::Relaxed);
+    }
+
+    /// The host serves calls whose arguments are this long at most.
+    pub(crate) fn open(&self, longest: u32) {
+        self.longest.store(longest, Ordering::Relaxed);
+        self.count.store(1, Ordering::Relaxed);
+    }
+
+    /// The next handler of the host's table: the words of its id and of its signature. False: no more
+    /// are known.
+    pub(crate) fn add(&self, handler: [u32; 4]) -> bool {
+        let count = load(&self.count);
+        let Some(known) = self.handlers.get(count as usize - 1) else { return false };
+        known.iter().zip(handler).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        self.count.store(count + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// The key of a handler on the host.
+    #[inline(never)]
+    pub(crate) fn key(&self, id: u64, signature: u64) -> Result<HandlerKey, NotSent> {
+        let count = load(&self.count).checked_sub(1).ok_or(NotSent::NoHost)?;
+        let pair = |low, high| u64::from(load(low)) | u64::from(load(high)) << 32;
+        for (at, [id_low, id_high, low, high]) in self.handlers.iter().take(count as usize).enumerate() {
+            if pair(id_low, id_high) == id {
+                return if pair(low, high) == signature { Ok(HandlerKey(at as u16)) } else { Err(NotSent::OtherTypes) };
+            }
+        }
+        Err(NotSent::NotThere)
+    }
+
+    /// The longest arguments of a call.
+    pub(crate) fn longest(&self) -> usize {
+        load(&self.longest) as usize
+    }
+
+    /// Leaves a message for the poller.
+    #[inline(never)]
+    pub(crate) fn send(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
+        let key = self.key(id, signature)?;
+        let mut bytes = [0; LONGEST_SEND];
+        let mut out = Encoder::new(&mut bytes);
+        encode(&mut out);
+        let (wanted, max) = (out.needed(), LONGEST_SEND.min(self.longest()));
+        if wanted > max {
+            return Err(NotSent::TooLong { wanted, max });
+        }
+        let begin = load(&self.used) as usize;
+        let end = begin + 1 + wanted.div_ceil(4);
+        let room = self.words.get(begin..end).ok_or(NotSent::Full)?;
+        let first = u32::from(key.0) << 16 | wanted as u32;
+        let words = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+        room.iter().zip(core::iter::once(first).chain(words)).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        // Release: an abandoned handler has not left half of a message.
+        self.used.store(end as u32, Ordering::Release);
+        Ok(())
+    }
+
+    /// Are there messages to send?
+    pub(crate) fn has_messages(&self) -> bool {
+        load(&self.used) != 0
+    }
+
+    /// The message at word `at`: its key, its arguments in `bytes`, and where the next one is.
+    #[inline(never)]
+    pub(crate) fn message<'b>(
+        &self,
+        at: usize,
+        bytes: &'b mut [u8; LONGEST_SEND],
+    ) -> Option<(HandlerKey, &'b [u8], usize)> {
+        let end = self.used.load(Ordering::Acquire) as usize;
+        let (first, words) = self.words.get(at..end)?.split_first()?;
+        let (key, len) = (load(first) >> 16, (load(first) & 0xFFFF) as usize);
+        bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = load(word).to_le_bytes());
+        Some((HandlerKey(key as u16), bytes.get(..len)?, at + 1 + len.div_ceil(4)))
+    }
+
+    /// All messages were sent.
+    pub(crate) fn sent(&self) {
+        self.used.store(0, Ordering::Relaxed);
+    }
+}

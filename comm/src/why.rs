@@ -1,0 +1,85 @@
+//! Why a call that a task made failed, as the numbers of the fault REMOTE say it (abi §6): the node
+//! called, the status, a detail.
+
+use hamr_shared_abi::status::Status;
+
+/// The last number of a REMOTE fault.
+pub(crate) mod detail {
+    /// The caller's own device found it.
+    pub(crate) const HERE: u64 = 1;
+    /// The host serves no calls.
+    pub(crate) const NO_HOST: u64 = 2;
+    /// The handler has other types there.
+    pub(crate) const OTHER_TYPES: u64 = 3;
+}
+
+/// Why a call of a task failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Why {
+    /// The handler ended by a fault of this status.
+    Fault(Status),
+    /// Too many calls of this task, or messages without a result, have no reply yet. Nothing was
+    /// sent.
+    Full,
+    /// Arguments or result are longer than the staging chunk; bytes.
+    TooLong {
+        /// Their length.
+        wanted: u32,
+        /// What there is room for.
+        max: u32,
+    },
+    /// The target had no place for the call. It did not run.
+    QueueFull,
+    /// The target has no such handler.
+    NotThere,
+    /// The target's handler of this name has other types.
+    OtherTypes,
+    /// The host serves no calls of devices.
+    NoHost,
+    /// This task's wait ended before the reply came. The call may have run.
+    Interrupted,
+    /// The target refused the call with this status.
+    Refused(Status),
+    /// The target's reply is malformed.
+    Corrupt,
+}
+
+impl Why {
+    /// What REMOTE or INTERRUPTED with these numbers says; `None` of another status.
+    pub fn of(status: Status, numbers: [u64; 3]) -> Option<Self> {
+        let [_, why, detail] = numbers;
+        match status {
+            Status::INTERRUPTED => return Some(Self::Interrupted),
+            Status::REMOTE => {}
+            _ => return None,
+        }
+        Some(match (Status(why as u16), detail) {
+            (Status::QUEUE_FULL, detail::HERE) => Self::Full,
+            (Status::QUEUE_FULL, _) => Self::QueueFull,
+            (Status::RESULT_TOO_LONG, both) => Self::TooLong { wanted: (both >> 32) as u32, max: both as u32 },
+            (Status::NO_HANDLER, detail::NO_HOST) => Self::NoHost,
+            (Status::NO_HANDLER, detail::OTHER_TYPES) => Self::OtherTypes,
+            (Status::NO_HANDLER, _) => Self::NotThere,
+            (Status::BAD_REQUEST, detail::HERE) => Self::Corrupt,
+            (status, _) if status.0 >= Status::FIRST_FAULT => Self::Fault(status),
+            (status, _) => Self::Refused(status),
+        })
+    }
+}
+
+impl core::fmt::Display for Why {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::TooLong { wanted, max } => return write!(f, "{wanted} bytes, the staging chunk has {max}"),
+            Self::Fault(status) | Self::Refused(status) => status.text(),
+            Self::Full => "too many calls without a reply",
+            Self::QueueFull => Status::QUEUE_FULL.text(),
+            Self::NotThere => "no such handler there",
+            Self::OtherTypes => "the handler has other types there",
+            Self::NoHost => "the host serves no calls",
+            Self::Interrupted => Status::INTERRUPTED.text(),
+            Self::Corrupt => "a malformed reply",
+        })
+    }
+}

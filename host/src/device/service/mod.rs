@@ -1,0 +1,110 @@
+//! Serves the calls of a device: its host queues (abi §12), by the threads that wait and by workers.
+//!
+//! - `queue`: which thread holds a queue, and how it leaves.
+//! - `body`: what runs there.
+//! - A thread that waits for a task serves the queue of that task ([`Waiting`]) and no other: a body
+//!   of another task might want a lock that the thread has.
+//! - `workers` serve everything else.
+
+mod bell;
+mod body;
+mod queue;
+mod waiting;
+mod workers;
+
+pub(crate) use body::ServiceSources;
+pub(crate) use waiting::Waiting;
+
+use super::{Device, Fence};
+use crate::{Error, Options};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::registry::Table;
+use queue::{Held, ServedQueue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use workers::Workers;
+
+/// The host's side of all host queues of a device.
+pub(crate) struct Service {
+    table: Table,
+    sources: ServiceSources,
+    /// Empty where the device calls nothing: it has no tasks, or the program no bodies.
+    queues: Box<[ServedQueue]>,
+    /// Epochs in which the device calls.
+    epochs: AtomicU32,
+    workers: Workers,
+}
+
+impl Service {
+    pub(super) fn new(window: &Window<Shared>, layout: &Layout, options: &Options, sources: ServiceSources) -> Self {
+        let table = Table::of_host_handlers();
+        let plan = options.plan();
+        let queue = |tasks: &hamr_comm::abi::tasks::TasksLayout, index| {
+            let slots = window.queue(&tasks.queue(index)).ok()?;
+            ServedQueue::new(window, slots, tasks.wait_word(index)).ok()
+        };
+        let queues = match layout.planned_tasks(&plan) {
+            Ok(tasks) if !table.is_empty() => (0..tasks.queues()).map_while(|index| queue(&tasks, index)).collect(),
+            _ => Box::default(),
+        };
+        Self { table, sources, queues, epochs: AtomicU32::new(0), workers: Workers::new() }
+    }
+
+    /// The window is laid out for this epoch, and the device serves and calls.
+    pub(super) fn enter(&self, epoch: Epoch) {
+        self.queues.iter().for_each(|queue| queue.enter(epoch));
+        self.epochs.fetch_add(1, Ordering::Release);
+        self.workers.wake();
+    }
+
+    /// Epochs entered so far.
+    fn epochs(&self) -> u32 {
+        self.epochs.load(Ordering::Acquire)
+    }
+
+    /// Starts the first worker, when the device may call.
+    pub(crate) fn start(device: &Arc<Device>) -> Result<(), Error> {
+        if device.service.epochs() == 0 || device.service.queues.is_empty() {
+            return Ok(());
+        }
+        workers::start(device).map_err(Error::io("starting a thread that serves a device's calls"))
+    }
+
+    /// The epoch is over: behind this no body writes into the window.
+    pub(super) fn leave(&self) {
+        self.queues.iter().for_each(ServedQueue::close);
+    }
+
+    /// The device is closed: workers end, those in bodies behind them.
+    pub(super) fn stop(&self) {
+        self.leave();
+        self.workers.stop();
+    }
+
+    /// A queue with a message, for a worker. What other threads hold is theirs.
+    fn find(&self) -> Option<(usize, Held<'_>)> {
+        self.queues.iter().enumerate().find_map(|(index, queue)| {
+            loop {
+                let held = queue.hold()?;
+                if held.has_next() {
+                    return Some((index, held));
+                }
+                if !held.leave() {
+                    return None;
+                }
+            }
+        })
+    }
+
+    /// Takes the next message of a queue that this thread holds. False: there is none.
+    fn run_next(&self, device: &Device, index: usize, held: &mut Held<'_>) -> bool {
+        let place = index.checked_sub(1).map(|place| place as u32);
+        let ran = held.run_next(|queue| body::run_next(device, &self.sources, self.table, place, queue));
+        if ran {
+            device.notify(Fence::Full);
+        }
+        ran
+    }
+}
