@@ -212,7 +212,10 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
             write!(f, "buffer at byte {a:#x} of the heap was asked for to be read, and is written")
         }
         (status, _) => match Why::of(status, numbers) {
-            Some(why) if status == Status::REMOTE => write!(f, "a call to the host failed: {why}"),
+            Some(why) if status == Status::REMOTE => match kind {
+                0 => write!(f, "a call to the host failed: {why}"),
+                rank => write!(f, "a call to rank {} failed: {why}", rank.saturating_sub(1)),
+            },
             _ => f.write_str(status.text()),
         },
     }

@@ -6,32 +6,27 @@
 
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::handler::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
+use crate::handler::{Call, Enter, ErrorOf, Handler, HandlerResult, ValueOf};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
-use crate::outgoing::{self, NotSent, Outgoing};
-use crate::task::wait::{Interrupted, Message, Wait};
-use crate::task::{Answer, Marks, Task};
-use crate::why::{Why, detail};
+use crate::outgoing::{self, Callee};
+use crate::task::wait::{Interrupted, Message, Place, Target, Wait};
+use crate::task::{Answer, Marks, Reason, Task};
+use crate::why::{NotSent, Why, detail};
 use core::cell::Cell;
 use core::marker::PhantomData;
+use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::status::Status;
-
-/// Who is called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Target {
-    /// The host program.
-    Host,
-}
+use hamr_shared_abi::table::record_flag;
+use hamr_shared_abi::task_line::WaitKind;
 
 /// The host program, which runs handlers whose first parameter is `&mut Host`.
-pub const HOST: Target = Target::Host;
+pub const HOST: Target = Target::HOST;
 
 /// Microseconds for which `sync` tries again while the target has no place for the call.
 const TRY_AGAIN_US: u64 = 1_000_000;
 /// Microseconds between two tries.
-const PAUSE_US: u32 = 100;
+const PAUSE_US: u64 = 100;
 
 /// A call that a task made has no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,8 +72,7 @@ impl<E> From<TaskCallError<E>> for Fault {
 #[cold]
 #[inline(never)]
 fn remote(target: Target, handler: &str, status: Status, detail: u64) -> Fault {
-    let Target::Host = target;
-    Fault { numbers: [0, status.0.into(), detail], ..Fault::with_text(Status::REMOTE, handler) }
+    Fault { numbers: [target.number().into(), status.0.into(), detail], ..Fault::with_text(Status::REMOTE, handler) }
 }
 
 /// How a call ended, without its types.
@@ -98,9 +92,13 @@ impl From<NotSent> for Ended {
 }
 
 impl Ended {
-    /// Did the target have no place for the call?
-    fn is_queue_full(self) -> bool {
-        matches!(self, Self::Reply(hdr, _) if hdr.status() == Status::QUEUE_FULL)
+    /// Had the target no place for the call, or the lane that all tasks of the rank share?
+    fn may_find_place(self, target: Target) -> bool {
+        match self {
+            Self::Reply(hdr, _) => hdr.status() == Status::QUEUE_FULL,
+            Self::NotSent(NotSent::Full) => target != HOST,
+            _ => false,
+        }
     }
 
     /// Why a call of this handler has no value; `bytes` are the reply's.
@@ -112,7 +110,9 @@ impl Ended {
             Self::Interrupted(why) => return why.into(),
             Self::Reply(hdr, _) => match hdr.status() {
                 Status::OK | Status::HANDLER_ERROR => (Status::BAD_REQUEST, detail::HERE),
-                Status::RESULT_TOO_LONG => too_long(number(bytes, 0) as usize, outgoing::here(Outgoing::longest)),
+                Status::RESULT_TOO_LONG => {
+                    too_long(number(bytes, 0) as usize, outgoing::here(|outgoing| outgoing.longest(target)))
+                }
                 Status::NO_BODY => (Status::NO_HANDLER, 0),
                 status => (status, 0),
             },
@@ -126,7 +126,8 @@ impl Ended {
         let mut fault = remote(target, handler, status, detail);
         if matches!(self, Self::Reply(hdr, _) if hdr.has(RepHdr::FAULT)) {
             let text = if status.has_trace() {
-                bytes.get(28..).map(|text| text.get(..number(bytes, 24) as u32 as usize).unwrap_or(text))
+                let len = bytes.get(24..28).and_then(<[u8]>::first_chunk).map_or(0, |len| u32::from_le_bytes(*len));
+                bytes.get(28..).map(|text| text.get(..len as usize).unwrap_or(text))
             } else {
                 bytes.get(24..)
             };
@@ -134,6 +135,19 @@ impl Ended {
             fault.append(text.unwrap_or_default().utf8_chunks().next().map_or("", |chunk| chunk.valid()));
         }
         fault
+    }
+}
+
+fn callee<H: Handler>(target: Target) -> Callee {
+    let is_task = <H::Kind as Enter>::FLAGS & record_flag::TASK != 0;
+    Callee { target, id: H::ID, signature: H::SIGNATURE, is_task }
+}
+
+/// A wait for the reply of a handler of the host or of a rank.
+fn reply_of(target: Target, key: HandlerKey, at: Place) -> Reason {
+    match target.rank() {
+        None => Reason::of(WaitKind::HOST, key.0, 0, at),
+        Some(rank) => Reason::of(WaitKind::RANK, key.0, rank.0 as u16, at),
     }
 }
 
@@ -146,15 +160,16 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 /// away.
 #[must_use = "dropped, the call is cancelled; `Task::send` calls without a result"]
 pub struct Pending<'t, H> {
-    at: u64,
+    handle: u32,
+    key: HandlerKey,
     marks: &'t Cell<Marks>,
     target: Target,
     _handler: PhantomData<fn() -> H>,
 }
 
 impl<H> Pending<'_, H> {
-    fn mark(&self) -> u64 {
-        1 << (self.at & 63)
+    fn mark(&self) -> u32 {
+        1 << self.handle
     }
 }
 
@@ -168,25 +183,37 @@ impl<H> Drop for Pending<'_, H> {
 impl<'t> Task<'t> {
     /// Calls a handler and waits for its result. While the target has no place for the call, it is
     /// tried again for up to a second. A wait that ends early cancels the call.
-    pub fn sync<H: Handler>(&self, target: Target, call: Call<H>) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
-        self.outcome::<H>(target, self.exchange(H::ID, H::SIGNATURE, &|out| call.args.encode(out)))
+    #[track_caller]
+    pub fn sync<H: Handler>(
+        &self,
+        target: impl Into<Target>,
+        call: Call<H>,
+    ) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
+        let target = target.into();
+        let ended = self.exchange(&callee::<H>(target), Place::caller(), &|out| call.args.encode(out));
+        self.outcome::<H>(target, ended)
     }
 
     /// Begins a call. Others run until the task waits for the result ([`Self::wait_for`]).
+    #[track_caller]
     pub fn offload<H: Handler>(
         &self,
-        target: Target,
+        target: impl Into<Target>,
         call: Call<H>,
     ) -> Result<Pending<'t, H>, TaskCallError<ErrorOf<H>>> {
-        match self.begin(H::ID, H::SIGNATURE, &|out| call.args.encode(out)) {
-            Ok(at) => Ok(Pending { at, marks: self.marks(), target, _handler: PhantomData }),
+        let target = target.into();
+        match self.begin(&callee::<H>(target), Place::caller(), &|out| call.args.encode(out)) {
+            Ok((handle, key)) => Ok(Pending { handle, key, marks: self.marks(), target, _handler: PhantomData }),
             Err(ended) => Err(TaskCallError::Failed(ended.fault(target, H::NAME, &[]))),
         }
     }
 
     /// Waits for the result of a call.
+    #[track_caller]
     pub fn wait_for<H: Handler>(&self, pending: Pending<'t, H>) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
-        self.outcome::<H>(pending.target, self.ended(Wait::Reply { at: pending.at, until: self.until() }))
+        let Pending { handle, key, target, .. } = pending;
+        let wait = Wait::Reply { call: handle, until: self.until() };
+        self.outcome::<H>(target, self.ended(wait, reply_of(target, key, Place::caller())))
     }
 
     /// Was the reply there when the task went on last? It does not wait.
@@ -202,32 +229,37 @@ impl<'t> Task<'t> {
     }
 
     /// [`Context::send`]; the message leaves at the next wait.
-    pub fn send<H: Handler>(&self, target: Target, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+    pub fn send<H: Handler>(&self, target: impl Into<Target>, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
         self.lent(|slice| slice.cx.send(target, call))
     }
 
     #[inline(never)]
-    fn exchange(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Ended {
+    fn exchange(&self, to: &Callee, at: Place, encode: &dyn Fn(&mut Encoder<'_>)) -> Ended {
         let mut begun = None;
         loop {
-            let ended = match self.message(id, signature, encode) {
-                Ok(message) => self.ended(Wait::Call { message, until: self.until() }),
+            let ended = match self.message(to, encode) {
+                Ok(message) => {
+                    let wait = Wait::Call { message, until: self.until() };
+                    self.ended(wait, reply_of(to.target, message.key, at))
+                }
                 Err(why) => return why.into(),
             };
             let now = self.micros();
-            if !ended.is_queue_full() || now - *begun.get_or_insert(now) >= TRY_AGAIN_US {
+            if !ended.may_find_place(to.target) || now - *begun.get_or_insert(now) >= TRY_AGAIN_US {
                 return ended;
             }
-            if let Err(why) = self.sleep(PAUSE_US) {
+            let pause = Wait::Time(self.until().min(now + PAUSE_US));
+            if let Err(why) = self.wait(pause, Reason::new(WaitKind::TIME, at)) {
                 return Ended::Interrupted(why);
             }
         }
     }
 
     #[inline(never)]
-    fn begin(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<u64, Ended> {
-        match self.ask(Wait::Post { message: self.message(id, signature, encode)? }) {
-            Ok(Answer::Submitted(at)) => Ok(at),
+    fn begin(&self, to: &Callee, at: Place, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(u32, HandlerKey), Ended> {
+        let message = self.message(to, encode)?;
+        match self.ask(Wait::Post { message }, Reason::new(WaitKind::TURN, at)) {
+            Ok(Answer::Submitted(handle)) => Ok((handle, message.key)),
             Ok(_) => Err(NotSent::Full.into()),
             Err(why) => Err(Ended::Interrupted(why)),
         }
@@ -235,20 +267,23 @@ impl<'t> Task<'t> {
 
     /// Leaves the arguments in scratch memory for the serve loop.
     #[inline(never)]
-    fn message(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<Message, NotSent> {
-        let (key, longest) = outgoing::here(|outgoing| (outgoing.key(id, signature), outgoing.longest()));
-        let key = key?;
+    fn message(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<Message, NotSent> {
+        let (key, longest) = outgoing::here(|outgoing| outgoing.key(to))?;
         self.lent(|slice| {
             let max = longest.min(slice.frame.scratch.len());
             let mut out = Encoder::new(slice.frame.scratch);
             encode(&mut out);
             let wanted = out.needed();
-            if wanted > max { Err(NotSent::TooLong { wanted, max }) } else { Ok(Message { key, len: wanted as u16 }) }
+            if wanted > max {
+                return Err(NotSent::TooLong { wanted, max });
+            }
+            let Callee { target, is_task, .. } = *to;
+            Ok(Message { target, is_task, key, len: wanted as u16 })
         })
     }
 
-    fn ended(&self, wait: Wait) -> Ended {
-        match self.ask(wait) {
+    fn ended(&self, wait: Wait, reason: Reason) -> Ended {
+        match self.ask(wait, reason) {
             Ok(Answer::Reply(hdr, len)) => Ended::Reply(hdr, len),
             Ok(Answer::Full) => NotSent::Full.into(),
             Ok(_) => Ended::Corrupt,
@@ -284,8 +319,9 @@ impl<'t> Task<'t> {
 impl Context<'_> {
     /// Calls a handler without waiting for it, and without a result. The message leaves when this
     /// handler returns. `Full` after some 500 words of messages.
-    pub fn send<H: Handler>(&self, target: Target, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        let sent = outgoing::here(|outgoing| outgoing.send(H::ID, H::SIGNATURE, &|out| call.args.encode(out)));
+    pub fn send<H: Handler>(&self, target: impl Into<Target>, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+        let target = target.into();
+        let sent = outgoing::here(|outgoing| outgoing.send(&callee::<H>(target), &|out| call.args.encode(out)));
         self.note_sent();
         sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target, H::NAME, &[])))
     }

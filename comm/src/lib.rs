@@ -36,6 +36,7 @@ pub mod signature;
 pub mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;
+mod wait;
 mod why;
 pub mod world;
 
@@ -46,10 +47,10 @@ pub use fault::Fault;
 pub use hamr_comm_macros::{Migratable, offload, register};
 pub use handler::{Call, Enter, Entry, ErrorOf, Handler, HandlerError, HandlerResult, Never, ValueOf};
 pub use host::Host;
-pub use host_call::{HOST, Pending, Target, TaskCallError};
+pub use host_call::{HOST, Pending, TaskCallError};
 pub use migrate::{Bits, Migratable};
 pub use resource::Resource;
-pub use task::{Interrupted, Task};
+pub use task::{Interrupted, Target, Task};
 pub use why::Why;
 
 pub use hamr_shared_abi as abi;

@@ -7,8 +7,12 @@
 #![cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "only images with tasks call the host"))]
 
 use crate::migrate::Encoder;
+use crate::task::wait::{Message, Target};
+use crate::why::NotSent;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
+#[cfg(feature = "world")]
+use hamr_shared_abi::world::LANE_CHUNK;
 
 /// Handlers of the host that a device finds: the first of its table.
 const MOST_HANDLERS: usize = 128;
@@ -17,14 +21,15 @@ const WORDS: usize = 512;
 /// The longest arguments of a message without a result.
 pub(crate) const LONGEST_SEND: usize = 512;
 
-/// Why a call was not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotSent {
-    Full,
-    TooLong { wanted: usize, max: usize },
-    NotThere,
-    OtherTypes,
-    NoHost,
+/// Words in front of the arguments of a message.
+const HEAD: usize = 2;
+
+/// A handler, and where it is called.
+pub(crate) struct Callee {
+    pub(crate) target: Target,
+    pub(crate) id: u64,
+    pub(crate) signature: u64,
+    pub(crate) is_task: bool,
 }
 
 /// Words alone, which only the thread uses that runs the device's handlers.
@@ -35,7 +40,8 @@ pub(crate) struct Outgoing {
     handlers: [[AtomicU32; 4]; MOST_HANDLERS],
     /// The longest arguments of a call.
     longest: AtomicU32,
-    /// Messages one behind the other: key and length in the first word, then the arguments.
+    /// Messages one behind the other: the target and whether the handler is a task, key and length,
+    /// the arguments.
     words: [AtomicU32; WORDS],
     /// Words in use.
     used: AtomicU32,
@@ -115,9 +121,20 @@ impl Outgoing {
         true
     }
 
-    /// The key of a handler on the host.
+    /// The key of a handler where it is called, and the longest arguments of a call there.
     #[inline(never)]
-    pub(crate) fn key(&self, id: u64, signature: u64) -> Result<HandlerKey, NotSent> {
+    pub(crate) fn key(&self, to: &Callee) -> Result<(HandlerKey, usize), NotSent> {
+        let key = match to.target.rank() {
+            None => self.host_key(to.id, to.signature),
+            #[cfg(feature = "world")]
+            Some(rank) => crate::world::handler_key(rank, to.id),
+            #[cfg(not(feature = "world"))]
+            Some(_) => Err(NotSent::NotThere),
+        };
+        Ok((key?, self.longest(to.target)))
+    }
+
+    fn host_key(&self, id: u64, signature: u64) -> Result<HandlerKey, NotSent> {
         let count = load(&self.count).checked_sub(1).ok_or(NotSent::NoHost)?;
         let pair = |low, high| u64::from(load(low)) | u64::from(load(high)) << 32;
         for (at, [id_low, id_high, low, high]) in self.handlers.iter().take(count as usize).enumerate() {
@@ -128,28 +145,36 @@ impl Outgoing {
         Err(NotSent::NotThere)
     }
 
-    /// The longest arguments of a call.
-    pub(crate) fn longest(&self) -> usize {
+    /// The longest arguments and results of calls to this target.
+    pub(crate) fn longest(&self, target: Target) -> usize {
+        #[cfg(feature = "world")]
+        if target.rank().is_some() {
+            return LANE_CHUNK as usize;
+        }
+        #[cfg(not(feature = "world"))]
+        let _ = target;
         load(&self.longest) as usize
     }
 
     /// Leaves a message for the poller.
     #[inline(never)]
-    pub(crate) fn send(&self, id: u64, signature: u64, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
-        let key = self.key(id, signature)?;
+    pub(crate) fn send(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
+        let (key, longest) = self.key(to)?;
         let mut bytes = [0; LONGEST_SEND];
         let mut out = Encoder::new(&mut bytes);
         encode(&mut out);
-        let (wanted, max) = (out.needed(), LONGEST_SEND.min(self.longest()));
+        let (wanted, max) = (out.needed(), LONGEST_SEND.min(longest));
         if wanted > max {
             return Err(NotSent::TooLong { wanted, max });
         }
         let begin = load(&self.used) as usize;
-        let end = begin + 1 + wanted.div_ceil(4);
+        let end = begin + HEAD + wanted.div_ceil(4);
         let room = self.words.get(begin..end).ok_or(NotSent::Full)?;
-        let first = u32::from(key.0) << 16 | wanted as u32;
+        let ([target, head], args) = room.split_first_chunk().ok_or(NotSent::Full)?;
+        target.store(to.target.number() << 1 | u32::from(to.is_task), Ordering::Relaxed);
+        head.store(u32::from(key.0) << 16 | wanted as u32, Ordering::Relaxed);
         let words = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
-        room.iter().zip(core::iter::once(first).chain(words)).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        args.iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
         // Release: an abandoned handler has not left half of a message.
         self.used.store(end as u32, Ordering::Release);
         Ok(())
@@ -160,18 +185,21 @@ impl Outgoing {
         load(&self.used) != 0
     }
 
-    /// The message at word `at`: its key, its arguments in `bytes`, and where the next one is.
+    /// The message at word `at`, its arguments in `bytes`, and where the next one is.
     #[inline(never)]
-    pub(crate) fn message<'b>(
-        &self,
-        at: usize,
-        bytes: &'b mut [u8; LONGEST_SEND],
-    ) -> Option<(HandlerKey, &'b [u8], usize)> {
+    pub(crate) fn message(&self, at: usize, bytes: &mut [u8; LONGEST_SEND]) -> Option<(Message, usize)> {
         let end = self.used.load(Ordering::Acquire) as usize;
-        let (first, words) = self.words.get(at..end)?.split_first()?;
-        let (key, len) = (load(first) >> 16, (load(first) & 0xFFFF) as usize);
+        let ([target, key], words) = self.words.get(at..end)?.split_first_chunk()?;
+        let (target, key) = (load(target), load(key));
+        let len = key as u16;
         bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = load(word).to_le_bytes());
-        Some((HandlerKey(key as u16), bytes.get(..len)?, at + 1 + len.div_ceil(4)))
+        let message = Message {
+            target: Target::of_number(target >> 1),
+            is_task: target & 1 != 0,
+            key: HandlerKey((key >> 16) as u16),
+            len,
+        };
+        Some((message, at + HEAD + usize::from(len).div_ceil(4)))
     }
 
     /// All messages were sent.

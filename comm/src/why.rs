@@ -13,6 +13,16 @@ pub(crate) mod detail {
     pub(crate) const OTHER_TYPES: u64 = 3;
 }
 
+/// Why a call was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotSent {
+    Full,
+    TooLong { wanted: usize, max: usize },
+    NotThere,
+    OtherTypes,
+    NoHost,
+}
+
 /// Why a call of a task failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

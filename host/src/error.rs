@@ -381,7 +381,7 @@ impl<E: fmt::Debug> fmt::Display for CallError<E> {
         match self {
             Self::Handler(e) => write!(f, "the handler returned an error: {e:?}"),
             Self::Fault(report) => write!(f, "{report}"),
-            Self::Deadline(site) => write!(f, "{site}: the deadline passed"),
+            Self::Deadline(site) => write!(f, "{site}: the deadline passed{}", site.waited()),
             Self::Cancelled(site) => write!(f, "{site}: cancelled"),
             Self::PeerReset(site) => write!(f, "{site}: the device was restarted"),
             Self::DeviceLost(site, why) => write!(f, "{site}: the device is gone: {why}"),

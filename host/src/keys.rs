@@ -10,7 +10,7 @@ use hamr_comm::abi::section::Section;
 use hamr_comm::abi::table::{TableHeader, TableRecord, hash_join, record_flag};
 use hamr_comm::abi::window::Window;
 use hamr_comm::registry::Table;
-use hamr_comm::{Entry, Handler};
+use hamr_comm::{Enter, Entry, Handler};
 
 /// One handler of a device's image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,8 @@ fn probes(tag: u64) -> impl Iterator<Item = usize> {
 #[cold]
 pub(crate) fn why_not<H: Handler>(handlers: &[HandlerInfo], site: Box<Site>) -> SubmitError {
     match handlers.iter().find(|h| h.id == H::ID) {
+        // No image has an entry of a body on the host.
+        None if <H::Kind as Enter>::FLAGS & record_flag::HOST != 0 => SubmitError::NoBody { site },
         None => SubmitError::MissingHandler { site },
         Some(h) if h.signature == H::SIGNATURE && !h.has_body() => SubmitError::NoBody { site },
         Some(_) => SubmitError::OtherSignature { site },

@@ -85,6 +85,8 @@ pub mod start;
 mod stream;
 mod symbols;
 mod target;
+mod task_info;
+mod task_lines;
 mod text;
 mod thread;
 mod transfer;
@@ -112,10 +114,11 @@ pub use site::Site;
 pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use target::Target;
+pub use task_info::{TaskInfo, TaskWait};
 pub use transfer::{Scope, Transfer};
 pub use wake_fd::WakeFd;
 pub use warning::Warning;
-pub use world::{RunError, World, WorldError, WorldOptions};
+pub use world::{RunError, Stalled, World, WorldError, WorldOptions};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);

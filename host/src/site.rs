@@ -1,5 +1,7 @@
 //! Where a call was going, for messages.
 
+use crate::TaskInfo;
+use crate::task_info::Waited;
 use std::fmt;
 
 /// Where a call was going.
@@ -11,6 +13,15 @@ pub struct Site {
     pub handler: &'static str,
     /// How far it got: `submitting`, `waiting for the answer`, `reading the answer`.
     pub stage: &'static str,
+    /// Of a task whose deadline has passed: what it waited for.
+    pub task: Option<Box<TaskInfo>>,
+}
+
+impl Site {
+    /// What its task waited for, to be said behind a deadline.
+    pub(crate) fn waited(&self) -> String {
+        self.task.as_deref().map_or_else(String::new, |task| format!("; the task waited {}", Waited(task)))
+    }
 }
 
 impl fmt::Display for Site {

@@ -47,7 +47,7 @@ pub fn progress(cx: &mut Host, done: u64, all: u64) -> Result<(), Fault> {
 /// microseconds that it took by the host's clock. Sends its progress.
 #[offload]
 pub fn checksum(task: &mut Task, piece: BufferPtr<u8>, len: u64) -> Result<(u64, u64), Fault> {
-    let begin = task.sync(HOST, clock::with())?;
+    let begin = now(task)?;
     let (mut sum, mut done) = (0u64, 0);
     while done < len {
         let got = task.sync(HOST, read_piece::with(done, piece))?;
@@ -58,5 +58,11 @@ pub fn checksum(task: &mut Task, piece: BufferPtr<u8>, len: u64) -> Result<(u64,
         // What finds no room is not shown.
         let _ = task.send(HOST, progress::with(done, len));
     }
-    Ok((sum, task.sync(HOST, clock::with())?.saturating_sub(begin)))
+    Ok((sum, now(task)?.saturating_sub(begin)))
+}
+
+/// The host's clock.
+#[inline(never)]
+fn now(task: &Task) -> Result<u64, Fault> {
+    Ok(task.sync(HOST, clock::with())?)
 }

@@ -26,6 +26,7 @@ pub mod slot;
 pub mod status;
 pub mod sync;
 pub mod table;
+pub mod task_line;
 pub mod version;
 pub mod window;
 pub mod world;

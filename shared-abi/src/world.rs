@@ -11,7 +11,7 @@
 
 mod peers;
 
-pub use peers::{LANE_RING, MAX_SIGNAL_LINES, PeersLayout, SIGNAL_LINES};
+pub use peers::{LANE_CHUNK, LANE_RING, LANE_TICKETS, MAX_SIGNAL_LINES, PeersLayout, SIGNAL_LINES};
 
 use crate::ids::{NodeId, RankId};
 use crate::open::open_enum;

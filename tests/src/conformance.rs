@@ -58,7 +58,7 @@ macro_rules! conformance {
             tasks {
                 all_places_wait_at_once, a_waiting_task_keeps_its_stream, calls_beyond_the_places_wait_or_are_refused,
                 cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns,
-                values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks
+                values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks, a_waiting_task_is_shown
             }
             host_calls {
                 every_place, many_calls, services_by_type, outcomes, a_panic_names_its_place, nested_to_the_last_place,

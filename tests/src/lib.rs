@@ -8,6 +8,7 @@ pub mod devices;
 pub mod frames;
 pub mod hal;
 pub mod handlers;
+pub mod lanes;
 pub mod logs;
 pub mod machines;
 pub mod peers;

@@ -24,6 +24,7 @@ use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::slot::{Descriptor, Ext, INLINE_BYTES, PUT_ARGS, RepHdr, ReqHdr, SLOT_BYTES};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
+use hamr_comm::abi::task_line::{TaskLine, WaitKind};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{ClaimError, DeviceWindow, Queue, Shared, Window};
 use hamr_comm::abi::world::{JobState, RankEntry, RankKind, RankState, WorldHeader};
@@ -37,7 +38,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 24] = [
+const FILES: [&str; 25] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -55,6 +56,7 @@ const FILES: [&str; 24] = [
     "states",
     "status",
     "table",
+    "task_line",
     "tasks",
     "ticket",
     "two_lines",

@@ -418,7 +418,7 @@ fn errors_have_names() {
         let panic = task.sync(HOST, plus::with(1, 1)).expect_err("a panic");
         assert_eq!(panic.why(), Some(Why::Fault(Status::PANIC)));
         assert!(matches!(&panic, TaskCallError::Failed(f) if f.text == "host_calls::plus: oh"), "{panic:?}");
-        for status in [Status::BAD_ARGUMENTS, Status::CANCELLED, Status(999)] {
+        for status in [Status::BAD_ARGUMENTS, Status::CANCELLED, Status(63)] {
             assert_eq!(task.sync(HOST, plus::with(1, 1)).expect_err("refused").why(), Some(Why::Refused(status)));
         }
         task.sync(HOST, plus::with(1, 1))?;
@@ -432,7 +432,7 @@ fn errors_have_names() {
     let request = bench.expect(1);
     let oh = u64::from_le_bytes(*b"\x02\0\0\0oh\0\0");
     bench.reply(1, &request, RepHdr::inline(Status::PANIC, 30).with(RepHdr::FAULT), &[0, 0, 0, oh]);
-    for status in [Status::BAD_ARGUMENTS, Status::CANCELLED, Status(999)] {
+    for status in [Status::BAD_ARGUMENTS, Status::CANCELLED, Status(63)] {
         let request = bench.expect(1);
         bench.reply(1, &request, RepHdr::inline(status, 0), &[]);
     }

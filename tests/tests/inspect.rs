@@ -13,6 +13,7 @@ use hamr_comm::abi::rings::{CrashRecord, LogLevel, RingHeader};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::task_line::{TaskLine, WaitKind};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, SlotAccess, Slots};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
@@ -46,7 +47,9 @@ const PLAN: Plan = Plan {
     log: 2048,
     trace: 128,
     heap: 4096,
-    ..Plan::NO_TASKS
+    tasks: 2,
+    host_chunk: 64,
+    host_table: 64,
 };
 
 /// A window with a device that crashed while it served.
@@ -98,6 +101,25 @@ fn crashed() -> Vec<u8> {
     queue.ring(1).publish_reply(RepHdr::inline(Status::FAILED, 32).0 | RepHdr::FAULT, count(1));
     queue.ring(2).publish_request(ReqHdr::inline(FAIL_KEY, 0).0 | ReqHdr::ONE_WAY | ReqHdr::CANCEL, count(1));
     queue.ring(3).publish_request(ReqHdr::inline(HandlerKey(99), 0).0, seq(EPOCH.tag() - 1, 1, 24));
+
+    // A task that waits, as a device of another version or a hostile one may state it, too.
+    let tasks = layout.planned_tasks(&PLAN).expect("planned");
+    let line = TaskLine {
+        state: TaskLine::WAITS,
+        wait: WaitKind::CONDITION,
+        key: FAIL_KEY.0,
+        queue: 1,
+        slot: 6,
+        of: 0,
+        word: 0,
+        line: 24,
+        since: 1_000_000,
+        seen: 4_104_000,
+        file: TaskLine::tail("tests/tests/inspect.rs"),
+    };
+    line.write(&host.lend(), tasks.line(0));
+    let other = TaskLine { wait: WaitKind(77), key: 99, since: u64::MAX, file: TaskLine::tail("\x1b[2J"), ..line };
+    other.write(&host.lend(), tasks.line(1));
 
     let log = layout.section(SectionKind::LOG).expect("planned").off;
     for (off, value) in [

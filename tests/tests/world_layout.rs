@@ -43,10 +43,11 @@ fn entry(rank: u64, field: usize, value: u64) -> WorldFault {
 #[test]
 fn homes_are_in_order_and_aligned() {
     let (layout, window) = world();
-    let at = |n| 2 * HOME_ALIGN * n;
-    let homes = [(HOME_ALIGN, 4096), (at(1), HOME_ALIGN + 4096), (at(2), 8192)];
+    // PEERS of three ranks takes 172,224 bytes.
+    let at = |n: u64| (3 + n) * HOME_ALIGN;
+    let homes = [(at(0), 4096), (at(1), HOME_ALIGN + 4096), (at(3), 8192)];
     assert_eq!(layout.homes().iter().map(|home| (home.off, home.len)).collect::<Vec<_>>(), homes);
-    assert_eq!((layout.front(), layout.len()), (HOME_ALIGN, at(2) + 8192));
+    assert_eq!((layout.front(), layout.len()), (at(0), at(3) + 8192));
     assert_eq!(WorldLayout::read(&window), Ok(layout));
     assert_eq!(layout.segment(&window, RankId(2)), Ok(Range { off: 4096, len: 4096 }));
     assert_eq!(layout.home(RankId(3)), Err(WorldFault::Rank(3)));
@@ -55,10 +56,12 @@ fn homes_are_in_order_and_aligned() {
     assert_eq!(peers.signal_words(), 32);
     let [a, b] = [0, 1].map(|rank| peers.words(RankId(rank)).expect("a rank"));
     assert_eq!((a.off, a.len), (DIRECTORY + 3 * ENTRY, (6 + 3 * 2) * 64));
-    assert_eq!(b.off, a.off + a.len + 3 * 17 * 64);
+    assert_eq!(b.off, a.off + a.len + 3 * 33 * (64 + 512));
     assert_eq!(peers.barrier_word(RankId(0), 5), Some(a.off + 5 * 64));
     assert_eq!(peers.signal_word(RankId(0), RankId(1), 17), Some(a.off + (6 + 2) * 64 + 17 * 4));
-    assert_eq!(peers.lane(RankId(1), RankId(2)), Some(Range { off: b.off + b.len + 2 * 17 * 64, len: 17 * 64 }));
+    let lane = peers.lane(RankId(1), RankId(2)).expect("two ranks");
+    assert_eq!((lane.req_base, lane.slots(), lane.chunk_pair()), (b.off + b.len + 2 * 33 * (64 + 512), 33, 512));
+    assert!(lane.is_well_formed() && lane.rep_base == lane.req_base && lane.chunks == lane.req_base + 33 * 64);
     let three = RankId(3);
     assert_eq!((peers.words(three), peers.lane(three, RankId(0)), peers.lane(RankId(0), three)), (None, None, None));
     assert_eq!((peers.barrier_word(RankId(0), 6), peers.barrier_word(three, 0)), (None, None));
@@ -111,7 +114,9 @@ fn a_malformed_header_is_refused() {
 #[test]
 fn a_malformed_directory_is_refused() {
     // Over the directory, before the home in front of it, out of the world, misaligned, too short.
-    for home in [0, DIRECTORY, HOME_ALIGN, 4 * HOME_ALIGN, u64::MAX - HOME_ALIGN + 1, 2 * HOME_ALIGN + 64] {
+    for home in
+        [0, DIRECTORY, HOME_ALIGN, 2 * HOME_ALIGN, 6 * HOME_ALIGN, u64::MAX - HOME_ALIGN + 1, 3 * HOME_ALIGN + 64]
+    {
         assert_eq!(entry(1, 0, home), WorldFault::Home(1), "{home:#x}");
     }
     for len in [0, 1023, 3 * HOME_ALIGN, u64::MAX] {
@@ -149,8 +154,8 @@ proptest! {
             for rank in (0..layout.homes().len() as u32).map(RankId) {
                 let (words, lane) = (layout.peers().words(rank), layout.peers().lane(rank, RankId(0)));
                 let (words, lane) = (words.expect("a rank"), lane.expect("a rank"));
-                prop_assert!(words.off >= DIRECTORY && words.off % 64 == 0 && words.off + words.len == lane.off);
-                prop_assert!(lane.off + lane.len <= layout.front());
+                prop_assert!(words.off >= DIRECTORY && words.off % 64 == 0 && words.off + words.len == lane.req_base);
+                prop_assert!(lane.chunks + u64::from(lane.slots()) * lane.chunk_pair() <= layout.front());
             }
             prop_assert!(!layout.homes().is_empty() && layout.homes().len() <= MAX_RANKS);
             for (rank, home) in layout.homes().iter().enumerate() {

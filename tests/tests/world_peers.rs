@@ -102,6 +102,38 @@ fn a_run_has_a_limit() {
     peers::check_barriers(&world, 20);
 }
 
+/// Who waits for whom: the first rank for a signal, the others for the first in a barrier, directly or
+/// through one that waits for it.
+#[test]
+fn a_world_that_stalls_shows_what_its_ranks_wait_for() {
+    let world = world(3, WaitMode::Adaptive);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| world.run_within(waits_for_ever::with(0, 9), Duration::from_secs(2)));
+        let texts = || world.stalls().iter().map(ToString::to_string).collect::<Vec<_>>();
+        while texts().len() < 3 && !run.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let texts = texts();
+        let waits = ["signal 31 of rank 0", "rank 0 at a barrier", "rank 0 at a barrier"];
+        assert_eq!(texts.len(), 3, "{texts:?}");
+        for ((rank, text), wait) in (0..).zip(&texts).zip(waits) {
+            let front = format!("rank {rank}: task 0 hamr_tests_kernels::peers::waits_for_ever waits ");
+            let end = format!(" s for {wait} at tests/kernels/src/peers.rs:");
+            assert!(text.starts_with(&front) && text.contains(&end), "{text}");
+        }
+        let failed = run.join().expect("no panic").expect_err("it never ends").to_string();
+        assert!(
+            failed.contains("; the task waited ") && failed.contains(" at tests/kernels/src/peers.rs:"),
+            "{failed}"
+        );
+    });
+    let begin = Instant::now();
+    while !world.stalls().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the tasks have ended: {:?}", world.stalls());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Runs of threads follow each other: no two are mixed.
 #[test]
 fn runs_of_threads_follow_each_other() {

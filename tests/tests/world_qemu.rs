@@ -7,7 +7,7 @@ use hamr::{Error, Home, Image, Isa, LaunchRequest, Launcher, Options, Target, Wa
 use hamr_comm::abi::world::WorldHeader;
 use hamr_kernels::demo::{dot_f64, isa};
 use hamr_kernels::faults::{divide, panics};
-use hamr_tests::{devices, peers, processes};
+use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::peers::waits_for_ever;
 use hamr_tests_kernels::wait_at;
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
@@ -116,6 +116,25 @@ fn machines_reach_each_other() {
         peers::check_signals(&world, 10, 3000);
         peers::check_barriers(&world, 30);
     }
+}
+
+/// The ranks of one program call each other, on a process and machines of three instruction sets.
+#[test]
+fn machines_of_all_kinds_call_each_other() {
+    let world = world(&MIXED.map(|(spec, _)| spec));
+    lanes::check_calls(&world, 30);
+    lanes::check_overlap(&world);
+    lanes::check_ring(&world);
+    lanes::check_sends(&world);
+    lanes::check_failures(&world);
+    drop(world);
+    // Nothing but a notification ends the sleep of a rank.
+    let WorldOptions { rank, .. } = options();
+    let rank = Options { wait: WaitMode::Sleep, longest_sleep: None, ..rank };
+    let image = Image::find(devices::IMAGE).expect("a name");
+    let options = WorldOptions { rank, ..options() };
+    let world = devices::runtime().world_with(&MIXED.map(|(spec, _)| spec), image, options).expect("a world");
+    lanes::check_calls(&world, 10);
 }
 
 #[test]

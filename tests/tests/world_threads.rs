@@ -144,12 +144,15 @@ fn a_fault_is_named_and_ends_only_its_world() {
     let fail: fn(&mut Task<'_>) -> Result<u8, Fault> = |_| Err(Fault::msg("as asked"));
     let panic: fn(&mut Task<'_>) -> Result<u8, Fault> = |_| panic!("as asked");
     for wrong in [fail, panic] {
-        let dropped = Arc::new(AtomicU32::new(0));
+        let (begun, dropped) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (world, theirs) = (world(3), dropped.clone());
         let error = world.run_program(move |task| {
             if me(task).0 == 2 {
+                // A call that is cancelled before it begins has nothing to drop.
+                task.wait_until(|| begun.load(Ordering::Acquire) == 2)?;
                 return wrong(task);
             }
+            begun.fetch_add(1, Ordering::Release);
             // A suspended task is unwound.
             let _counts = Counts(&theirs);
             loop {

@@ -226,7 +226,9 @@ impl Handler<'_> {
                 .collect(),
         };
         let cfgs = quote!(#(#cfgs)*);
-        quote!(#(#cfgs #entries)*)
+        let entries = quote!(#(#cfgs #entries)*);
+        // Nobody calls a body on the host of an image.
+        if self.signature.is_host { quote!(#krate::on_host! { #entries }) } else { entries }
     }
 
     /// Path of the function, or the name that the user gave instead.

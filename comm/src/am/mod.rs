@@ -6,6 +6,8 @@
 //! how it is woken (abi §7).
 
 mod activity;
+#[cfg(feature = "tasks")]
+mod call_queue;
 mod dispatcher;
 #[cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "only tasks are beside the control stream"))]
 mod handoff;
@@ -14,6 +16,8 @@ mod host_queue;
 #[cfg(not(hamr_bare))]
 mod host_responder;
 mod idle;
+#[cfg(feature = "world")]
+mod lane;
 mod long;
 mod pauses;
 mod poller;
@@ -23,8 +27,8 @@ mod responder;
 mod second_line;
 #[cfg(feature = "tasks")]
 mod task_slot;
-mod wait;
 
+pub use crate::wait::{Notifier, WaitWord, Waiter};
 pub use activity::Activity;
 pub use hamr_shared_abi::window::{SlotAccess, Slots};
 pub use handoff::{ControlHandoff, LoanStatus};
@@ -37,4 +41,3 @@ pub use requester::{InHot, Requester};
 pub use responder::{Found, Responder};
 #[cfg(feature = "tasks")]
 pub use task_slot::{TaskSlot, Tasks};
-pub use wait::{Notifier, WaitWord, Waiter};

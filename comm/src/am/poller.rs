@@ -64,7 +64,9 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_QUEUES>;
+/// Queue pairs, and lanes from the ranks.
+const MAX_ENDPOINTS: usize = MAX_QUEUES + if cfg!(feature = "world") { hamr_shared_abi::world::MAX_RANKS } else { 0 };
+type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_ENDPOINTS>;
 
 /// The state of one device in one epoch (see the module). `F` is the kind of memory that the slots
 /// are in.
@@ -94,12 +96,17 @@ pub struct Poller<'s, K, F = Coherent> {
     /// The host was notified of all replies so far: the next round begins with the tasks.
     #[cfg(feature = "tasks")]
     is_due: bool,
-    /// In which handlers call the host; none where it serves no calls.
+    /// Where in `endpoints` the lanes begin in which ranks call this one; are there some?
+    #[cfg(feature = "world")]
+    first_lane: usize,
+    #[cfg(feature = "world")]
+    has_lanes: bool,
+    /// In which handlers call others.
     #[cfg(feature = "tasks")]
-    host_queues: tasks::HostQueues<K, F>,
-    /// The host has to be notified of a message in one of them.
-    #[cfg(feature = "tasks")]
-    notifies_host: bool,
+    calls: calls::Calls<K, F>,
+    /// Where in the window it shows what tasks wait for.
+    #[cfg(feature = "world")]
+    task_lines: Option<u64>,
     /// Where in `outgoing` the next message to send is.
     #[cfg(feature = "tasks")]
     sent: usize,
@@ -173,10 +180,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             lent: false,
             #[cfg(feature = "tasks")]
             is_due: false,
+            #[cfg(feature = "world")]
+            first_lane: 0,
+            #[cfg(feature = "world")]
+            has_lanes: false,
             #[cfg(feature = "tasks")]
-            host_queues: heapless::Vec::new(),
-            #[cfg(feature = "tasks")]
-            notifies_host: false,
+            calls: calls::Calls::new(),
+            #[cfg(feature = "world")]
+            task_lines: None,
             #[cfg(feature = "tasks")]
             sent: 0,
             #[cfg(all(feature = "tasks", not(hamr_bare)))]
@@ -184,7 +195,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         };
         poller.enter_thread();
         #[cfg(feature = "tasks")]
-        if let Err(e) = poller.open_host_queues(accepted) {
+        let opened = poller.open_host_queues(accepted);
+        #[cfg(feature = "world")]
+        let opened = opened.and_then(|()| poller.open_lanes(accepted));
+        #[cfg(feature = "tasks")]
+        if let Err(e) = opened {
             let (window, scratch) = poller.into_parts();
             return Err((e.into(), window, scratch));
         }
@@ -336,6 +351,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 served += self.poll_one(self.last_served, BATCH);
             }
         }
+        #[cfg(feature = "world")]
+        if self.has_lanes {
+            served += self.poll_lanes();
+        }
         self.budget = BUDGET;
         #[cfg(feature = "tasks")]
         if self.tasks_are_due() {
@@ -383,7 +402,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.unfenced = 0;
         let of_replies = self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w));
         #[cfg(feature = "tasks")]
-        return self.host_misses_a_message() || of_replies;
+        return self.calls.host_misses_a_message() || of_replies;
         #[cfg(not(feature = "tasks"))]
         of_replies
     }
@@ -462,7 +481,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         #[cfg(feature = "tasks")]
         {
             if let Some(index) = self.dispatcher.tasks.abandon_running() {
-                tasks::drain(&mut self.dispatcher.tasks, &mut self.host_queues, index);
+                tasks::drain(&mut self.dispatcher.tasks, &mut self.calls, index);
             }
             // It may have left some.
             self.dispatcher.tasks.expect_messages();
@@ -470,6 +489,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(endpoint) = self.endpoints.get_mut(queue) else { return };
         let reply = self.dispatcher.frame.traced_fault(status, text, trace);
         self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, Effects::NONE);
+        #[cfg(feature = "world")]
+        self.notify_of_replies(queue);
         self.unfenced += 1;
     }
 }
@@ -509,11 +530,19 @@ fn open_endpoints<K: Clone, F: Order>(window: &Window<K>, accepted: &Accepted) -
         slots.use_two_lines(queue != 0 && features & feature::TWO_LINES != 0);
         let responder = Responder::new(slots, *epoch);
         responder.clear();
-        endpoints.push(Endpoint::new(responder, queue)).map_err(|_| SetupError::TooManyQueues(layout.queues()))?;
+        if queue as usize >= MAX_QUEUES || endpoints.push(Endpoint::new(responder, queue)).is_err() {
+            return Err(SetupError::TooManyQueues(layout.queues()));
+        }
     }
     Ok(endpoints)
 }
 
+#[cfg(feature = "tasks")]
+mod calls;
+#[cfg(feature = "world")]
+mod lanes;
+#[cfg(feature = "world")]
+mod task_lines;
 #[cfg(feature = "tasks")]
 mod tasks;
 #[cfg(all(test, not(loom)))]

@@ -2,11 +2,64 @@
 //! wait in the backlog, and have no stack yet.
 
 use super::request::Job;
-use crate::task::Answer;
-use crate::task::TaskThunk;
 use crate::task::switch::{Coroutine, TaskStack};
 use crate::task::wait::{Interrupted, Wait};
+use crate::task::{Answer, Reason, TaskThunk};
 use hamr_shared_abi::status::Status;
+
+/// Calls of one task at most.
+const MAX_CALLS: usize = 8;
+
+/// The calls of one task, by their handles.
+#[derive(Clone, Copy)]
+pub(crate) struct TaskCalls {
+    calls: [Option<TaskCall>; MAX_CALLS],
+    /// Bit h: handle h has a call.
+    pub(crate) used: u32,
+}
+
+impl TaskCalls {
+    pub(crate) const NONE: Self = Self { calls: [None; MAX_CALLS], used: 0 };
+
+    pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut TaskCall> {
+        self.calls.get_mut(handle as usize)?.as_mut()
+    }
+
+    /// A handle that has no call.
+    pub(crate) fn free(&self) -> Option<u32> {
+        Some(self.used.trailing_ones()).filter(|handle| *handle < MAX_CALLS as u32)
+    }
+
+    pub(crate) fn put(&mut self, handle: u32, call: TaskCall) {
+        if let Some(place) = self.calls.get_mut(handle as usize) {
+            *place = Some(call);
+            self.used |= 1 << handle;
+        }
+    }
+
+    pub(crate) fn take(&mut self, handle: u32) -> Option<TaskCall> {
+        self.used &= !(1 << handle);
+        self.calls.get_mut(handle as usize)?.take()
+    }
+}
+
+/// The handles in a set of them. A loop over bits, which no compiler unrolls: images are small.
+pub(crate) fn handles(mut set: u32) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let handle = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (handle < u32::BITS).then_some(handle)
+    })
+}
+
+/// A call that a task made.
+#[derive(Clone, Copy)]
+pub(crate) enum TaskCall {
+    /// At this position of its host queue.
+    Host(u64),
+    #[cfg(feature = "world")]
+    Rank(hamr_shared_abi::ids::RankId, super::lane::LaneCall),
+}
 
 /// One place for a task, with its stack.
 pub struct TaskSlot {
@@ -23,8 +76,19 @@ pub struct TaskSlot {
     pub(crate) deadline: u64,
     /// What the task is told of its last message when it goes on.
     pub(crate) answer: Answer,
+    /// The task's calls whose replies it has not read.
+    pub(crate) calls: TaskCalls,
     /// No task is here, but a message of the last one to the host has no reply yet.
     pub(crate) drains: bool,
+    /// What the last wait was for.
+    #[cfg(feature = "world")]
+    pub(crate) reason: Option<Reason>,
+    /// When the device first saw that wait, in microseconds; 0: it has not looked yet.
+    #[cfg(feature = "world")]
+    pub(crate) since: u64,
+    /// The line of the place shows a task (abi §12.1).
+    #[cfg(feature = "world")]
+    pub(crate) is_shown: bool,
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     bytes: usize,
 }
@@ -52,7 +116,14 @@ impl TaskSlot {
             saw_cancel: false,
             deadline: u64::MAX,
             answer: Answer::None,
+            calls: TaskCalls::NONE,
             drains: false,
+            #[cfg(feature = "world")]
+            reason: None,
+            #[cfg(feature = "world")]
+            since: 0,
+            #[cfg(feature = "world")]
+            is_shown: false,
             #[cfg(not(any(target_os = "none", hamr_bare)))]
             bytes,
         }
@@ -76,10 +147,24 @@ impl TaskSlot {
                 || matches!(self.wait, Wait::Turn | Wait::Poll | Wait::Peer(_) | Wait::Reply { until: Wait::OVER, .. }))
     }
 
+    /// The task waits for this, or the place has another task.
+    pub(crate) fn show(&mut self, reason: Option<Reason>) {
+        #[cfg(feature = "world")]
+        {
+            self.reason = reason;
+            if !reason.is_some_and(|reason| reason.again) {
+                self.since = 0;
+            }
+        }
+        #[cfg(not(feature = "world"))]
+        let _ = reason;
+    }
+
     /// A call takes the place.
     pub(crate) fn take(&mut self, job: Job) {
         self.job = Some(job);
-        self.answer = Answer::None;
+        (self.answer, self.calls) = (Answer::None, TaskCalls::NONE);
+        self.show(None);
         (self.wait, self.interrupted, self.saw_cancel, self.deadline) = (Wait::Turn, None, false, u64::MAX);
     }
 
@@ -112,6 +197,9 @@ pub struct Tasks<'s> {
     /// Handlers have left messages for the host, or some have no reply yet. Counts as a place that is
     /// not free.
     pub(crate) sends: bool,
+    /// A task line shows a task.
+    #[cfg(feature = "world")]
+    pub(crate) is_shown: bool,
 }
 
 impl<'s> Tasks<'s> {

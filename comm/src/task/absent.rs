@@ -2,7 +2,7 @@
 //! [`super::Task`] exists and its code is not linked.
 
 use super::wait::Wait;
-use super::{Marks, Slice};
+use super::{Marks, Reason, Slice};
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
 use core::cell::Cell;
@@ -17,7 +17,7 @@ pub(crate) struct Suspender<'t> {
 }
 
 impl<'t> Suspender<'t> {
-    pub(super) fn suspend(&self, _: Wait) {
+    pub(super) fn suspend(&self, _: Wait, _: Reason) {
         match self.never {}
     }
 

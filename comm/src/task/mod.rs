@@ -14,8 +14,8 @@ pub(crate) mod wait;
 
 #[cfg(feature = "tasks")]
 pub use switch::TaskStack;
-pub use wait::Interrupted;
-pub(crate) use wait::{Answer, Marks};
+pub(crate) use wait::{Answer, Marks, Place, Reason};
+pub use wait::{Interrupted, Target};
 
 use crate::buffer::{BufferPtr, Element};
 use crate::context::{Context, ViewSet};
@@ -26,6 +26,7 @@ use crate::resource::Resource;
 use core::cell::Cell;
 use core::time::Duration;
 use hamr_shared_abi::ids::{Isa, NodeId};
+use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::{LentHeap, Words};
 use switch::Suspender;
 use wait::{NEVER, Wait};
@@ -68,6 +69,9 @@ pub(crate) struct Slice<'a> {
     pub(crate) answer: Answer,
     #[cfg(feature = "tasks")]
     pub(crate) marks: Marks,
+    /// What the wait that ended the slice is for.
+    #[cfg(feature = "tasks")]
+    pub(crate) reason: Option<Reason>,
 }
 
 /// Waits of its task end when its time is over; then those behind it continue as before.
@@ -85,24 +89,27 @@ impl Drop for Within<'_> {
 
 impl Task<'_> {
     /// Lets the other tasks and streams have a turn, and goes on.
+    #[track_caller]
     pub fn yield_now(&self) -> Result<(), Interrupted> {
-        self.wait(Wait::Turn)
+        self.wait(Wait::Turn, Reason::new(WaitKind::TURN, Place::caller()))
     }
 
     /// Waits until `ready` returns true. The device calls it in every round, and sleeps for at most a
     /// millisecond between two rounds when it has nothing else to do.
+    #[track_caller]
     pub fn wait_until(&self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
-        self.wait_while(Wait::Poll, ready)
+        self.wait_while(Wait::Poll, Reason::new(WaitKind::CONDITION, Place::caller()), ready)
     }
 
     /// [`Self::wait_until`] for what a rank publishes, and notifies this one of.
-    pub(crate) fn wait_for_peer(&self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
-        self.wait_while(Wait::Peer(self.within.get()), ready)
+    pub(crate) fn wait_for_peer(&self, reason: Reason, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        self.wait_while(Wait::Peer(self.within.get()), reason, ready)
     }
 
-    fn wait_while(&self, wait: Wait, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    fn wait_while(&self, wait: Wait, mut reason: Reason, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
         while !ready() {
-            self.wait(wait)?;
+            self.wait(wait, reason)?;
+            reason = reason.again();
             if self.within.get() != NEVER && self.micros() >= self.within.get() {
                 return Err(Interrupted::Deadline);
             }
@@ -111,10 +118,15 @@ impl Task<'_> {
     }
 
     /// Waits for so many microseconds at least.
-    #[inline(never)]
+    #[track_caller]
     pub fn sleep(&self, micros: u32) -> Result<(), Interrupted> {
+        self.sleep_at(micros, Place::caller())
+    }
+
+    #[inline(never)]
+    fn sleep_at(&self, micros: u32, at: Place) -> Result<(), Interrupted> {
         let until = self.micros().saturating_add(micros.into());
-        self.wait(Wait::Time(until.min(self.within.get())))?;
+        self.wait(Wait::Time(until.min(self.within.get())), Reason::new(WaitKind::TIME, at))?;
         if until > self.within.get() { Err(Interrupted::Deadline) } else { Ok(()) }
     }
 
@@ -209,9 +221,9 @@ impl Task<'_> {
         self.suspender.with(|slice| slice.cx.deadline_us())
     }
 
-    fn wait(&self, wait: Wait) -> Result<(), Interrupted> {
+    pub(crate) fn wait(&self, wait: Wait, reason: Reason) -> Result<(), Interrupted> {
         self.interrupted()?;
-        self.suspender.suspend(wait);
+        self.suspender.suspend(wait, reason);
         self.interrupted()
     }
 
@@ -247,9 +259,9 @@ impl<'t> Task<'t> {
 
     /// Suspends with something for the serve loop to do; what came of it.
     #[inline(never)]
-    pub(crate) fn ask(&self, wait: Wait) -> Result<Answer, Interrupted> {
+    pub(crate) fn ask(&self, wait: Wait, reason: Reason) -> Result<Answer, Interrupted> {
         self.interrupted()?;
-        self.suspender.suspend(wait);
+        self.suspender.suspend(wait, reason);
         let answer = self.suspender.with(|slice| slice.answer);
         if let Answer::None = answer {
             self.interrupted()?;

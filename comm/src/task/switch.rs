@@ -11,7 +11,7 @@
 
 use super::TaskThunk;
 use super::wait::Wait;
-use super::{Marks, Slice, Task};
+use super::{Marks, Reason, Slice, Task};
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
 use crate::frame::Reply;
@@ -68,8 +68,8 @@ pub(crate) struct Suspender<'t> {
 
 impl<'t> Suspender<'t> {
     /// Ends the slice. Returns in the next one.
-    pub(super) fn suspend(&self, wait: Wait) {
-        self.with(|slice| slice.marks = self.marks.take());
+    pub(super) fn suspend(&self, wait: Wait, reason: Reason) {
+        self.with(|slice| (slice.marks, slice.reason) = (self.marks.take(), Some(reason)));
         self.lent.set(self.yielder.suspend(wait));
         self.with(|slice| self.marks.set(slice.marks));
     }

@@ -1,9 +1,12 @@
 //! What a task waits for, and why a wait ends without it.
 
 use crate::fault::Fault;
-use hamr_shared_abi::ids::HandlerKey;
+#[cfg(feature = "world")]
+use core::panic::Location;
+use hamr_shared_abi::ids::{HandlerKey, RankId};
 use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::status::Status;
+use hamr_shared_abi::task_line::WaitKind;
 
 /// Microseconds between two looks at what a task polls.
 #[cfg(feature = "tasks")]
@@ -27,8 +30,8 @@ pub(crate) enum Wait {
     Call { message: Message, until: u64 },
     /// It sends the message; in the next round.
     Post { message: Message },
-    /// When the reply at this position of the task's host queue is there, or at the time `until`.
-    Reply { at: u64, until: u64 },
+    /// When the reply to the call with this handle is there, or at the time `until`.
+    Reply { call: u32, until: u64 },
 }
 
 #[cfg(feature = "tasks")]
@@ -63,9 +66,101 @@ impl Wait {
     }
 }
 
+/// Where in the source a task waits. Only images with the feature `world` show it, and others have
+/// nothing of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(#[cfg(feature = "world")] &'static Location<'static>);
+
+impl Place {
+    #[track_caller]
+    #[inline(always)]
+    pub(crate) const fn caller() -> Self {
+        Self(
+            #[cfg(feature = "world")]
+            Location::caller(),
+        )
+    }
+}
+
+/// What a wait is for, and where in the source: for people (abi §12.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reason {
+    #[cfg(feature = "world")]
+    pub(crate) kind: WaitKind,
+    #[cfg(feature = "world")]
+    pub(crate) of: u16,
+    #[cfg(feature = "world")]
+    pub(crate) word: u16,
+    /// The task has looked, and goes on with the same wait.
+    #[cfg(feature = "world")]
+    pub(crate) again: bool,
+    #[cfg(feature = "world")]
+    pub(crate) at: &'static Location<'static>,
+}
+
+impl Reason {
+    pub(crate) const fn new(kind: WaitKind, at: Place) -> Self {
+        Self::of(kind, 0, 0, at)
+    }
+
+    /// One that needs numbers, whose meaning is the kind's.
+    pub(crate) const fn of(kind: WaitKind, of: u16, word: u16, at: Place) -> Self {
+        #[cfg(feature = "world")]
+        return Self { kind, of, word, again: false, at: at.0 };
+        #[cfg(not(feature = "world"))]
+        {
+            let _ = (kind, of, word, at);
+            Self {}
+        }
+    }
+
+    pub(crate) const fn again(self) -> Self {
+        #[cfg(feature = "world")]
+        return Self { again: true, ..self };
+        #[cfg(not(feature = "world"))]
+        self
+    }
+}
+
+/// Who is called: the host program, or a rank of this device's world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target(u32);
+
+impl Target {
+    /// The host program.
+    pub const HOST: Self = Self(0);
+
+    /// The rank, if it is one.
+    pub const fn rank(self) -> Option<RankId> {
+        match self.0.checked_sub(1) {
+            Some(rank) => Some(RankId(rank)),
+            None => None,
+        }
+    }
+
+    /// How faults and messages name it: 0 is the host, others are a rank and one.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// A rank of this device's world; itself, too.
+impl From<RankId> for Target {
+    fn from(rank: RankId) -> Self {
+        Self(rank.0.saturating_add(1))
+    }
+}
+
 /// A call that a task has encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
+    pub(crate) target: Target,
+    /// The handler runs as a task.
+    pub(crate) is_task: bool,
     pub(crate) key: HandlerKey,
     /// Bytes of arguments.
     pub(crate) len: u16,
@@ -79,8 +174,8 @@ pub(crate) enum Answer {
     None,
     /// The ring is full.
     Full,
-    /// The message has this position.
-    Submitted(u64),
+    /// The call has this handle.
+    Submitted(u32),
     /// A reply, so many bytes of which are at the front of scratch memory.
     Reply(RepHdr, usize),
     /// A reply that breaks the rules.
@@ -88,15 +183,15 @@ pub(crate) enum Answer {
 }
 
 /// What a task and the serve loop tell each other of its calls, beside waits and answers. A bit is
-/// that of a position modulo 64.
+/// that of a handle.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Marks {
     /// From the task: nobody waits for this call any more.
-    pub(crate) dropped: u64,
+    pub(crate) dropped: u32,
     /// From the task: this call is to stop.
-    pub(crate) cancelled: u64,
+    pub(crate) cancelled: u32,
     /// To the task: the reply to this call is there.
-    pub(crate) done: u64,
+    pub(crate) done: u32,
 }
 
 /// Why a wait ended without what was waited for. It stays: later waits of the task end at once, but

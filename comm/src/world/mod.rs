@@ -16,10 +16,14 @@ use crate::buffer::BufferPtr;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::task::Task;
+#[cfg(feature = "world")]
+use crate::{registry::Table, why::NotSent};
 use core::sync::atomic::AtomicU32;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
+#[cfg(feature = "world")]
+use hamr_shared_abi::{ids::HandlerKey, queue::QueueDescriptor};
 
 /// The rank that this image is, for as long as it runs.
 #[cfg(hamr_bare)]
@@ -39,6 +43,9 @@ pub struct Rank {
     segment: u64,
     exit: fn(u8) -> !,
     peers: Peers,
+    /// The fingerprint of its handler table.
+    #[cfg(feature = "world")]
+    table: u64,
     /// Barriers that it has entered, and the run that they belong to. Only the dispatcher's thread
     /// uses them.
     barriers: AtomicU32,
@@ -49,7 +56,19 @@ impl Rank {
     /// Rank `me` of `size`, with `segment` bytes at the end of its heap. `exit` publishes the exit code
     /// and ends the rank.
     pub fn new(me: RankId, size: u32, segment: u64, exit: fn(u8) -> !, peers: Peers) -> Self {
-        Self { me, size, segment, exit, peers, barriers: AtomicU32::new(0), run: AtomicU32::new(0) }
+        #[cfg(feature = "world")]
+        let table = Table::of_this_image().fingerprint();
+        Self {
+            me,
+            size,
+            segment,
+            exit,
+            peers,
+            #[cfg(feature = "world")]
+            table,
+            barriers: AtomicU32::new(0),
+            run: AtomicU32::new(0),
+        }
     }
 
     /// The image is this rank from now on; hosted, the thread that calls this. It is there for good.
@@ -62,6 +81,41 @@ impl Rank {
 
     fn here() -> Option<&'static Self> {
         RANK.get()
+    }
+}
+
+/// The key of a handler at a rank: that of this one, whose table the rank must have, too.
+#[cfg(feature = "world")]
+pub(crate) fn handler_key(at: RankId, id: u64) -> Result<HandlerKey, NotSent> {
+    let here = Rank::here().filter(|here| at.0 < here.size).ok_or(NotSent::NotThere)?;
+    if at != here.me && here.peers.table(at) != Some(here.table) {
+        return Err(NotSent::OtherTypes);
+    }
+    let index = Table::of_this_image().iter().position(|entry| entry.id == id).ok_or(NotSent::NotThere)?;
+    Ok(HandlerKey(index as u16))
+}
+
+/// The queue pairs in which ranks call each other.
+#[cfg(feature = "world")]
+pub(crate) struct Lanes<I> {
+    /// The memory that they are in.
+    pub(crate) window: &'static Window<()>,
+    /// From and to each rank, in their order.
+    pub(crate) pairs: I,
+}
+
+/// Those of this rank.
+#[cfg(feature = "world")]
+pub(crate) fn lanes() -> Option<Lanes<impl Iterator<Item = (QueueDescriptor, QueueDescriptor)>>> {
+    let Rank { me, size, ref peers, .. } = *Rank::here()?;
+    Some(Lanes { window: peers.front(), pairs: (0..size).map_while(move |rank| peers.lanes(me, RankId(rank))) })
+}
+
+/// Notifies a rank that sleeps of what was published for it.
+#[cfg(feature = "world")]
+pub(crate) fn notify(rank: RankId) {
+    if let Some(here) = Rank::here().filter(|here| here.me != rank) {
+        here.peers.wake(rank);
     }
 }
 

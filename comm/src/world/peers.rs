@@ -4,12 +4,21 @@
 //! A rank's own home is not among it: its heap, whose views are references, is reached through a
 //! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
 
-use crate::am::Notifier;
+use crate::wait::Notifier;
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::preamble::word::DEVICE_WAIT;
 use hamr_shared_abi::sync::Coherent;
 use hamr_shared_abi::window::{KeptWord, Window, Word};
 use hamr_shared_abi::world::{MAX_RANKS, PeersLayout, WorldFault, WorldLayout, word};
+#[cfg(feature = "world")]
+use hamr_shared_abi::{
+    preamble::{DEVICE_RECORD, DeviceRecord},
+    queue::QueueDescriptor,
+};
+
+/// Where a home has the fingerprint of its rank's table.
+#[cfg(feature = "world")]
+const FINGERPRINT: u64 = DEVICE_RECORD + core::mem::offset_of!(DeviceRecord, fingerprint) as u64;
 
 /// All of a world but one rank's home.
 pub struct Peers {
@@ -20,6 +29,9 @@ pub struct Peers {
     segments: heapless::Vec<Window<()>, MAX_RANKS>,
     /// The words in which the ranks ask to be notified, likewise.
     waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
+    /// The two halves of the fingerprints of their handler tables, likewise.
+    #[cfg(feature = "world")]
+    tables: heapless::Vec<[KeptWord<()>; 2], MAX_RANKS>,
     /// Notifies a rank.
     notify: fn(RankId),
 }
@@ -38,6 +50,8 @@ impl Peers {
     ) -> Result<Self, WorldFault> {
         let home = world.home(me)?;
         let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
+        #[cfg(feature = "world")]
+        let mut tables = heapless::Vec::new();
         for (rank, other) in (0..).map(RankId).zip(world.homes()) {
             let segment = world.segment(&before, rank)?;
             let fault = |_| WorldFault::Segment(rank.0);
@@ -50,18 +64,31 @@ impl Peers {
                 behind.part(at - (home.off + home.len), segment.len)
             };
             // This rank's own is not used: any word will do.
-            let wait = if rank == me {
-                before.keep_word(0)
-            } else if other.off < home.off {
-                before.keep_word(other.off + DEVICE_WAIT)
-            } else {
-                behind.keep_word(other.off - (home.off + home.len) + DEVICE_WAIT)
+            let word = |at: u64| {
+                let word = if rank == me {
+                    before.keep_word(0)
+                } else if other.off < home.off {
+                    before.keep_word(other.off + at)
+                } else {
+                    behind.keep_word(other.off - (home.off + home.len) + at)
+                };
+                word.map_err(fault)
             };
             // There are at most so many homes.
             let _ = segments.push(window.map_err(fault)?);
-            let _ = waits.push((wait.map_err(fault)?, Notifier::new()));
+            let _ = waits.push((word(DEVICE_WAIT)?, Notifier::new()));
+            #[cfg(feature = "world")]
+            let _ = tables.push([word(FINGERPRINT)?, word(FINGERPRINT + 4)?]);
         }
-        Ok(Self { before, layout: *world.peers(), segments, waits, notify })
+        Ok(Self {
+            before,
+            layout: *world.peers(),
+            segments,
+            waits,
+            #[cfg(feature = "world")]
+            tables,
+            notify,
+        })
     }
 
     /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)
@@ -72,6 +99,25 @@ impl Peers {
         {
             (self.notify)(rank);
         }
+    }
+
+    /// The fingerprint of another rank's handler table; 0 before it has attached.
+    #[cfg(feature = "world")]
+    pub(super) fn table(&self, of: RankId) -> Option<u64> {
+        let [low, high] = self.tables.get(of.0 as usize)?;
+        Some(u64::from(low.word().load()) | u64::from(high.word().load()) << 32)
+    }
+
+    /// What is in front of the homes, and more.
+    #[cfg(feature = "world")]
+    pub(super) fn front(&self) -> &Window<()> {
+        &self.before
+    }
+
+    /// The queue pairs in which another rank calls this one, and is called.
+    #[cfg(feature = "world")]
+    pub(super) fn lanes(&self, me: RankId, other: RankId) -> Option<(QueueDescriptor, QueueDescriptor)> {
+        Some((self.layout.lane(me, other)?, self.layout.lane(other, me)?))
     }
 
     /// The segment of another rank.

@@ -2,8 +2,9 @@
 
 use super::{OutOfReach, Rank, RankId, WorldRef};
 use crate::fault::Fault;
-use crate::task::{Interrupted, Task};
+use crate::task::{Interrupted, Place, Reason, Task};
 use core::sync::atomic::Ordering;
+use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::Word;
 
 impl WorldRef<'_> {
@@ -54,11 +55,13 @@ impl Task<'_> {
     ///
     /// # Errors
     /// The wait was interrupted; there is no such rank or word.
+    #[track_caller]
     pub fn wait_signal(&self, from: RankId, word: u32, test: impl Fn(u32) -> bool) -> Result<u32, Fault> {
         let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
+        let reason = Reason::of(WaitKind::SIGNAL, from.0 as u16, word as u16, Place::caller());
         let word = rank.signal_from(from, word)?;
         let mut value = 0;
-        self.wait_for_peer(|| {
+        self.wait_for_peer(reason, || {
             // W2, of which W1 is the other end.
             value = word.observe();
             test(value)
@@ -71,10 +74,12 @@ impl Task<'_> {
     ///
     /// # Errors
     /// The wait was interrupted.
+    #[track_caller]
     pub fn barrier(&self) -> Result<(), Interrupted> {
         let Some(rank) = Rank::here() else { return Ok(()) };
         let Rank { me, size, ref peers, .. } = *rank;
         let count = rank.enter_barrier();
+        let place = Place::caller();
         disseminate(
             me,
             size,
@@ -87,8 +92,11 @@ impl Task<'_> {
             },
             |round| {
                 let Some(word) = peers.barrier(me, round) else { return Ok(()) };
+                let writer = (me.0 + size - ((1 << round) % size)) % size;
                 // W4, of which W3 is the other end.
-                self.wait_for_peer(|| has_come(word.observe(), count))
+                self.wait_for_peer(Reason::of(WaitKind::BARRIER, writer as u16, 0, place), || {
+                    has_come(word.observe(), count)
+                })
             },
         )
     }

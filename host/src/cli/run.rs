@@ -116,7 +116,7 @@ fn run_image(world: &World, text: &str, image: &str) -> Result<u8, ProgramError>
 fn why(error: ProgramError) -> Failure {
     Failure::new(match error {
         ProgramError::Failed(failed) => match failed.error {
-            CallError::Deadline(site) => format!("{site}: it has not ended within --timeout"),
+            CallError::Deadline(site) => format!("{site}: it has not ended within --timeout{}", site.waited()),
             // What and where; a backtrace has many lines.
             other => other.to_string().lines().next().unwrap_or_default().to_owned(),
         },

@@ -25,6 +25,7 @@ use crate::link::Link;
 use crate::memory::DeviceMemory;
 use crate::reactor::Notified;
 use crate::symbols::Symbols;
+use crate::task_lines::last_task;
 use crate::wait_queue::WaitQueue;
 use crate::{Error, HandlerInfo, ImageFile, Options};
 use epoch_end::Loss;
@@ -96,7 +97,15 @@ impl EpochInfo {
 
 impl Device {
     pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
-        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage })
+        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage, task: None })
+    }
+
+    /// [`Self::site`] of a call whose deadline has passed. `place` is that of its task.
+    #[cold]
+    pub(crate) fn late_site<H: Handler>(&self, place: Option<u32>) -> Box<crate::Site> {
+        let site = self.site::<H>("waiting for the reply");
+        let task = |place| last_task(self.link.window(), &self.layout, &self.handlers, place, H::NAME);
+        Box::new(crate::Site { task: place.and_then(task).map(Box::new), ..*site })
     }
 
     /// What the device reported of itself, in this epoch or the last.

@@ -57,6 +57,7 @@ impl Dump {
             }
         }
         dump.read_queues(window, &layout);
+        dump.tasks = crate::task_lines::tasks(window, &layout, &dump.handlers);
         dump.log = ring(window, &layout, SectionKind::LOG);
         dump.trace = ring(window, &layout, SectionKind::TRACE);
         dump.crash = crash(window, &layout);
@@ -110,6 +111,7 @@ impl Dump {
             sections: Vec::new(),
             queues: Vec::new(),
             slots_skipped: 0,
+            tasks: Vec::new(),
             handlers: Vec::new(),
             log: None,
             #[cfg(feature = "device-logs")]

@@ -1,7 +1,7 @@
 //! What a dump contains: plain data that serialises.
 
 use super::Hex;
-use crate::{BuildId, HandlerInfo};
+use crate::{BuildId, HandlerInfo, TaskInfo};
 use serde::Serialize;
 
 /// What a window shows at one moment.
@@ -25,6 +25,8 @@ pub struct Dump {
     pub queues: Vec<Queue>,
     /// Slots that were not read because there are too many.
     pub slots_skipped: u64,
+    /// Tasks that wait, and for what.
+    pub tasks: Vec<TaskInfo>,
     /// The device's handler table.
     #[serde(serialize_with = "handlers_to_json")]
     pub handlers: Vec<HandlerInfo>,

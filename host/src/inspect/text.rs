@@ -21,6 +21,10 @@ impl Display for Dump {
         if self.slots_skipped > 0 {
             writeln!(f, "           {} slots more were not looked at", self.slots_skipped)?;
         }
+        for (i, task) in self.tasks.iter().enumerate() {
+            let head = if i == 0 { "tasks" } else { "" };
+            writeln!(f, "{head:<10} {task} (queue {}, slot {})", task.queue, task.slot)?;
+        }
         for (name, ring) in [("log", &self.log), ("trace", &self.trace)] {
             if let Some(ring) = ring {
                 write_ring(f, name, ring)?;

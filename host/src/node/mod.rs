@@ -20,7 +20,8 @@ use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
 use crate::services::Services;
 use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
-use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream};
+use crate::task_lines::tasks;
+use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream, TaskInfo};
 use crate::{Stream, SubmitError};
 use hamr_comm::{Element, Handler};
 use std::sync::{Arc, Mutex, Weak};
@@ -66,6 +67,12 @@ impl Node {
         let other = other_signature.iter().map(|handler| Warning::OtherSignature { device: device(), handler });
         let stale = stale.iter().map(|handler| Warning::StaleHandler { device: device(), handler });
         missing.chain(other).chain(stale).collect()
+    }
+
+    /// The tasks of the device that wait, what each waits for, and where in its source: as the device
+    /// saw them at its last look, at most 64 rounds or a sleep ago.
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        tasks(self.device.link.window(), &self.device.layout, &self.device.handlers)
     }
 
     /// What the link to the device can do, whatever image runs there. What the image does is in

@@ -244,9 +244,13 @@ impl Calls {
         let Some(kept) = self.table.get(entry) else {
             return Err(CallError::Corrupt(device.site::<H>("reading the reply"), "no entry".into()));
         };
-        let outcome = match kept.state() {
+        let (hdr, words, state) = (kept.hdr, kept.words, kept.state());
+        let outcome = match state {
             EntryState::EpochEnded(ended) => Err(ended_error(device, device.site::<H>("waiting for the reply"), ended)),
-            _ => decode::<H>(device, &ReplyCopy { hdr: kept.hdr, words: kept.words, long }),
+            _ => match decode::<H>(device, &ReplyCopy { hdr, words, long }) {
+                Err(CallError::Deadline(_)) => Err(CallError::Deadline(device.late_site::<H>(self.place(entry)))),
+                outcome => outcome,
+            },
         };
         self.table.put_back(entry);
         outcome

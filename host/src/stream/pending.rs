@@ -143,8 +143,12 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[cold]
     fn try_take_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         self.try_take().unwrap_or_else(|| {
-            self.stream.with(|submitter, device| submitter.abandon(device, self.entry));
-            Err(CallError::Deadline(self.stream.device().site::<H>("waiting for the reply")))
+            let late = self.stream.with(|submitter, device| {
+                let late = device.late_site::<H>(submitter.place(self.entry));
+                submitter.abandon(device, self.entry);
+                late
+            });
+            Err(CallError::Deadline(late))
         })
     }
 

@@ -252,8 +252,9 @@ fn wait_for<H: Handler>(
             // A thread that is woken late finds the reply after the deadline.
             Err(Stop::Deadline) if submitter.try_complete(device, entry) => break,
             Err(Stop::Deadline) => {
+                let late = device.late_site::<H>(submitter.place(entry));
                 submitter.abandon(device, entry);
-                return Err(CallError::Deadline(device.site::<H>("waiting for the reply")));
+                return Err(CallError::Deadline(late));
             }
             // A reply published just before the end still counts.
             Err(Stop::EpochEnded(_)) => submitter.follow_epoch(device),

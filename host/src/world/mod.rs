@@ -19,7 +19,7 @@ mod stall;
 mod start;
 mod watch;
 
-use crate::{BufferError, Error, Node, Options, PendingWork};
+use crate::{BufferError, Error, Node, Options, PendingWork, TaskInfo};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
 use std::sync::{Arc, Mutex};
@@ -62,6 +62,21 @@ pub struct WorldError {
     pub name: String,
     /// How it ended; of a crash, with its text.
     pub why: String,
+}
+
+/// A task of a rank that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stalled {
+    /// The rank.
+    pub rank: RankId,
+    /// Its task, with what that waits for.
+    pub task: TaskInfo,
+}
+
+impl std::fmt::Display for Stalled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {}: {}", self.rank, self.task)
+    }
 }
 
 /// Devices in one memory: the ranks. Each is an ordinary [`Node`].
@@ -112,6 +127,15 @@ impl World {
     pub fn copy_async<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<PendingWork<()>, Error> {
         let (source, target) = (self.owner(from)?, self.owner(to)?);
         source.copy_to_async(from, target, to)
+    }
+
+    /// The tasks that wait, of all ranks in their order: who waits for what, and where. Ranks that wait
+    /// for each other in a circle all show it here.
+    pub fn stalls(&self) -> Vec<Stalled> {
+        let ranks = (0..).zip(self.nodes());
+        let of_rank =
+            |(rank, node): (u32, &Node)| node.tasks().into_iter().map(move |task| Stalled { rank: RankId(rank), task });
+        ranks.flat_map(of_rank).collect()
     }
 
     /// How the world ended, as soon as that is known: the code that a rank left with, or the rank

@@ -139,7 +139,12 @@ impl World {
     }
 
     fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {
-        let site = Box::new(crate::Site { device: self.name_of(rank), handler: "a run", stage: "before it was sent" });
+        let site = Box::new(crate::Site {
+            device: self.name_of(rank),
+            handler: "a run",
+            stage: "before it was sent",
+            task: None,
+        });
         let error = match why {
             Error::Lost { why, .. } => CallError::DeviceLost(site, why.into()),
             Error::Timeout { .. } => CallError::Deadline(site),

@@ -129,6 +129,11 @@ impl TasksLayout {
         self.header.chunk
     }
 
+    /// Where the line of the task in a place below [`Self::tasks`] is in the window.
+    pub fn line(&self, place: u32) -> u64 {
+        self.off + u64::from(self.header.lines) + u64::from(place) * LINE
+    }
+
     /// Where the wait word of a queue is in the window: odd while the host wants to be notified of a
     /// message in it.
     pub fn wait_word(&self, queue: u32) -> u64 {

@@ -108,6 +108,13 @@ impl<K> Window<K> {
     }
 }
 
+impl<K: Clone> Window<K> {
+    /// A window that is mapped for good, as one of this kind.
+    pub fn beside_leaked(&self, leaked: &Window<()>) -> Self {
+        Self { base: leaked.base, len: leaked.len, keep: self.keep.clone() }
+    }
+}
+
 /// What a lent window has for `K`: no clone of it exists, so nothing can be made of the window that
 /// outlives the loan.
 pub struct Loan(());

@@ -4,11 +4,12 @@
 //! ```text
 //! part of rank r    barrier   a line per round; line k is written by rank (r - 2^k) mod N
 //!                   signals   lines of 16 words per rank; those at d are written by rank d
-//!                   lanes     17 lines per rank, a queue pair; requests from rank d, replies from r
+//!                   lanes     a queue pair per rank: requests from rank d, replies from r
 //! ```
 
 use super::Range;
 use crate::ids::RankId;
+use crate::queue::QueueDescriptor;
 use crate::slot::SLOT_BYTES;
 
 const LINE: u64 = SLOT_BYTES as u64;
@@ -22,8 +23,13 @@ pub const MAX_SIGNAL_LINES: u32 = 16;
 const WORDS: u32 = 16;
 /// Ring slots of a lane.
 pub const LANE_RING: u32 = 16;
-/// A hot slot and the ring.
-const LANE_LINES: u64 = 1 + LANE_RING as u64;
+/// Ticket slots of a lane: a rank runs so many tasks, if it is not told otherwise.
+pub const LANE_TICKETS: u32 = 16;
+/// Bytes of each of its chunks.
+pub const LANE_CHUNK: u32 = 256;
+/// A hot slot, the ring and the tickets.
+const LANE_SLOTS: u64 = 1 + LANE_RING as u64 + LANE_TICKETS as u64;
+const LANE_BYTES: u64 = LANE_SLOTS * (LINE + 2 * LANE_CHUNK as u64);
 
 /// Where the parts of all ranks are, planned or checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +46,7 @@ impl PeersLayout {
     }
 
     fn part_bytes(&self) -> u64 {
-        self.words_bytes() + u64::from(self.ranks) * LANE_LINES * LINE
+        self.words_bytes() + u64::from(self.ranks) * LANE_BYTES
     }
 
     /// Of barrier and signals.
@@ -75,10 +81,24 @@ impl PeersLayout {
         self.part(of).map(|off| Range { off, len: self.words_bytes() })
     }
 
-    /// The lane in which rank `from` calls rank `of`.
-    pub fn lane(&self, of: RankId, from: RankId) -> Option<Range> {
+    /// The queue pair in which rank `from` calls rank `of`.
+    pub fn lane(&self, of: RankId, from: RankId) -> Option<QueueDescriptor> {
         let part = self.part(of).filter(|_| from.0 < self.ranks)?;
-        let off = part + self.words_bytes() + u64::from(from.0) * LANE_LINES * LINE;
-        Some(Range { off, len: LANE_LINES * LINE })
+        let base = part + self.words_bytes() + u64::from(from.0) * LANE_BYTES;
+        Some(QueueDescriptor {
+            req_base: base,
+            rep_base: base,
+            chunks: base + LANE_SLOTS * LINE,
+            hot: 0,
+            ring: SLOT_BYTES as u32,
+            ring_len: LANE_RING,
+            tickets: (1 + LANE_RING) * SLOT_BYTES as u32,
+            ticket_slots: LANE_TICKETS,
+            req_chunk: LANE_CHUNK,
+            rep_chunk: LANE_CHUNK,
+            depth: 0,
+            poller: 0,
+            reserved: 0,
+        })
     }
 }

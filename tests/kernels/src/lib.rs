@@ -7,6 +7,7 @@
 
 pub mod crashes;
 pub mod host_calls;
+pub mod lanes;
 pub mod peers;
 pub mod resources;
 pub mod task_crashes;

@@ -274,7 +274,10 @@ pub fn a_deadline_ends_the_wait(open: Open) {
         let deadline = CallOptions::deadline(Duration::from_millis(50));
         let call = stream.offload_with(call_back::with(1), deadline).expect("sent");
         assert!(told.recv_timeout(Duration::from_secs(20)).expect("the body ends"), "it was cancelled");
-        assert!(matches!(call.wait(), Err(CallError::Deadline(_))));
+        let why = call.wait().expect_err("its time ends");
+        assert!(matches!(why, CallError::Deadline(_)), "{why}");
+        let wanted = " s for the host's hamr_tests_kernels::host_calls::callback at tests/kernels/src/host_calls.rs:";
+        assert!(why.to_string().contains(wanted), "{why}");
     });
     serve(&node, |_, value| Ok(value));
     assert_eq!(node.sync(call_back::with(4)).expect("served"), 4);

@@ -2,7 +2,7 @@
 
 use super::{Gate, Log, Open, driven, is_loopback, options, refusal, until};
 use crate::crashes::fault;
-use hamr::{CallError, CallOptions, Node, Options, SubmitError};
+use hamr::{CallError, CallOptions, Node, Options, SubmitError, TaskWait};
 use hamr_comm::abi::status::Status;
 use hamr_kernels::faults::background;
 use hamr_tests_kernels::waits::{
@@ -129,12 +129,59 @@ pub fn a_deadline_ends_each_wait(open: Open) {
         driven(&node, || {
             let options = CallOptions { deadline: Some(Duration::from_millis(60)), ..CallOptions::default() };
             let call = stream.offload_with(waits_for_ever::with(marks.words(), kind), options).expect("sent");
-            assert!(matches!(call.wait(), Err(CallError::Deadline(_))), "wait {kind}");
+            let why = call.wait().expect_err("its time ends");
+            assert!(matches!(why, CallError::Deadline(_)), "wait {kind}: {why}");
+            let wanted = format!(" s for {} at tests/kernels/src/waits.rs:", kind_of(kind));
+            let text = why.to_string();
+            assert!(text.contains("; the task waited 0.") && text.contains(&wanted), "wait {kind}: {text}");
             until("the task saw it", || marks.word() != 0);
             assert_eq!(marks.word(), 2, "wait {kind}");
         });
     }
     assert_eq!(node.sync(waits_within::with(2000)).expect("goes on behind them"), 2);
+}
+
+/// What a task line says of a wait of this kind.
+fn kind_of(kind: u8) -> TaskWait {
+    match kind {
+        POLLS => TaskWait::Condition,
+        SLEEPS => TaskWait::Time,
+        _ => TaskWait::Turn,
+    }
+}
+
+/// What a task waits for, since when, and where, is seen from outside; no longer when it has ended.
+pub fn a_waiting_task_is_shown(open: Open) {
+    let node = open(many());
+    if node.info().name == "microvm" {
+        return; // Its image has no feature `world`, and shows none.
+    }
+    let stream = node.stream().expect("free");
+    for kind in [POLLS, SLEEPS, YIELDS] {
+        let marks = Gate::new(&node);
+        driven(&node, || {
+            until("no task is shown", || node.tasks().is_empty());
+            let call = stream.offload(waits_for_ever::with(marks.words(), kind)).expect("sent");
+            marks.wait_for(1);
+            let shown = || node.tasks().pop();
+            // A turn is none to wait for, and a device that sleeps until the time does not look again.
+            until("it is shown", || shown().is_some_and(|task| kind != POLLS || !task.waited.is_zero()));
+            let task = shown().expect("it waits for ever");
+            assert_eq!(task.wait, kind_of(kind), "{task}");
+            assert!(task.handler.ends_with("::waits::waits_for_ever"), "{task}");
+            assert_eq!((&*task.file, task.line > 50), ("tests/kernels/src/waits.rs", true), "{task}");
+            if !is_loopback(&node) {
+                let dump = hamr::inspect::dump(&crate::logs::window(&node).path).expect("a window");
+                let text = dump.to_string();
+                let wanted = format!(" s for {} at tests/kernels/src/waits.rs:{} (queue", kind_of(kind), task.line);
+                assert!(text.contains("\ntasks      task ") && text.contains(&wanted), "{text}");
+                assert_eq!(dump.tasks.len(), 1, "{text}");
+            }
+            call.cancel();
+            assert!(matches!(call.wait(), Err(CallError::Cancelled(_))), "wait {kind}");
+            until("it is shown no more", || node.tasks().is_empty());
+        });
+    }
 }
 
 /// A sleep lasts as long as it says, also where the device sleeps meanwhile, and others do not wait.

@@ -103,6 +103,36 @@ fn world() {
 }
 
 #[test]
+fn task_line() {
+    let line = TaskLine {
+        state: TaskLine::WAITS,
+        wait: WaitKind::SIGNAL,
+        key: 0x0304,
+        queue: 0x0506,
+        slot: 0x0708,
+        of: 0x090A,
+        word: 0x0B0C,
+        line: 0x0D0E_0F10,
+        since: 0x1112_1314_1516_1718,
+        seen: 0x191A_1B1C_1D1E_1F20,
+        file: TaskLine::tail("/home/user/project/my-kernels/src/solver.rs"),
+    };
+    let states = [TaskLine::FREE, TaskLine::WAITS];
+    let waits = ["turn", "condition", "time", "host", "signal", "barrier"];
+    let kinds = [
+        WaitKind::TURN.0,
+        WaitKind::CONDITION.0,
+        WaitKind::TIME.0,
+        WaitKind::HOST.0,
+        WaitKind::SIGNAL.0,
+        WaitKind::BARRIER.0,
+    ];
+    let of_kinds = format!("waits for: {}", waits.join(", "));
+    let parts: [(&str, &[u8]); 3] = [("", &wire!(line)), ("states: free, waits", &states), (&of_kinds, &kinds)];
+    golden("task_line", "Task line (abi §12.1)", &parts);
+}
+
+#[test]
 fn queue_descriptor() {
     let descriptor = QueueDescriptor {
         req_base: 0x1122_3344_5566_7740,

@@ -2,25 +2,27 @@
 
 use super::super::dispatcher::{Dispatcher, spill_state};
 use super::super::handoff::LentControl;
-use super::super::host_queue::HostQueue;
 use super::super::long::load;
 use super::super::request::ReplyMode;
-use super::super::{Notifier, SlotAccess, TaskSlot, Tasks};
+use super::super::{Notifier, SlotAccess, Tasks};
+use super::calls::Calls;
 use super::{Poller, Round, STATE_CHECK_MASK};
 use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame};
 use crate::handshake::Accepted;
 use crate::outgoing::{self, Outgoing};
+use crate::task::Slice;
 use crate::task::switch::Step;
 use crate::task::wait::{Interrupted, NEVER, Wait};
-use crate::task::{Answer, Marks, Slice};
+#[cfg(not(hamr_bare))]
+use crate::task::{Answer, Marks};
 use hamr_shared_abi::layout::LayoutError;
 use hamr_shared_abi::preamble::{feature, word};
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::table::{TableHeader, TableRecord};
-use hamr_shared_abi::tasks::{MAX_TASKS, TasksLayout};
+use hamr_shared_abi::tasks::TasksLayout;
 use hamr_shared_abi::window::{OutOfWindow, Payload};
 
 /// Rounds between two polls of the control stream while tasks have work.
@@ -33,7 +35,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Runs tasks in these places; without any, each TICKET request gets NO_TASKS.
     pub fn use_tasks(&mut self, mut tasks: Tasks<'s>) {
         // A task that can call the host has a queue for that.
-        if let Some(queues) = self.host_queues.len().checked_sub(1) {
+        if let Some(queues) = self.calls.tasks() {
             tasks.limit = tasks.limit.min(queues);
         }
         self.dispatcher.tasks = tasks;
@@ -50,13 +52,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         // Read again from the window, so checked again.
         let window = &self.window;
         let tasks = TasksLayout::read(layout, window)?;
-        for queue in 0..tasks.queues() {
-            let slots = window.queue_ordered(&tasks.queue(queue))?;
-            let wait = window.keep_word(tasks.wait_word(queue))?;
-            // No more than a layout has.
-            let _ = self.host_queues.push(HostQueue::new(slots, wait, *epoch));
+        self.calls.open_host(&tasks, window, *epoch)?;
+        #[cfg(feature = "world")]
+        {
+            self.task_lines = Some(tasks.line(0));
         }
         let (table, len) = tasks.table();
+        let window = window.lend();
         outgoing::here(|outgoing| {
             // Beside a deadline, so many bytes are inline.
             outgoing.open(tasks.chunk().max((INLINE_BYTES - size_of::<Ext>()) as u32));
@@ -107,18 +109,18 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// Is a task ready, or is it time to look at what tasks wait for?
     #[inline(always)]
-    pub(super) fn tasks_are_due(&self) -> bool {
+    pub(super) fn tasks_are_due(&mut self) -> bool {
         let tasks = &self.dispatcher.tasks;
         tasks.live != 0
-            && (tasks.is_ready || tasks.has_slept || self.rounds & STATE_CHECK_MASK == 0 || self.host_calls_are_due())
+            && (tasks.is_ready || tasks.has_slept || self.rounds & STATE_CHECK_MASK == 0 || self.calls_are_due())
     }
 
     /// Is there a message that has not found room, or a reply that a task waits for?
     #[inline(never)]
-    fn host_calls_are_due(&self) -> bool {
-        let Tasks { slots, sends, .. } = &self.dispatcher.tasks;
+    fn calls_are_due(&mut self) -> bool {
+        let Tasks { slots, sends, .. } = &mut self.dispatcher.tasks;
         *sends && outgoing::here(Outgoing::has_messages)
-            || slots.iter().zip(self.host_queues.iter().skip(1)).any(|(slot, queue)| has_reply(slot, queue))
+            || slots.iter_mut().enumerate().any(|(place, slot)| self.calls.has_reply(place, slot))
     }
 
     /// Gives each task that is ready a slice, behind a round that served so many messages.
@@ -132,8 +134,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.dispatcher.tasks.is_ready = false;
         self.send();
         for index in 0..self.dispatcher.tasks.len() {
-            let Some(slot) = self.dispatcher.tasks.slots.get(index) else { break };
-            if slot.is_ready() || self.host_queues.get(index + 1).is_some_and(|queue| has_reply(slot, queue)) {
+            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index) else { break };
+            if slot.is_ready() || self.calls.has_reply(index, slot) {
                 if !self.lent {
                     self.lend_control();
                 }
@@ -146,6 +148,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         {
             self.dispatcher.backlog.pop_front();
         }
+        #[cfg(feature = "world")]
+        if self.dispatcher.tasks.live == 0 && self.dispatcher.tasks.is_shown {
+            // None is left to be looked at.
+            self.show_tasks(0);
+        }
         if !self.dispatcher.tasks.is_ready {
             self.recall_control();
         } else if self.rounds & CONTROL_MASK == 0 {
@@ -153,7 +160,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.step_progress();
         match self.end_round(served) {
-            _ if core::mem::take(&mut self.notifies_host) => Round::NeedsNotify(served),
+            _ if core::mem::take(&mut self.calls.notifies_host) => Round::NeedsNotify(served),
             round => round,
         }
     }
@@ -161,10 +168,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Finds messages that the host may have missed, and places whose last calls have replies.
     fn look_at_host_queues(&mut self) {
         F::full();
-        self.notifies_host |= self.host_misses_a_message();
-        for (index, queue) in self.host_queues.iter_mut().skip(1).enumerate() {
+        self.calls.notifies_host |= self.calls.host_misses_a_message();
+        for index in 0..self.dispatcher.tasks.len() {
             if self.dispatcher.tasks.slots.get(index).is_some_and(|slot| slot.drains) {
-                self.dispatcher.tasks.drain(index, !queue.is_quiet());
+                let drains = self.calls.drains(index);
+                self.dispatcher.tasks.drain(index, drains);
             }
         }
     }
@@ -173,6 +181,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// look again, `now` when a task is ready.
     #[inline(never)]
     fn look(&mut self, now: u64) -> u64 {
+        #[cfg(feature = "world")]
+        self.show_tasks(now);
         let mut next = u64::MAX;
         for slot in self.dispatcher.tasks.slots.iter_mut() {
             let Some(job) = &slot.job else { continue };
@@ -197,12 +207,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Runs a slice of the task in this place. True: it did work, or its call has a reply.
     fn run_slice(&mut self, index: usize, clock: &mut dyn FnMut() -> u64) -> bool {
         spill_state(self);
-        let mut queue = self.host_queues.get_mut(index + 1);
         let dispatcher = &mut self.dispatcher;
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return false };
         let Some(job) = &slot.job else { return false };
         let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
         let (found, ext, key) = (job.found, job.ext, job.hdr.key());
+        #[cfg(feature = "world")]
+        let from = job.queue as usize;
         let cancel = endpoint.responder.slot(found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
         let mut args = None;
@@ -222,23 +233,15 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 slot.begin(entry.start)
             })
         };
-        let mut answer = core::mem::replace(&mut slot.answer, Answer::None);
-        let (mut marks, mut effects) = (Marks::default(), Effects::NONE);
+        if slot.coroutine.as_ref().is_some_and(|coroutine| !coroutine.is_here()) {
+            return false;
+        }
+        let (answer, mut marks) = self.calls.answer(index, slot, dispatcher.frame.scratch);
+        let (mut effects, mut reason) = (Effects::NONE, None);
+        spill_state(&mut self.calls);
         spill_state(slot);
         let step = match (begun, &mut slot.coroutine) {
             (Ok(()), Some(coroutine)) => {
-                if !coroutine.is_here() {
-                    return false;
-                }
-                if let Some(queue) = &mut queue {
-                    if let Wait::Reply { at, .. } = slot.wait {
-                        answer = queue.read(at, dispatcher.frame.scratch);
-                        // Of a reply that is not there it is the end.
-                        queue.close(at);
-                    }
-                    marks.done = queue.done();
-                    spill_state(*queue);
-                }
                 let state = CallState::new(dispatcher.node, ext.micros());
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
@@ -248,6 +251,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     interrupted: slot.interrupted,
                     answer,
                     marks,
+                    reason: None,
                 };
                 dispatcher.tasks.running = Some(index);
                 dispatcher.activity.limit(if ext.deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
@@ -258,6 +262,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 slot.saw_cancel |= effects.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
                 dispatcher.frame.words = slice.frame.words;
                 marks = slice.marks;
+                reason = slice.reason;
                 step
             }
             (begun, _) => Step::Returned(dispatcher.frame.status(begun.err().unwrap_or(Status::QUEUE_FULL))),
@@ -268,16 +273,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 dispatcher.activity.limit(0);
                 dispatcher.tasks.running = None;
                 let until = wait.limit().min(slot.deadline);
-                let (next, answer) = match queue {
-                    Some(queue) => {
-                        let now = if until == NEVER { 0 } else { clock() };
-                        let next = ask(queue, wait, until, now, marks, dispatcher.frame.scratch);
-                        self.notifies_host |= wait != next.0 && queue.needs_notify();
-                        next
-                    }
-                    None => (wait, Answer::None),
+                let left = if until == NEVER {
+                    0
+                } else {
+                    until.saturating_sub(clock()).clamp(1, Ext::ENFORCED as u64 - 1) as u32
                 };
+                let (next, answer) = self.calls.ask(index, slot, (wait, marks), left, dispatcher.frame.scratch);
                 (slot.wait, slot.answer) = (next, answer);
+                slot.show(reason);
                 dispatcher.tasks.is_ready |= slot.is_ready();
                 if effects.sent() {
                     dispatcher.tasks.expect_messages();
@@ -298,9 +301,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     reply = dispatcher.frame.status(if cancelled { Status::CANCELLED } else { Status::DEADLINE });
                 }
                 dispatcher.tasks.free(index);
-                drain(&mut dispatcher.tasks, &mut self.host_queues, index);
+                drain(&mut dispatcher.tasks, &mut self.calls, index);
                 let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
                 dispatcher.finish(endpoint, found, reply_mode, reply, sent);
+                #[cfg(feature = "world")]
+                self.notify_of_replies(from);
                 true
             }
             // The serve loop catches it as an inline handler's, and ends the running call.
@@ -308,7 +313,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Step::Panicked(payload) => {
                 dispatcher.tasks.running = None;
                 dispatcher.tasks.free(index);
-                drain(&mut dispatcher.tasks, &mut self.host_queues, index);
+                drain(&mut dispatcher.tasks, &mut self.calls, index);
                 std::panic::resume_unwind(payload);
             }
         }
@@ -320,14 +325,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Dispatcher { tasks, frame, .. } = &mut self.dispatcher;
         let Some(bytes) = frame.scratch.first_chunk_mut().filter(|_| tasks.sends) else { return };
         outgoing::here(|outgoing| {
-            let Some(queue) = self.host_queues.first_mut() else { return };
-            let mut is_quiet = queue.is_quiet();
-            while let Some((key, args, next)) = outgoing.message(self.sent, bytes) {
-                if !queue.send(key, args) {
+            let mut is_quiet = self.calls.sent_are_answered();
+            while let Some((message, next)) = outgoing.message(self.sent, bytes) {
+                if !self.calls.send(&message, bytes.get(..usize::from(message.len)).unwrap_or_default()) {
                     return;
                 }
                 (self.sent, is_quiet) = (next, false);
-                self.notifies_host |= queue.needs_notify();
             }
             outgoing.sent();
             self.sent = 0;
@@ -335,11 +338,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 tasks.end_messages();
             }
         });
-    }
-
-    /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
-    pub(super) fn host_misses_a_message(&mut self) -> bool {
-        self.host_queues.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
     }
 
     /// Unwinds the task in this place, so that what is on its stack is dropped.
@@ -357,6 +355,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 interrupted: Some(Interrupted::Ended),
                 answer: Answer::None,
                 marks: Marks::default(),
+                reason: None,
             };
             match coroutine.resume(&mut slice) {
                 Step::Waits(_) => {}
@@ -385,41 +384,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 }
 
-/// The queues in which handlers call the host: of messages without a result, then of each task.
-pub(super) type HostQueues<K, F> = heapless::Vec<HostQueue<K, F>, { MAX_TASKS as usize + 1 }>;
-
-/// Does what a task asked for when it suspended, whose wait ends at `until`; `now` is asked for only
-/// if that is not [`NEVER`]. What it waits for from now on, and what it is told when it goes on.
-#[inline(never)]
-fn ask<K, F: Order>(
-    queue: &mut HostQueue<K, F>,
-    wait: Wait,
-    until: u64,
-    now: u64,
-    marks: Marks,
-    scratch: &[u8],
-) -> (Wait, Answer) {
-    queue.mark(marks);
-    let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return (wait, Answer::None) };
-    let left = if until == NEVER { 0 } else { until.saturating_sub(now).clamp(1, Ext::ENFORCED as u64 - 1) };
-    let args = scratch.get(..usize::from(message.len)).unwrap_or_default();
-    match (queue.submit(message.key, 0, left as u32, args), wait) {
-        (Some(at), Wait::Call { until, .. }) => (Wait::Reply { at, until }, Answer::None),
-        (Some(at), _) => (Wait::Turn, Answer::Submitted(at)),
-        (None, _) => (Wait::Turn, Answer::Full),
-    }
-}
-
-/// Is the reply there that a task waits for?
-fn has_reply<K, F: Order>(slot: &TaskSlot, queue: &HostQueue<K, F>) -> bool {
-    matches!(slot.wait, Wait::Reply { at, .. } if slot.job.is_some() && queue.is_answered(at))
-}
-
-/// The task in this place is gone: its calls to the host are cancelled, and the place is free when
-/// all have replies.
-pub(super) fn drain<K, F: Order>(tasks: &mut Tasks<'_>, queues: &mut HostQueues<K, F>, index: usize) {
-    if let Some(queue) = queues.get_mut(index + 1) {
-        queue.close_all();
-        tasks.drain(index, !queue.is_quiet());
+/// The task in this place is gone: its calls are cancelled, and the place is free when the host has
+/// replied to all.
+pub(super) fn drain<K, F: Order>(tasks: &mut Tasks<'_>, calls: &mut Calls<K, F>, index: usize) {
+    if let Some(slot) = tasks.slots.get_mut(index) {
+        let drains = calls.end(index, slot);
+        tasks.drain(index, drains);
     }
 }

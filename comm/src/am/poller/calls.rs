@@ -1,0 +1,263 @@
+//! The queue pairs in which a device calls others: the host, and the ranks of its world.
+
+use super::super::host_queue::HostQueue;
+#[cfg(feature = "world")]
+use super::super::lane::Lane;
+use super::super::task_slot::{TaskCall, TaskSlot, handles};
+use crate::task::wait::{Message, Wait};
+use crate::task::{Answer, Marks};
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::layout::LayoutError;
+use hamr_shared_abi::slot::{Ext, ReqHdr};
+use hamr_shared_abi::sync::Order;
+use hamr_shared_abi::tasks::{MAX_TASKS, TasksLayout};
+use hamr_shared_abi::window::Window;
+#[cfg(feature = "world")]
+use hamr_shared_abi::world::MAX_RANKS;
+
+pub(in super::super) struct Calls<K, F> {
+    /// Of messages without a result, then of the task in each place; none where the host serves no
+    /// calls.
+    host: heapless::Vec<HostQueue<K, F>, { MAX_TASKS as usize + 1 }>,
+    /// In the order of the ranks; none outside of a world.
+    #[cfg(feature = "world")]
+    pub(super) lanes: heapless::Vec<Lane<K, F>, MAX_RANKS>,
+    /// The host has to be notified of a message.
+    pub(super) notifies_host: bool,
+}
+
+impl<K, F: Order> Calls<K, F> {
+    pub(super) const fn new() -> Self {
+        Self {
+            host: heapless::Vec::new(),
+            #[cfg(feature = "world")]
+            lanes: heapless::Vec::new(),
+            notifies_host: false,
+        }
+    }
+
+    /// Opens the host queues of a checked section TASKS.
+    pub(super) fn open_host(&mut self, tasks: &TasksLayout, window: &Window<K>, epoch: Epoch) -> Result<(), LayoutError>
+    where
+        K: Clone,
+    {
+        for queue in 0..tasks.queues() {
+            let slots = window.queue_ordered(&tasks.queue(queue))?;
+            let wait = window.keep_word(tasks.wait_word(queue))?;
+            // No more than a layout has.
+            let _ = self.host.push(HostQueue::new(slots, wait, epoch));
+        }
+        Ok(())
+    }
+
+    /// How many tasks can call the host; `None` where it serves no calls.
+    pub(super) fn tasks(&self) -> Option<usize> {
+        self.host.len().checked_sub(1)
+    }
+
+    /// Publishes a call of the task in this place, of which the target is notified.
+    #[inline(never)]
+    fn submit(&mut self, place: usize, message: &Message, deadline_us: u32, args: &[u8]) -> Option<TaskCall> {
+        let call = match message.target.rank() {
+            None => {
+                let queue = self.host.get_mut(place + 1)?;
+                let ext = Ext { deadline_us, ..Ext::default() };
+                let at = queue.calls.submit(message.key, 0, ext, args)?;
+                self.notifies_host |= queue.needs_notify();
+                TaskCall::Host(at)
+            }
+            #[cfg(feature = "world")]
+            Some(rank) => {
+                let lane = self.lanes.get_mut(rank.0 as usize)?;
+                let call = lane.submit(message.key, 0, message.is_task, deadline_us, args)?;
+                crate::world::notify(rank);
+                TaskCall::Rank(rank, call)
+            }
+            #[cfg(not(feature = "world"))]
+            Some(_) => return None,
+        };
+        Some(call)
+    }
+
+    /// Publishes a message without a result. False: there is no room.
+    #[inline(never)]
+    pub(super) fn send(&mut self, message: &Message, args: &[u8]) -> bool {
+        match message.target.rank() {
+            None => {
+                let Some(queue) = self.host.first_mut() else { return true };
+                let Some(at) = queue.calls.submit(message.key, ReqHdr::ONE_WAY, Ext::default(), args) else {
+                    return false;
+                };
+                queue.calls.forget(at);
+                self.notifies_host |= queue.needs_notify();
+            }
+            #[cfg(feature = "world")]
+            Some(rank) => {
+                let Some(lane) = self.lanes.get_mut(rank.0 as usize) else { return true };
+                let Some(call) = lane.submit(message.key, ReqHdr::ONE_WAY, message.is_task, 0, args) else {
+                    return false;
+                };
+                lane.forget(call, true);
+                crate::world::notify(rank);
+            }
+            #[cfg(not(feature = "world"))]
+            Some(_) => {}
+        }
+        true
+    }
+
+    /// Frees what messages without a result had. Do all to the host have replies?
+    pub(super) fn sent_are_answered(&mut self) -> bool {
+        self.host.first_mut().is_none_or(|queue| queue.calls.is_quiet())
+    }
+
+    #[inline(never)]
+    fn is_answered(&mut self, place: usize, call: &mut TaskCall) -> bool {
+        match call {
+            TaskCall::Host(at) => self.host.get(place + 1).is_some_and(|queue| queue.calls.is_answered(*at)),
+            #[cfg(feature = "world")]
+            TaskCall::Rank(rank, call) => {
+                self.lanes.get_mut(rank.0 as usize).is_some_and(|lane| lane.is_answered(call))
+            }
+        }
+    }
+
+    /// Is the reply there that a task waits for?
+    #[inline(never)]
+    pub(super) fn has_reply(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
+        let Wait::Reply { call, .. } = slot.wait else { return false };
+        let Some(call) = slot.calls.get_mut(call) else { return false };
+        slot.job.is_some() && self.is_answered(place, call)
+    }
+
+    /// What a task that goes on is told: the reply that it waits for, copied to the front of `to`, and
+    /// which of its calls have replies.
+    #[inline(never)]
+    pub(super) fn answer(&mut self, place: usize, slot: &mut TaskSlot, to: &mut [u8]) -> (Answer, Marks) {
+        let mut answer = core::mem::replace(&mut slot.answer, Answer::None);
+        if let Wait::Reply { call, .. } = slot.wait
+            && let Some(call) = slot.calls.take(call)
+        {
+            answer = self.read(place, call, to);
+        }
+        let mut marks = Marks::default();
+        for handle in handles(slot.calls.used) {
+            if slot.calls.get_mut(handle).is_some_and(|call| self.is_answered(place, call)) {
+                marks.done |= 1 << handle;
+            }
+        }
+        (answer, marks)
+    }
+
+    /// The reply to a call; of one that is not there it is the end.
+    fn read(&mut self, place: usize, call: TaskCall, to: &mut [u8]) -> Answer {
+        match call {
+            TaskCall::Host(at) => {
+                let Some(queue) = self.host.get_mut(place + 1) else { return Answer::None };
+                let answer = queue.calls.read(at, to);
+                queue.calls.close(at);
+                answer
+            }
+            #[cfg(feature = "world")]
+            TaskCall::Rank(rank, mut call) => {
+                let Some(lane) = self.lanes.get_mut(rank.0 as usize) else { return Answer::None };
+                let answer = lane.read(&mut call, to);
+                if matches!(answer, Answer::None) {
+                    lane.forget(call, false);
+                }
+                answer
+            }
+        }
+    }
+
+    /// Nobody waits for the reply to a call, which is cancelled.
+    fn forget(&mut self, place: usize, call: TaskCall) {
+        match call {
+            TaskCall::Host(at) => {
+                if let Some(queue) = self.host.get_mut(place + 1) {
+                    queue.calls.close(at);
+                }
+            }
+            #[cfg(feature = "world")]
+            TaskCall::Rank(rank, call) => {
+                if let Some(lane) = self.lanes.get_mut(rank.0 as usize) {
+                    lane.forget(call, false);
+                }
+            }
+        }
+    }
+
+    fn cancel(&mut self, place: usize, call: TaskCall) {
+        match call {
+            TaskCall::Host(at) => {
+                if let Some(queue) = self.host.get_mut(place + 1) {
+                    queue.calls.cancel(at);
+                }
+            }
+            #[cfg(feature = "world")]
+            TaskCall::Rank(rank, call) => {
+                if let Some(lane) = self.lanes.get_mut(rank.0 as usize) {
+                    lane.cancel(call);
+                }
+            }
+        }
+    }
+
+    /// What a task says of its calls.
+    #[inline(never)]
+    fn mark(&mut self, place: usize, slot: &mut TaskSlot, marks: Marks) {
+        for handle in handles(slot.calls.used & (marks.cancelled | marks.dropped)) {
+            if marks.dropped >> handle & 1 == 0 {
+                if let Some(call) = slot.calls.get_mut(handle) {
+                    self.cancel(place, *call);
+                }
+            } else if let Some(call) = slot.calls.take(handle) {
+                self.forget(place, call);
+            }
+        }
+    }
+
+    /// Does what a task asked for when it suspended; a call ends after so many microseconds, 0: never.
+    /// What it waits for from now on, and what it is told when it goes on.
+    #[inline(never)]
+    pub(super) fn ask(
+        &mut self,
+        place: usize,
+        slot: &mut TaskSlot,
+        (wait, marks): (Wait, Marks),
+        deadline_us: u32,
+        scratch: &[u8],
+    ) -> (Wait, Answer) {
+        self.mark(place, slot, marks);
+        let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return (wait, Answer::None) };
+        let args = scratch.get(..usize::from(message.len)).unwrap_or_default();
+        let handle = slot.calls.free();
+        let Some((handle, call)) = handle.and_then(|h| Some((h, self.submit(place, &message, deadline_us, args)?)))
+        else {
+            return (Wait::Turn, Answer::Full);
+        };
+        slot.calls.put(handle, call);
+        match wait {
+            Wait::Call { until, .. } => (Wait::Reply { call: handle, until }, Answer::None),
+            _ => (Wait::Turn, Answer::Submitted(handle)),
+        }
+    }
+
+    /// The task in this place is gone: its calls are cancelled. Must the place wait for replies of the
+    /// host? A thread of the host may serve its queue for the task's caller.
+    #[inline(never)]
+    pub(super) fn end(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
+        self.mark(place, slot, Marks { dropped: u32::MAX, ..Marks::default() });
+        self.drains(place)
+    }
+
+    /// Are there messages of this place's last task without replies of the host?
+    pub(super) fn drains(&mut self, place: usize) -> bool {
+        self.host.get_mut(place + 1).is_some_and(|queue| !queue.calls.is_quiet())
+    }
+
+    /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
+    pub(super) fn host_misses_a_message(&mut self) -> bool {
+        self.host.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
+    }
+}

@@ -1,0 +1,46 @@
+//! Ranks of hosted images that call each other.
+
+use hamr::{Options, WaitMode, World, WorldOptions};
+use hamr_tests::{devices, lanes};
+
+/// Nothing but a notification ends the sleep of a rank.
+fn world(ranks: usize, wait: WaitMode) -> World {
+    let WorldOptions { rank, .. } = WorldOptions::default();
+    let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, wait, longest_sleep: None, ..rank };
+    let options = WorldOptions { rank, ..WorldOptions::default() };
+    devices::runtime().world_with(&vec!["shm"; ranks], devices::image("shm"), options).expect("a world")
+}
+
+#[test]
+fn every_rank_calls_every_rank() {
+    for (ranks, rounds) in [(1, 300), (2, 1000), (3, 200), (5, 50)] {
+        lanes::check_calls(&world(ranks, WaitMode::Adaptive), rounds);
+    }
+    for wait in [WaitMode::Sleep, WaitMode::Spin] {
+        lanes::check_calls(&world(3, wait), 50);
+    }
+}
+
+#[test]
+fn calls_of_a_task_overlap() {
+    lanes::check_overlap(&world(2, WaitMode::Adaptive));
+    lanes::check_overlap(&world(2, WaitMode::Sleep));
+}
+
+#[test]
+fn a_ring_goes_as_deep_as_there_are_places() {
+    for ranks in [1, 2, 4] {
+        lanes::check_ring(&world(ranks, WaitMode::Adaptive));
+    }
+}
+
+#[test]
+fn messages_without_a_result_arrive_once() {
+    lanes::check_sends(&world(3, WaitMode::Adaptive));
+    lanes::check_sends(&world(2, WaitMode::Sleep));
+}
+
+#[test]
+fn failures_are_named() {
+    lanes::check_failures(&world(2, WaitMode::Adaptive));
+}
