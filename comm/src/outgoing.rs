@@ -11,7 +11,7 @@ use crate::task::wait::{Message, Target};
 use crate::why::NotSent;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::world::LANE_CHUNK;
 
 /// Handlers of the host that a device finds: the first of its table.
@@ -126,9 +126,9 @@ impl Outgoing {
     pub(crate) fn key(&self, to: &Callee) -> Result<(HandlerKey, usize), NotSent> {
         let key = match to.target.rank() {
             None => self.host_key(to.id, to.signature),
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             Some(rank) => crate::world::handler_key(rank, to.id),
-            #[cfg(not(feature = "world"))]
+            #[cfg(not(all(feature = "tasks", feature = "world")))]
             Some(_) => Err(NotSent::NotThere),
         };
         Ok((key?, self.longest(to.target)))
@@ -147,11 +147,11 @@ impl Outgoing {
 
     /// The longest arguments and results of calls to this target.
     pub(crate) fn longest(&self, target: Target) -> usize {
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         if target.rank().is_some() {
             return LANE_CHUNK as usize;
         }
-        #[cfg(not(feature = "world"))]
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
         let _ = target;
         load(&self.longest) as usize
     }

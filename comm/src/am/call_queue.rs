@@ -71,7 +71,7 @@ impl<K, F: Order> CallQueue<K, F> {
     }
 
     /// The header of the reply at `x`, if it is there and was not released.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(super) fn reply(&self, x: u64) -> Option<RepHdr> {
         self.requester.ring_reply(x)
     }

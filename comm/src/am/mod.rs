@@ -16,7 +16,7 @@ mod host_queue;
 #[cfg(not(hamr_bare))]
 mod host_responder;
 mod idle;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 mod lane;
 mod long;
 mod pauses;

@@ -65,7 +65,8 @@ impl From<LayoutError> for SetupError {
 }
 
 /// Queue pairs, and lanes from the ranks.
-const MAX_ENDPOINTS: usize = MAX_QUEUES + if cfg!(feature = "world") { hamr_shared_abi::world::MAX_RANKS } else { 0 };
+const MAX_ENDPOINTS: usize =
+    MAX_QUEUES + if cfg!(all(feature = "tasks", feature = "world")) { hamr_shared_abi::world::MAX_RANKS } else { 0 };
 type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_ENDPOINTS>;
 
 /// The state of one device in one epoch (see the module). `F` is the kind of memory that the slots
@@ -97,15 +98,15 @@ pub struct Poller<'s, K, F = Coherent> {
     #[cfg(feature = "tasks")]
     is_due: bool,
     /// Where in `endpoints` the lanes begin in which ranks call this one; are there some?
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     first_lane: usize,
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     has_lanes: bool,
     /// In which handlers call others.
     #[cfg(feature = "tasks")]
     calls: calls::Calls<K, F>,
     /// Where in the window it shows what tasks wait for.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     task_lines: Option<u64>,
     /// Where in `outgoing` the next message to send is.
     #[cfg(feature = "tasks")]
@@ -180,13 +181,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             lent: false,
             #[cfg(feature = "tasks")]
             is_due: false,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             first_lane: 0,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             has_lanes: false,
             #[cfg(feature = "tasks")]
             calls: calls::Calls::new(),
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             task_lines: None,
             #[cfg(feature = "tasks")]
             sent: 0,
@@ -196,7 +197,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         poller.enter_thread();
         #[cfg(feature = "tasks")]
         let opened = poller.open_host_queues(accepted);
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         let opened = opened.and_then(|()| poller.open_lanes(accepted));
         #[cfg(feature = "tasks")]
         if let Err(e) = opened {
@@ -351,7 +352,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 served += self.poll_one(self.last_served, BATCH);
             }
         }
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         if self.has_lanes {
             served += self.poll_lanes();
         }
@@ -489,7 +490,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(endpoint) = self.endpoints.get_mut(queue) else { return };
         let reply = self.dispatcher.frame.traced_fault(status, text, trace);
         self.dispatcher.finish(endpoint, found, ReplyMode::TWO_WAY, reply, Effects::NONE);
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         self.notify_of_replies(queue);
         self.unfenced += 1;
     }
@@ -539,9 +540,9 @@ fn open_endpoints<K: Clone, F: Order>(window: &Window<K>, accepted: &Accepted) -
 
 #[cfg(feature = "tasks")]
 mod calls;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 mod lanes;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 mod task_lines;
 #[cfg(feature = "tasks")]
 mod tasks;

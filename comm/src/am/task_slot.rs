@@ -57,7 +57,7 @@ pub(crate) fn handles(mut set: u32) -> impl Iterator<Item = u32> {
 pub(crate) enum TaskCall {
     /// At this position of its host queue.
     Host(u64),
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     Rank(hamr_shared_abi::ids::RankId, super::lane::LaneCall),
 }
 
@@ -81,13 +81,13 @@ pub struct TaskSlot {
     /// No task is here, but a message of the last one to the host has no reply yet.
     pub(crate) drains: bool,
     /// What the last wait was for.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) reason: Option<Reason>,
     /// When the device first saw that wait, in microseconds; 0: it has not looked yet.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) since: u64,
     /// The line of the place shows a task (abi §12.1).
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) is_shown: bool,
     #[cfg(not(any(target_os = "none", hamr_bare)))]
     bytes: usize,
@@ -118,11 +118,11 @@ impl TaskSlot {
             answer: Answer::None,
             calls: TaskCalls::NONE,
             drains: false,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             reason: None,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             since: 0,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             is_shown: false,
             #[cfg(not(any(target_os = "none", hamr_bare)))]
             bytes,
@@ -149,14 +149,14 @@ impl TaskSlot {
 
     /// The task waits for this, or the place has another task.
     pub(crate) fn show(&mut self, reason: Option<Reason>) {
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         {
             self.reason = reason;
             if !reason.is_some_and(|reason| reason.again) {
                 self.since = 0;
             }
         }
-        #[cfg(not(feature = "world"))]
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
         let _ = reason;
     }
 
@@ -198,7 +198,7 @@ pub struct Tasks<'s> {
     /// not free.
     pub(crate) sends: bool,
     /// A task line shows a task.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) is_shown: bool,
 }
 

@@ -1,7 +1,7 @@
 //! What a task waits for, and why a wait ends without it.
 
 use crate::fault::Fault;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use core::panic::Location;
 use hamr_shared_abi::ids::{HandlerKey, RankId};
 use hamr_shared_abi::slot::RepHdr;
@@ -69,14 +69,14 @@ impl Wait {
 /// Where in the source a task waits. Only images with the feature `world` show it, and others have
 /// nothing of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(#[cfg(feature = "world")] &'static Location<'static>);
+pub(crate) struct Place(#[cfg(all(feature = "tasks", feature = "world"))] &'static Location<'static>);
 
 impl Place {
     #[track_caller]
     #[inline(always)]
     pub(crate) const fn caller() -> Self {
         Self(
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             Location::caller(),
         )
     }
@@ -85,16 +85,16 @@ impl Place {
 /// What a wait is for, and where in the source: for people (abi §12.1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reason {
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) kind: WaitKind,
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) of: u16,
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) word: u16,
     /// The task has looked, and goes on with the same wait.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) again: bool,
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) at: &'static Location<'static>,
 }
 
@@ -105,9 +105,9 @@ impl Reason {
 
     /// One that needs numbers, whose meaning is the kind's.
     pub(crate) const fn of(kind: WaitKind, of: u16, word: u16, at: Place) -> Self {
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         return Self { kind, of, word, again: false, at: at.0 };
-        #[cfg(not(feature = "world"))]
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
         {
             let _ = (kind, of, word, at);
             Self {}
@@ -115,9 +115,9 @@ impl Reason {
     }
 
     pub(crate) const fn again(self) -> Self {
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         return Self { again: true, ..self };
-        #[cfg(not(feature = "world"))]
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
         self
     }
 }

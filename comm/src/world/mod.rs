@@ -16,13 +16,13 @@ use crate::buffer::BufferPtr;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::task::Task;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use crate::{registry::Table, why::NotSent};
 use core::sync::atomic::AtomicU32;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::{ids::HandlerKey, queue::QueueDescriptor};
 
 /// The rank that this image is, for as long as it runs.
@@ -44,7 +44,7 @@ pub struct Rank {
     exit: fn(u8) -> !,
     peers: Peers,
     /// The fingerprint of its handler table.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     table: u64,
     /// Barriers that it has entered, and the run that they belong to. Only the dispatcher's thread
     /// uses them.
@@ -56,7 +56,7 @@ impl Rank {
     /// Rank `me` of `size`, with `segment` bytes at the end of its heap. `exit` publishes the exit code
     /// and ends the rank.
     pub fn new(me: RankId, size: u32, segment: u64, exit: fn(u8) -> !, peers: Peers) -> Self {
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         let table = Table::of_this_image().fingerprint();
         Self {
             me,
@@ -64,7 +64,7 @@ impl Rank {
             segment,
             exit,
             peers,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             table,
             barriers: AtomicU32::new(0),
             run: AtomicU32::new(0),
@@ -85,7 +85,7 @@ impl Rank {
 }
 
 /// The key of a handler at a rank: that of this one, whose table the rank must have, too.
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) fn handler_key(at: RankId, id: u64) -> Result<HandlerKey, NotSent> {
     let here = Rank::here().filter(|here| at.0 < here.size).ok_or(NotSent::NotThere)?;
     if at != here.me && here.peers.table(at) != Some(here.table) {
@@ -96,7 +96,7 @@ pub(crate) fn handler_key(at: RankId, id: u64) -> Result<HandlerKey, NotSent> {
 }
 
 /// The queue pairs in which ranks call each other.
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) struct Lanes<I> {
     /// The memory that they are in.
     pub(crate) window: &'static Window<()>,
@@ -105,14 +105,14 @@ pub(crate) struct Lanes<I> {
 }
 
 /// Those of this rank.
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) fn lanes() -> Option<Lanes<impl Iterator<Item = (QueueDescriptor, QueueDescriptor)>>> {
     let Rank { me, size, ref peers, .. } = *Rank::here()?;
     Some(Lanes { window: peers.front(), pairs: (0..size).map_while(move |rank| peers.lanes(me, RankId(rank))) })
 }
 
 /// Notifies a rank that sleeps of what was published for it.
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) fn notify(rank: RankId) {
     if let Some(here) = Rank::here().filter(|here| here.me != rank) {
         here.peers.wake(rank);

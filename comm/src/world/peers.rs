@@ -10,14 +10,14 @@ use hamr_shared_abi::preamble::word::DEVICE_WAIT;
 use hamr_shared_abi::sync::Coherent;
 use hamr_shared_abi::window::{KeptWord, Window, Word};
 use hamr_shared_abi::world::{MAX_RANKS, PeersLayout, WorldFault, WorldLayout, word};
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::{
     preamble::{DEVICE_RECORD, DeviceRecord},
     queue::QueueDescriptor,
 };
 
 /// Where a home has the fingerprint of its rank's table.
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 const FINGERPRINT: u64 = DEVICE_RECORD + core::mem::offset_of!(DeviceRecord, fingerprint) as u64;
 
 /// All of a world but one rank's home.
@@ -30,7 +30,7 @@ pub struct Peers {
     /// The words in which the ranks ask to be notified, likewise.
     waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
     /// The two halves of the fingerprints of their handler tables, likewise.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     tables: heapless::Vec<[KeptWord<()>; 2], MAX_RANKS>,
     /// Notifies a rank.
     notify: fn(RankId),
@@ -50,7 +50,7 @@ impl Peers {
     ) -> Result<Self, WorldFault> {
         let home = world.home(me)?;
         let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         let mut tables = heapless::Vec::new();
         for (rank, other) in (0..).map(RankId).zip(world.homes()) {
             let segment = world.segment(&before, rank)?;
@@ -77,7 +77,7 @@ impl Peers {
             // There are at most so many homes.
             let _ = segments.push(window.map_err(fault)?);
             let _ = waits.push((word(DEVICE_WAIT)?, Notifier::new()));
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             let _ = tables.push([word(FINGERPRINT)?, word(FINGERPRINT + 4)?]);
         }
         Ok(Self {
@@ -85,7 +85,7 @@ impl Peers {
             layout: *world.peers(),
             segments,
             waits,
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             tables,
             notify,
         })
@@ -102,20 +102,20 @@ impl Peers {
     }
 
     /// The fingerprint of another rank's handler table; 0 before it has attached.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(super) fn table(&self, of: RankId) -> Option<u64> {
         let [low, high] = self.tables.get(of.0 as usize)?;
         Some(u64::from(low.word().load()) | u64::from(high.word().load()) << 32)
     }
 
     /// What is in front of the homes, and more.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(super) fn front(&self) -> &Window<()> {
         &self.before
     }
 
     /// The queue pairs in which another rank calls this one, and is called.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(super) fn lanes(&self, me: RankId, other: RankId) -> Option<(QueueDescriptor, QueueDescriptor)> {
         Some((self.layout.lane(me, other)?, self.layout.lane(other, me)?))
     }

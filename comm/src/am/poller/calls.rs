@@ -1,7 +1,7 @@
 //! The queue pairs in which a device calls others: the host, and the ranks of its world.
 
 use super::super::host_queue::HostQueue;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use super::super::lane::Lane;
 use super::super::task_slot::{TaskCall, TaskSlot, handles};
 use crate::task::wait::{Message, Wait};
@@ -12,7 +12,7 @@ use hamr_shared_abi::slot::{Ext, ReqHdr};
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::tasks::{MAX_TASKS, TasksLayout};
 use hamr_shared_abi::window::Window;
-#[cfg(feature = "world")]
+#[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::world::MAX_RANKS;
 
 pub(in super::super) struct Calls<K, F> {
@@ -20,7 +20,7 @@ pub(in super::super) struct Calls<K, F> {
     /// calls.
     host: heapless::Vec<HostQueue<K, F>, { MAX_TASKS as usize + 1 }>,
     /// In the order of the ranks; none outside of a world.
-    #[cfg(feature = "world")]
+    #[cfg(all(feature = "tasks", feature = "world"))]
     pub(super) lanes: heapless::Vec<Lane<K, F>, MAX_RANKS>,
     /// The host has to be notified of a message.
     pub(super) notifies_host: bool,
@@ -30,7 +30,7 @@ impl<K, F: Order> Calls<K, F> {
     pub(super) const fn new() -> Self {
         Self {
             host: heapless::Vec::new(),
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             lanes: heapless::Vec::new(),
             notifies_host: false,
         }
@@ -66,14 +66,14 @@ impl<K, F: Order> Calls<K, F> {
                 self.notifies_host |= queue.needs_notify();
                 TaskCall::Host(at)
             }
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             Some(rank) => {
                 let lane = self.lanes.get_mut(rank.0 as usize)?;
                 let call = lane.submit(message.key, 0, message.is_task, deadline_us, args)?;
                 crate::world::notify(rank);
                 TaskCall::Rank(rank, call)
             }
-            #[cfg(not(feature = "world"))]
+            #[cfg(not(all(feature = "tasks", feature = "world")))]
             Some(_) => return None,
         };
         Some(call)
@@ -91,7 +91,7 @@ impl<K, F: Order> Calls<K, F> {
                 queue.calls.forget(at);
                 self.notifies_host |= queue.needs_notify();
             }
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             Some(rank) => {
                 let Some(lane) = self.lanes.get_mut(rank.0 as usize) else { return true };
                 let Some(call) = lane.submit(message.key, ReqHdr::ONE_WAY, message.is_task, 0, args) else {
@@ -100,7 +100,7 @@ impl<K, F: Order> Calls<K, F> {
                 lane.forget(call, true);
                 crate::world::notify(rank);
             }
-            #[cfg(not(feature = "world"))]
+            #[cfg(not(all(feature = "tasks", feature = "world")))]
             Some(_) => {}
         }
         true
@@ -115,7 +115,7 @@ impl<K, F: Order> Calls<K, F> {
     fn is_answered(&mut self, place: usize, call: &mut TaskCall) -> bool {
         match call {
             TaskCall::Host(at) => self.host.get(place + 1).is_some_and(|queue| queue.calls.is_answered(*at)),
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, call) => {
                 self.lanes.get_mut(rank.0 as usize).is_some_and(|lane| lane.is_answered(call))
             }
@@ -158,7 +158,7 @@ impl<K, F: Order> Calls<K, F> {
                 queue.calls.close(at);
                 answer
             }
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, mut call) => {
                 let Some(lane) = self.lanes.get_mut(rank.0 as usize) else { return Answer::None };
                 let answer = lane.read(&mut call, to);
@@ -178,7 +178,7 @@ impl<K, F: Order> Calls<K, F> {
                     queue.calls.close(at);
                 }
             }
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, call) => {
                 if let Some(lane) = self.lanes.get_mut(rank.0 as usize) {
                     lane.forget(call, false);
@@ -194,7 +194,7 @@ impl<K, F: Order> Calls<K, F> {
                     queue.calls.cancel(at);
                 }
             }
-            #[cfg(feature = "world")]
+            #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, call) => {
                 if let Some(lane) = self.lanes.get_mut(rank.0 as usize) {
                     lane.cancel(call);

@@ -53,7 +53,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let window = &self.window;
         let tasks = TasksLayout::read(layout, window)?;
         self.calls.open_host(&tasks, window, *epoch)?;
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         {
             self.task_lines = Some(tasks.line(0));
         }
@@ -148,7 +148,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         {
             self.dispatcher.backlog.pop_front();
         }
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         if self.dispatcher.tasks.live == 0 && self.dispatcher.tasks.is_shown {
             // None is left to be looked at.
             self.show_tasks(0);
@@ -181,7 +181,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// look again, `now` when a task is ready.
     #[inline(never)]
     fn look(&mut self, now: u64) -> u64 {
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         self.show_tasks(now);
         let mut next = u64::MAX;
         for slot in self.dispatcher.tasks.slots.iter_mut() {
@@ -212,7 +212,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(job) = &slot.job else { return false };
         let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
         let (found, ext, key) = (job.found, job.ext, job.hdr.key());
-        #[cfg(feature = "world")]
+        #[cfg(all(feature = "tasks", feature = "world"))]
         let from = job.queue as usize;
         let cancel = endpoint.responder.slot(found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
@@ -304,7 +304,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
                 dispatcher.finish(endpoint, found, reply_mode, reply, sent);
-                #[cfg(feature = "world")]
+                #[cfg(all(feature = "tasks", feature = "world"))]
                 self.notify_of_replies(from);
                 true
             }
