@@ -257,7 +257,8 @@ impl<'s, B: Board> Device<'s, B> {
                     self.tasks = poller.end_tasks(&mut || board.micros());
                 }
                 DeviceHandshake::leave(poller.window());
-                if poller.needs_notify() {
+                // Of a runtime that has failed only the preamble is used.
+                if poller.needs_notify_of_replies() {
                     self.board.notify();
                 }
                 let (window, scratch) = poller.into_parts();
@@ -395,10 +396,12 @@ impl<'s, B: Board> Device<'s, B> {
     #[cold]
     #[inline(never)]
     pub fn announce_crash(&mut self) {
-        if let State::Serving(poller) = &self.state {
+        if let State::Serving(poller) = &mut self.state {
             DeviceHandshake::crash(poller.window());
+            if poller.needs_notify_of_replies() {
+                self.board.notify();
+            }
         }
-        self.notify_fenced();
     }
 
     /// Ends this epoch from the device's side: the host is notified, and may begin another.

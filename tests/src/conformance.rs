@@ -144,6 +144,11 @@ pub fn is_loopback(node: &Node) -> bool {
     node.info().link == "loopback"
 }
 
+/// Does the image show what its tasks wait for? The microvm's has no feature `world`.
+pub fn shows_tasks(node: &Node) -> bool {
+    node.info().name != "microvm"
+}
+
 /// Stops a thread of the same scope when dropped. Without it, a panic of this thread would make the
 /// scope wait for ever.
 pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);

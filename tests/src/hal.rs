@@ -45,7 +45,8 @@ pub fn a_delay(kind: Kind) {
 /// The output pin notifies this program once when it is set high twice. The image reads this
 /// program's notification at the input pin.
 pub fn pins(kind: Kind) {
-    let rig = Rig::start(kind, awake());
+    // No thread waits for calls to the host, which would take the notification.
+    let rig = Rig::start(kind, Options { tasks: 0, ..awake() });
     // While both sides poll, no other notification arrives. So a wait lasts its full time: a short
     // one where none is expected, and where one is expected, longer than this program can be
     // delayed.

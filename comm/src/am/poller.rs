@@ -396,16 +396,23 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         if served == 0 { Round::Idle } else { Round::Worked(served) }
     }
 
-    /// Rule 22: does the host sleep, and must it be notified of the replies so far? Called when
-    /// there is no more work.
+    /// Rule 22: does the host sleep, and must it be notified of the replies and messages so far? Called
+    /// when there is no more work.
     #[cold]
     pub fn needs_notify(&mut self) -> bool {
-        self.unfenced = 0;
-        let of_replies = self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w));
+        let of_replies = self.needs_notify_of_replies();
         #[cfg(feature = "tasks")]
         return self.calls.host_misses_a_message() || of_replies;
         #[cfg(not(feature = "tasks"))]
         of_replies
+    }
+
+    /// The same by one word of the preamble: all that a runtime which has failed may rely on.
+    #[cold]
+    #[inline(never)]
+    pub fn needs_notify_of_replies(&mut self) -> bool {
+        self.unfenced = 0;
+        self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify::<F>(w))
     }
 
     /// Serves one stream. Not inlined: the code that serves is long, and is copied only where a
