@@ -227,7 +227,7 @@ impl Handler<'_> {
         };
         let cfgs = quote!(#(#cfgs)*);
         let entries = quote!(#(#cfgs #entries)*);
-        // Nobody calls a body on the host of an image.
+        // No device calls a body on the host in an image.
         if self.signature.is_host { quote!(#krate::on_host! { #entries }) } else { entries }
     }
 

@@ -54,7 +54,7 @@ impl<K, F: Order> CallQueue<K, F> {
         Some(self.requester.submit_ring(hdr.with(flags), &words))
     }
 
-    /// Nobody reads the reply at `x`, which is not cancelled for that.
+    /// No task reads the reply at `x`, which is not cancelled for that.
     pub(super) fn forget(&mut self, x: u64) {
         self.closed |= bit(x);
     }

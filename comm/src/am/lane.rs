@@ -20,7 +20,7 @@ struct Ticket {
     /// Uses that the other rank has seen.
     count: u32,
     state: State,
-    /// The low half of its call's position, when nobody reads the reply.
+    /// The low half of its call's position, when no task reads the reply.
     at: u32,
 }
 
@@ -30,12 +30,12 @@ enum State {
     Free,
     /// A task has the call.
     Taken,
-    /// Nobody reads its reply, for which the ring is looked at, or the ticket slot.
+    /// No task reads its reply, for which the ring is looked at, or the ticket slot.
     Forgotten { moved: bool },
 }
 
 impl Ticket {
-    /// Nobody reads the reply to its call.
+    /// No task reads the reply to its call.
     fn keep(&mut self, call: LaneCall) {
         (self.state, self.at) = (State::Forgotten { moved: call.moved }, call.at as u32);
     }
@@ -115,7 +115,7 @@ impl<K, F: Order> Lane<K, F> {
         answer
     }
 
-    /// Nobody reads its reply. It is cancelled, unless it is to run.
+    /// No task reads its reply. It is cancelled, unless it is to run.
     pub(super) fn forget(&mut self, mut call: LaneCall, runs: bool) {
         if self.is_answered(&mut call) {
             return self.release(call);

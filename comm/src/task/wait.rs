@@ -186,7 +186,7 @@ pub(crate) enum Answer {
 /// that of a handle.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Marks {
-    /// From the task: nobody waits for this call any more.
+    /// From the task: the task does not wait for this call any more.
     pub(crate) dropped: u32,
     /// From the task: this call is to stop.
     pub(crate) cancelled: u32,

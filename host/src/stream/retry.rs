@@ -22,7 +22,7 @@ impl Retry {
         Self { until: chained.then(|| deadline.map_or(longest, |deadline| deadline.min(longest))), tries: 0 }
     }
 
-    /// After a try in vain: is another one due? Pauses before.
+    /// After a try that failed: is another one due? Pauses before.
     pub(super) fn again(&mut self) -> bool {
         self.tries += 1;
         if self.until.is_none_or(|until| Instant::now() >= until) {

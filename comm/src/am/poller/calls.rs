@@ -170,7 +170,7 @@ impl<K, F: Order> Calls<K, F> {
         }
     }
 
-    /// Nobody waits for the reply to a call, which is cancelled.
+    /// No task waits for the reply to a call, which is cancelled.
     fn forget(&mut self, place: usize, call: TaskCall) {
         match call {
             TaskCall::Host(at) => {
