@@ -1,7 +1,7 @@
 //! Opens devices for tests: any kind of device, with the image of the test handlers. A process
 //! searches the image once.
 
-use hamr::{Image, Node, Options, Runtime};
+use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -58,4 +58,14 @@ pub fn image(spec: &str) -> Image {
 pub fn open(spec: &str, options: Options) -> Node {
     let options = Options { start_deadline: START_TIMEOUT, ..options };
     runtime().open_with(spec, image(spec), options).expect("a device")
+}
+/// A world of processes in which nothing but a notification ends the sleep of a rank.
+///
+/// # Panics
+/// When it does not start.
+pub fn world(ranks: usize, wait: WaitMode) -> World {
+    let WorldOptions { rank, .. } = WorldOptions::default();
+    let rank = Options { start_deadline: START_TIMEOUT, segment: 1 << 20, wait, longest_sleep: None, ..rank };
+    let options = WorldOptions { rank, ..WorldOptions::default() };
+    runtime().world_with(&vec!["shm"; ranks], image("shm"), options).expect("a world")
 }

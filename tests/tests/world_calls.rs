@@ -1,15 +1,8 @@
 //! Ranks of hosted images that call each other.
 
-use hamr::{Options, WaitMode, World, WorldOptions};
-use hamr_tests::{devices, lanes};
-
-/// Nothing but a notification ends the sleep of a rank.
-fn world(ranks: usize, wait: WaitMode) -> World {
-    let WorldOptions { rank, .. } = WorldOptions::default();
-    let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, wait, longest_sleep: None, ..rank };
-    let options = WorldOptions { rank, ..WorldOptions::default() };
-    devices::runtime().world_with(&vec!["shm"; ranks], devices::image("shm"), options).expect("a world")
-}
+use hamr::WaitMode;
+use hamr_tests::devices::world;
+use hamr_tests::lanes;
 
 #[test]
 fn every_rank_calls_every_rank() {

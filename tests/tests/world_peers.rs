@@ -1,19 +1,12 @@
 //! Ranks of hosted images that reach each other's memory.
 
-use hamr::{CallError, Options, WaitMode, World, WorldOptions};
-use hamr_tests::{devices, peers, processes, times};
+use hamr::{CallError, WaitMode};
+use hamr_tests::devices::world;
+use hamr_tests::{peers, processes, times};
 use hamr_tests_kernels::peers::{barriers, waits_for_ever, waits_within};
 use hamr_tests_kernels::worlds::place;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
-
-/// Nothing but a notification ends the sleep of a rank.
-fn world(ranks: usize, wait: WaitMode) -> World {
-    let WorldOptions { rank, .. } = WorldOptions::default();
-    let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, wait, longest_sleep: None, ..rank };
-    let options = WorldOptions { rank, ..WorldOptions::default() };
-    devices::runtime().world_with(&vec!["shm"; ranks], devices::image("shm"), options).expect("a world")
-}
 
 #[test]
 fn ranks_put_and_get() {
