@@ -7,7 +7,7 @@ use crate::resource::Resource;
 use core::cell::Cell;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::slot::ReqHdr;
-use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, Words};
+use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, NoHeap, Words};
 
 /// Handed to every handler as its first argument.
 ///
@@ -99,6 +99,22 @@ impl<'c> Context<'c> {
     /// and defers `free` on buffers that a running call names. Up to six buffers.
     pub fn views<V: ViewSet>(&mut self, set: V) -> Result<V::Views<'_>, Fault> {
         set.open(self)
+    }
+
+    /// Opens buffers and runs `f` with them and a context that has no heap: so `f` may do all but
+    /// open a view over one of them.
+    #[doc(hidden)]
+    pub fn with_views<V: ViewSet, R>(
+        &mut self,
+        set: V,
+        f: impl FnOnce(&mut Context<'_>, V::Views<'_>) -> R,
+    ) -> Result<R, Fault> {
+        let mut nothing = NoHeap::default();
+        let mut rest = Context { heap: nothing.lend(), cancel: self.cancel, state: self.state.clone() };
+        let out = f(&mut rest, set.open(self)?);
+        let state = rest.state.get();
+        self.state.set(state);
+        Ok(out)
     }
 
     /// One buffer to read.

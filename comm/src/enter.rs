@@ -22,7 +22,7 @@ pub trait Program: Sized + 'static {
     /// The type with the lifetime of a call.
     type This<'c>;
     /// Makes the first parameter of a task and runs `f` with it. The error is the call's reply.
-    fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Self::This<'_>) -> R) -> Result<R, Fault>;
+    fn enter<R: HandlerResult>(task: &mut Task<'_>, f: impl FnOnce(&mut Self::This<'_>) -> R) -> Result<R, Fault>;
 }
 
 impl Enter for Context<'static> {
@@ -77,7 +77,7 @@ impl<P: Program> Enter for P {
 
 impl Program for Task<'static> {
     type This<'c> = Task<'c>;
-    fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Task<'_>) -> R) -> Result<R, Fault> {
+    fn enter<R: HandlerResult>(task: &mut Task<'_>, f: impl FnOnce(&mut Task<'_>) -> R) -> Result<R, Fault> {
         Ok(f(task))
     }
 }

@@ -160,6 +160,10 @@ impl From<ClaimError> for Fault {
     // Inlined for the reason that `LentHeap::claim` states.
     #[inline(always)]
     fn from(e: ClaimError) -> Self {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        if let ClaimError::Outside { end, heap } = e {
+            return Self::beyond_heap(end, heap);
+        }
         let numbers = match e {
             ClaimError::Outside { end, heap } => [bad_buffer::OUTSIDE, end, heap],
             ClaimError::Overlap { first, second } => [bad_buffer::OVERLAP, first as u64, second as u64],
@@ -175,6 +179,22 @@ impl Fault {
     #[inline(always)]
     pub(crate) fn foreign_buffer(named: u16, here: u16) -> Self {
         Self::new(Status::BAD_BUFFER, [bad_buffer::FOREIGN, named.into(), here.into()])
+    }
+
+    /// A view that reaches past the heap, which may be because of a claim.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cold]
+    fn beyond_heap(end: u64, heap: u64) -> Self {
+        match crate::claimed::get().bytes as u64 {
+            taken if taken != 0 && end <= heap + taken => Self::claimed(),
+            _ => Self::outside_heap(end, heap),
+        }
+    }
+
+    /// The segment is claimed.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) fn claimed() -> Self {
+        Self::msg("a program has the segment")
     }
 
     /// A buffer argument that reaches past the heap.

@@ -56,6 +56,11 @@ impl Reply {
         self.word
     }
 
+    /// Its bytes.
+    pub(crate) const fn bytes(&self) -> &[u8; 8] {
+        bytemuck::must_cast_ref(&self.word)
+    }
+
     /// Bytes of payload in scratch memory, to be placed by the dispatcher; 0: it is elsewhere.
     pub(crate) const fn long(self) -> usize {
         (self.meta >> 32 & 0xFFFF) as usize

@@ -113,6 +113,10 @@ pub trait HandlerResult {
     const SHAPE: u64;
     /// As [`Migratable::DESCRIPTION`], of both types.
     const DESCRIPTION: &'static str;
+    /// Whether it is a value, no error.
+    fn is_value(&self) -> bool {
+        true
+    }
     /// Writes the outcome into the frame.
     fn reply(self, frame: &mut Frame<'_>) -> Reply;
     /// Reads the handler's own error back.
@@ -150,6 +154,9 @@ impl<T: Migratable, E: HandlerError> HandlerResult for Result<T, E> {
     const SHAPE: u64 = crate::migrate::join_shapes("Result", &[T::SHAPE, E::SHAPE]);
     const DESCRIPTION: &'static str =
         const { Description::new("Result<").then_list(&[T::DESCRIPTION, E::DESCRIPTION]).then(">") }.as_str();
+    fn is_value(&self) -> bool {
+        self.is_ok()
+    }
     #[inline(always)]
     fn reply(self, frame: &mut Frame<'_>) -> Reply {
         match &self {
@@ -159,6 +166,37 @@ impl<T: Migratable, E: HandlerError> HandlerResult for Result<T, E> {
     }
     fn decode_error(from: &mut Decoder<'_>) -> Result<E::Remote, Malformed> {
         E::decode(from)
+    }
+}
+
+/// What a handler with slices returns: a value, or a `Result` with a [`Fault`], which is also what a
+/// buffer becomes that cannot be viewed.
+#[diagnostic::on_unimplemented(
+    message = "a handler with slices cannot return `{Self}`",
+    note = "return a `Migratable` value or `Result<value, Fault>`: a buffer that is not there ends the call with a `Fault`",
+    note = "for an error of your own take a `BufferPtr<T>` and call `cx.view(x)?`"
+)]
+#[doc(hidden)]
+pub trait Viewing: Sized {
+    /// The handler's result on the wire.
+    type Output: HandlerResult;
+    /// Of a function that ran, or whose buffers could not be viewed.
+    fn or(ran: Result<Self, Fault>) -> Self::Output;
+}
+
+impl<T: Migratable> Viewing for T {
+    type Output = Result<T, Fault>;
+    #[inline(always)]
+    fn or(ran: Result<T, Fault>) -> Result<T, Fault> {
+        ran
+    }
+}
+
+impl<T: Migratable> Viewing for Result<T, Fault> {
+    type Output = Self;
+    #[inline(always)]
+    fn or(ran: Result<Self, Fault>) -> Self {
+        ran.flatten()
     }
 }
 

@@ -19,6 +19,9 @@ extern crate self as hamr_comm;
 
 pub mod am;
 pub mod buffer;
+pub mod chain;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod claimed;
 mod context;
 mod enter;
 pub mod fault;
@@ -33,6 +36,7 @@ mod outgoing;
 pub mod registry;
 mod resource;
 pub mod signature;
+mod staging;
 pub mod task;
 #[cfg(not(hamr_bare))]
 pub mod testing;
@@ -50,6 +54,7 @@ pub use host::Host;
 pub use host_call::{HOST, Pending, TaskCallError};
 pub use migrate::{Bits, Migratable};
 pub use resource::Resource;
+pub use staging::{Stage, Staged, Staging};
 pub use task::{Interrupted, Target, Task};
 pub use why::Why;
 

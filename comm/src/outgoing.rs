@@ -7,7 +7,7 @@
 #![cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "only images with tasks call the host"))]
 
 use crate::migrate::Encoder;
-use crate::task::wait::{Message, Target};
+use crate::task::wait::{Callee, Message, Target};
 use crate::why::NotSent;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
@@ -23,14 +23,6 @@ pub(crate) const LONGEST_SEND: usize = 512;
 
 /// Words in front of the arguments of a message.
 const HEAD: usize = 2;
-
-/// A handler, and where it is called.
-pub(crate) struct Callee {
-    pub(crate) target: Target,
-    pub(crate) id: u64,
-    pub(crate) signature: u64,
-    pub(crate) is_task: bool,
-}
 
 /// Words alone, which only the thread uses that runs the device's handlers.
 pub(crate) struct Outgoing {
@@ -127,7 +119,10 @@ impl Outgoing {
         let key = match to.target.rank() {
             None => self.host_key(to.id, to.signature),
             #[cfg(all(feature = "tasks", feature = "world"))]
-            Some(rank) => crate::world::handler_key(rank, to.id),
+            Some(rank) => crate::world::handler_key(
+                rank,
+                &crate::world::Wanted { id: to.id, signature: to.signature, is_task: to.is_task },
+            ),
             #[cfg(not(all(feature = "tasks", feature = "world")))]
             Some(_) => Err(NotSent::NotThere),
         };

@@ -1,6 +1,7 @@
 //! Why a call that a task made failed, as the numbers of the fault REMOTE say it (abi §6): the node
 //! called, the status, a detail.
 
+use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::status::Status;
 
 /// The last number of a REMOTE fault.
@@ -49,6 +50,8 @@ pub enum Why {
     NoHost,
     /// This task's wait ended before the reply came. The call may have run.
     Interrupted,
+    /// The same because this rank was lost, which ends the world.
+    LostRank(RankId),
     /// The target refused the call with this status.
     Refused(Status),
     /// The target's reply is malformed.
@@ -58,9 +61,12 @@ pub enum Why {
 impl Why {
     /// What REMOTE or INTERRUPTED with these numbers says; `None` of another status.
     pub fn of(status: Status, numbers: [u64; 3]) -> Option<Self> {
-        let [_, why, detail] = numbers;
+        let [whom, why, detail] = numbers;
         match status {
-            Status::INTERRUPTED => return Some(Self::Interrupted),
+            Status::INTERRUPTED => {
+                let lost = whom.checked_sub(1).map(|rank| Self::LostRank(RankId(rank as u32)));
+                return Some(lost.unwrap_or(Self::Interrupted));
+            }
             Status::REMOTE => {}
             _ => return None,
         }
@@ -81,6 +87,7 @@ impl Why {
 impl core::fmt::Display for Why {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
+            Self::LostRank(rank) => return write!(f, "rank {rank} was lost"),
             Self::TooLong { wanted, max } => return write!(f, "{wanted} bytes, the staging chunk has {max}"),
             Self::Fault(status) | Self::Refused(status) => status.text(),
             Self::Full => "too many calls without a reply",

@@ -3,6 +3,7 @@
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::window::{DeviceWindow, SplitWorld, Window};
 use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
+use hamr_comm::registry::Table;
 use hamr_comm::world::Peers;
 
 /// The world, beside the home that the device serves.
@@ -33,13 +34,13 @@ impl Rank {
         Ok((home, Self { before: before.leak(), behind: behind.leak(), layout, me }))
     }
 
-    /// Publishes that this rank joined. Handlers end the world by `exit`, which calls [`Self::leave`],
-    /// and notify ranks by `notify`.
-    pub(crate) fn join(&self, exit: fn(u8) -> !, notify: fn(RankId)) -> Result<(), WorldFault> {
+    /// Publishes that this rank joined, with the handlers of `table`. These end the world by `exit`, which
+    /// calls [`Self::leave`], and notify ranks by `notify`.
+    pub(crate) fn join(&self, table: Table, exit: fn(u8) -> !, notify: fn(RankId)) -> Result<(), WorldFault> {
         let Self { before, behind, layout, me } = self;
         let segment = layout.segment(before, *me)?.len;
         let peers = Peers::new(before.part(0, before.len())?, behind, layout, *me, notify)?;
-        hamr_comm::world::Rank::new(*me, layout.homes().len() as u32, segment, exit, peers).join();
+        hamr_comm::world::Rank::new(*me, layout.homes().len() as u32, segment, table, exit, peers).join();
         self.publish(layout.state_word(*me), RankState::JOINED.0);
         Ok(())
     }

@@ -38,6 +38,13 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let BuildRequest { name, target, dir } = request;
     let no = |why: String| Error::NoImage { name: name.clone(), why };
     let package = package_of(name, dir)?;
+    let (cpu, level) =
+        (setting(&package.settings, "target-cpu", target), setting(&package.settings, "opt-level", target));
+    if target.kind == ImageKind::BARE && cpu.as_deref() == Some("native") {
+        return Err(no(
+            "target-cpu `native` is this host's processor, a bare-metal image needs the name of its own".into()
+        ));
+    }
     let compiler = compiler_for(name, &target.triple, dir)?;
     eprintln!("hamr: building image {name} for {} ({})", target.triple, target.kind.text());
     let mut command = compiler.cargo("build", &target.triple);
@@ -54,6 +61,9 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
         command.args(["--config", "profile.release.package.hamr-device-fw.opt-level=\"s\""]);
     }
+    if let Some(level) = level {
+        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level);
+    }
     let per_target = format!("CARGO_TARGET_{}_RUSTFLAGS", target.triple.to_uppercase().replace(['-', '.'], "_"));
     for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {
         command.env_remove(variable);
@@ -62,7 +72,9 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     // Their file and line are in the debug information of statics, which only the full level has;
     // none of it is loaded.
     command.env("DEFMT_LOG", "trace").env("CARGO_PROFILE_RELEASE_DEBUG", "full");
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
+    let cpu = cpu.map(|cpu| format!("-Ctarget-cpu={cpu}"));
+    let flags: Vec<&str> = flags(target).into_iter().chain(cpu.as_deref()).collect();
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     command.env(hamr_linker::OWN_MEMORY, if package.has_memory { "yes" } else { "no" });
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
@@ -133,6 +145,23 @@ struct Binary {
     bin: String,
     target_dir: PathBuf,
     has_memory: bool,
+    /// `package.metadata.hamr.image` of its manifest.
+    settings: serde_json::Value,
+}
+
+/// What a manifest says of images for `target`: a value, or one for each of `hosted` and the
+/// processors of bare-metal images.
+fn setting(settings: &serde_json::Value, key: &str, target: &Target) -> Option<String> {
+    let of = match target.kind {
+        ImageKind::BARE => target.triple.split('-').next().unwrap_or_default(),
+        _ => "hosted",
+    };
+    let value = &settings[key];
+    match if value.is_object() { &value[of] } else { value } {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
 }
 
 /// The package that contains the binary `name`, by the binary's or the package's name.
@@ -157,7 +186,8 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
         if let Some(bin) = bins.iter().find(|b| **b == name || (package_name == name && bins.len() == 1)) {
             let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
             let has_memory = manifest.with_file_name("memory.x").exists();
-            return Ok(Binary { package: package_name.into(), bin: (*bin).into(), target_dir, has_memory });
+            let settings = package["metadata"]["hamr"]["image"].clone();
+            return Ok(Binary { package: package_name.into(), bin: (*bin).into(), target_dir, has_memory, settings });
         }
         known.extend(bins.iter().map(|b| (*b).to_string()));
     }
@@ -188,4 +218,44 @@ pub(crate) fn workspace_with(name: &str, exe: &Path) -> Result<Option<PathBuf>, 
         }
     }
     first_error.map_or(Ok(None), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BuildRequest, build, setting};
+    use crate::Target;
+    use hamr_comm::abi::ids::Isa;
+    use hamr_comm::abi::image::ImageKind;
+    use std::fs::{create_dir_all, write};
+
+    fn bare() -> Target {
+        Target { triple: "riscv64gc-unknown-none-elf".into(), kind: ImageKind::BARE, isa: Isa::RISCV64 }
+    }
+
+    #[test]
+    fn settings_are_for_all_targets_or_for_each() {
+        let (hosted, bare) = (Target::hosted(), bare());
+        let settings = serde_json::json!({
+            "target-cpu": { "hosted": "native", "aarch64": "cortex-a72" },
+            "opt-level": 3,
+        });
+        assert_eq!(setting(&settings, "target-cpu", &hosted).as_deref(), Some("native"));
+        assert_eq!(setting(&settings, "target-cpu", &bare), None);
+        assert_eq!(setting(&settings, "opt-level", &hosted).as_deref(), Some("3"));
+        assert_eq!(setting(&settings, "opt-level", &bare).as_deref(), Some("3"));
+        assert_eq!(setting(&serde_json::Value::Null, "opt-level", &bare), None);
+    }
+
+    #[test]
+    fn bare_metal_is_not_built_for_the_hosts_processor() {
+        let dir = tempfile::tempdir().expect("a folder");
+        create_dir_all(dir.path().join("src")).expect("a folder");
+        write(dir.path().join("src/main.rs"), "fn main() {}").expect("a file");
+        let manifest =
+            "[package]\nname = \"fast\"\n[package.metadata.hamr.image]\ntarget-cpu = \"native\"\n[workspace]\n";
+        write(dir.path().join("Cargo.toml"), manifest).expect("a file");
+        let request = BuildRequest { name: "fast".into(), target: bare(), dir: dir.path().into() };
+        let error = build(&request).expect_err("refused");
+        assert!(error.to_string().contains("target-cpu `native` is this host's processor"), "{error}");
+    }
 }

@@ -340,6 +340,27 @@ pub enum SubmitError {
     },
 }
 
+impl SubmitError {
+    /// Says which handler it was, of a call by name.
+    pub(crate) fn rename(&mut self, handler: &str) {
+        let site = match self {
+            Self::MissingHandler { site }
+            | Self::OtherSignature { site }
+            | Self::NoBody { site }
+            | Self::Buffer { site, .. }
+            | Self::Full { site, .. }
+            | Self::NoTickets { site }
+            | Self::NoTasks { site }
+            | Self::QueueFull { site }
+            | Self::TooLong { site, .. }
+            | Self::NoRoom { site, .. }
+            | Self::Deadline { site }
+            | Self::DeviceLost { site, .. } => site,
+        };
+        site.handler = handler.to_owned().into();
+    }
+}
+
 /// Every way a call can end without its value. The parts are boxed: a result travels through the
 /// caller's hands at every call, an error seldom.
 #[derive(Debug, Clone)]
@@ -373,6 +394,24 @@ pub enum CallError<E = Never> {
 impl<E> From<SubmitError> for CallError<E> {
     fn from(e: SubmitError) -> Self {
         Self::Submit(Box::new(e))
+    }
+}
+
+impl<E> CallError<E> {
+    /// Says which handler it was, of a call by name.
+    pub(crate) fn rename(&mut self, handler: &str) {
+        let site = match self {
+            Self::Handler(_) => return,
+            Self::Submit(e) => return e.rename(handler),
+            Self::Fault(report) => &mut report.site,
+            Self::Deadline(site)
+            | Self::Cancelled(site)
+            | Self::PeerReset(site)
+            | Self::DeviceLost(site, _)
+            | Self::ResultTooLong { site, .. }
+            | Self::Corrupt(site, _) => site,
+        };
+        site.handler = handler.to_owned().into();
     }
 }
 

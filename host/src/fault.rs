@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn reports_show_no_control_characters_of_a_device() {
         let payload = [&[0; 24][..], TEXT].concat();
-        let site = Site { device: "d".into(), handler: "h", stage: "reading the reply", task: None };
+        let site = Site { device: "d".into(), handler: "h".into(), stage: "reading the reply", task: None };
         let fault = FaultReport::read(site, Status::FAILED, &payload, symbols());
         assert_eq!(fault.text.as_bytes(), TEXT, "a program gets it as it is");
         let mut record = CrashRecord::new_zeroed();

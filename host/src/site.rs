@@ -2,6 +2,7 @@
 
 use crate::TaskInfo;
 use crate::task_info::Waited;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Where a call was going.
@@ -10,7 +11,7 @@ pub struct Site {
     /// Device name.
     pub device: String,
     /// Handler path.
-    pub handler: &'static str,
+    pub handler: Cow<'static, str>,
     /// How far it got: `submitting`, `waiting for the answer`, `reading the answer`.
     pub stage: &'static str,
     /// Of a task whose deadline has passed: what it waited for.

@@ -6,6 +6,7 @@
 //! a host expects the handlers of its table of every image, and a call needs no entry there.
 
 use hamr_comm::abi::buffer::WireBuffer;
+use hamr_comm::world::{RankId, SegAddr, WorldRef};
 use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Task, info, offload};
 
 /// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
@@ -19,14 +20,16 @@ mod unlisted {
 }
 
 #[doc(hidden)]
-pub use hamr_comm::__entry;
+pub use hamr_comm::{__entry, chains};
 
 /// Puts the handlers of [`bench`](crate::bench) into the table of this program or image.
 #[macro_export]
 macro_rules! bench_handlers {
     () => {
+        $crate::bench::chains!();
         $crate::bench_handlers!(
-            call_host count empty empty_task log_lines notice pong spend sum_14 sum_4 sum_6 sum_8 sum_many
+            call_host count empty empty_task log_lines notice pong rank_barriers rank_calls rank_copies rank_flags rank_puts
+            rank_signals spend sum_14 sum_4 sum_6 sum_8 sum_many yields
         );
     };
     ($($name:ident)*) => {
@@ -60,6 +63,142 @@ pub fn call_host(task: &mut Task, times: u32, pause: u32) -> Result<u64, Fault> 
         micros += task.micros() - begin;
     }
     Ok(micros)
+}
+
+/// Lets the others have a turn so often; the microseconds that this took.
+#[offload(unordered, crate = unlisted)]
+pub fn yields(task: &mut Task, times: u32) -> Result<u64, Fault> {
+    let begin = task.micros();
+    for _ in 0..times {
+        task.yield_now()?;
+    }
+    Ok(task.micros() - begin)
+}
+
+/// Calls [`empty()`] of rank 1 so often; the microseconds that the calls took.
+#[offload(unordered, crate = unlisted)]
+pub fn rank_calls(task: &mut Task, times: u32) -> Result<u64, Fault> {
+    let begin = task.micros();
+    for _ in 0..times {
+        task.sync(RankId(1), empty::with())?;
+    }
+    Ok(task.micros() - begin)
+}
+
+/// Ranks 0 and 1 exchange so many signals; the microseconds that this took. At least 2.
+#[offload(unordered, crate = unlisted)]
+pub fn rank_signals(task: &mut Task, times: u32) -> Result<u64, Fault> {
+    let (me, peer) = pair(task)?;
+    task.barrier()?;
+    let begin = task.micros();
+    for i in 1..=times {
+        if me == 0 {
+            world(task)?.signal(peer, 0, i)?;
+        }
+        task.wait_signal(peer, 0, |value| value == i)?;
+        if me == 1 {
+            world(task)?.signal(peer, 0, i)?;
+        }
+    }
+    Ok(task.micros() - begin)
+}
+
+/// All ranks meet so often; the microseconds that this took.
+#[offload(unordered, crate = unlisted)]
+pub fn rank_barriers(task: &mut Task, times: u32) -> Result<u64, Fault> {
+    task.barrier()?;
+    let begin = task.micros();
+    for _ in 0..times {
+        task.barrier()?;
+    }
+    Ok(task.micros() - begin)
+}
+
+/// What signals and calls are compared with: ranks 0 and 1 store so many flags for each other, in one
+/// cache line or each in its own; the microseconds that this took.
+#[offload(unordered, crate = unlisted)]
+pub fn rank_flags(task: &mut Task, times: u32, one_line: bool, paused: bool) -> Result<u64, Fault> {
+    let (me, _) = pair(task)?;
+    // Both in the segment of rank 1, or the flag for each rank in its own.
+    let mine = if one_line { [(RankId(1), 0), (RankId(1), 4)] } else { [(RankId(1), 0), (RankId(0), 0)] };
+    let [to, from] = if me == 0 { mine } else { [mine[1], mine[0]] };
+    world(task)?.put_value(from.0, from.1, 0u32)?;
+    task.barrier()?;
+    let begin = task.micros();
+    {
+        let world = world(task)?;
+        let await_flag = |i: u32| -> Result<(), Fault> {
+            let mut loads = 0u32;
+            while world.get_value::<u32>(from.0, from.1)? != i {
+                if paused {
+                    core::hint::spin_loop();
+                }
+                loads = loads.wrapping_add(1);
+                if loads.is_multiple_of(LOADS) && task.cancelled() {
+                    return Err(Fault::msg("cancelled"));
+                }
+            }
+            Ok(())
+        };
+        for i in 1..=times {
+            if me == 0 {
+                world.put_value(to.0, to.1, i)?;
+            }
+            await_flag(i)?;
+            if me == 1 {
+                world.put_value(to.0, to.1, i)?;
+            }
+        }
+    }
+    Ok(task.micros() - begin)
+}
+
+/// Puts 8 bytes into the segment of rank 1 so often, or copies `bytes` there; the microseconds that
+/// this took.
+#[offload(unordered, crate = unlisted)]
+pub fn rank_puts(task: &mut Task, times: u32, bytes: u32) -> Result<u64, Fault> {
+    let (begin, world) = (task.micros(), world(task)?);
+    for i in 0..times {
+        match bytes {
+            #[cfg(target_has_atomic = "64")]
+            8 => world.put_value(RankId(1), 4096, u64::from(i))?,
+            #[cfg(not(target_has_atomic = "64"))]
+            8 => world.put_value(RankId(1), 4096, i)?,
+            _ => {
+                let [from, to] = [0, 1].map(|rank| SegAddr { rank: RankId(rank), off: 1 << 16 });
+                world.copy(from, to, bytes.into())?;
+            }
+        }
+    }
+    Ok(task.micros() - begin)
+}
+
+/// What copies are compared with: so many of them inside of the segment, by `memcpy`.
+#[offload(unordered, crate = unlisted)]
+pub fn rank_copies(task: &mut Task, times: u32, bytes: u32) -> Result<u64, Fault> {
+    let (begin, segment) = (task.micros(), world(task)?.segment());
+    let view = task.view_mut(segment)?;
+    let (from, to) = view.split_at_mut_checked(1 << 17).ok_or_else(|| Fault::msg("a short segment"))?;
+    let from = from.get(1 << 16..(1 << 16) + bytes as usize);
+    let to = to.get_mut(..bytes as usize);
+    let (Some(from), Some(to)) = (from, to) else { return Err(Fault::msg("more than there is room for")) };
+    for _ in 0..times {
+        core::hint::black_box(&mut *to).copy_from_slice(core::hint::black_box(from));
+    }
+    Ok(task.micros() - begin)
+}
+
+fn world<'t>(task: &'t Task<'_>) -> Result<WorldRef<'t>, Fault> {
+    task.world().ok_or_else(|| Fault::msg("this device is no rank"))
+}
+
+/// This rank's number, and the other of two.
+fn pair(task: &Task<'_>) -> Result<(u32, RankId), Fault> {
+    let world = world(task)?;
+    match (world.me().0, world.size()) {
+        (me, 2) => Ok((me, RankId(1 - me))),
+        _ => Err(Fault::msg("expected a world of two ranks")),
+    }
 }
 
 /// Logs numbered lines of level info, as fast as it can.

@@ -4,13 +4,17 @@
 //! ```text
 //! 0x0000 WorldHeader   launcher, before the magic word
 //! 0x0080 job words     launcher, live
+//! 0x00C0 text          launcher, of a rank that was lost
 //! 0x1000 directory     an entry of 64 bytes per rank
 //! then   PEERS         a part per rank ([`PeersLayout`])
 //! then   homes         in the order of the ranks; each is a window (abi §3)
+//! then   GAS           a part per rank ([`GasLayout`]), or nothing
 //! ```
 
+mod gas;
 mod peers;
 
+pub use gas::{ARGS_BYTES, AmWord, Category, GasHead, GasLayout, GasName, HANDLERS};
 pub use peers::{LANE_CHUNK, LANE_RING, LANE_TICKETS, MAX_SIGNAL_LINES, PeersLayout, SIGNAL_LINES};
 
 use crate::ids::{NodeId, RankId};
@@ -57,11 +61,18 @@ pub struct WorldHeader {
     pub signal_lines: u32,
     /// Ring slots of a lane: [`LANE_RING`].
     pub lane_ring: u32,
+    /// Offset of the first rank's part of GAS, a multiple of 64; 0 none.
+    pub gas: u64,
+    /// Ring slots of its lanes.
+    pub gas_ring: u32,
+    /// Bytes of each of its chunks.
+    pub gas_chunk: u32,
     /// Zero.
-    pub reserved: [u64; 9],
+    pub reserved: [u64; 7],
 }
 const _: () = assert!(size_of::<WorldHeader>() == 128 && offset_of!(WorldHeader, world_len) == 16);
 const _: () = assert!(offset_of!(WorldHeader, job) == 32 && offset_of!(WorldHeader, signal_lines) == 48);
+const _: () = assert!(offset_of!(WorldHeader, gas) == 56 && offset_of!(WorldHeader, gas_chunk) == 68);
 
 /// Offsets of the job's words. The launcher alone writes them (abi §13.1).
 pub mod word {
@@ -69,10 +80,15 @@ pub mod word {
     pub const JOB_STATE: u64 = 0x80;
     /// Before ENDING: the code that a rank left with.
     pub const EXIT_CODE: u64 = 0x84;
-    /// Before ENDING: 1 and the number of the rank that was lost; 0 none.
+    /// 1 and the number of the rank that was lost, published behind [`LOST_TEXT`] and before ENDING; 0
+    /// none.
     pub const FAILED_RANK: u64 = 0x88;
     /// Stepped when the words of PEERS start over, with zeros.
     pub const RUN: u64 = 0x90;
+    /// Which rank was lost, and why: UTF-8, at most [`LOST_TEXT_BYTES`], zeros behind a shorter one.
+    pub const LOST_TEXT: u64 = 0xC0;
+    /// Bytes of the text.
+    pub const LOST_TEXT_BYTES: usize = 192;
 }
 
 open_enum! {
@@ -112,6 +128,8 @@ open_enum! {
         ABSENT = 0 => "absent",
         /// It has checked header and directory, and waits for the offer in its home.
         JOINED = 1 => "joined",
+        /// It has told its tasks of a rank that was lost, and none runs any more.
+        INFORMED = 2 => "informed",
         /// It has left with the code in [`RankEntry::exit`].
         LEFT = 3 => "left",
     }
@@ -195,6 +213,8 @@ pub enum WorldFault {
     Home(u32),
     /// PEERS leaves its place, or has sizes that this source does not know.
     Peers(u64),
+    /// The same of GAS.
+    Gas(u64),
     /// The rank is to map something else than the whole world.
     Maps(u32),
     /// A segment that leaves its home.
@@ -213,6 +233,7 @@ impl core::fmt::Display for WorldFault {
             Self::Length(got) => write!(f, "expected what the memory has room for, got {got:#x} bytes"),
             Self::Home(rank) => write!(f, "the home of rank {rank} is misplaced"),
             Self::Peers(at) => write!(f, "PEERS at {at:#x} is malformed"),
+            Self::Gas(at) => write!(f, "GAS at {at:#x} is malformed"),
             Self::Maps(got) => write!(f, "expected maps {MAPS_WORLD}, got {got}"),
             Self::Segment(rank) => write!(f, "the segment of rank {rank} leaves its home"),
             Self::Rank(rank) => write!(f, "there is no rank {rank}"),
@@ -235,6 +256,7 @@ pub struct WorldLayout {
     directory: u64,
     len: u64,
     peers: PeersLayout,
+    gas: Option<GasLayout>,
 }
 
 impl WorldLayout {
@@ -246,7 +268,7 @@ impl WorldLayout {
         let at = DIRECTORY + entries(ranks.len());
         let peers = PeersLayout { at, ranks: ranks.len() as u32, signal_lines: SIGNAL_LINES };
         let homes = [Range::default(); MAX_RANKS];
-        let mut layout = Self { homes, ranks: ranks.len(), directory: DIRECTORY, len: 0, peers };
+        let mut layout = Self { homes, ranks: ranks.len(), directory: DIRECTORY, len: 0, peers, gas: None };
         let mut at = at + peers.bytes();
         for (home, rank) in layout.homes.iter_mut().zip(ranks) {
             at = at.checked_next_multiple_of(HOME_ALIGN).ok_or(WorldPlanError::TooLarge)?;
@@ -255,6 +277,15 @@ impl WorldLayout {
         }
         layout.len = at;
         Ok(layout)
+    }
+
+    /// The same with GAS behind the homes.
+    pub fn with_gas(mut self) -> Result<Self, WorldPlanError> {
+        let at = self.len.checked_next_multiple_of(HOME_ALIGN).ok_or(WorldPlanError::TooLarge)?;
+        let gas = GasLayout::plan(at, self.ranks as u32);
+        self.len = at.checked_add(gas.bytes()).ok_or(WorldPlanError::TooLarge)?;
+        self.gas = Some(gas);
+        Ok(self)
     }
 
     /// Writes header and directory, and publishes the magic word: before any rank starts.
@@ -269,6 +300,9 @@ impl WorldLayout {
             peers: self.peers.at,
             signal_lines: self.peers.signal_lines,
             lane_ring: LANE_RING,
+            gas: self.gas.map_or(0, |gas| gas.at),
+            gas_ring: self.gas.map_or(0, |gas| gas.ring),
+            gas_chunk: self.gas.map_or(0, |gas| gas.chunk),
             ..WorldHeader::new_zeroed()
         };
         window.write(0, &header)?;
@@ -336,7 +370,7 @@ impl WorldLayout {
         }
         // In front of the first home.
         let mut free = at.checked_add(peers.bytes()).filter(|end| *end <= len).ok_or(WorldFault::Peers(at))?;
-        let mut layout = Self { homes: [Range::default(); MAX_RANKS], ranks, directory, len, peers };
+        let mut layout = Self { homes: [Range::default(); MAX_RANKS], ranks, directory, len, peers, gas: None };
         for (i, home) in layout.homes.iter_mut().take(ranks).enumerate() {
             let entry: RankEntry = window.read(directory + (i * size_of::<RankEntry>()) as u64)?;
             let end = entry.home.checked_add(entry.home_len).filter(|end| *end <= len);
@@ -346,6 +380,13 @@ impl WorldLayout {
                 return Err(WorldFault::Maps(entry.maps));
             }
             *home = Range { off: entry.home, len: entry.home_len };
+        }
+        let WorldHeader { gas: at, gas_ring: ring, gas_chunk: chunk, .. } = header;
+        if at != 0 {
+            let gas = GasLayout { at, ranks: ranks as u32, ring, chunk };
+            let fits = at >= free && gas.is_well_formed() && at.checked_add(gas.bytes()).is_some_and(|end| end <= len);
+            layout.gas = Some(gas).filter(|_| fits);
+            layout.gas.ok_or(WorldFault::Gas(at))?;
         }
         Ok(layout)
     }
@@ -369,6 +410,11 @@ impl WorldLayout {
     /// Where ranks write for each other.
     pub fn peers(&self) -> &PeersLayout {
         &self.peers
+    }
+
+    /// Where ranks that use GASNet's interface write for each other.
+    pub fn gas(&self) -> Option<&GasLayout> {
+        self.gas.as_ref()
     }
 
     /// Bytes before the first home: header, job words, directory and PEERS.

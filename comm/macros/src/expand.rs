@@ -2,11 +2,12 @@
 
 use crate::name;
 use crate::options::{Options, Side};
-use crate::signature::{self, Signature};
+use crate::signature::{self, Signature, Slice};
 use crate::tokens;
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{Attribute, Error, Generics, Ident, ItemFn, Type};
 
 /// Expands. A refused function is kept beside the errors, so that its other uses are not reported
@@ -110,10 +111,12 @@ impl Handler<'_> {
     fn binder(&self) -> TokenStream {
         let krate = &self.options.krate;
         let (cfgs, vis, name) = (self.cfgs(), &self.function.vis, &self.function.sig.ident);
-        let Signature { names, types, .. } = self.signature;
+        let (names, types) = (&self.signature.names, self.sent_types());
         let generics = self.generics();
         let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
         let doc = format!("Binds the arguments of `{}`.", signature::plain_name(self.function));
+        let staged = self.signature.has_slices().then(|| self.staged_binder());
+        let after = self.after_binder(&types);
         quote! {
             #(#cfgs)*
             impl #impl_generics #name #type_generics #where_clause {
@@ -123,14 +126,82 @@ impl Handler<'_> {
                 #vis fn with(#(#names: #types),*) -> #krate::Call<Self> {
                     #krate::Call::new((#(#names,)*))
                 }
+                #staged
+                #after
             }
         }
+    }
+
+    /// The binder of all arguments but the first, of a handler that can stand in a chain.
+    fn after_binder(&self, types: &[TokenStream]) -> Option<TokenStream> {
+        let krate = &self.options.krate;
+        let (first, rest) = types.split_first().filter(|_| self.signature.is_inline)?;
+        let names = self.signature.names.get(1..)?;
+        let vis = &self.function.vis;
+        let doc = format!(
+            "Binds the arguments of `{}` but the first, which is the result of the call before it in a chain.",
+            signature::plain_name(self.function)
+        );
+        Some(quote! {
+            #[doc = #doc]
+            #[allow(dead_code, clippy::too_many_arguments, clippy::type_complexity)]
+            #vis fn after(#(#names: #rest),*) -> #krate::chain::After<Self, #first, (#(#rest,)*)> {
+                #krate::chain::After::new((#(#names,)*))
+            }
+        })
+    }
+
+    /// The binder that takes slices of the program.
+    fn staged_binder(&self) -> TokenStream {
+        let krate = &self.options.krate;
+        let (vis, names) = (&self.function.vis, &self.signature.names);
+        let life = syn::Lifetime::new("'slices", Span::mixed_site());
+        let staging = Ident::new("staging", Span::mixed_site());
+        let types = self.arguments().map(|(ty, slice)| match slice {
+            Some(Slice { is_mut: true, element }) => quote!(&#life mut [#element]),
+            Some(Slice { element, .. }) => quote!(&#life [#element]),
+            None => ty.to_token_stream(),
+        });
+        let values = self.arguments().zip(names).map(|((_, slice), name)| match slice {
+            Some(Slice { is_mut: true, .. }) => quote!(#staging.in_out(#name)),
+            Some(_) => quote!(#staging.input(#name)),
+            None => name.to_token_stream(),
+        });
+        let doc = format!(
+            "Binds the arguments of `{}`; its slices are staged in buffers for the time of the call.",
+            signature::plain_name(self.function)
+        );
+        quote! {
+            #[doc = #doc]
+            #[allow(dead_code, clippy::too_many_arguments, clippy::type_complexity)]
+            #vis fn staged<#life>(
+                #(#names: #types),*
+            ) -> impl ::core::ops::FnOnce(&mut #krate::Staging<'_, #life>) -> #krate::Call<Self> {
+                move |#staging| #krate::Call::new((#(#values,)*))
+            }
+        }
+    }
+
+    /// Each argument's type, and what it is as a slice.
+    fn arguments(&self) -> impl Iterator<Item = (&Type, Option<&Slice>)> {
+        self.signature.types.iter().zip(self.signature.slices.iter().map(Option::as_ref))
+    }
+
+    /// The types that travel.
+    fn sent_types(&self) -> Vec<TokenStream> {
+        let krate = &self.options.krate;
+        let sent = |(ty, slice): (&Type, Option<&Slice>)| match slice {
+            Some(Slice { element, .. }) => quote!(#krate::BufferPtr<#element>),
+            None => ty.to_token_stream(),
+        };
+        self.arguments().map(sent).collect()
     }
 
     fn handler(&self) -> TokenStream {
         let krate = &self.options.krate;
         let (cfgs, name) = (self.cfgs(), &self.function.sig.ident);
-        let Signature { kind, types, output, .. } = self.signature;
+        let (kind, types) = (&self.signature.kind, self.sent_types());
+        let output = self.sent_output();
         let generics = self.generics();
         let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
         let shown = self.name();
@@ -169,21 +240,45 @@ impl Handler<'_> {
         }
     }
 
+    /// The result that travels.
+    fn sent_output(&self) -> TokenStream {
+        let (krate, output) = (&self.options.krate, &self.signature.output);
+        if !self.signature.has_slices() {
+            return output.to_token_stream();
+        }
+        quote_spanned!(output.span() => <#output as #krate::handler::Viewing>::Output)
+    }
+
     /// Calls the function where there is one.
     fn run(&self, cx: &Ident, args: &Ident) -> TokenStream {
         let krate = &self.options.krate;
         let (name, params) = (&self.function.sig.ident, &self.signature.params);
         let context = &self.signature.context;
         let turbofish = if params.is_empty() { quote!() } else { quote!(::<#(#params),*>) };
-        let index = (0..self.signature.types.len()).map(syn::Index::from);
         let handler = Ident::new("handler", Span::mixed_site());
         let bound = signature::wrapper_bound(self.signature, krate);
         // The call goes through a pointer. The pointer's type gives one clear error for a function
         // that requires more of its first parameter than a call can give. To the optimiser it is a
         // constant.
+        let (mut passed, mut asked, mut views) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, slice) in self.signature.slices.iter().enumerate() {
+            let index = syn::Index::from(i);
+            let Some(Slice { is_mut, .. }) = slice else {
+                passed.push(quote!(#args.#index));
+                continue;
+            };
+            let view = Ident::new(&format!("view{i}"), Span::mixed_site());
+            asked.push(if *is_mut { quote!(#args.#index.write()) } else { quote!(#args.#index.read()) });
+            passed.push(view.to_token_stream());
+            views.push(view);
+        }
+        let mut call = quote!(#handler(#cx, #(#passed),*));
+        if !views.is_empty() {
+            call = quote!(#krate::handler::Viewing::or(#cx.with_views((#(#asked,)*), |#cx, (#(#views,)*)| #call)));
+        }
         let here = quote! {
             let #handler: #bound = #name #turbofish;
-            #handler(#cx, #(#args.#index),*)
+            #call
         };
         // The closure keeps the import of the first parameter's type in use where the function is left out.
         let absent = quote! {

@@ -10,6 +10,8 @@ use syn::{Error, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Pat, PatTy
 
 /// More arguments than tuples are implemented for.
 const MAX_ARGUMENTS: usize = 12;
+/// More buffers than a context opens at once.
+const MAX_SLICES: usize = 6;
 
 const CONTEXT_FIRST: &str = "the first parameter says what a handler is: `cx: &mut Context` runs inline and cannot wait, \
                              `task: &mut Task` runs on a stack of its own and may wait, `cx: &mut Host` is a body on the host";
@@ -22,13 +24,30 @@ pub(crate) struct Signature {
     pub(crate) context: Type,
     /// The type behind its `&mut`, with `'static` for its lifetime.
     pub(crate) kind: Type,
+    /// It is `Context`.
+    pub(crate) is_inline: bool,
     /// It is `Host`: the body is on the host.
     pub(crate) is_host: bool,
     pub(crate) names: Vec<Ident>,
+    /// The types of the arguments as the function has them.
     pub(crate) types: Vec<Type>,
+    /// Those that are slices, which travel as buffers.
+    pub(crate) slices: Vec<Option<Slice>>,
     pub(crate) output: Type,
     /// Type parameters in order.
     pub(crate) params: Vec<Ident>,
+}
+
+/// An argument that is a slice.
+pub(crate) struct Slice {
+    pub(crate) is_mut: bool,
+    pub(crate) element: Type,
+}
+
+impl Signature {
+    pub(crate) fn has_slices(&self) -> bool {
+        self.slices.iter().any(Option::is_some)
+    }
 }
 
 /// Reads a function. One error contains everything that is wrong with it.
@@ -54,7 +73,13 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
             errors
                 .push(Error::new_spanned(cfg, "a handler has one signature on both sides: no `cfg` on its parameters"));
         }
-        crossing::check(&argument.ty, "argument", &mut errors);
+        match slice(&argument.ty) {
+            Some(Slice { element, .. }) => crossing::check(&element, "element", &mut errors),
+            None => crossing::check(&argument.ty, "argument", &mut errors),
+        }
+    }
+    if let Some((_, kind)) = &context {
+        slices(kind, &typed, &mut errors);
     }
     if let Some(extra) = typed.get(MAX_ARGUMENTS) {
         errors.push(Error::new_spanned(
@@ -66,10 +91,12 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
     crossing::check(&output, "result", &mut errors);
     let signature = context.map(|(context, kind)| Signature {
         context,
+        is_inline: is_named(&kind, "Context"),
         is_host: is_named(&kind, "Host"),
         kind,
         names: names(&typed),
         types: typed.iter().map(|argument| (*argument.ty).clone()).collect(),
+        slices: typed.iter().map(|argument| slice(&argument.ty)).collect(),
         output,
         params,
     });
@@ -78,6 +105,30 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
         (_, Some(error)) => Err(error),
         (None, None) => Err(Error::new(function.sig.ident.span(), CONTEXT_FIRST)),
     }
+}
+
+/// Refuses slices where they could not be views of buffers for as long as the function runs.
+fn slices(kind: &Type, arguments: &[&PatType], errors: &mut Vec<Error>) {
+    let (most, why) = if is_named(kind, "Context") {
+        (MAX_SLICES, "a handler has at most 6 slices: take a `BufferPtr<T>` and view it inside")
+    } else if is_named(kind, "Host") {
+        (0, "a body on the host has no view of the device's buffers: pass small values by value")
+    } else {
+        (0, "a task's views end at a wait, which a slice would outlive: take a `BufferPtr<T>` and call `task.view(x)?`")
+    };
+    if let Some(refused) = arguments.iter().filter(|argument| slice(&argument.ty).is_some()).nth(most) {
+        errors.push(Error::new_spanned(&refused.ty, why));
+    }
+}
+
+/// The slice that a parameter of type `&[T]` or `&mut [T]` is.
+fn slice(ty: &Type) -> Option<Slice> {
+    let Type::Reference(reference) = bare(ty) else { return None };
+    let Type::Slice(slice) = bare(&reference.elem) else { return None };
+    if reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident != "_") {
+        return None;
+    }
+    Some(Slice { is_mut: reference.mutability.is_some(), element: (*slice.elem).clone() })
 }
 
 /// Many errors as one.

@@ -67,7 +67,12 @@ impl<K, F: Order> CallQueue<K, F> {
     /// Is the reply at `x` there?
     #[inline(never)]
     pub(super) fn is_answered(&self, x: u64) -> bool {
-        self.requester.oldest().is_none_or(|oldest| x < oldest) || self.requester.ring_reply(x).is_some()
+        self.is_released(x) || self.requester.ring_reply(x).is_some()
+    }
+
+    /// Is the slot of position `x` free again?
+    pub(super) fn is_released(&self, x: u64) -> bool {
+        self.requester.oldest().is_none_or(|oldest| x < oldest)
     }
 
     /// The header of the reply at `x`, if it is there and was not released.

@@ -2,9 +2,10 @@
 //! call of a task there has a ticket, and no call waits for the reply of another.
 
 use super::call_queue::CallQueue;
+use super::kept_replies::KeptReplies;
 use super::{SlotAccess, Slots};
 use crate::task::Answer;
-use hamr_shared_abi::ids::{Epoch, HandlerKey};
+use hamr_shared_abi::ids::{Epoch, HandlerKey, RankId};
 use hamr_shared_abi::slot::{Ext, RepHdr, ReqHdr, seq};
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::Queue;
@@ -12,6 +13,8 @@ use hamr_shared_abi::world::LANE_TICKETS;
 
 pub(super) struct Lane<K, F> {
     calls: CallQueue<K, F>,
+    /// Who is called.
+    peer: RankId,
     tickets: [Ticket; LANE_TICKETS as usize],
 }
 
@@ -52,20 +55,24 @@ pub(crate) struct LaneCall {
 }
 
 impl<K, F: Order> Lane<K, F> {
-    pub(super) fn new(slots: Queue<K, F>, epoch: Epoch) -> Self {
-        Self { calls: CallQueue::new(slots, epoch), tickets: [Ticket::default(); LANE_TICKETS as usize] }
+    pub(super) fn new(slots: Queue<K, F>, epoch: Epoch, peer: RankId) -> Self {
+        Self { calls: CallQueue::new(slots, epoch), peer, tickets: [Ticket::default(); LANE_TICKETS as usize] }
     }
 
     /// Publishes a call of a handler that is a task or not. `None`: there is no room.
     pub(super) fn submit(
         &mut self,
+        kept: &mut KeptReplies,
         key: HandlerKey,
         flags: u32,
         is_task: bool,
         deadline_us: u32,
         args: &[u8],
     ) -> Option<LaneCall> {
-        self.sweep();
+        self.sweep(kept);
+        if !self.calls.requester.ring_has_room() {
+            self.make_room(kept);
+        }
         let ext = Ext { deadline_us, ..Ext::default() };
         if !is_task {
             let at = self.calls.submit(key, flags, ext, args)?;
@@ -84,15 +91,17 @@ impl<K, F: Order> Lane<K, F> {
 
     /// Is the reply there that ends the call?
     #[inline(never)]
-    pub(super) fn is_answered(&mut self, call: &mut LaneCall) -> bool {
+    pub(super) fn is_answered(&mut self, call: &mut LaneCall, kept: &mut KeptReplies) -> bool {
         let Some(ticket) = call.ticket else { return self.calls.is_answered(call.at) };
         if !call.moved {
-            match self.calls.reply(call.at) {
-                None => return false,
+            match self.calls.reply(call.at).or_else(|| kept.header((self.peer, call.at))) {
+                // One that was kept is malformed, or there is none yet: one that comes now is looked at next time.
+                None => return self.calls.is_released(call.at),
                 Some(hdr) if !hdr.has(RepHdr::TAKEN) => return true,
                 Some(_) => {}
             }
             self.calls.close(call.at);
+            kept.drop((self.peer, call.at));
             call.moved = true;
         }
         self.ticket_reply(ticket).is_some()
@@ -100,8 +109,8 @@ impl<K, F: Order> Lane<K, F> {
 
     /// Copies the reply to the front of `to` and ends the call, if the reply is there.
     #[inline(never)]
-    pub(super) fn read(&mut self, call: &mut LaneCall, to: &mut [u8]) -> Answer {
-        if !self.is_answered(call) {
+    pub(super) fn read(&mut self, call: &mut LaneCall, kept: &mut KeptReplies, to: &mut [u8]) -> Answer {
+        if !self.is_answered(call, kept) {
             return Answer::None;
         }
         let answer = match call.ticket.filter(|_| call.moved) {
@@ -109,16 +118,16 @@ impl<K, F: Order> Lane<K, F> {
                 (Some(slot), Some(hdr)) => self.calls.read_from(slot, self.number(ticket), hdr, to),
                 _ => Answer::Corrupt,
             },
-            None => self.calls.read(call.at, to),
+            None => kept.take((self.peer, call.at), to).unwrap_or_else(|| self.calls.read(call.at, to)),
         };
-        self.release(*call);
+        self.release(*call, kept);
         answer
     }
 
     /// No task reads its reply. It is cancelled, unless it is to run.
-    pub(super) fn forget(&mut self, mut call: LaneCall, runs: bool) {
-        if self.is_answered(&mut call) {
-            return self.release(call);
+    pub(super) fn forget(&mut self, mut call: LaneCall, kept: &mut KeptReplies, runs: bool) {
+        if self.is_answered(&mut call, kept) {
+            return self.release(call, kept);
         }
         if !runs {
             self.cancel(call);
@@ -145,7 +154,7 @@ impl<K, F: Order> Lane<K, F> {
 
     /// Frees what forgotten calls had, when their replies are there.
     #[inline(never)]
-    fn sweep(&mut self) {
+    fn sweep(&mut self, kept: &mut KeptReplies) {
         for i in 0..self.tickets.len() {
             let Some(Ticket { state: State::Forgotten { moved }, at, .. }) = self.tickets.get(i).copied() else {
                 continue;
@@ -154,8 +163,8 @@ impl<K, F: Order> Lane<K, F> {
             let next = self.calls.requester.next_position();
             let at = next - u64::from((next as u32).wrapping_sub(at));
             let mut call = LaneCall { at, ticket: Some(i as u8), moved };
-            if self.is_answered(&mut call) {
-                self.release(call);
+            if self.is_answered(&mut call, kept) {
+                self.release(call, kept);
             } else if let Some(ticket) = self.tickets.get_mut(i) {
                 ticket.keep(call);
             }
@@ -163,10 +172,32 @@ impl<K, F: Order> Lane<K, F> {
         self.calls.is_quiet();
     }
 
+    /// Moves replies that no task has read out of the ring.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, kept: &mut KeptReplies) {
+        while let Some(at) = self.calls.requester.oldest()
+            && let Some(hdr) = self.calls.reply(at)
+        {
+            // One that no task reads may have come since the last look.
+            if !self.calls.is_quiet() && self.calls.requester.oldest() == Some(at) {
+                let keep = |to: &mut [u8]| match hdr.has(RepHdr::TAKEN) {
+                    true => Answer::Reply(hdr, 0),
+                    false => self.calls.read(at, to),
+                };
+                if !kept.keep((self.peer, at), keep) {
+                    return;
+                }
+                self.calls.close(at);
+            }
+        }
+    }
+
     /// The reply was read, or is not wanted.
-    fn release(&mut self, call: LaneCall) {
+    fn release(&mut self, call: LaneCall, kept: &mut KeptReplies) {
         if !call.moved {
             self.calls.close(call.at);
+            kept.drop((self.peer, call.at));
         }
         if let Some(ticket) = call.ticket.and_then(|ticket| self.tickets.get_mut(usize::from(ticket))) {
             // A call that was refused was no use.

@@ -17,6 +17,8 @@ mod host_queue;
 mod host_responder;
 mod idle;
 #[cfg(all(feature = "tasks", feature = "world"))]
+mod kept_replies;
+#[cfg(all(feature = "tasks", feature = "world"))]
 mod lane;
 mod long;
 mod pauses;

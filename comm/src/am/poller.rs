@@ -324,6 +324,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
             // A sleeping host is notified of these replies, too, before a task runs.
             self.unfenced += self.poll_control();
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            self.note_no_task();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
         let mut served = 0;
@@ -490,6 +492,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         {
             if let Some(index) = self.dispatcher.tasks.abandon_running() {
                 tasks::drain(&mut self.dispatcher.tasks, &mut self.calls, index);
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                crate::world::claim::release_of_abandoned(&mut self.dispatcher.heap.lend(), index);
             }
             // It may have left some.
             self.dispatcher.tasks.expect_messages();

@@ -69,6 +69,9 @@ pub(crate) struct Slice<'a> {
     pub(crate) answer: Answer,
     #[cfg(feature = "tasks")]
     pub(crate) marks: Marks,
+    /// The task's place.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) place: usize,
     /// What the wait that ended the slice is for.
     #[cfg(feature = "tasks")]
     pub(crate) reason: Option<Reason>,

@@ -1,11 +1,9 @@
 //! What a task waits for, and why a wait ends without it.
 
-use crate::fault::Fault;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use core::panic::Location;
 use hamr_shared_abi::ids::{HandlerKey, RankId};
 use hamr_shared_abi::slot::RepHdr;
-use hamr_shared_abi::status::Status;
 use hamr_shared_abi::task_line::WaitKind;
 
 /// Microseconds between two looks at what a task polls.
@@ -126,6 +124,14 @@ impl Reason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target(u32);
 
+/// A handler, and where it is called.
+pub(crate) struct Callee {
+    pub(crate) target: Target,
+    pub(crate) id: u64,
+    pub(crate) signature: u64,
+    pub(crate) is_task: bool,
+}
+
 impl Target {
     /// The host program.
     pub const HOST: Self = Self(0);
@@ -204,6 +210,9 @@ pub enum Interrupted {
     Deadline,
     /// The epoch is over. Only destructors see it, while the task's stack is unwound.
     Ended,
+    /// A rank of the world was lost, and the world ends. The fault that this becomes says which and why;
+    /// [`crate::world::WorldRef::lost`], which.
+    LostRank,
 }
 
 impl core::fmt::Display for Interrupted {
@@ -212,18 +221,8 @@ impl core::fmt::Display for Interrupted {
             Self::Cancelled => "a wait ended: the call was cancelled",
             Self::Deadline => "a wait ended: its time is over",
             Self::Ended => "a wait ended: the epoch is over",
+            Self::LostRank => "a wait ended: a rank of the world was lost",
         })
     }
 }
 impl core::error::Error for Interrupted {}
-
-impl From<Interrupted> for Fault {
-    fn from(why: Interrupted) -> Self {
-        let text = match why {
-            Interrupted::Cancelled => "cancelled",
-            Interrupted::Deadline => "its time is over",
-            Interrupted::Ended => "the epoch is over",
-        };
-        Self { status: Status::INTERRUPTED, ..Self::msg(text) }
-    }
-}

@@ -1,13 +1,32 @@
 //! What a handler sees of its world (abi §13): its rank, the segments of all ranks, signals, barriers,
 //! and the way out.
 
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) mod claim;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod gas;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod handlers;
+mod lost;
 mod peers;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod piece;
 mod strided;
 mod waits;
 
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub use claim::SegmentClaim;
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub use gas::GasWorld;
 pub use hamr_shared_abi::ids::RankId;
 pub use hamr_shared_abi::window::{AtomicOp, AtomicValue, Value};
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) use handlers::{Wanted, handler_key};
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) use lost::{has_lost_rank, note_no_task};
 pub use peers::Peers;
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub use piece::{Memory, Piece};
 pub use strided::{MAX_LEVELS, Strided};
 #[doc(hidden)]
 pub use waits::{disseminate, has_come};
@@ -15,15 +34,14 @@ pub use waits::{disseminate, has_come};
 use crate::buffer::BufferPtr;
 use crate::context::Context;
 use crate::fault::Fault;
+use crate::registry::Table;
 use crate::task::Task;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use crate::{registry::Table, why::NotSent};
 use core::sync::atomic::AtomicU32;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
-use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
 #[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::{ids::HandlerKey, queue::QueueDescriptor};
+use hamr_shared_abi::queue::QueueDescriptor;
+use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
 
 /// The rank that this image is, for as long as it runs.
 #[cfg(hamr_bare)]
@@ -43,21 +61,26 @@ pub struct Rank {
     segment: u64,
     exit: fn(u8) -> !,
     peers: Peers,
-    /// The fingerprint of its handler table.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    table: u64,
+    table: Table,
+    /// Where the handlers are that it calls.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    keys: handlers::Keys,
     /// Barriers that it has entered, and the run that they belong to. Only the dispatcher's thread
     /// uses them.
     barriers: AtomicU32,
     run: AtomicU32,
+    /// Meetings with each rank, likewise.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    meetings: [AtomicU32; hamr_shared_abi::world::MAX_RANKS],
 }
 
 impl Rank {
-    /// Rank `me` of `size`, with `segment` bytes at the end of its heap. `exit` publishes the exit code
-    /// and ends the rank.
-    pub fn new(me: RankId, size: u32, segment: u64, exit: fn(u8) -> !, peers: Peers) -> Self {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        let table = Table::of_this_image().fingerprint();
+    /// Rank `me` of `size`, with `segment` bytes at the end of its heap, that serves `table`. `exit`
+    /// publishes the exit code and ends the rank.
+    pub fn new(me: RankId, size: u32, segment: u64, table: Table, exit: fn(u8) -> !, peers: Peers) -> Self {
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
+        let _ = table;
         Self {
             me,
             size,
@@ -66,8 +89,12 @@ impl Rank {
             peers,
             #[cfg(all(feature = "tasks", feature = "world"))]
             table,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            keys: handlers::Keys::new(),
             barriers: AtomicU32::new(0),
             run: AtomicU32::new(0),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            meetings: [const { AtomicU32::new(0) }; hamr_shared_abi::world::MAX_RANKS],
         }
     }
 
@@ -84,15 +111,12 @@ impl Rank {
     }
 }
 
-/// The key of a handler at a rank: that of this one, whose table the rank must have, too.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) fn handler_key(at: RankId, id: u64) -> Result<HandlerKey, NotSent> {
-    let here = Rank::here().filter(|here| at.0 < here.size).ok_or(NotSent::NotThere)?;
-    if at != here.me && here.peers.table(at) != Some(here.table) {
-        return Err(NotSent::OtherTypes);
-    }
-    let index = Table::of_this_image().iter().position(|entry| entry.id == id).ok_or(NotSent::NotThere)?;
-    Ok(HandlerKey(index as u16))
+/// Bytes of this rank's segment that a program has taken out of the heap.
+fn claimed() -> u64 {
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    return crate::claimed::get().bytes as u64;
+    #[cfg(not(all(feature = "tasks", feature = "world")))]
+    0
 }
 
 /// The queue pairs in which ranks call each other.
@@ -234,7 +258,7 @@ impl WorldRef<'_> {
             Caller::Inline(cx) => (cx.heap_len(), cx.node()),
             Caller::Task(task) => (task.heap_len(), task.node()),
         };
-        segment(heap, self.rank.segment, node)
+        segment(heap + claimed(), self.rank.segment, node)
     }
 
     /// Copies bytes into a rank's segment. They are there when this returns; a rank sees them behind
@@ -300,6 +324,17 @@ impl WorldRef<'_> {
         self.in_segment(at.rank, |segment| segment.atomic(at.off, op))
     }
 
+    /// Where a rank's segment is in this program, for code in other languages; and its bytes.
+    #[cfg(not(hamr_bare))]
+    pub fn segment_address(&self, of: RankId) -> Result<(core::ptr::NonNull<u8>, u64), OutOfReach> {
+        self.in_segment(of, |segment| Ok((segment.address(), segment.len())))
+    }
+
+    /// The rank that was lost, which ends the world; `None` as long as none was.
+    pub fn lost(&self) -> Option<RankId> {
+        self.rank.peers.lost()
+    }
+
     /// Ends the world with an exit code: this rank at once, the others when their runtimes notice,
     /// whatever they are doing. The running call has no reply.
     pub fn exit(&self, code: u8) -> ! {
@@ -319,13 +354,15 @@ impl WorldRef<'_> {
         Ok(access(&segment.lend())?)
     }
 
-    /// The same in this rank's segment, which is the end of its heap. No view of it exists, because
-    /// one borrows mutably what this value borrows.
+    /// The same in this rank's segment, which is the end of its heap, up to what is claimed. No view of
+    /// it exists, because one borrows mutably what this value borrows.
     #[inline(never)]
     fn in_own<R>(&self, access: impl FnOnce(&Window<Loan>) -> Result<R, OutOfWindow>) -> Result<R, OutOfReach> {
         let own = |heap: &LentHeap<'_>| {
-            let len = self.rank.segment.min(heap.len());
-            Ok(access(&*heap.part(heap.len() - len, len)?)?)
+            let taken = claimed();
+            let whole = heap.len() + taken;
+            let len = self.rank.segment.min(whole);
+            Ok(access(&*heap.part(whole - len, len - taken)?)?)
         };
         match self.caller {
             Caller::Inline(cx) => own(&cx.heap),

@@ -12,13 +12,9 @@ use hamr_shared_abi::window::{KeptWord, Window, Word};
 use hamr_shared_abi::world::{MAX_RANKS, PeersLayout, WorldFault, WorldLayout, word};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::{
-    preamble::{DEVICE_RECORD, DeviceRecord},
     queue::QueueDescriptor,
+    world::{GasLayout, RankState},
 };
-
-/// Where a home has the fingerprint of its rank's table.
-#[cfg(all(feature = "tasks", feature = "world"))]
-const FINGERPRINT: u64 = DEVICE_RECORD + core::mem::offset_of!(DeviceRecord, fingerprint) as u64;
 
 /// All of a world but one rank's home.
 pub struct Peers {
@@ -29,11 +25,17 @@ pub struct Peers {
     segments: heapless::Vec<Window<()>, MAX_RANKS>,
     /// The words in which the ranks ask to be notified, likewise.
     waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
-    /// The two halves of the fingerprints of their handler tables, likewise.
+    /// Their homes, for what their handler tables say, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    tables: heapless::Vec<[KeptWord<()>; 2], MAX_RANKS>,
+    homes: heapless::Vec<Window<()>, MAX_RANKS>,
+    /// GAS, which is behind the homes.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    gas: Option<(Window<()>, GasLayout)>,
     /// Notifies a rank.
     notify: fn(RankId),
+    /// Where in the directory this rank's state is.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    state: u64,
 }
 
 impl Peers {
@@ -51,17 +53,19 @@ impl Peers {
         let home = world.home(me)?;
         let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
         #[cfg(all(feature = "tasks", feature = "world"))]
-        let mut tables = heapless::Vec::new();
+        let mut homes = heapless::Vec::new();
         for (rank, other) in (0..).map(RankId).zip(world.homes()) {
             let segment = world.segment(&before, rank)?;
             let fault = |_| WorldFault::Segment(rank.0);
-            let at = other.off + segment.off;
-            let window = if rank == me {
-                before.part(0, 0)
-            } else if at < home.off {
-                before.part(at, segment.len)
-            } else {
-                behind.part(at - (home.off + home.len), segment.len)
+            let part = |at: u64, len| {
+                let window = if rank == me {
+                    before.part(0, 0)
+                } else if at < home.off {
+                    before.part(at, len)
+                } else {
+                    behind.part(at - (home.off + home.len), len)
+                };
+                window.map_err(fault)
             };
             // This rank's own is not used: any word will do.
             let word = |at: u64| {
@@ -75,19 +79,33 @@ impl Peers {
                 word.map_err(fault)
             };
             // There are at most so many homes.
-            let _ = segments.push(window.map_err(fault)?);
+            let _ = segments.push(part(other.off + segment.off, segment.len)?);
             let _ = waits.push((word(DEVICE_WAIT)?, Notifier::new()));
             #[cfg(all(feature = "tasks", feature = "world"))]
-            let _ = tables.push([word(FINGERPRINT)?, word(FINGERPRINT + 4)?]);
+            let _ = homes.push(part(other.off, other.len)?);
         }
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        let gas = match world.gas() {
+            Some(gas) => {
+                let range = gas.range();
+                let fault = |_| WorldFault::Gas(range.off);
+                let window = behind.part(range.off - (home.off + home.len), range.len).map_err(fault)?;
+                Some((window, gas.at_front()))
+            }
+            None => None,
+        };
         Ok(Self {
             before,
             layout: *world.peers(),
             segments,
             waits,
             #[cfg(all(feature = "tasks", feature = "world"))]
-            tables,
+            homes,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            gas,
             notify,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            state: world.state_word(me),
         })
     }
 
@@ -101,11 +119,26 @@ impl Peers {
         }
     }
 
-    /// The fingerprint of another rank's handler table; 0 before it has attached.
+    /// Rule 21 alone: [`Self::wake`] follows when this rank has nothing else to do.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn table(&self, of: RankId) -> Option<u64> {
-        let [low, high] = self.tables.get(of.0 as usize)?;
-        Some(u64::from(low.word().load()) | u64::from(high.word().load()) << 32)
+    pub(super) fn wake_relaxed(&self, rank: RankId) {
+        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
+            && notifier.needs_notify_relaxed(wait.word())
+        {
+            (self.notify)(rank);
+        }
+    }
+
+    /// GAS, and where its parts are in it.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn gas(&self) -> Option<(&Window<()>, &GasLayout)> {
+        self.gas.as_ref().map(|(window, layout)| (window, layout))
+    }
+
+    /// The home of another rank.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn home(&self, of: RankId) -> Option<&Window<()>> {
+        self.homes.get(of.0 as usize)
     }
 
     /// What is in front of the homes, and more.
@@ -139,6 +172,31 @@ impl Peers {
     /// Stepped when signals and barriers have started over.
     pub(super) fn run(&self) -> u32 {
         self.word(word::RUN).map_or(0, Word::observe)
+    }
+
+    /// The rank that the launcher has lost.
+    pub(super) fn lost(&self) -> Option<RankId> {
+        let rank = self.word(word::FAILED_RANK)?.observe().checked_sub(1)?;
+        ((rank as usize) < self.segments.len()).then_some(RankId(rank))
+    }
+
+    /// Who was lost and why, as the launcher says it.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn lost_text(&self) -> heapless::String<{ word::LOST_TEXT_BYTES }> {
+        let mut bytes = [0; word::LOST_TEXT_BYTES];
+        // In the header, which every world has.
+        let _ = self.before.read_bytes(word::LOST_TEXT, &mut bytes);
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        heapless::String::try_from(valid).unwrap_or_default()
+    }
+
+    /// No task of this rank waits for a lost rank any more.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn inform(&self) {
+        if let Some(state) = self.word(self.state) {
+            state.publish(RankState::INFORMED.0);
+        }
     }
 
     fn word(&self, at: u64) -> Option<Word<'_>> {

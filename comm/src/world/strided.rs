@@ -118,6 +118,30 @@ impl<'a> Strided<'a> {
         });
     }
 
+    /// From one window to another, or in one; `here` are distances in the first.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn copy(
+        self,
+        from: &Window<Loan>,
+        from_off: u64,
+        to: &Window<Loan>,
+        to_off: u64,
+    ) -> Result<(), OutOfReach> {
+        let this = self.check(to_off, to, usize::MAX)?;
+        if !this.is_empty() {
+            let end = from_off.checked_add(this.extent(this.here).ok_or(OutOfReach::Shape)? as u64);
+            let end = end.ok_or(OutOfReach::Shape)?;
+            if end > from.len() {
+                return Err(OutOfReach::Private { end, len: from.len() });
+            }
+            // Both ends were checked.
+            this.each(|a, b| {
+                let _ = from.copy_to(from_off + a as u64, to, to_off + b as u64, this.run as u64);
+            });
+        }
+        Ok(())
+    }
+
     pub(super) fn get(self, window: &Window<Loan>, off: u64, to: &mut [u8]) -> Result<(), OutOfReach> {
         let this = self.check(off, window, to.len())?;
         match this.run {

@@ -3,7 +3,7 @@
 use super::{OutOfReach, Rank, RankId, WorldRef};
 use crate::fault::Fault;
 use crate::task::{Interrupted, Place, Reason, Task};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::Word;
 
@@ -30,6 +30,21 @@ impl WorldRef<'_> {
     }
 }
 
+#[cfg(all(feature = "tasks", feature = "world"))]
+impl WorldRef<'_> {
+    /// The number of this rank's next meeting with another, for programs that publish it in a signal:
+    /// from 1 on, also across calls, and anew when the words of signals start over.
+    pub fn meet(&self, with: RankId) -> Result<u32, OutOfReach> {
+        self.rank.begin_anew();
+        self.rank.meetings.get(with.0 as usize).map(next).ok_or(OutOfReach::Rank(with.0))
+    }
+
+    /// The number of the last one; 0 before the first.
+    pub fn met(&self, with: RankId) -> u32 {
+        self.rank.meetings.get(with.0 as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+}
+
 impl Rank {
     fn signal_from(&self, from: RankId, word: u32) -> Result<Word<'_>, OutOfReach> {
         if from.0 >= self.size {
@@ -40,13 +55,26 @@ impl Rank {
 
     /// The number of this rank's next barrier. It begins anew when the words do.
     fn enter_barrier(&self) -> u32 {
-        let run = self.peers.run();
-        let begun = self.run.load(Ordering::Relaxed) == run;
-        let count = if begun { self.barriers.load(Ordering::Relaxed).wrapping_add(1) } else { 1 };
-        self.run.store(run, Ordering::Relaxed);
-        self.barriers.store(count, Ordering::Relaxed);
-        count
+        self.begin_anew();
+        next(&self.barriers)
     }
+
+    /// When the words have started over, so do the counts of what ranks publish there.
+    fn begin_anew(&self) {
+        let run = self.peers.run();
+        if self.run.load(Ordering::Relaxed) != run {
+            self.run.store(run, Ordering::Relaxed);
+            self.barriers.store(0, Ordering::Relaxed);
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            self.meetings.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        }
+    }
+}
+
+fn next(count: &AtomicU32) -> u32 {
+    let next = count.load(Ordering::Relaxed).wrapping_add(1);
+    count.store(next, Ordering::Relaxed);
+    next
 }
 
 impl Task<'_> {

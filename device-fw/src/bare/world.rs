@@ -4,12 +4,13 @@ use super::runtime::RUNTIME;
 use super::{CANNOT_START, console};
 use crate::rank::{RANK, Rank};
 use hamr_comm::abi::ids::RankId;
+use hamr_comm::registry::Table;
 
 /// Joins the world that was found, if there is one; an image that cannot ends.
 pub(super) fn join() {
     let joined = match RANK.get() {
         None => return,
-        Some(Ok(rank)) => rank.join(leave, notify),
+        Some(Ok(rank)) => rank.join(Table::of_this_image(), leave, notify),
         Some(Err(why)) => Err(*why),
     };
     if let Err(why) = joined {

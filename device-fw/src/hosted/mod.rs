@@ -167,7 +167,7 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     }
     // As above.
     let _ = RUNTIME.rank_doorbells.set(control.take_rank_doorbells());
-    let window = join(Mapping::of(control.window_fd())?, control.rank())?;
+    let window = join(Mapping::of(control.window_fd())?, control.rank(), table)?;
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread
@@ -209,11 +209,11 @@ fn with_tasks<B: Board>(device: Device<'static, B>, config: Config) -> Device<'s
 }
 
 /// The window that the image serves: its home, when it is to be a rank of the world that was mapped.
-fn join(mapped: ServedWindow, rank: Option<RankId>) -> Result<ServedWindow, WorldFault> {
+fn join(mapped: ServedWindow, rank: Option<RankId>, table: Table) -> Result<ServedWindow, WorldFault> {
     let Some(me) = rank else { return Ok(mapped) };
     let (home, rank) = Rank::find(mapped, me).map_err(|(why, _)| why)?;
     info!("joins as rank {}", me.0);
-    rank.join(exit, notify)?;
+    rank.join(table, exit, notify)?;
     // Set here only, and once.
     let _ = RUNTIME.rank.set(rank);
     Ok(home)

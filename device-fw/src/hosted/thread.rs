@@ -79,7 +79,7 @@ pub fn serve(
 
 fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<Device<'static, Thread>, StartError> {
     let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
-    rank.join(exit, notify)?;
+    rank.join(table, exit, notify)?;
     RANK.set(Some(rank));
     let board = Thread { window: Some(home), begin: Instant::now() };
     // Leaked, as the places for tasks are: a device has them for good.

@@ -1,23 +1,20 @@
-//! `hamr run`: starts a world, runs the handler `main` of an image or a whole program on every rank,
+//! `hamr run`: starts a world, runs the handler `main` of an image or a whole program on each rank,
 //! and ends with the ranks' exit code (`docs/worlds.md`).
 
 use super::{Cli, Failure, file_in};
-use crate::world::ProgramError;
-use crate::{CallError, Error, HandlerInfo, Image, ImageFile, Node, Options, World, WorldOptions};
-use hamr_comm::abi::table::record_flag;
-use hamr_comm::{Call, Context, Fault, Handler, Task};
+use crate::world::{ARGUMENTS, Main, ProgramError};
+use crate::{CallError, Error, Image, ImageFile, Options, WorldOptions};
+use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Bytes of arguments, which travel as one text.
-const ARGUMENTS: usize = 4096;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Ranks, at most 64
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     ranks: Option<usize>,
-    /// A rank on this device, or K of them; the ranks are in the order of these options
-    #[arg(long = "rank", value_name = "SPEC[*K]")]
+    /// A rank on this device, or K of them; behind `=` what they run, if it is not IMAGE|PROGRAM. The
+    /// ranks are in the order of these options
+    #[arg(long = "rank", value_name = "SPEC[*K][=IMAGE|PROGRAM]")]
     specs: Vec<String>,
     /// Bytes of each rank's segment: a number, or one with K, M or G behind it
     #[arg(long, value_name = "BYTES")]
@@ -36,81 +33,51 @@ pub(super) struct Args {
     arguments: Vec<String>,
 }
 
-/// What every rank of an image runs.
-enum Main {}
-/// The same as a task.
-enum TaskMain {}
-
-impl Handler for Main {
-    const NAME: &'static str = "main";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = 0;
-    type Kind = hamr_comm::Context<'static>;
-    type Args = (heapless::String<ARGUMENTS>,);
-    type Output = Result<u8, Fault>;
-    fn run(_: &mut Context<'_>, _: Self::Args) -> Self::Output {
-        Err(Fault::msg("main runs on ranks"))
-    }
-}
-
-impl Handler for TaskMain {
-    const NAME: &'static str = Main::NAME;
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::TASK;
-    type Kind = Task<'static>;
-    type Args = (heapless::String<ARGUMENTS>,);
-    type Output = Result<u8, Fault>;
-    fn run(_: &mut Task<'_>, _: Self::Args) -> Self::Output {
-        Err(Fault::msg("main runs on ranks"))
-    }
-}
-
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
-    let specs = specs(args, cli)?;
-    for spec in &specs {
+    let ranks = ranks(args, cli)?;
+    for (spec, _) in &ranks {
         cli.target_of(spec)?;
     }
     if let Some(other) = &cli.global.image {
         return Err(Failure::new(format!("expected one image, got {} and `--image {other}`", args.what)));
     }
-    let path = file_in(&args.what);
-    let is_program = path.map(ImageFile::is_image).transpose()? == Some(false);
     let text = args.arguments.join(" ");
-    if !is_program && text.len() > ARGUMENTS {
-        return Err(Failure::new(format!("expected at most {ARGUMENTS} bytes of arguments, got {}", text.len())));
+    let mut images: BTreeMap<&str, Image> = BTreeMap::new();
+    for (_, what) in &ranks {
+        if !images.contains_key(what) {
+            images.insert(what, image(what, args, &text)?);
+        }
     }
-    let options = options(args, cli)?;
-    let image = match path {
-        Some(path) if is_program => Image::program(path, &args.arguments)?,
-        Some(path) => Image::file(path)?,
-        None => Image::named(&args.what),
-    };
-    let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
-    let world = cli.runtime.world_with(&specs, image, options).map_err(wrong_ranks)?;
-    for node in world.nodes() {
-        if !is_program {
-            main_of(node, &args.what)?;
+    let seats: Vec<_> = ranks.iter().map(|(spec, what)| (*spec, images[what].clone())).collect();
+    let world = cli.runtime.world_of_images(&seats, options(args, cli)?).map_err(wrong_ranks)?;
+    for (node, (_, what)) in world.nodes().iter().zip(&ranks) {
+        if let Main::Missing = Main::of(node) {
+            return Err(no_main(what));
         }
         #[cfg(feature = "device-logs")]
         cli.print_logs(node)?;
     }
-    let outcome = if is_program { world.run_main() } else { run_image(&world, &text, &args.what) };
-    match outcome.map_err(why)? {
+    match world.run_main(&text).map_err(why)? {
         0 => Ok(()),
         code => Err(Failure::code(code)),
     }
 }
 
-fn run_image(world: &World, text: &str, image: &str) -> Result<u8, ProgramError> {
-    // It was checked that it fits.
-    let arguments = heapless::String::try_from(text).unwrap_or_default();
-    // All ranks have the handler of one source.
-    let is_task =
-        world.nodes().iter().all(|node| main_of(node, image).is_ok_and(|main| main.flags & record_flag::TASK != 0));
-    match is_task {
-        true => world.run_to_end(Call::<TaskMain>::new((arguments,))),
-        false => world.run_to_end(Call::<Main>::new((arguments,))),
+/// What a rank runs: an image, by file or name, or a program with the arguments.
+fn image(what: &str, args: &Args, text: &str) -> Result<Image, Failure> {
+    let path = file_in(what);
+    if let Some(path) = path
+        && !ImageFile::is_image(path)?
+    {
+        return Ok(Image::program(path, &args.arguments)?);
     }
+    if text.len() > ARGUMENTS {
+        return Err(Failure::new(format!("expected at most {ARGUMENTS} bytes of arguments, got {}", text.len())));
+    }
+    Ok(match path {
+        Some(path) => Image::file(path)?,
+        None => Image::named(what),
+    })
 }
 
 fn why(error: ProgramError) -> Failure {
@@ -124,23 +91,19 @@ fn why(error: ProgramError) -> Failure {
     })
 }
 
-/// The `main` of an image, which has these types.
-fn main_of<'n>(node: &'n Node, image: &str) -> Result<&'n HandlerInfo, Failure> {
-    let is_main = |handler: &&HandlerInfo| (handler.id, handler.signature) == (Main::ID, Main::SIGNATURE);
-    node.handlers().iter().find(is_main).ok_or_else(|| {
-        Failure::new(format!(
-            "image {image}: expected a handler #[offload(name = \"main\")] fn main(cx: &mut Context, arguments: heapless::String<N>) -> \
-             Result<u8, Fault>, found none"
-        ))
-    })
+fn no_main(image: &str) -> Failure {
+    Failure::new(format!(
+        "image {image}: expected a handler #[offload(name = \"main\")] fn main(cx: &mut Context, arguments: heapless::String<N>) -> \
+         Result<u8, Fault>, found none"
+    ))
 }
 
-/// The device of each rank.
-fn specs(args: &Args, cli: &Cli) -> Result<Vec<String>, Failure> {
+/// The device of each rank, and what it runs.
+fn ranks<'a>(args: &'a Args, cli: &'a Cli) -> Result<Vec<(&'a str, &'a str)>, Failure> {
     if args.specs.is_empty() {
         let ranks = args.ranks.unwrap_or(1);
         return if (1..=MOST).contains(&ranks) {
-            Ok(vec![cli.global.device.clone(); ranks])
+            Ok(vec![(cli.global.device.as_str(), args.what.as_str()); ranks])
         } else {
             Err(Failure::new(format!("-n: expected 1 to {MOST} ranks, got {ranks}")))
         };
@@ -148,22 +111,29 @@ fn specs(args: &Args, cli: &Cli) -> Result<Vec<String>, Failure> {
     if cli.is_device_chosen {
         return Err(Failure::new(format!("expected --rank or `--device {}`, got both", cli.global.device)));
     }
-    let mut specs = Vec::new();
-    for spec in &args.specs {
-        let (device, times) = match spec.rsplit_once('*') {
-            Some((device, times)) => (device, times.parse().ok().filter(|times| (1..=MOST).contains(times))),
-            None => (spec.as_str(), Some(1)),
+    let mut all = Vec::new();
+    for rank in &args.specs {
+        let (devices, what) = match rank.split_once('=') {
+            Some((devices, what)) => (devices, Some(what)),
+            None => (rank.as_str(), None),
         };
-        let times = times.ok_or_else(|| Failure::new(format!("--rank {spec}: expected 1 to {MOST} behind the `*`")))?;
-        specs.extend(std::iter::repeat_n(device.to_owned(), times));
+        let (device, times) = match devices.rsplit_once('*') {
+            Some((device, times)) => (device, times.parse().ok().filter(|times| (1..=MOST).contains(times))),
+            None => (devices, Some(1)),
+        };
+        let times = times.ok_or_else(|| Failure::new(format!("--rank {rank}: expected 1 to {MOST} behind the `*`")))?;
+        all.extend(std::iter::repeat_n((device, what), times));
     }
-    let got = specs.len();
+    let got = all.len();
     match args.ranks {
         Some(wanted) if wanted != got => {
             Err(Failure::new(format!("expected the {wanted} ranks of -n, got {got} by --rank; leave -n out")))
         }
         _ if got > MOST => Err(Failure::new(format!("--rank: expected at most {MOST} ranks, got {got}"))),
-        _ => Ok(specs),
+        _ if all.iter().all(|(_, what)| what.is_some()) => {
+            Err(Failure::new(format!("--rank: expected one without `=`, which runs {}, got none", args.what)))
+        }
+        _ => Ok(all.into_iter().map(|(device, what)| (device, what.unwrap_or(&args.what))).collect()),
     }
 }
 

@@ -97,7 +97,7 @@ impl EpochInfo {
 
 impl Device {
     pub(crate) fn site<H: Handler>(&self, stage: &'static str) -> Box<crate::Site> {
-        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME, stage, task: None })
+        Box::new(crate::Site { device: self.name.clone(), handler: H::NAME.into(), stage, task: None })
     }
 
     /// [`Self::site`] of a call whose deadline has passed. `place` is that of its task.

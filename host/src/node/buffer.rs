@@ -47,11 +47,6 @@ impl<T: Element> Buffer<T> {
         self.memory.pointer(self.block, self.len)
     }
 
-    /// Its front as `len` elements of another type. Every buffer starts at a multiple of 64.
-    pub(super) fn elements<U: Element>(&self, len: usize) -> BufferPtr<U> {
-        self.memory.pointer(self.block, len)
-    }
-
     /// A pointer to the elements of `range`. Like every pointer it carries the buffer's generation,
     /// and is refused once the buffer is dropped.
     ///

@@ -3,15 +3,18 @@
 
 mod attach;
 mod buffer;
+mod chain;
 mod control;
 mod features;
 mod info;
+mod named;
 mod staging;
 
 pub use buffer::Buffer;
+pub use chain::{Chain, chain};
 pub use features::Features;
 pub use info::DeviceInfo;
-pub use staging::Staging;
+pub use named::{HandlerFn, Named};
 
 use crate::Warning;
 use crate::device::Device;

@@ -27,7 +27,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use watch::Watched;
 
-pub use program::{ProgramError, main};
+#[cfg(feature = "cli")]
+pub(crate) use program::{ARGUMENTS, Main};
+pub use program::{ProgramError, is_rank, main, serve};
 pub use run::RunError;
 
 /// Sizes and habits of a world.

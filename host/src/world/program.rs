@@ -1,15 +1,18 @@
-//! Programs as ranks: what `fn main` of one calls, and how a launcher starts what it has.
+//! Programs as ranks: what `fn main` of one calls, and how a launcher runs what each rank has.
 //!
 //! A program that [`main`] finds to be a rank serves it on the calling thread, as an image does; the
 //! launcher's first call starts the program as a task there. So a program has one engine, and its
 //! handlers can be called while it waits.
 
 use super::World;
+use super::run::Sent;
 use super::start::wrong_number;
 use crate::program::{PROGRAM_CONFIG, Registered, Run, table};
 use crate::{CallOptions, Error, Node, Options, RunError, Runtime, WorldError, WorldOptions};
+use crate::{SharedStream, SubmitError};
+use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::world::MAX_RANKS;
-use hamr_comm::{Call, Fault, Handler, Task};
+use hamr_comm::{Call, Fault, Handler, Never, Task};
 use hamr_device_fw::hosted;
 use std::process::ExitCode;
 
@@ -35,9 +38,8 @@ use std::process::ExitCode;
 /// }
 /// ```
 pub fn main(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> ExitCode {
-    if hosted::is_rank() {
-        Registered::main(program);
-        return ExitCode::from(hosted::program(table(), PROGRAM_CONFIG) as u8);
+    if is_rank() {
+        return ExitCode::from(serve(program) as u8);
     }
     match alone(program) {
         Ok(code) => ExitCode::from(code),
@@ -48,11 +50,23 @@ pub fn main(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync +
     }
 }
 
+/// Was this process started as a rank of a world? For programs whose start is not [`main`].
+pub fn is_rank() -> bool {
+    hosted::is_rank()
+}
+
+/// Serves the rank that this process was started as ([`is_rank`]), on the calling thread, and runs
+/// `program` there as [`main`] does. The result is the process's exit code.
+pub fn serve(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> i32 {
+    Registered::main(program);
+    hosted::program(table(), PROGRAM_CONFIG)
+}
+
 fn alone(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> Result<u8, ProgramError> {
     let options = WorldOptions::default();
     // A program may take as long as it likes.
     let options = WorldOptions { rank: Options { deadline: None, ..options.rank }, ..options };
-    Runtime::new()?.start_world(&["thread"], None, options)?.run_program(program)
+    Runtime::new()?.start_world(&[("thread", None)], options)?.run_program(program)
 }
 
 /// Why programs have no exit code.
@@ -82,7 +96,7 @@ impl Runtime {
         if ranks > MAX_RANKS {
             return Err(wrong_number(ranks));
         }
-        self.start_world(&vec!["thread"; ranks], None, WorldOptions::default())
+        self.start_world(&vec![("thread", None); ranks], WorldOptions::default())
     }
 }
 
@@ -105,32 +119,45 @@ impl World {
         program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static,
     ) -> Result<u8, ProgramError> {
         let program = Registered::new(program);
-        self.run_to_end(Call::<Run>::new((program.number(),)))
+        self.run_codes(|_, stream| begin(stream, Call::<Run>::new((program.number(),))))
     }
 
-    /// Runs `main` of every rank, all of which are programs of their own
-    /// ([`Image::program`](crate::Image::program)), as [`Self::run_program`] does.
+    /// Runs `main` of every rank, as [`Self::run_program`] does: what a program gives to
+    /// [`main`](crate::world::main), and the handler `main` of an image (`docs/worlds.md`), which gets
+    /// `arguments` as one text.
     ///
     /// # Errors
-    /// As for [`Self::run_program`].
-    pub fn run_main(&self) -> Result<u8, ProgramError> {
-        self.run_to_end(Call::<Run>::new((Registered::MAIN,)))
+    /// As for [`Self::run_program`]; of a rank without a `main`, that it is missing.
+    pub fn run_main(&self, arguments: &str) -> Result<u8, ProgramError> {
+        self.run_codes(|rank, stream| {
+            let main = Main::of(self.node(rank));
+            if let Main::Program = main {
+                return begin(stream, Call::<Run>::new((Registered::MAIN,)));
+            }
+            let text = heapless::String::try_from(arguments).map_err(|_| SubmitError::TooLong {
+                site: self.node(rank).device().site::<InlineMain>("submitting"),
+                len: arguments.len(),
+                limit: ARGUMENTS,
+            })?;
+            match main {
+                Main::Task => begin(stream, Call::<TaskMain>::new((text,))),
+                _ => begin(stream, Call::<InlineMain>::new((text,))),
+            }
+        })
     }
 
-    /// Calls a handler whose result is an exit code on every rank. The first call that fails ends the
-    /// world.
-    pub(crate) fn run_to_end<H>(&self, call: Call<H>) -> Result<u8, ProgramError>
-    where
-        H: Handler<Output = Result<u8, Fault>>,
-        H::Args: Clone,
-    {
+    /// Makes calls whose results are exit codes, one to each rank. The first that fails ends the world.
+    fn run_codes(
+        &self,
+        begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<u8, Never>>, SubmitError>,
+    ) -> Result<u8, ProgramError> {
         // Ends the others, whose calls are waited for.
         let stop = |failed: &RunError| {
             if !failed.is_lost() {
                 self.node(failed.rank.0).stop();
             }
         };
-        let failed = match self.run_with(call, CallOptions::default(), stop) {
+        let failed = match self.run_each(begin, stop) {
             Ok(codes) => return Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0)),
             Err(failed) => failed,
         };
@@ -139,5 +166,69 @@ impl World {
             Err(lost) if failed.is_lost() => Err(lost.into()),
             Err(_) => Err(ProgramError::Failed(failed)),
         }
+    }
+}
+
+fn begin<H: Handler<Output = Result<u8, Fault>>>(
+    stream: &SharedStream,
+    call: Call<H>,
+) -> Result<Box<dyn Sent<u8, Never>>, SubmitError> {
+    Ok(Box::new(stream.offload_with(call, CallOptions::default())?))
+}
+
+/// Bytes of the arguments of an image's `main`, which travel as one text.
+pub(crate) const ARGUMENTS: usize = 4096;
+
+/// What a rank runs.
+pub(crate) enum Main {
+    /// What a program gave to [`main`].
+    Program,
+    /// The handler `main` of an image.
+    Inline,
+    /// The same as a task.
+    Task,
+    Missing,
+}
+
+impl Main {
+    pub(crate) fn of(node: &Node) -> Self {
+        let find = |id, signature| node.handlers().iter().find(|h| (h.id, h.signature) == (id, signature));
+        if find(Run::ID, Run::SIGNATURE).is_some() {
+            return Self::Program;
+        }
+        match find(InlineMain::ID, InlineMain::SIGNATURE) {
+            Some(main) if main.flags & record_flag::TASK != 0 => Self::Task,
+            Some(_) => Self::Inline,
+            None => Self::Missing,
+        }
+    }
+}
+
+/// The `main` of an image.
+enum InlineMain {}
+/// The same as a task.
+enum TaskMain {}
+
+impl Handler for InlineMain {
+    const NAME: &'static str = "main";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = 0;
+    type Kind = hamr_comm::Context<'static>;
+    type Args = (heapless::String<ARGUMENTS>,);
+    type Output = Result<u8, Fault>;
+    fn run(_: &mut hamr_comm::Context<'_>, _: Self::Args) -> Self::Output {
+        Err(Fault::msg("main runs on ranks"))
+    }
+}
+
+impl Handler for TaskMain {
+    const NAME: &'static str = InlineMain::NAME;
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::TASK;
+    type Kind = Task<'static>;
+    type Args = (heapless::String<ARGUMENTS>,);
+    type Output = Result<u8, Fault>;
+    fn run(_: &mut Task<'_>, _: Self::Args) -> Self::Output {
+        Err(Fault::msg("main runs on ranks"))
     }
 }

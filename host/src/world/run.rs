@@ -51,8 +51,20 @@ pub(super) struct Runs {
     is_stale: bool,
 }
 
-type Outcome<H> = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
-type Failed<H> = RunError<ErrorOf<H>>;
+/// A call of a run, which has not ended.
+pub(super) trait Sent<V, E> {
+    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<V, CallError<E>>>;
+    fn cancel(&self);
+}
+
+impl<H: Handler> Sent<ValueOf<H>, ErrorOf<H>> for Pending<H, SharedStream> {
+    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+        Future::poll(Pin::new(self), task)
+    }
+    fn cancel(&self) {
+        Pending::cancel(self);
+    }
+}
 
 impl World {
     /// Calls a handler on every rank and returns the value of rank 0. Runs of a world follow each
@@ -99,16 +111,25 @@ impl World {
         &self,
         call: Call<H>,
         options: CallOptions,
-        failed: impl FnOnce(&Failed<H>),
-    ) -> Result<Vec<ValueOf<H>>, Failed<H>>
+        failed: impl FnOnce(&RunError<ErrorOf<H>>),
+    ) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>>
     where
         H::Args: Clone,
     {
-        let mut runs = self.begin_run::<H>()?;
+        self.run_each(|_, stream| Ok(Box::new(stream.offload_with(call.clone(), options)?)), failed)
+    }
+
+    /// A run whose calls `begin` sends, one to each rank.
+    pub(super) fn run_each<'c, V, E>(
+        &self,
+        begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<V, E> + 'c>, SubmitError>,
+        failed: impl FnOnce(&RunError<E>),
+    ) -> Result<Vec<V>, RunError<E>> {
+        let mut runs = self.begin_run()?;
         let mut calls = Calls { world: self, open: Vec::new(), values: Vec::new(), failure: None };
         for (rank, stream) in runs.streams.iter().enumerate() {
-            match stream.offload_with(call.clone(), options) {
-                Ok(pending) => calls.open.push(Some(pending)),
+            match begin(rank as u32, stream) {
+                Ok(sent) => calls.open.push(Some(sent)),
                 Err(why) => {
                     calls.end(rank, Err(why.into()));
                     break;
@@ -121,7 +142,7 @@ impl World {
     }
 
     /// Takes the lock, and leaves what a failed run has left behind.
-    fn begin_run<H: Handler>(&self) -> Result<MutexGuard<'_, Runs>, Failed<H>> {
+    fn begin_run<E>(&self) -> Result<MutexGuard<'_, Runs>, RunError<E>> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         for (rank, node) in self.nodes().iter().enumerate().skip(runs.streams.len()) {
             let stream = node.shared_stream().map_err(|why| self.not_begun(rank, why))?;
@@ -141,7 +162,7 @@ impl World {
     fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {
         let site = Box::new(crate::Site {
             device: self.name_of(rank),
-            handler: "a run",
+            handler: "a run".into(),
             stage: "before it was sent",
             task: None,
         });
@@ -164,16 +185,16 @@ fn of_first<T>(mut values: Vec<T>) -> T {
 }
 
 /// The calls of a run.
-struct Calls<'w, H: Handler> {
+struct Calls<'w, 'c, V, E> {
     world: &'w World,
     /// Those that have not ended, by rank.
-    open: Vec<Option<Pending<H, SharedStream>>>,
-    values: Vec<Option<ValueOf<H>>>,
-    failure: Option<Failed<H>>,
+    open: Vec<Option<Box<dyn Sent<V, E> + 'c>>>,
+    values: Vec<Option<V>>,
+    failure: Option<RunError<E>>,
 }
 
-impl<H: Handler> Calls<'_, H> {
-    fn end(&mut self, rank: usize, outcome: Outcome<H>) {
+impl<V, E> Calls<'_, '_, V, E> {
+    fn end(&mut self, rank: usize, outcome: Result<V, CallError<E>>) {
         match outcome {
             Ok(value) => {
                 self.values.resize_with(self.values.len().max(rank + 1), || None);
@@ -189,7 +210,7 @@ impl<H: Handler> Calls<'_, H> {
     }
 
     /// Waits for all of them; after a failure for so long only.
-    fn wait(mut self, failed: impl FnOnce(&Failed<H>)) -> Result<Vec<ValueOf<H>>, Failed<H>> {
+    fn wait(mut self, failed: impl FnOnce(&RunError<E>)) -> Result<Vec<V>, RunError<E>> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut failed = Some(failed);
         let mut until = None;
@@ -200,7 +221,10 @@ impl<H: Handler> Calls<'_, H> {
             {
                 until = Some(Instant::now() + CANCEL_TIME);
                 failed(failure);
-                self.open.iter().flatten().for_each(Pending::cancel);
+                // The end of the world ends them where a rank was lost, and tells their tasks which.
+                if !failure.is_lost() {
+                    self.open.iter().flatten().for_each(|sent| sent.cancel());
+                }
             }
             if self.open.iter().all(Option::is_none) || until.is_some_and(|until| Instant::now() >= until) {
                 break;
@@ -218,8 +242,8 @@ impl<H: Handler> Calls<'_, H> {
 
     fn poll(&mut self, task: &mut Context<'_>) {
         for rank in 0..self.open.len() {
-            if let Some(pending) = &mut self.open[rank]
-                && let Poll::Ready(outcome) = Pin::new(pending).poll(task)
+            if let Some(sent) = &mut self.open[rank]
+                && let Poll::Ready(outcome) = sent.poll(task)
             {
                 self.open[rank] = None;
                 self.end(rank, outcome);

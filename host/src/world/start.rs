@@ -46,22 +46,28 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::world`], and sizes that cannot be laid out.
     pub fn world_with(&self, specs: &[&str], image: Image, options: WorldOptions) -> Result<World, Error> {
-        self.start_world(specs, Some(&image), options)
+        let ranks: Vec<_> = specs.iter().map(|spec| (*spec, Some(&image))).collect();
+        self.start_world(&ranks, options)
     }
 
-    /// A world without an image has ranks of this program only.
-    pub(super) fn start_world(
-        &self,
-        specs: &[&str],
-        image: Option<&Image>,
-        options: WorldOptions,
-    ) -> Result<World, Error> {
-        if specs.is_empty() || specs.len() > MAX_RANKS {
-            return Err(wrong_number(specs.len()));
+    /// [`Self::world_with`] of ranks that differ in what they run: each has an image, or a program, of its
+    /// own.
+    ///
+    /// # Errors
+    /// As for [`Self::world_with`].
+    pub fn world_of_images(&self, ranks: &[(&str, Image)], options: WorldOptions) -> Result<World, Error> {
+        let ranks: Vec<_> = ranks.iter().map(|(spec, image)| (*spec, Some(image))).collect();
+        self.start_world(&ranks, options)
+    }
+
+    /// Ranks without an image are of this program.
+    pub(super) fn start_world(&self, ranks: &[(&str, Option<&Image>)], options: WorldOptions) -> Result<World, Error> {
+        if ranks.is_empty() || ranks.len() > MAX_RANKS {
+            return Err(wrong_number(ranks.len()));
         }
         let WorldOptions { rank, cpus, stall } = options;
         let options = Options { restart: false, ..rank };
-        let seats = self.seats(specs, image)?;
+        let seats = self.seats(ranks)?;
         let memory = Memory::new(&seats, &options)?;
         let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
         let rank_doorbells: Arc<[_]> =
@@ -94,22 +100,25 @@ impl Runtime {
     }
 
     /// What can be refused before anything starts.
-    fn seats<'s>(&'s self, specs: &[&'s str], image: Option<&Image>) -> Result<Vec<Seat<'s>>, Error> {
-        let mut files: Vec<(Target, ImageFile)> = Vec::new();
+    fn seats<'s>(&'s self, ranks: &[(&'s str, Option<&Image>)]) -> Result<Vec<Seat<'s>>, Error> {
+        let mut files: Vec<(&Image, Target, ImageFile)> = Vec::new();
         let mut seats = Vec::new();
-        for (rank, spec) in specs.iter().enumerate() {
+        for (rank, (spec, image)) in ranks.iter().enumerate() {
             let name = format!("rank {rank} ({spec})");
             let (launcher, argument) = self.launcher(spec)?;
             let file = match (launcher.target(argument)?, image) {
                 (None, _) if launcher.is_this_program() => None,
-                (Some(target), Some(image)) => match files.iter().find(|(known, _)| *known == target) {
-                    Some((_, file)) => Some(file.clone()),
-                    None => {
-                        let file = image.resolve(&target)?;
-                        files.push((target, file.clone()));
-                        Some(file)
+                (Some(target), Some(image)) => {
+                    let is_known = |known: &&(&Image, Target, ImageFile)| known.0 == *image && known.1 == target;
+                    match files.iter().find(is_known) {
+                        Some((.., file)) => Some(file.clone()),
+                        None => {
+                            let file = image.resolve(&target)?;
+                            files.push((image, target, file.clone()));
+                            Some(file)
+                        }
                     }
-                },
+                }
                 _ => {
                     let why = "a device of this kind takes no image: expected shm, qemu or thread".into();
                     return Err(Error::Launch { device: name, why });
@@ -180,7 +189,7 @@ impl Memory {
             segment,
         };
         let plans: Vec<RankPlan> = seats.iter().map(plan).collect();
-        let layout = WorldLayout::plan(&plans).map_err(|why| match why {
+        let layout = WorldLayout::plan(&plans).and_then(WorldLayout::with_gas).map_err(|why| match why {
             WorldPlanError::Ranks(ranks) => wrong_number(ranks),
             WorldPlanError::TooLarge => too_large(format!("{} of {} bytes", plans.len(), home.window_len())),
         })?;

@@ -7,6 +7,7 @@ use crate::link::Peer;
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::window::{Shared, Window, Word};
 use hamr_comm::abi::world::{JobState, RankState, WorldLayout, word};
+use hamr_comm::fault::cut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +16,9 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(20);
 /// The same while they end.
 const ENDING_PERIOD: Duration = Duration::from_millis(2);
-/// Behind ENDING a rank leaves by itself; after this time its process is asked to end,
+/// Tasks have so long to learn which rank was lost,
+const INFORM: Duration = Duration::from_millis(500);
+/// before ENDING. There a rank leaves by itself; after this time its process is asked to end,
 const TERMINATE: Duration = Duration::from_secs(1);
 /// and after this time it is killed.
 const KILL: Duration = Duration::from_secs(2);
@@ -133,24 +136,44 @@ impl Watched {
         tracing::debug!(why, "ending a world");
         // Calls in flight end with this reason, and not with how their own ranks ended for it.
         self.nodes.iter().for_each(|node| node.device().give_up(&why));
-        let (at, value) = match outcome {
-            Ok(code) => (word::EXIT_CODE, code.into()),
-            Err(_) => (word::FAILED_RANK, rank.0 + 1),
-        };
-        publish(&self.front, at, value);
+        let begin = Instant::now();
+        self.state().outcome = Some(outcome.clone());
+        match outcome {
+            Ok(code) => publish(&self.front, word::EXIT_CODE, code.into()),
+            Err(lost) => self.inform(rank, &lost.to_string()),
+        }
         publish(&self.front, word::JOB_STATE, JobState::ENDING.0);
-        self.state().outcome = Some(outcome);
         // A rank that sleeps reads the words when it wakes.
         self.nodes.iter().for_each(|node| node.device().link.notify());
-        self.await_ends();
+        self.await_ends(begin);
         self.nodes.iter().for_each(|node| node.device().stop_finally(&why));
         self.state().has_ended = true;
         self.ended.notify_all();
     }
 
-    /// Returns when every rank has left by itself, or none may stay any longer.
-    fn await_ends(&self) {
+    /// Tells the ranks which of them was lost, so that waits of their tasks end by that name. Returns when
+    /// no task is left, or none may take longer.
+    fn inform(&self, lost: RankId, why: &str) {
+        let (text, _) = cut(why, word::LOST_TEXT_BYTES);
+        // In the header, which the front begins with.
+        let _ = self.front.write_bytes(word::LOST_TEXT, text.as_bytes());
+        publish(&self.front, word::FAILED_RANK, lost.0 + 1);
+        self.nodes.iter().for_each(|node| node.device().link.notify());
         let begin = Instant::now();
+        let is_informed = |(rank, node): (u32, &Node)| {
+            let state = self.front.word(self.layout.state_word(RankId(rank))).map_or(0, Word::observe);
+            rank == lost.0 || state == RankState::INFORMED.0 || node.device().link.peer() != Peer::Alive
+        };
+        while begin.elapsed() < INFORM
+            && !self.closed.load(Ordering::Relaxed)
+            && !(0..).zip(&self.nodes).all(is_informed)
+        {
+            std::thread::park_timeout(ENDING_PERIOD);
+        }
+    }
+
+    /// Returns when every rank has left by itself, or none may stay any longer.
+    fn await_ends(&self, begin: Instant) {
         let mut is_asked = false;
         while begin.elapsed() < KILL && !self.closed.load(Ordering::Relaxed) {
             let mut left = self.nodes.iter().map(|node| &node.device().link).filter(|link| link.peer() == Peer::Alive);

@@ -25,6 +25,22 @@ pub struct LentHeap<'h> {
     region: &'h mut Window<()>,
 }
 
+/// A heap without a byte.
+pub struct NoHeap(Window<()>);
+
+impl Default for NoHeap {
+    fn default() -> Self {
+        Self(Window { base: NonNull::dangling(), len: 0, keep: () })
+    }
+}
+
+impl NoHeap {
+    /// It as any other heap.
+    pub const fn lend(&mut self) -> LentHeap<'_> {
+        LentHeap { region: &mut self.0 }
+    }
+}
+
 /// A range that a handler needs a view of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
@@ -111,6 +127,12 @@ impl<K> Heap<K> {
 }
 
 impl LentHeap<'_> {
+    /// The same heap for the time of the borrow.
+    #[inline(always)]
+    pub const fn lend(&mut self) -> LentHeap<'_> {
+        LentHeap { region: self.region }
+    }
+
     /// Bytes.
     pub fn len(&self) -> u64 {
         self.region.len
@@ -159,6 +181,24 @@ impl LentHeap<'_> {
     /// it does: `claim` borrows the heap mutably.
     pub fn part(&self, off: u64, len: u64) -> Result<LentWindow<'_>, OutOfWindow> {
         self.region.lend_part(off, len)
+    }
+
+    /// Takes `bytes` at the end out of the heap, and returns where they are: claims, copies and words
+    /// of them are refused until [`Self::regain`].
+    pub fn take_end(&mut self, bytes: u64) -> Option<NonNull<u8>> {
+        let len = self.region.len.checked_sub(bytes)?;
+        let at = self.region.at(len, bytes).ok()?;
+        self.region.len = len;
+        Some(at)
+    }
+
+    /// Puts `bytes` back that were taken.
+    ///
+    /// # Safety
+    /// So many bytes have been taken and not been put back, and what was made of them is not used any
+    /// more.
+    pub unsafe fn regain(&mut self, bytes: u64) {
+        self.region.len += bytes;
     }
 
     /// Where `bytes` from `off` begin, if they lie in the heap.

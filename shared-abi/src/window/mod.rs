@@ -56,7 +56,7 @@ pub use cells::{AtomicOp, AtomicValue, Value};
 #[cfg(not(any(target_os = "none", hamr_bare)))]
 pub use copies::{Copies, CopyError, STREAMED};
 pub use device::{DeviceWindow, SplitWorld};
-pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap};
+pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap, NoHeap};
 pub use lent::LentWindow;
 pub use payload::Payload;
 #[cfg(not(any(target_os = "none", hamr_bare)))]
@@ -137,6 +137,12 @@ impl<K> Window<K> {
     /// Bytes of the region.
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Where the region begins in this program, for code in other languages, which keeps the contract of
+    /// [`Self::new`] itself.
+    pub fn address(&self) -> NonNull<u8> {
+        self.base
     }
 
     /// A region of no bytes.

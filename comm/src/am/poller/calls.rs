@@ -1,9 +1,9 @@
 //! The queue pairs in which a device calls others: the host, and the ranks of its world.
 
 use super::super::host_queue::HostQueue;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use super::super::lane::Lane;
 use super::super::task_slot::{TaskCall, TaskSlot, handles};
+#[cfg(all(feature = "tasks", feature = "world"))]
+use super::super::{kept_replies::KeptReplies, lane::Lane};
 use crate::task::wait::{Message, Wait};
 use crate::task::{Answer, Marks};
 use hamr_shared_abi::ids::Epoch;
@@ -22,6 +22,8 @@ pub(in super::super) struct Calls<K, F> {
     /// In the order of the ranks; none outside of a world.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(super) lanes: heapless::Vec<Lane<K, F>, MAX_RANKS>,
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    kept: KeptReplies,
     /// The host has to be notified of a message.
     pub(super) notifies_host: bool,
 }
@@ -32,6 +34,8 @@ impl<K, F: Order> Calls<K, F> {
             host: heapless::Vec::new(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             lanes: heapless::Vec::new(),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            kept: KeptReplies::new(),
             notifies_host: false,
         }
     }
@@ -69,7 +73,7 @@ impl<K, F: Order> Calls<K, F> {
             #[cfg(all(feature = "tasks", feature = "world"))]
             Some(rank) => {
                 let lane = self.lanes.get_mut(rank.0 as usize)?;
-                let call = lane.submit(message.key, 0, message.is_task, deadline_us, args)?;
+                let call = lane.submit(&mut self.kept, message.key, 0, message.is_task, deadline_us, args)?;
                 crate::world::notify(rank);
                 TaskCall::Rank(rank, call)
             }
@@ -94,10 +98,11 @@ impl<K, F: Order> Calls<K, F> {
             #[cfg(all(feature = "tasks", feature = "world"))]
             Some(rank) => {
                 let Some(lane) = self.lanes.get_mut(rank.0 as usize) else { return true };
-                let Some(call) = lane.submit(message.key, ReqHdr::ONE_WAY, message.is_task, 0, args) else {
+                let Some(call) = lane.submit(&mut self.kept, message.key, ReqHdr::ONE_WAY, message.is_task, 0, args)
+                else {
                     return false;
                 };
-                lane.forget(call, true);
+                lane.forget(call, &mut self.kept, true);
                 crate::world::notify(rank);
             }
             #[cfg(not(all(feature = "tasks", feature = "world")))]
@@ -117,7 +122,7 @@ impl<K, F: Order> Calls<K, F> {
             TaskCall::Host(at) => self.host.get(place + 1).is_some_and(|queue| queue.calls.is_answered(*at)),
             #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, call) => {
-                self.lanes.get_mut(rank.0 as usize).is_some_and(|lane| lane.is_answered(call))
+                self.lanes.get_mut(rank.0 as usize).is_some_and(|lane| lane.is_answered(call, &mut self.kept))
             }
         }
     }
@@ -161,9 +166,9 @@ impl<K, F: Order> Calls<K, F> {
             #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, mut call) => {
                 let Some(lane) = self.lanes.get_mut(rank.0 as usize) else { return Answer::None };
-                let answer = lane.read(&mut call, to);
+                let answer = lane.read(&mut call, &mut self.kept, to);
                 if matches!(answer, Answer::None) {
-                    lane.forget(call, false);
+                    lane.forget(call, &mut self.kept, false);
                 }
                 answer
             }
@@ -181,7 +186,7 @@ impl<K, F: Order> Calls<K, F> {
             #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(rank, call) => {
                 if let Some(lane) = self.lanes.get_mut(rank.0 as usize) {
-                    lane.forget(call, false);
+                    lane.forget(call, &mut self.kept, false);
                 }
             }
         }

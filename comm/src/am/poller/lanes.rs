@@ -19,12 +19,12 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         let Some(lanes) = world::lanes().filter(|_| accepted.features & feature::WORLD != 0) else { return Ok(()) };
         self.has_lanes = true;
         let window = self.window.beside_leaked(lanes.window);
-        for (from, to) in lanes.pairs {
+        for (rank, (from, to)) in (0..).map(RankId).zip(lanes.pairs) {
             let index = self.endpoints.len() as u32;
             let responder = Responder::new(window.queue_ordered(&from)?, accepted.epoch);
             // There is room for as many as a world has.
             let _ = self.endpoints.push(Endpoint::new(responder, index));
-            let _ = self.calls.lanes.push(Lane::new(window.queue_ordered(&to)?, accepted.epoch));
+            let _ = self.calls.lanes.push(Lane::new(window.queue_ordered(&to)?, accepted.epoch, rank));
         }
         Ok(())
     }
@@ -50,6 +50,14 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         let served = self.poll_one(index, BATCH);
         self.notify_of_replies(index);
         served
+    }
+
+    /// Tells a launcher that has lost a rank when no task of this one is left.
+    #[inline(never)]
+    pub(super) fn note_no_task(&self) {
+        if self.has_lanes && self.dispatcher.tasks.live == 0 {
+            world::note_no_task();
+        }
     }
 
     /// Notifies the rank whose calls are in this queue pair; none for those of the host.

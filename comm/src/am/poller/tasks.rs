@@ -16,6 +16,8 @@ use crate::task::switch::Step;
 use crate::task::wait::{Interrupted, NEVER, Wait};
 #[cfg(not(hamr_bare))]
 use crate::task::{Answer, Marks};
+#[cfg(all(feature = "tasks", feature = "world"))]
+use crate::world;
 use hamr_shared_abi::layout::LayoutError;
 use hamr_shared_abi::preamble::{feature, word};
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, ReqHdr};
@@ -92,6 +94,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// The device sleeps, or may have: in the next round it looks at what tasks wait for.
     pub fn slept(&mut self) {
         self.dispatcher.tasks.has_slept = true;
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        self.note_no_task();
     }
 
     /// How long the device may sleep, at most `longest_us`: until the next task goes on. `None`: a
@@ -183,6 +187,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn look(&mut self, now: u64) -> u64 {
         #[cfg(all(feature = "tasks", feature = "world"))]
         self.show_tasks(now);
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        let has_lost_rank = self.has_lanes && world::has_lost_rank();
         let mut next = u64::MAX;
         for slot in self.dispatcher.tasks.slots.iter_mut() {
             let Some(job) = &slot.job else { continue };
@@ -191,6 +197,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 slot.interrupted = Some(Interrupted::Cancelled);
             } else if slot.deadline <= now && slot.interrupted.is_none() {
                 slot.interrupted = Some(Interrupted::Deadline);
+            }
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            if has_lost_rank && slot.interrupted.is_none() {
+                slot.interrupted = Some(Interrupted::LostRank);
             }
             let mut until = slot.wait.until(now);
             if until <= now {
@@ -251,6 +261,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     interrupted: slot.interrupted,
                     answer,
                     marks,
+                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    place: index,
                     reason: None,
                 };
                 dispatcher.tasks.running = Some(index);
@@ -280,13 +292,17 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 };
                 let (next, answer) = self.calls.ask(index, slot, (wait, marks), left, dispatcher.frame.scratch);
                 (slot.wait, slot.answer) = (next, answer);
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                let is_other = reason.is_some_and(|reason| !reason.again);
+                #[cfg(not(all(feature = "tasks", feature = "world")))]
+                let is_other = false;
                 slot.show(reason);
                 dispatcher.tasks.is_ready |= slot.is_ready();
                 if effects.sent() {
                     dispatcher.tasks.expect_messages();
                 }
                 // It did work, unless it only looked whether it may go on.
-                next == Wait::Turn || next != wait
+                is_other || next == Wait::Turn || next != wait
             }
             Step::Returned(mut reply) => {
                 dispatcher.activity.end();
@@ -302,6 +318,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 }
                 dispatcher.tasks.free(index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                if why == Some(Interrupted::LostRank) {
+                    // The launcher has ended the call, and says why.
+                    return true;
+                }
                 let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
                 dispatcher.finish(endpoint, found, reply_mode, reply, sent);
                 #[cfg(all(feature = "tasks", feature = "world"))]
@@ -355,6 +376,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 interrupted: Some(Interrupted::Ended),
                 answer: Answer::None,
                 marks: Marks::default(),
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                place: index,
                 reason: None,
             };
             match coroutine.resume(&mut slice) {

@@ -37,11 +37,8 @@ pub(super) struct Args {
 /// A call whose types only the command line and the image know; `TASK`: of a task.
 struct Untyped<const TASK: bool>;
 
-/// Stands for the handler's name, which a type cannot have, in messages.
-const NAME: &str = "the called handler";
-
 impl<const TASK: bool> Handler for Untyped<TASK> {
-    const NAME: &'static str = NAME;
+    const NAME: &'static str = "the called handler";
     const BODY: u64 = 0;
     const FLAGS: u32 = if TASK { record_flag::TASK } else { 0 };
     type Kind = hamr_comm::Context<'static>;
@@ -296,10 +293,10 @@ fn call(
             return Err(Failure::new(format!("`{}`: the handler returned an error: {}", signature.name, error.text)));
         }
         // The registers and the backtrace of a fault are in the lines behind the first.
-        Err(other) => {
+        Err(mut other) => {
+            other.rename(&signature.name);
             let text = other.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            return Err(Failure::new(first.replace(NAME, &signature.name)));
+            return Err(Failure::new(text.lines().next().unwrap_or_default()));
         }
     };
     let read = |(argument, buffer): (BufferArgument, &Buffer<u8>)| Ok(Changed { argument, after: buffer.read()? });

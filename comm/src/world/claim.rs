@@ -1,0 +1,82 @@
+//! A claim of the rank's segment that lasts across waits: what a program of an upper layer has its
+//! arrays in.
+//!
+//! Bytes that are claimed are no part of the heap meanwhile. So views, puts and copies of them by other
+//! handlers of the rank are refused by the check that every access has, and a second claim is refused
+//! here. What is in front of the claim stays as it was. Other ranks reach all of the segment, always.
+
+#![expect(unsafe_code)]
+// UNSAFETY: bytes leave the heap, and come back to it (`docs/unsafe.md` "claims of segments").
+
+use super::Rank;
+use super::piece::Memory;
+use crate::claimed::{self, Claimed};
+use crate::fault::Fault;
+use crate::task::Task;
+use core::ptr::NonNull;
+use hamr_shared_abi::window::LentHeap;
+
+/// The rank's segment, from some offset to its end. It is released when this is dropped, and when the
+/// task is abandoned.
+pub struct SegmentClaim<'t> {
+    task: &'t Task<'t>,
+    at: NonNull<u8>,
+    bytes: usize,
+    from: u64,
+}
+
+impl Task<'_> {
+    /// Claims the rank's segment from byte `from`, a multiple of 64, to its end.
+    ///
+    /// # Errors
+    /// The device is no rank; a program has the segment; it is shorter than `from`.
+    pub fn claim_segment(&self, from: u64) -> Result<SegmentClaim<'_>, Fault> {
+        let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
+        if claimed::get().bytes != 0 {
+            return Err(Fault::claimed());
+        }
+        let bytes = rank.segment.min(self.heap_len()).checked_sub(from).filter(|_| from.is_multiple_of(64));
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes != 0);
+        let bytes = bytes.ok_or_else(|| Fault::msg("the segment is too short"))?;
+        let (at, place) = self.lent(|slice| (slice.cx.heap.take_end(bytes as u64), slice.place));
+        let at = at.ok_or_else(|| Fault::msg("the segment is too short"))?;
+        claimed::set(Claimed { bytes, by: place });
+        Ok(SegmentClaim { task: self, at, bytes, from })
+    }
+}
+
+impl SegmentClaim<'_> {
+    /// All of it.
+    pub fn memory(&mut self) -> Memory<'_> {
+        // SAFETY: the bytes are mapped as long as the epoch lasts, and so the task, which `self`
+        // borrows. They are no part of the heap, so no view of it covers them; `self` is borrowed
+        // mutably as long as the memory lives, so there is no other. It begins at a multiple of 64, as
+        // heap and segment do.
+        unsafe { Memory::new(self.at, self.bytes, self.from) }
+    }
+}
+
+impl Drop for SegmentClaim<'_> {
+    fn drop(&mut self) {
+        // SAFETY: what was made of the bytes borrowed `self`.
+        self.task.lent(|slice| unsafe { release(&mut slice.cx.heap) });
+    }
+}
+
+/// # Safety
+/// What was made of the bytes that are claimed is not used any more.
+unsafe fn release(heap: &mut LentHeap<'_>) {
+    let bytes = claimed::get().bytes;
+    claimed::set(Claimed::NOTHING);
+    // SAFETY: so many were taken, and nothing is claimed from now on; the rest is passed on.
+    unsafe { heap.regain(bytes as u64) };
+}
+
+/// The task in this place was abandoned: on its stack, which nothing runs on any more, was its claim.
+pub(crate) fn release_of_abandoned(heap: &mut LentHeap<'_>, place: usize) {
+    let claimed = claimed::get();
+    if claimed.bytes != 0 && claimed.by == place {
+        // SAFETY: memory and pieces borrow the claim, whose stack was left for good.
+        unsafe { release(heap) };
+    }
+}

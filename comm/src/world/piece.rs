@@ -1,0 +1,251 @@
+//! Memory of a claim, which is divided without overlap, and typed pieces of it.
+//!
+//! Neither is a reference, so other ranks may write it while it exists. References are made for as long
+//! as a piece is borrowed; who lends pieces to other ranks lets them write only while it has them
+//! mutably, and makes none then.
+
+#![expect(unsafe_code)]
+// UNSAFETY: references to claimed bytes (`docs/unsafe.md` "claims of segments").
+
+use super::{OutOfReach, RankId, Strided, WorldRef};
+use bytemuck::Pod;
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::ptr::NonNull;
+use hamr_shared_abi::window::Window;
+
+/// Bytes of the segment that only this value reaches, in this rank.
+pub struct Memory<'c> {
+    at: NonNull<u8>,
+    bytes: usize,
+    off: u64,
+    _claim: PhantomData<&'c mut [u8]>,
+}
+
+/// Elements of the segment that only this value reaches, in this rank.
+pub struct Piece<'c, T> {
+    at: NonNull<T>,
+    len: usize,
+    off: u64,
+    _claim: PhantomData<&'c mut [T]>,
+}
+
+impl<'c> Memory<'c> {
+    /// `bytes` at `at`, which is byte `off` of the segment.
+    ///
+    /// # Safety
+    /// For `'c` they are mapped, and in this rank reached through the result alone. `at` is a multiple
+    /// of 64.
+    pub(super) const unsafe fn new(at: NonNull<u8>, bytes: usize, off: u64) -> Self {
+        Self { at, bytes, off, _claim: PhantomData }
+    }
+
+    /// Bytes.
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// No bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Where it begins, in bytes from the start of the segment.
+    pub const fn off(&self) -> u64 {
+        self.off
+    }
+
+    /// The same memory for the time of the borrow.
+    pub const fn lend(&mut self) -> Memory<'_> {
+        // SAFETY: this value is borrowed mutably as long as the result lives.
+        unsafe { Memory::new(self.at, self.bytes, self.off) }
+    }
+
+    /// Cuts `bytes`, a multiple of 64, off the front.
+    pub fn take_front(&mut self, bytes: usize) -> Option<Self> {
+        let rest = self.bytes.checked_sub(bytes).filter(|_| bytes.is_multiple_of(64))?;
+        // SAFETY: these bytes are `self`'s, whose other bytes are kept below; alignment as checked.
+        let front = unsafe { Self::new(self.at, bytes, self.off) };
+        // SAFETY: not behind the end of the memory.
+        let at = unsafe { self.at.add(bytes) };
+        // SAFETY: the rest of `self`'s, as above.
+        *self = unsafe { Self::new(at, rest, self.off + bytes as u64) };
+        Some(front)
+    }
+
+    /// Cuts `bytes` off the end, such that what remains is a multiple of 64.
+    pub fn take_end(&mut self, bytes: usize) -> Option<Self> {
+        let rest = self.bytes.checked_sub(bytes)? / 64 * 64;
+        let mut all = core::mem::replace(self, Self { bytes: 0, ..*self });
+        *self = all.take_front(rest)?;
+        Some(all)
+    }
+
+    /// All of it as elements, as many as there are whole ones.
+    pub fn piece<T: Pod>(self) -> Piece<'c, T> {
+        const { assert!(size_of::<T>() != 0 && align_of::<T>() <= 64, "elements have bytes, and no special alignment") };
+        Piece { at: self.at.cast(), len: self.bytes / size_of::<T>(), off: self.off, _claim: PhantomData }
+    }
+}
+
+impl<'c, T: Pod> Piece<'c, T> {
+    /// Elements.
+    #[inline(always)]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No elements.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it begins, in bytes from the start of the segment.
+    pub const fn off(&self) -> u64 {
+        self.off
+    }
+
+    /// The elements. No rank is allowed to write them while the result lives.
+    #[inline(always)]
+    pub const fn as_slice(&self) -> &[T] {
+        // SAFETY: `len` elements at `at` are mapped for 'c and reached through `self` alone (contract of
+        // `Memory::new`), which is borrowed; aligned to 64, of which the element's alignment is a
+        // divisor (`Memory::piece`); any bytes are a T. What another rank does meanwhile: "racing copies".
+        unsafe { core::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+
+    /// The elements, to be written.
+    #[inline(always)]
+    pub const fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: as in `as_slice`; `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
+    }
+
+    /// Some of the elements: no reference covers the others. `None`: the range leaves the piece.
+    #[inline(always)]
+    pub fn part(&self, range: Range<usize>) -> Option<&[T]> {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
+        // SAFETY: the range lies within the elements (checked above).
+        let at = unsafe { self.at.add(range.start) };
+        // SAFETY: as in `as_slice`, of which these are a part.
+        Some(unsafe { core::slice::from_raw_parts(at.as_ptr(), len) })
+    }
+
+    /// [`Self::part`], to be written.
+    #[inline(always)]
+    pub fn part_mut(&mut self, range: Range<usize>) -> Option<&mut [T]> {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
+        // SAFETY: the range lies within the elements (checked above).
+        let at = unsafe { self.at.add(range.start) };
+        // SAFETY: as in `part`; `self` is borrowed mutably.
+        Some(unsafe { core::slice::from_raw_parts_mut(at.as_ptr(), len) })
+    }
+
+    /// The elements for good, of a piece that no rank is told of.
+    pub const fn into_mut_slice(self) -> &'c mut [T] {
+        // SAFETY: as in `as_slice`; `self` ends here.
+        unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
+    }
+
+    /// Copies runs from byte `from` of this piece to byte `off` of a rank's segment: a
+    /// [`WorldRef::put_strided`] that makes no reference, so that ranks may write other elements.
+    ///
+    /// # Errors
+    /// The copy leaves the piece or the segment, or is malformed. To the rank itself: the elements are
+    /// those of a piece, which no other way leads to.
+    pub fn put_strided(
+        &self,
+        world: &WorldRef<'_>,
+        from: usize,
+        to: RankId,
+        off: u64,
+        shape: &Strided<'_>,
+    ) -> Result<(), OutOfReach> {
+        world.in_segment(to, |segment| Ok(shape.copy(&self.window().lend(), from as u64, segment, off)))?
+    }
+
+    /// Copies runs from byte `off` of a rank's segment to byte `to` of this piece.
+    ///
+    /// # Errors
+    /// As [`Self::put_strided`].
+    pub fn get_strided(
+        &mut self,
+        world: &WorldRef<'_>,
+        to: usize,
+        from: RankId,
+        off: u64,
+        shape: &Strided<'_>,
+    ) -> Result<(), OutOfReach> {
+        let turned = Strided { here: shape.there, there: shape.here, ..*shape };
+        world.in_segment(from, |segment| Ok(turned.copy(segment, off, &self.window().lend(), to as u64)))?
+    }
+
+    /// Copies runs from byte `from` to byte `to` of this piece.
+    ///
+    /// # Errors
+    /// The copy leaves the piece or is malformed.
+    pub fn copy_strided(&mut self, from: usize, to: usize, shape: &Strided<'_>) -> Result<(), OutOfReach> {
+        let window = self.window();
+        shape.copy(&window.lend(), from as u64, &window.lend(), to as u64)
+    }
+
+    fn window(&self) -> Window<()> {
+        // SAFETY: the bytes are mapped, and at a multiple of 64 (contract of `Memory::new`). The window
+        // stays in the functions above: those that copy out of it borrow the piece, so that no mutable
+        // reference exists, and those that copy into it borrow it mutably, so that none exists.
+        unsafe { Window::new(self.at.cast(), self.len * size_of::<T>(), ()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct Line([u64; 8]);
+
+    const LINE: Line = Line([0; 8]);
+
+    fn memory(bytes: &mut [Line]) -> Memory<'_> {
+        let len = bytes.len() * 64;
+        let at = NonNull::from(bytes).cast();
+        // SAFETY: borrowed mutably as long as the result lives. The tests use bytes only.
+        unsafe { Memory::new(at, len, 4096) }
+    }
+
+    #[test]
+    fn memory_is_divided_without_overlap() {
+        let mut bytes = [LINE; 8];
+        let mut all = memory(&mut bytes);
+        assert!(all.take_front(63).is_none() && all.take_front(576).is_none() && all.take_end(513).is_none());
+        let front = all.take_front(128).expect("room");
+        let end = all.take_end(100).expect("room");
+        assert_eq!((front.off(), front.len()), (4096, 128));
+        assert_eq!((all.off(), all.len()), (4096 + 128, 256));
+        assert_eq!((end.off(), end.len()), (4096 + 384, 128), "the end begins at a multiple of 64");
+        assert!(all.lend().take_front(256).is_some());
+        assert_eq!(all.len(), 256, "a loan leaves it as it was");
+        let (mut a, mut b, mut c) = (front.piece::<u8>(), all.piece::<u8>(), end.piece::<u32>());
+        a.as_mut_slice().fill(1);
+        b.as_mut_slice().fill(2);
+        c.as_mut_slice().fill(0x0303_0303);
+        assert_eq!((a.len(), b.len(), c.len()), (128, 256, 32));
+        assert!(a.as_slice().iter().all(|x| *x == 1) && b.into_mut_slice().iter().all(|x| *x == 2));
+        assert_eq!((bytes[5].0[7], bytes[6].0[0]), (0x0202_0202_0202_0202, 0x0303_0303_0303_0303));
+    }
+
+    #[test]
+    fn a_copy_stays_in_its_piece() {
+        let mut bytes = [LINE; 2];
+        let mut piece = memory(&mut bytes).piece::<u16>();
+        piece.as_mut_slice().iter_mut().zip(0..).for_each(|(x, i)| *x = i);
+        let shape = Strided { run: 2, counts: &[4], here: &[4], there: &[6] };
+        piece.copy_strided(0, 64, &shape).expect("inside");
+        assert_eq!(piece.as_slice()[32..42], [0, 33, 34, 2, 36, 37, 4, 39, 40, 6]);
+        assert_eq!((piece.part(62..64).map(<[u16]>::len), piece.part(62..65)), (Some(2), None));
+        assert!(piece.part_mut(Range { start: 3, end: 2 }).is_none() && piece.part(64..64).is_some());
+        assert!(piece.copy_strided(116, 0, &shape).is_err());
+        assert!(piece.copy_strided(0, 112, &shape).is_err());
+    }
+}
