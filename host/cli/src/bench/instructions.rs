@@ -10,7 +10,7 @@
 //! subtracted, but for the call.
 
 use super::callgrind::between;
-use super::{BoxError, callgrind};
+use super::{BoxError, callgrind, gas_count};
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Pending, Runtime, SharedStream, Started, Stream};
 use hamr_comm::abi::ids::HandlerKey;
@@ -37,7 +37,7 @@ const MANY: u64 = 2000;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 24] = [
+const COUNTED: [(&str, &str); 27] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -62,6 +62,9 @@ const COUNTED: [(&str, &str); 24] = [
     ("device_serve", "device, empty call in the serve loop"),
     ("device_serve_32b", "device, 32 B -> 8 B in the serve loop"),
     ("device_idle_64", "device, an idle round over 64 streams"),
+    ("gas_request", "request_short to a rank"),
+    ("gas_serve", "that rank's poll, and its reply"),
+    ("gas_collect", "the poll that finds the reply"),
 ];
 /// Streams of the last row.
 const STREAMS: u32 = 64;
@@ -82,6 +85,11 @@ impl Counts {
     /// One empty call by `start` and `wait`.
     pub(crate) fn host_in_halves(&self) -> f64 {
         self.of("host_submit") + self.of("host_take")
+    }
+
+    /// A short request and its reply: the side that asks, and the one that answers.
+    pub(crate) fn gas(&self) -> [f64; 2] {
+        [self.of("gas_request") + self.of("gas_collect"), self.of("gas_serve")]
     }
 
     /// One call in the serve loop.
@@ -489,6 +497,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     for _ in 0..calls {
         device_idle_64(poller);
     }
+    gas_count::run(calls)?;
     Ok(true)
 }
 
@@ -531,6 +540,7 @@ fn inclusive(profile: &str, function: &str) -> Option<u64> {
             Some(between(profile, "counted_run", function)? - between(profile, "thunk", sent)?)
         }
         poll if poll.starts_with("device_") => between(profile, poll, "device_poll"),
+        gas if gas.starts_with("gas_") => between(profile, "gas_counted", gas),
         host => between(profile, "counted_run", host),
     }
 }

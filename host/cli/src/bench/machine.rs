@@ -53,6 +53,11 @@ impl Machine {
         })
     }
 
+    /// This program's processor.
+    pub(crate) fn host(&self) -> usize {
+        self.host
+    }
+
     /// The device's processor.
     pub(crate) fn device(&self) -> usize {
         self.device

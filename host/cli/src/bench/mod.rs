@@ -5,13 +5,15 @@
 //! fast they travel between processors. So each repetition uses other cache lines on both sides,
 //! and the device is launched several times.
 //!
-//! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging` and `sleeping`
-//! measure; `table`, `row`, `goals` and `stats` make figures of samples; `machine` is what the
-//! figures belong to; `instructions` counts instead of measuring, by `callgrind`.
+//! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
+//! `worlds` and `gas` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
 mod callgrind;
 mod calls;
 mod floors;
+mod gas;
+mod gas_count;
 mod goals;
 mod instructions;
 mod logging;
@@ -23,6 +25,7 @@ mod stats;
 mod table;
 mod transfers;
 mod ways;
+mod worlds;
 
 pub(crate) use instructions::counted_run;
 
@@ -104,6 +107,9 @@ fn measure(
     let options = global.apply(options);
     let node = runtime.open_with(device, image.clone(), options.clone())?;
     table.add(Key::new("start"), &[node.info().start.as_nanos() as f64], None);
+    if wanted("task_switch") {
+        worlds::task_switch(&node, table)?;
+    }
     if rows::needs_floors(wanted) {
         rows::measure_calls(&node, machine, table, wanted)?;
     }
@@ -127,10 +133,16 @@ fn measure(
             Err(e) => eprintln!("hamr: bench: call_empty_vs_shm skipped: {e}"),
         }
     }
+    gas::measure(image, machine, table, wanted)?;
     if wanted("log_line") || wanted("call_empty_logs") {
         logging::measure(&node, table)?;
     }
-    rows::measure_transfers(&node, table, wanted)
+    rows::measure_transfers(&node, table, wanted)?;
+    drop(node);
+    if device == SHM && worlds::ROWS.iter().any(|row| wanted(row)) {
+        worlds::measure(runtime, image, global, machine, table, wanted)?;
+    }
+    Ok(())
 }
 
 /// The machine, then the rows. Not by `println!`, which panics when the reader has closed the pipe.
@@ -164,7 +176,8 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
                 counts.rows().map(|(name, _, count)| (name.into(), count.into())).collect();
             let line = serde_json::json!({
                 "name": INSTRUCTIONS, "device": device, "size": null, "gap_ns": null, "host": counts.host(),
-                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "p99_ns": null,
+                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "gas_asks": counts.gas()[0], "gas_answers": counts.gas()[1],
+                "p99_ns": null,
                 "floor_ns": null, "goals": goals, "ratio": ratio, "counts": all,
             });
             writeln!(out, "{line}")?;

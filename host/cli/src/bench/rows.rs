@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 42] = [
+const ALL: [(&str, By); 56] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -58,9 +58,23 @@ const ALL: [(&str, By); 42] = [
     ("task_call", By::Calls),
     ("host_call", By::Calls),
     ("host_call_asleep", By::Other),
+    ("task_switch", By::Other),
+    ("world_call", By::Other),
+    ("world_signal", By::Other),
+    ("world_barrier", By::Other),
+    ("world_put_8b", By::Other),
+    ("world_put_64k", By::Other),
+    ("world_run", By::Other),
     ("put_async_submit", By::Other),
     ("inout_1k", By::Other),
     ("overlap", By::Other),
+    ("gas_am_short", By::Other),
+    ("gas_am_medium", By::Other),
+    ("gas_am_long", By::Other),
+    ("gas_flood", By::Other),
+    ("gas_put_8b", By::Other),
+    ("gas_get_8b", By::Other),
+    ("chain_16", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.
@@ -267,7 +281,7 @@ pub(crate) fn measure_transfers(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 11] = [
         "put_8b",
         "get_8b",
         "put",
@@ -278,6 +292,7 @@ pub(crate) fn measure_transfers(
         "put_async_submit",
         "inout_1k",
         "overlap",
+        "chain_16",
     ];
     if !NAMES.iter().any(|name| wanted(name)) {
         return Ok(());
@@ -317,6 +332,12 @@ pub(crate) fn measure_transfers(
             let (ours, by_hand) = area.in_out(1 << 10)?;
             let beside = Beside { what: "by hand", ns: &[by_hand] };
             table.add(Key::new("inout_1k").size(1 << 10), &[ours], Some(beside));
+        }
+    }
+    if wanted("chain_16") {
+        for _ in 0..REPETITIONS {
+            let (ours, one) = area.chain_16()?;
+            table.add(Key::new("chain_16"), &[ours], Some(Beside { what: "one call", ns: &[one] }));
         }
     }
     for _ in 0..REPETITIONS {

@@ -3,10 +3,10 @@
 
 use super::BoxError;
 use super::floors::Floors;
-use hamr::{Buffer, Node, Stream};
+use hamr::{Buffer, Node, Stream, chain};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::{STREAMED, Shared, Window};
-use hamr_kernels::bench::{notice, spend};
+use hamr_kernels::bench::{notice, spend, sum_4};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -187,6 +187,22 @@ impl Area<'_> {
             Ok(node.get(buffer.ptr(), both)?)
         })?;
         Ok((ours, by_hand))
+    }
+
+    /// Sixteen calls in a chain, each with the result of the one before, against one call.
+    pub(crate) fn chain_16(&self) -> Result<Pair, BoxError> {
+        let node = self.node;
+        let chained = time(4000, |i| {
+            let first = chain(sum_4::with(u64::from(i), 1, 2, 3));
+            let all = (1..16).fold(first, |so_far, _| so_far.then(sum_4::after(1, 2, 3)));
+            black_box(node.sync_chain(all)?);
+            Ok(())
+        })?;
+        let one = time(4000, |i| {
+            black_box(node.sync(sum_4::with(u64::from(i), 1, 2, 3))?);
+            Ok(())
+        })?;
+        Ok((chained, one))
     }
 
     /// What it puts.

@@ -38,6 +38,31 @@ fn rows_state_their_spell_and_what_is_beside_them() {
     assert!(named("call_single").iter().all(|row| row["p9999_ns"].as_f64() >= row["p999_ns"].as_f64()));
 }
 
+/// Each row of tasks and of worlds, and what it stands beside.
+#[test]
+fn rows_of_tasks_and_worlds_have_values() {
+    const ROWS: [(&str, Option<&str>); 9] = [
+        ("task_call", Some("two lines")),
+        ("host_call", Some("floor")),
+        ("task_switch", None),
+        ("world_call", Some("one line")),
+        ("world_signal", Some("two flags")),
+        ("world_barrier", Some("two flags")),
+        ("world_put_8b", None),
+        ("world_put_64k", Some("memcpy")),
+        ("world_run", Some("two calls")),
+    ];
+    let only = ROWS.map(|(name, _)| name).join(",");
+    let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", &only]));
+    for (name, beside) in ROWS {
+        let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert_eq!(row["beside"].as_str(), beside, "{row}");
+        let is_positive = |field: &str| row[field].as_f64().is_some_and(|v| v > 0.0);
+        assert!(is_positive("p50_ns") || is_positive("gb_s"), "{row}");
+        assert_eq!(row["ratio"].is_number(), beside.is_some(), "{row}");
+    }
+}
+
 #[test]
 fn text_begins_with_the_machine_and_the_columns() {
     let run = hamr(&["bench", "--launches", "1", "--only", "call_empty"]);

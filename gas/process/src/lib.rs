@@ -1,0 +1,20 @@
+//! One-sided transfers between processes, to memory that is in no segment.
+//!
+//! A process copies straight into memory of another (cross-memory attach, `process_vm_writev`). The owner of the
+//! memory says which part it is ([`Exposed`]), and pins what is asked for ([`Owner`]); the others keep what is pinned
+//! in a registration cache ([`Far`], over [`hamr_gas::firehose::Remote`]). Where the system forbids the copies, the
+//! first look ([`Peer::attach`]) says so, and data goes in pieces through a segment.
+//!
+//! Every other memory between ranks is a world's, and mapped: see `docs/worlds.md`. May be used by programs on Linux.
+
+mod attach;
+mod exposed;
+mod far;
+mod lock;
+mod owner;
+
+pub use attach::{AttachError, Peer};
+pub use exposed::Exposed;
+pub use far::{Ask, Far, FarError};
+pub use lock::Locker;
+pub use owner::Owner;

@@ -1,0 +1,228 @@
+//! What a handler has: the message, and of a request the right to one reply.
+
+use crate::kinds::{Info, Kinds};
+use crate::wire::{self, Packed};
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::Window;
+use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
+use hamr_comm::world::{OutOfReach, RankId, WorldRef};
+
+/// A range of this rank's segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegRange {
+    /// Bytes from the segment's start.
+    pub off: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Where the payload of a medium message is.
+pub(crate) enum Payload<'m> {
+    Private(&'m [u8]),
+    /// In a chunk, until the handler asks for it.
+    Chunk {
+        window: &'m Window<()>,
+        at: u64,
+        len: usize,
+        scratch: &'m mut [u8],
+    },
+    Landed(SegRange),
+}
+
+/// A message, for the time of its handler.
+pub struct Msg<'m> {
+    pub(crate) source: RankId,
+    pub(crate) world: &'m WorldRef<'m>,
+    pub(crate) args: &'m [i32],
+    pub(crate) payload: Payload<'m>,
+}
+
+impl<'m> Msg<'m> {
+    /// The rank that sent it.
+    pub fn source(&self) -> RankId {
+        self.source
+    }
+
+    /// This rank.
+    pub fn me(&self) -> RankId {
+        self.world.me()
+    }
+
+    /// Ranks of the job.
+    pub fn size(&self) -> u32 {
+        self.world.size()
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> &'m [i32] {
+        self.args
+    }
+
+    /// Bytes of the payload.
+    pub fn payload_len(&self) -> usize {
+        match &self.payload {
+            Payload::Private(bytes) => bytes.len(),
+            Payload::Chunk { len, .. } => *len,
+            Payload::Landed(range) => range.len as usize,
+        }
+    }
+
+    /// The payload of a medium message: a private copy, made when it is asked for. Of others it is
+    /// empty.
+    pub fn payload(&mut self) -> &'m [u8] {
+        match core::mem::replace(&mut self.payload, Payload::Private(&[])) {
+            Payload::Private(bytes) => {
+                self.payload = Payload::Private(bytes);
+                bytes
+            }
+            Payload::Chunk { window, at, len, scratch } => {
+                let (bytes, _) = scratch.split_at_mut(len.min(scratch.len()));
+                // It is in the window: the length was checked.
+                let _ = window.read_bytes(at, bytes);
+                self.payload = Payload::Private(bytes);
+                bytes
+            }
+            landed @ Payload::Landed(_) => {
+                self.payload = landed;
+                &[]
+            }
+        }
+    }
+
+    /// Copies the payload of a medium message, as much as there is room for; how many bytes.
+    pub fn copy_payload(&self, to: &mut [u8]) -> usize {
+        match &self.payload {
+            Payload::Private(bytes) => {
+                let len = bytes.len().min(to.len());
+                to.iter_mut().zip(*bytes).for_each(|(to, byte)| *to = *byte);
+                len
+            }
+            Payload::Chunk { window, at, len, .. } => {
+                let (to, _) = to.split_at_mut((*len).min(to.len()));
+                let _ = window.read_bytes(*at, to);
+                to.len()
+            }
+            Payload::Landed(_) => 0,
+        }
+    }
+
+    /// Where the payload of a long message is.
+    pub fn landed(&self) -> Option<SegRange> {
+        match self.payload {
+            Payload::Landed(range) => Some(range),
+            _ => None,
+        }
+    }
+
+    /// Copies bytes out of this rank's segment.
+    pub fn get(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfReach> {
+        self.world.get(self.me(), off, to)
+    }
+
+    /// Copies bytes into this rank's segment.
+    pub fn put(&self, off: u64, from: &[u8]) -> Result<(), OutOfReach> {
+        self.world.put(self.me(), off, from)
+    }
+
+    /// Ends the job with an exit code: [`Rank::exit`](crate::Rank::exit).
+    pub fn exit(&self, code: u8) -> ! {
+        self.world.exit(code)
+    }
+}
+
+/// The reply that a handler has made, to be published when it has returned.
+pub(crate) struct Reply {
+    pub(crate) hdr: RepHdr,
+    pub(crate) words: [u64; INLINE_WORDS],
+    /// Its handler, and why it could not be made.
+    pub(crate) error: Option<(u8, &'static str)>,
+}
+
+impl Reply {
+    /// None: the request was executed.
+    pub(crate) const NONE: Self =
+        Self { hdr: RepHdr::inline(Status::EXECUTED, 0), words: [0; INLINE_WORDS], error: None };
+}
+
+/// Where what does not fit into the line of a reply goes.
+pub(crate) enum ReplyChunk<'m> {
+    Lane(&'m Window<()>, u64),
+    /// Of a request to oneself.
+    Own(&'m mut [u8]),
+}
+
+/// The right to reply to a request, once, to the rank that sent it. A handler without a reply drops
+/// it.
+pub struct Token<'m> {
+    pub(crate) to: RankId,
+    pub(crate) world: &'m WorldRef<'m>,
+    pub(crate) info: &'static [Info; 256],
+    /// The longest medium payload.
+    pub(crate) medium: usize,
+    pub(crate) chunk: ReplyChunk<'m>,
+    pub(crate) reply: &'m mut Reply,
+}
+
+impl Token<'_> {
+    /// Replies with arguments alone. A reply that cannot be sent is an error of this rank's next
+    /// [`Rank::poll`](crate::Rank::poll), and of the asking rank's.
+    pub fn reply_short(self, at: u8, args: &[i32]) {
+        self.send(Category::Short, at, args, &[], 0);
+    }
+
+    /// Replies with a payload, of [`Rank::max_medium`](crate::Rank::max_medium) bytes at most.
+    pub fn reply_medium(self, at: u8, args: &[i32], data: &[u8]) {
+        self.send(Category::Medium, at, args, data, 0);
+    }
+
+    /// Replies with a payload that is at `dest` in the asking rank's segment before its handler runs.
+    pub fn reply_long(self, at: u8, args: &[i32], data: &[u8], dest: u64) {
+        self.send(Category::Long, at, args, data, dest);
+    }
+
+    /// [`Msg::exit`].
+    pub fn exit(self, code: u8) -> ! {
+        self.world.exit(code)
+    }
+
+    #[inline(always)]
+    fn send(self, category: Category, at: u8, args: &[i32], data: &[u8], dest: u64) {
+        let Self { to, world, info, medium, chunk, reply } = self;
+        let why = match info.get(usize::from(at)) {
+            Some(info) if info.is_reply() && Kinds(info.kinds).has(category) => None,
+            Some(info) if info.kinds == 0 => Some("there is no such handler"),
+            Some(info) if !info.is_reply() => Some("it is for requests"),
+            _ => Some("it takes no such message"),
+        };
+        let why = match (why, category) {
+            (None, _) if args.len() > AmWord::MAX_ARGS => Some("it has more than 16 arguments"),
+            (None, Category::Medium) if data.len() > medium => Some("it is too long"),
+            (None, Category::Long) if world.put(to, dest, data).is_err() => Some("it leaves the segment"),
+            (why, _) => why,
+        };
+        if let Some(why) = why {
+            reply.hdr = RepHdr::inline(Status::FAILED, 0);
+            reply.error = Some((at, why));
+            return;
+        }
+        let packed = wire::pack(category, args, data, dest);
+        match chunk {
+            ReplyChunk::Lane(window, at) => wire::write_out(&packed, args, data, window, at),
+            ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),
+        }
+        (reply.words, reply.hdr) =
+            (packed.words, RepHdr::inline(Status(u16::from(at)), packed.len).with(RepHdr::AM_REPLY));
+    }
+}
+
+/// The same as in a chunk, in private memory.
+fn keep(packed: &Packed, args: &[i32], data: &[u8], scratch: &mut [u8]) {
+    let (front, behind) = scratch.split_at_mut(ARGS_BYTES as usize);
+    if packed.args_out {
+        front.iter_mut().zip(bytemuck::cast_slice::<_, u8>(args)).for_each(|(to, byte)| *to = *byte);
+    }
+    if packed.data_out {
+        behind.iter_mut().zip(data).for_each(|(to, byte)| *to = *byte);
+    }
+}

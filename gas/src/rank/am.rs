@@ -1,0 +1,178 @@
+//! Requests.
+
+use super::Rank;
+use super::pieces::Op;
+use super::serve;
+use crate::handlers::Handlers;
+use crate::kinds::Kinds;
+use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token};
+use crate::{GasError, wire};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::slot::{RepHdr, ReqHdr};
+use hamr_comm::abi::world::{AmWord, Category};
+use hamr_comm::world::RankId;
+
+/// A request that was checked.
+pub(crate) struct Request<'a> {
+    to: RankId,
+    at: u8,
+    category: Category,
+    args: &'a [i32],
+    data: &'a [u8],
+    dest: u64,
+}
+
+impl<S> Rank<'_, S> {
+    /// Sends a request (`gex_AM_RequestShort`): handler `at` of rank `to` runs there when that polls. At most
+    /// 16 arguments. While there is no room it polls, so handlers of this rank may run.
+    #[inline]
+    pub fn request_short(&mut self, to: RankId, at: u8, args: &[i32]) -> Result<(), GasError> {
+        self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0 }, true)
+    }
+
+    /// The same with a payload of at most [`Self::max_medium`] bytes, which the handler reads
+    /// (`gex_AM_RequestMedium`). The payload is free when this returns.
+    #[inline]
+    pub fn request_medium(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8]) -> Result<(), GasError> {
+        self.request(Request { to, at, category: Category::Medium, args, data, dest: 0 }, true)
+    }
+
+    /// The same with a payload that is at `dest` in the segment of `to` before the handler runs
+    /// (`gex_AM_RequestLong`). The payload is free when this returns.
+    #[inline]
+    pub fn request_long(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8], dest: u64) -> Result<(), GasError> {
+        self.request(Request { to, at, category: Category::Long, args, data, dest }, true)
+    }
+
+    /// [`Self::request_short`] that neither waits nor polls (`GEX_FLAG_IMMEDIATE`).
+    ///
+    /// # Errors
+    /// [`GasError::Busy`]: there is no room, and nothing was sent.
+    pub fn try_request_short(&mut self, to: RankId, at: u8, args: &[i32]) -> Result<(), GasError> {
+        self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0 }, false)
+    }
+
+    /// [`Self::request_medium`], likewise.
+    pub fn try_request_medium(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8]) -> Result<(), GasError> {
+        self.request(Request { to, at, category: Category::Medium, args, data, dest: 0 }, false)
+    }
+
+    /// [`Self::request_long`], likewise.
+    pub fn try_request_long(
+        &mut self,
+        to: RankId,
+        at: u8,
+        args: &[i32],
+        data: &[u8],
+        dest: u64,
+    ) -> Result<(), GasError> {
+        self.request(Request { to, at, category: Category::Long, args, data, dest }, false)
+    }
+
+    #[inline]
+    fn request(&mut self, request: Request<'_>, waits: bool) -> Result<(), GasError> {
+        let table = self.attached()?;
+        let info = table.info.get(usize::from(request.at)).filter(|info| !info.is_reply());
+        if !info.is_some_and(|info| Kinds(info.kinds).has(request.category))
+            || request.args.len() > AmWord::MAX_ARGS
+            || matches!(request.category, Category::Medium) && request.data.len() > self.medium
+            || request.data.len() > i32::MAX as usize
+        {
+            return Err(self.refusal(table, &request));
+        }
+        if request.to == self.me() {
+            return self.request_to_itself(table, &request);
+        }
+        while !self.send(&request)? {
+            if !waits {
+                return Err(GasError::Busy);
+            }
+            if self.poll_once()? == 0 {
+                self.rest()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes a request. False: there is no room.
+    #[inline]
+    pub(crate) fn send(&mut self, request: &Request<'_>) -> Result<bool, GasError> {
+        let &Request { to, at, category, args, data, dest } = request;
+        let Some(peer) = self.peers.get_mut(to.0 as usize) else { return Err(GasError::NoRank(to.0)) };
+        let Some(slot) = peer.room() else { return Ok(false) };
+        if let Category::Long = category {
+            self.world.put(to, dest, data).map_err(|why| GasError::Reach { rank: to.0, why })?;
+        }
+        let packed = wire::pack(category, args, data, dest);
+        if packed.args_out || packed.data_out {
+            wire::write_out(&packed, args, data, self.gas.window(), peer.to.request(slot));
+        }
+        let hdr = ReqHdr::inline(HandlerKey(wire::MODULE | u16::from(at)), packed.len);
+        let (words, _) = packed.words.split_at(packed.len.div_ceil(8).min(packed.words.len()));
+        peer.submit(slot, Op::Am, hdr, words);
+        self.published(to);
+        Ok(true)
+    }
+
+    /// Something was published for a rank.
+    #[inline(always)]
+    pub(crate) fn published(&mut self, to: RankId) {
+        self.gas.notify_relaxed(to);
+        self.owed |= 1 << to.0;
+    }
+
+    /// A rank's request to itself runs at once.
+    fn request_to_itself(&mut self, table: &'static Handlers<S>, request: &Request<'_>) -> Result<(), GasError> {
+        let &Request { at, category, args, data, dest, .. } = request;
+        let me = self.me();
+        if let Category::Long = category {
+            self.world.put(me, dest, data).map_err(|why| GasError::Reach { rank: me.0, why })?;
+        }
+        let mut reply = Reply::NONE;
+        let world = &self.world;
+        let payload = match category {
+            Category::Long => Payload::Landed(SegRange { off: dest, len: data.len() as u64 }),
+            _ => Payload::Private(data),
+        };
+        let token = Token {
+            to: me,
+            world,
+            info: &table.info,
+            medium: self.medium,
+            chunk: ReplyChunk::Own(&mut self.scratch),
+            reply: &mut reply,
+        };
+        serve::run_request(table, at, &mut self.state, Msg { source: me, world, args, payload }, token);
+        if let Some((at, why)) = reply.error {
+            return Err(self.breaks(GasError::Reply { to: me.0, at, why }));
+        }
+        if reply.hdr.has(RepHdr::AM_REPLY) {
+            let (state, scratch) = (&mut self.state, &self.scratch);
+            serve::own_reply(table, &reply, state, world, me, scratch).ok_or(GasError::Corrupt(me.0))?;
+        }
+        Ok(())
+    }
+
+    /// Why a request is not sent.
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, table: &Handlers<S>, request: &Request<'_>) -> GasError {
+        let &Request { to: RankId(rank), at, category: sent, args, data, .. } = request;
+        if rank >= self.size() {
+            return GasError::NoRank(rank);
+        }
+        match table.info.get(usize::from(at)) {
+            None => GasError::NoHandler { rank, at },
+            Some(info) if info.kinds == 0 => GasError::NoHandler { rank, at },
+            Some(info) if info.is_reply() => GasError::WrongSide { rank, at, name: info.name },
+            Some(info) if !Kinds(info.kinds).has(sent) => {
+                GasError::WrongKind { rank, at, name: info.name, sent, takes: Kinds(info.kinds) }
+            }
+            Some(_) if args.len() > AmWord::MAX_ARGS => GasError::Arguments(args.len()),
+            Some(_) => {
+                let max = if let Category::Medium = sent { self.medium } else { i32::MAX as usize };
+                GasError::TooLong { len: data.len(), max }
+            }
+        }
+    }
+}

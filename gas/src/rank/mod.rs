@@ -1,0 +1,282 @@
+//! A rank as its program has it.
+
+mod am;
+mod attach;
+mod barrier;
+mod event;
+mod pieces;
+mod rma;
+mod serve;
+
+pub use barrier::BarrierName;
+pub use event::{Event, Which};
+
+use crate::GasError;
+use crate::handlers::Handlers;
+use barrier::Barrier;
+use event::Events;
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::window::{Queue, SlotAccess, Slots};
+use hamr_comm::abi::world::{ARGS_BYTES, GasLayout};
+use hamr_comm::am::{Requester, Responder};
+use hamr_comm::world::{GasWorld, RankId, WorldRef};
+use hamr_comm::{Fault, Program, Task};
+use pieces::Op;
+
+/// Ranks that a program can reach. Images are small.
+pub(crate) const MAX_RANKS: usize = if cfg!(hamr_bare) { 8 } else { 64 };
+/// The longest payload of a medium message that a rank takes, for which it has room on its stack.
+pub(crate) const MAX_MEDIUM: usize = (if cfg!(hamr_bare) { 4 << 10 } else { 16 << 10 }) - ARGS_BYTES as usize;
+
+/// Slots of a lane at most: a hot slot and the longest ring.
+const SLOTS: usize = 1 + GasLayout::MAX_RING as usize;
+
+/// What a rank has of another, and of itself.
+pub(crate) struct Peer {
+    pub(crate) requester: Requester<Queue<()>>,
+    pub(crate) responder: Responder<Queue<()>>,
+    /// What the request in each slot is.
+    pub(crate) ops: [Op; SLOTS],
+    /// Where the chunks of requests to it begin, and of those from it.
+    pub(crate) to: Chunks,
+    pub(crate) from: Chunks,
+}
+
+/// The chunks of a lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunks {
+    at: u64,
+    /// Bytes of one.
+    len: u32,
+}
+
+impl Chunks {
+    /// Those of the lane in which `from` asks `of`.
+    pub(crate) fn new(layout: &GasLayout, of: RankId, from: RankId) -> Option<Self> {
+        Some(Self { at: layout.chunk(of, from, 0)?, len: layout.chunk_len() })
+    }
+
+    /// That of the request in a slot.
+    #[inline(always)]
+    pub(crate) fn request(self, slot: u32) -> u64 {
+        self.at + u64::from(slot) * 2 * u64::from(self.len)
+    }
+
+    /// That of its reply.
+    #[inline(always)]
+    pub(crate) fn reply(self, slot: u32) -> u64 {
+        self.request(slot) + u64::from(self.len)
+    }
+}
+
+impl Peer {
+    /// The ends between this rank and another.
+    pub(crate) fn open(gas: GasWorld, other: RankId) -> Option<Self> {
+        let requester = Requester::new(gas.lane(other, gas.me())?, Epoch(1));
+        let responder = Responder::new(gas.lane(gas.me(), other)?, Epoch(1));
+        let to = Chunks::new(gas.layout(), other, gas.me())?;
+        let from = Chunks::new(gas.layout(), gas.me(), other)?;
+        Some(Self { requester, responder, ops: [Op::Am; SLOTS], to, from })
+    }
+
+    /// The slot of the next request. A lone one goes where the last one was, whose line both sides have;
+    /// others go into the ring.
+    #[inline(always)]
+    pub(crate) fn room(&mut self) -> Option<u32> {
+        if self.requester.oldest().is_none() && self.requester.hot_is_open() {
+            return Some(0);
+        }
+        let mask = self.requester.slots().ring_len() - 1;
+        self.requester.ring_has_room().then(|| 1 + (self.requester.next_position() as u32 & mask))
+    }
+
+    /// Publishes a request in a slot of [`Self::room`].
+    #[inline(always)]
+    pub(crate) fn submit(&mut self, slot: u32, op: Op, hdr: ReqHdr, words: &[u64]) {
+        if let Some(place) = self.ops.get_mut(slot as usize) {
+            *place = op;
+        }
+        if slot == 0 {
+            self.requester.submit_hot(hdr, words);
+        } else {
+            self.requester.submit_ring(hdr, words);
+        }
+    }
+
+    /// The first reply that was not taken: its slot and header.
+    #[inline(always)]
+    pub(crate) fn reply(&self) -> Option<(u32, RepHdr)> {
+        if self.requester.hot_is_busy()
+            && let Some(hdr) = self.requester.hot_reply()
+        {
+            return Some((0, hdr));
+        }
+        let at = self.requester.oldest()?;
+        let mask = self.requester.slots().ring_len() - 1;
+        Some((1 + (at as u32 & mask), self.requester.ring_reply(at)?))
+    }
+
+    /// Copies the words of the reply in a slot.
+    #[inline(always)]
+    pub(crate) fn read_reply(&self, slot: u32, words: &mut [u64; INLINE_WORDS]) {
+        match slot.checked_sub(1) {
+            None => self.requester.slots().hot().read_reply(words),
+            Some(i) => self.requester.slots().ring(i).read_reply(words),
+        }
+    }
+
+    /// The reply in a slot of [`Self::reply`] was taken.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, slot: u32) {
+        if slot == 0 {
+            self.requester.release_hot();
+        } else {
+            self.requester.release_oldest();
+        }
+    }
+}
+
+/// The first parameter of a program that uses this interface. `S` is what its handlers have in common;
+/// it begins as its default.
+///
+/// Messages are sent, and those of others served, in calls of the rank and nowhere else: a program that
+/// computes for long lets others wait, unless it calls [`Self::poll`] in between.
+pub struct Rank<'t, S: 'static> {
+    pub(crate) task: &'t Task<'t>,
+    pub(crate) world: WorldRef<'t>,
+    pub(crate) gas: GasWorld,
+    pub(crate) state: S,
+    pub(crate) table: Option<&'static Handlers<S>>,
+    pub(crate) peers: heapless::Vec<Peer, MAX_RANKS>,
+    /// The longest medium payload that every rank takes.
+    pub(crate) medium: usize,
+    /// As long as a chunk.
+    pub(crate) scratch: [u8; MAX_MEDIUM + ARGS_BYTES as usize],
+    /// Why nothing works any more.
+    pub(crate) broken: Option<GasError>,
+    /// Bit r: something was published for rank r, with no fence behind it.
+    pub(crate) owed: u64,
+    /// Polls in a row that found nothing; in all since the serve loop ran.
+    pub(crate) idle: u32,
+    pub(crate) polls: u32,
+    pub(crate) barrier: Barrier,
+    pub(crate) holds_interrupts: bool,
+    pub(crate) events: Events,
+    /// Transfers go over messages.
+    pub(crate) over_messages: bool,
+    /// The slot of a reply that a call waits for.
+    pub(crate) held: Option<u32>,
+}
+
+impl<S: Default + 'static> Program for Rank<'static, S> {
+    type This<'c> = Rank<'c, S>;
+    fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Rank<'_, S>) -> R) -> Result<R, Fault> {
+        Ok(f(&mut Rank::new(task, S::default())?))
+    }
+}
+
+impl<S> Rank<'_, S> {
+    /// Runs `f` as the program of a rank, in a task: for programs, which begin with one.
+    ///
+    /// # Errors
+    /// The error of `f`; the task is in no world.
+    pub fn run<R>(
+        task: &mut Task<'_>,
+        state: S,
+        f: impl FnOnce(&mut Rank<'_, S>) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        f(&mut Rank::new(task, state)?)
+    }
+}
+
+impl<'t, S> Rank<'t, S> {
+    fn new(task: &'t Task<'t>, state: S) -> Result<Self, GasError> {
+        let gas = task.gas_world().ok_or(GasError::NoWorld)?;
+        Ok(Self {
+            task,
+            world: gas.world(task),
+            gas,
+            state,
+            table: None,
+            peers: heapless::Vec::new(),
+            medium: 0,
+            scratch: [0; MAX_MEDIUM + ARGS_BYTES as usize],
+            broken: None,
+            owed: 0,
+            idle: 0,
+            polls: 0,
+            barrier: Barrier::new(),
+            holds_interrupts: false,
+            events: Events::new(),
+            over_messages: false,
+            held: None,
+        })
+    }
+
+    /// This rank (`gex_System_QueryJobRank`).
+    pub fn me(&self) -> RankId {
+        self.gas.me()
+    }
+
+    /// Ranks of the job (`gex_System_QueryJobSize`).
+    pub fn size(&self) -> u32 {
+        self.gas.size()
+    }
+
+    /// What handlers have in common.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The same, to change it between two calls.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
+
+    /// The task: its waits, calls of any handler of a rank or of the host. Messages are not served
+    /// meanwhile.
+    pub fn task(&self) -> &Task<'t> {
+        self.task
+    }
+
+    /// Bytes of a rank's segment.
+    pub fn segment_len(&self, of: RankId) -> Result<u64, GasError> {
+        self.gas.segment_len(of).ok_or(GasError::NoRank(of.0))
+    }
+
+    /// The longest payload of a medium message, the same for all ranks; 0 before [`Self::attach`].
+    pub fn max_medium(&self) -> usize {
+        self.medium
+    }
+
+    /// The longest payload of a long message to a rank.
+    pub fn max_long(&self, to: RankId) -> Result<u64, GasError> {
+        Ok(self.segment_len(to)?.min(i32::MAX as u64))
+    }
+
+    /// Ends the job with an exit code (`gex_Exit`): this rank at once, the others whatever they do.
+    pub fn exit(&self, code: u8) -> ! {
+        self.gas.exit(code)
+    }
+
+    /// The table, if messages can be sent.
+    #[inline(always)]
+    pub(crate) fn attached(&self) -> Result<&'static Handlers<S>, GasError> {
+        match (&self.broken, self.table) {
+            (None, Some(table)) => Ok(table),
+            (Some(why), _) => Err(why.clone()),
+            (None, None) => Err(GasError::NotAttached),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_takes_as_much_memory_as_the_documentation_says() {
+        assert!(size_of::<Peer>() <= 320 + SLOTS * 24, "{}", size_of::<Peer>());
+    }
+}

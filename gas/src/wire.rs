@@ -1,0 +1,205 @@
+//! An active message in a line (abi §14.2): what of it lies there, and what in the slot's chunk.
+
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS};
+use hamr_comm::abi::window::Window;
+use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
+
+/// Keys of active messages: those of module 1.
+pub(crate) const MODULE: u16 = 0x1000;
+/// 32-bit words of a line.
+const LANES: usize = INLINE_BYTES / 4;
+
+/// A message in the words of a line, and where else parts of it go.
+pub(crate) struct Packed {
+    pub(crate) words: [u64; INLINE_WORDS],
+    /// Bytes of them.
+    pub(crate) len: usize,
+    pub(crate) args_out: bool,
+    pub(crate) data_out: bool,
+}
+
+/// The first word of the arguments in a line.
+const fn first_argument(category: Category) -> usize {
+    match category {
+        Category::Short | Category::Medium => 1,
+        Category::Long => 4,
+    }
+}
+
+/// Packs a message, whose arguments and payload are not too many or too long.
+#[inline(always)]
+pub(crate) fn pack(category: Category, args: &[i32], data: &[u8], dest: u64) -> Packed {
+    let first = first_argument(category);
+    let args_out = args.len() > LANES - first;
+    let behind = 4 * (first + if args_out { 0 } else { args.len() });
+    let is_medium = matches!(category, Category::Medium);
+    let is_inline = is_medium && behind + data.len() <= INLINE_BYTES;
+    let mut words = [0; INLINE_WORDS];
+    let lanes: &mut [u32; LANES] = bytemuck::must_cast_mut(&mut words);
+    lanes[0] = AmWord::new(category, args.len(), args_out, is_inline, if is_medium { data.len() } else { 0 }).0;
+    if let Category::Long = category {
+        (lanes[1], lanes[2], lanes[3]) = (data.len() as u32, dest as u32, (dest >> 32) as u32);
+    }
+    if !args_out {
+        // No more than there are.
+        lanes.iter_mut().skip(first).zip(args).for_each(|(to, arg)| *to = *arg as u32);
+    }
+    let mut len = behind;
+    if is_inline {
+        let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(lanes);
+        if let Some(to) = bytes.get_mut(behind..behind + data.len()) {
+            to.copy_from_slice(data);
+        }
+        len += data.len();
+    }
+    Packed { words, len, args_out, data_out: is_medium && !is_inline }
+}
+
+/// A message out of a line, checked.
+pub(crate) struct Unpacked<'a> {
+    pub(crate) category: Category,
+    pub(crate) args: &'a [i32],
+    /// Of a medium message in the line.
+    pub(crate) data: Option<&'a [u8]>,
+    /// Bytes of the payload.
+    pub(crate) len: usize,
+    /// Of a long one.
+    pub(crate) dest: u64,
+}
+
+/// Reads the message in a private copy of a line, with the chunk at `chunk` in `window`, and a medium
+/// payload of at most `max` bytes. `None`: it breaks the rules.
+#[inline(always)]
+pub(crate) fn unpack<'a>(
+    words: &'a [u64; INLINE_WORDS],
+    out: &'a mut [i32; AmWord::MAX_ARGS],
+    window: &Window<()>,
+    chunk: u64,
+    max: usize,
+) -> Option<Unpacked<'a>> {
+    unpack_with(words, out, max, |out| window.read_bytes(chunk, bytemuck::bytes_of_mut(out)).ok())
+}
+
+/// The same with arguments that are in private memory.
+pub(crate) fn unpack_own<'a>(
+    words: &'a [u64; INLINE_WORDS],
+    out: &'a mut [i32; AmWord::MAX_ARGS],
+    front: &[u8],
+) -> Option<Unpacked<'a>> {
+    unpack_with(words, out, usize::MAX, |out| {
+        let out = bytemuck::bytes_of_mut(out);
+        out.copy_from_slice(front.get(..out.len())?);
+        Some(())
+    })
+}
+
+#[inline(always)]
+fn unpack_with<'a>(
+    words: &'a [u64; INLINE_WORDS],
+    out: &'a mut [i32; AmWord::MAX_ARGS],
+    max: usize,
+    read_out: impl FnOnce(&mut [i32; AmWord::MAX_ARGS]) -> Option<()>,
+) -> Option<Unpacked<'a>> {
+    let lanes: &[i32; LANES] = bytemuck::must_cast_ref(words);
+    let word = AmWord(lanes[0] as u32);
+    let (category, nargs) = (word.category()?, word.nargs());
+    let first = first_argument(category);
+    let (args, behind) = if word.args_are_out() {
+        read_out(out)?;
+        (out.get(..nargs)?, 4 * first)
+    } else {
+        (lanes.get(first..first + nargs)?, 4 * (first + nargs))
+    };
+    let mut message = Unpacked { category, args, data: None, len: word.len(), dest: 0 };
+    match category {
+        Category::Short => message.len = 0,
+        Category::Medium if word.is_inline() => {
+            let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(words);
+            message.data = Some(bytes.get(behind..behind + word.len())?);
+        }
+        Category::Medium if word.len() > max => return None,
+        Category::Medium => {}
+        Category::Long => {
+            message.len = lanes[1] as u32 as usize;
+            message.dest = u64::from(lanes[2] as u32) | u64::from(lanes[3] as u32) << 32;
+        }
+    }
+    Some(message)
+}
+
+/// Writes what of a message is not in its line to its chunk.
+#[inline(always)]
+pub(crate) fn write_out(packed: &Packed, args: &[i32], data: &[u8], window: &Window<()>, chunk: u64) {
+    // A chunk is as long as the limits say, and in the window.
+    if packed.args_out {
+        let _ = window.write_bytes(chunk, bytemuck::cast_slice(args));
+    }
+    if packed.data_out {
+        let _ = window.write_bytes(chunk + u64::from(ARGS_BYTES), data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hamr_comm::abi::window::Window;
+    use proptest::prelude::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    fn category() -> impl Strategy<Value = Category> {
+        prop_oneof![Just(Category::Short), Just(Category::Medium), Just(Category::Long)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_comes_out_as_it_went_in(
+            category in category(),
+            args in proptest::collection::vec(any::<i32>(), 0..=16),
+            data in proptest::collection::vec(any::<u8>(), 0..200),
+            dest in any::<u64>(),
+        ) {
+            let window = Window::private(4096).share().leak();
+            let packed = pack(category, &args, &data, dest);
+            prop_assert!(packed.len <= INLINE_BYTES);
+            write_out(&packed, &args, &data, &window, 1024);
+            let mut out = [0; 16];
+            let read = unpack(&packed.words, &mut out, &window, 1024, 16320).expect("as packed");
+            prop_assert_eq!((read.category, read.args), (category, &*args));
+            match category {
+                Category::Short => prop_assert_eq!(read.len, 0),
+                Category::Long => prop_assert_eq!((read.len, read.dest), (data.len(), dest)),
+                Category::Medium => {
+                    prop_assert_eq!(read.len, data.len());
+                    let mut bytes = Vec::from(read.data.unwrap_or_default());
+                    if read.data.is_none() {
+                        bytes.resize(data.len(), 0);
+                        window.read_bytes(1024 + 64, &mut bytes).expect("inside");
+                    }
+                    prop_assert_eq!(bytes, data);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_or_refused(words in any::<[u64; 6]>()) {
+            let window = Window::private(4096).share().leak();
+            let mut out = [0; 16];
+            if let Some(read) = unpack(&words, &mut out, &window, 64, 16320) {
+                prop_assert!(read.args.len() <= 16);
+                prop_assert!(!matches!(read.category, Category::Medium) || read.len <= 16320);
+            }
+        }
+    }
+
+    #[test]
+    fn eleven_arguments_and_forty_bytes_are_in_one_line() {
+        let packed = pack(Category::Short, &[1; 11], &[], 0);
+        assert!(!packed.args_out && packed.len == 48);
+        assert!(pack(Category::Short, &[1; 12], &[], 0).args_out);
+        let packed = pack(Category::Medium, &[1], &[7; 40], 0);
+        assert!(!packed.data_out && packed.len == 48);
+        assert!(pack(Category::Medium, &[1], &[7; 41], 0).data_out);
+        assert!(!pack(Category::Long, &[1; 8], &[], 0).args_out && pack(Category::Long, &[1; 9], &[], 0).args_out);
+    }
+}

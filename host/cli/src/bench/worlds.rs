@@ -1,0 +1,136 @@
+//! Rows of two ranks, pinned to the two processors. Their tasks take the time: this program sleeps
+//! meanwhile, because its processor is that of rank 0.
+
+use super::table::{Beside, Key, Table, Unit};
+use super::{BoxError, Machine, REPETITIONS};
+use hamr::cli::Global;
+use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
+use hamr_comm::{Call, Fault, Handler};
+use hamr_kernels::bench::{empty, rank_barriers, rank_calls, rank_copies, rank_flags, rank_puts, rank_signals, yields};
+use std::time::{Duration, Instant};
+
+/// Operations of one sample; of copies, a tenth of them.
+const TIMES: u32 = 2000;
+/// Runs of one sample of `world_run`.
+const RUNS: u32 = 20;
+/// Bytes of a long copy.
+const LONG: u32 = 64 << 10;
+
+/// The rows of this module that need a world.
+pub(super) const ROWS: [&str; 6] =
+    ["world_call", "world_signal", "world_barrier", "world_put_8b", "world_put_64k", "world_run"];
+
+/// Adds the row `task_switch`: a task lets others have a turn, of which there are none.
+pub(super) fn task_switch(node: &Node, table: &mut Table) -> Result<(), BoxError> {
+    for _ in 0..REPETITIONS {
+        table.add(Key::new("task_switch"), &[each(node.sync(yields::with(TIMES))?, TIMES)], None);
+    }
+    Ok(())
+}
+
+/// Adds the rows of worlds, of processes over shared memory.
+pub(super) fn measure(
+    runtime: &Runtime,
+    image: &Image,
+    global: &Global,
+    machine: &Machine,
+    table: &mut Table,
+    wanted: &impl Fn(&str) -> bool,
+) -> Result<(), BoxError> {
+    let start = |wait: Option<WaitMode>| -> Result<World, BoxError> {
+        let WorldOptions { rank, .. } = WorldOptions::default();
+        let rank = global.apply(Options { segment: 1 << 20, ..rank });
+        let rank = Options { wait: wait.unwrap_or(rank.wait), ..rank };
+        let options = WorldOptions { rank, cpus: vec![machine.host(), machine.device()], ..WorldOptions::default() };
+        Ok(runtime.world_with(&["shm"; 2], image.clone(), options)?)
+    };
+    if ROWS.iter().any(|row| *row != "world_run" && wanted(row)) {
+        let world = start(None)?;
+        for _ in 0..REPETITIONS {
+            ranks(&world, table, wanted)?;
+        }
+    }
+    if wanted("world_run") {
+        // This program and rank 0 have one processor.
+        let world = start(Some(WaitMode::Sleep))?;
+        for _ in 0..REPETITIONS {
+            run(&world, table)?;
+        }
+    }
+    Ok(())
+}
+
+fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
+    let first = world.node(0);
+    let flags = |one_line| -> Result<f64, BoxError> {
+        let [tight, paused] = [false, true].map(|paused| both(world, rank_flags::with(TIMES, one_line, paused)));
+        Ok(tight?.min(paused?))
+    };
+    if wanted("world_call") {
+        let floor = flags(true)?;
+        let ns = each(asleep(first, rank_calls::with(TIMES))?, TIMES);
+        table.add(Key::new("world_call"), &[ns], Some(Beside { what: "one line", ns: &[floor] }));
+    }
+    if wanted("world_signal") {
+        let floor = flags(false)?;
+        let ns = both(world, rank_signals::with(TIMES))?;
+        table.add(Key::new("world_signal"), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
+    }
+    if wanted("world_barrier") {
+        let floor = flags(false)?;
+        let ns = both(world, rank_barriers::with(TIMES))?;
+        table.add(Key::new("world_barrier"), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
+    }
+    if wanted("world_put_8b") {
+        let times = 100 * TIMES;
+        let ns = each(asleep(first, rank_puts::with(times, 8))?, times);
+        table.add(Key::new("world_put_8b").size(8), &[ns], None);
+    }
+    if wanted("world_put_64k") {
+        let times = TIMES / 10;
+        let floor = each(asleep(first, rank_copies::with(times, LONG))?, times);
+        let ns = each(asleep(first, rank_puts::with(times, LONG))?, times);
+        let key = Key::new("world_put_64k").size(LONG as usize).unit(Unit::GbS);
+        table.add(key, &[ns], Some(Beside { what: "memcpy", ns: &[floor] }));
+    }
+    Ok(())
+}
+
+/// An empty run, and as many calls, one behind the other.
+fn run(world: &World, table: &mut Table) -> Result<(), BoxError> {
+    let each = |begin: Instant| begin.elapsed().as_nanos() as f64 / f64::from(RUNS);
+    let begin = Instant::now();
+    for _ in 0..RUNS {
+        world.nodes().iter().try_for_each(|node| node.sync(empty::with()))?;
+    }
+    let floor = each(begin);
+    let begin = Instant::now();
+    for _ in 0..RUNS {
+        world.run(empty::with())?;
+    }
+    table.add(Key::new("world_run"), &[each(begin)], Some(Beside { what: "two calls", ns: &[floor] }));
+    Ok(())
+}
+
+/// Nanoseconds of each of so many operations.
+fn each(micros: u64, times: u32) -> f64 {
+    micros as f64 * 1000.0 / f64::from(times)
+}
+
+/// What both ranks do [`TIMES`] times, by the clock of rank 0.
+fn both<H>(world: &World, call: Call<H>) -> Result<f64, BoxError>
+where
+    H: Handler<Output = Result<u64, Fault>>,
+    H::Args: Clone,
+{
+    Ok(each(world.run(call)?, TIMES))
+}
+
+/// A call during which this thread sleeps.
+fn asleep<H: Handler<Output = Result<u64, Fault>>>(node: &Node, call: Call<H>) -> Result<u64, BoxError> {
+    let pending = node.offload(call)?;
+    while !pending.is_done() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(pending.wait()?)
+}
