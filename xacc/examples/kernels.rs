@@ -1,0 +1,89 @@
+//! Kernels that `cargo xtask kernels` counts the instructions of, beside the same loops in C
+//! (`kernels.c`): `kernels jacobi|axpy|dot REPETITIONS EXTENT...` prints seconds and a checksum.
+
+#![forbid(unsafe_code)]
+
+#[path = "../tests/field/mod.rs"]
+mod field;
+
+use field::{Field, grid};
+use hamr_xacc::dist::{Dist, Share};
+use hamr_xacc::each;
+
+#[inline(never)]
+fn axpy(share: Share<1>, a: f64, x: &Field<'static, f64, 1>, y: &mut Field<'static, f64, 1>) {
+    each!([i] in share => y[[i]] += a * x[[i]]);
+}
+
+#[inline(never)]
+fn dot(share: Share<1>, x: &Field<'static, f64, 1>, y: &Field<'static, f64, 1>) -> f64 {
+    each!([i] in share => sum { x[[i]] * y[[i]] })
+}
+
+struct Himeno {
+    p: Field<'static, f32, 3>,
+    wrk2: Field<'static, f32, 3>,
+    wrk1: Field<'static, f32, 3>,
+    bnd: Field<'static, f32, 3>,
+    a: [Field<'static, f32, 3>; 4],
+    b: [Field<'static, f32, 3>; 3],
+    c: [Field<'static, f32, 3>; 3],
+}
+
+#[inline(never)]
+fn jacobi(share: Share<3>, arrays: &mut Himeno) -> f64 {
+    let Himeno { p, wrk2, wrk1, bnd, a, b, c } = arrays;
+    each!([i, j, k] in share => sum {
+        let s0 = a[0][[i, j, k]] * p[[i + 1, j, k]]
+            + a[1][[i, j, k]] * p[[i, j + 1, k]]
+            + a[2][[i, j, k]] * p[[i, j, k + 1]]
+            + b[0][[i, j, k]] * (p[[i + 1, j + 1, k]] - p[[i + 1, j - 1, k]]
+                - p[[i - 1, j + 1, k]] + p[[i - 1, j - 1, k]])
+            + b[1][[i, j, k]] * (p[[i, j + 1, k + 1]] - p[[i, j - 1, k + 1]]
+                - p[[i, j + 1, k - 1]] + p[[i, j - 1, k - 1]])
+            + b[2][[i, j, k]] * (p[[i + 1, j, k + 1]] - p[[i - 1, j, k + 1]]
+                - p[[i + 1, j, k - 1]] + p[[i - 1, j, k - 1]])
+            + c[0][[i, j, k]] * p[[i - 1, j, k]]
+            + c[1][[i, j, k]] * p[[i, j - 1, k]]
+            + c[2][[i, j, k]] * p[[i, j, k - 1]]
+            + wrk1[[i, j, k]];
+        let ss = (s0 * a[3][[i, j, k]] - p[[i, j, k]]) * bnd[[i, j, k]];
+        wrk2[[i, j, k]] = p[[i, j, k]] + 0.8 * ss;
+        f64::from(ss * ss)
+    })
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| -> i64 { arguments[at].parse().expect("a number") };
+    let (kernel, repetitions) = (arguments[0].as_str(), number(1));
+    let mut checksum = 0.0;
+    let start = match kernel {
+        "jacobi" => {
+            let n = [number(2), number(3), number(4)];
+            let shape = grid([1], 0, n, [Dist::Block, Dist::Whole, Dist::Whole]);
+            let full = |v: f32| Field::new(shape, |_| v);
+            let (p, [wrk1, wrk2]) = (full(1.0), [0.0; 2].map(full));
+            let (a, b, c) = ([1.0, 1.0, 1.0, 1.0 / 6.0].map(full), [0.0; 3].map(full), [1.0; 3].map(full));
+            let mut arrays = Himeno { p, wrk2, wrk1, bnd: full(1.0), a, b, c };
+            let start = std::time::Instant::now();
+            (0..repetitions).for_each(|_| checksum += jacobi(shape.on(n.map(|n| 1..n - 1)), &mut arrays));
+            start
+        }
+        _ => {
+            let n = number(2);
+            let shape = grid([1], 0, [n], [Dist::Block]);
+            let (x, mut y) = (Field::new(shape, |_| 1.0), Field::new(shape, |_| 1.0));
+            let start = std::time::Instant::now();
+            for _ in 0..repetitions {
+                match kernel {
+                    "axpy" => axpy(shape.all(), 0.5, &x, &mut y),
+                    _ => checksum += dot(shape.all(), &x, &y),
+                }
+            }
+            checksum += y[[0]];
+            start
+        }
+    };
+    println!("{} {checksum}", start.elapsed().as_secs_f64());
+}

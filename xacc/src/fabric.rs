@@ -1,0 +1,229 @@
+//! How two nodes meet: the one way in which programs use the world (`docs/xacc.md` "Meetings").
+//!
+//! Each collective is a meeting of pairs of nodes. A node tells its partner which collective it is in,
+//! with some bytes of data: it writes a slot in the partner's segment and then steps a signal. The
+//! partner waits for the signal, and compares the collective with its own before it uses anything.
+//! Both of a pair tell each other in every meeting, so neither is more than one meeting ahead, and two
+//! slots in turn are enough.
+
+use crate::dist::NodeSet;
+use crate::what::{self, HEADER, What};
+use core::cell::Cell;
+use hamr_comm::abi::world::MAX_RANKS;
+use hamr_comm::world::{RankId, WorldRef};
+use hamr_comm::{Fault, Task};
+
+/// Bytes of a slot, and of the data in it.
+const SLOT: usize = 256;
+pub(crate) const DATA: usize = SLOT - HEADER;
+/// Signal words: the number of the meeting in which a node is, and of the last one in which it has put
+/// all that it has for its partner.
+const TOLD: u32 = 0;
+const ARRIVED: u32 = 1;
+
+/// Exchanges at most that a program has begun and not finished.
+const MOST_OPEN: usize = 8;
+
+/// The exchanges that are not finished.
+pub(crate) struct Opens([Open; MOST_OPEN]);
+
+/// One of them, or none.
+struct Open {
+    /// Where its array is in the segment, and what it is.
+    of: Cell<Option<(u64, What)>>,
+    /// Who puts here.
+    sources: Cell<NodeSet>,
+    /// The numbers of the meetings with these, by rank.
+    meetings: [Cell<u32>; MAX_RANKS],
+}
+
+/// Refers to one of them.
+pub(crate) struct Begun(u8);
+
+impl Opens {
+    pub(crate) const fn new() -> Self {
+        Self(
+            [const {
+                Open {
+                    of: Cell::new(None),
+                    sources: Cell::new(NodeSet::EMPTY),
+                    meetings: [const { Cell::new(0) }; MAX_RANKS],
+                }
+            }; MOST_OPEN],
+        )
+    }
+}
+
+/// A program's connection with the other nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct Fabric<'c> {
+    task: &'c Task<'c>,
+    opens: &'c Opens,
+    pub(crate) me: u32,
+    pub(crate) size: u32,
+}
+
+impl<'c> Fabric<'c> {
+    pub(crate) fn new(task: &'c Task<'c>, opens: &'c Opens) -> Result<Self, Fault> {
+        let world = task.world().ok_or_else(no_rank)?;
+        Ok(Self { task, opens, me: world.me().0, size: world.size() })
+    }
+
+    /// Bytes at the front of a segment that are for slots.
+    pub(crate) fn head(&self) -> u64 {
+        (u64::from(self.size) * 2 * SLOT as u64).next_multiple_of(4096)
+    }
+
+    pub(crate) fn world(&self) -> Result<WorldRef<'_>, Fault> {
+        self.task.world().ok_or_else(no_rank)
+    }
+
+    pub(crate) fn micros(&self) -> u64 {
+        self.task.micros()
+    }
+
+    /// Begins a meeting: tells a partner what this node is in.
+    pub(crate) fn tell(&self, to: u32, what: &What, data: &[u8]) -> Result<(), Fault> {
+        let world = self.world()?;
+        let count = world.meet(RankId(to))?;
+        let mut slot = [0; SLOT];
+        let len = HEADER + data.len();
+        what.write(&mut slot);
+        slot.get_mut(HEADER..len).ok_or_else(too_long)?.copy_from_slice(data);
+        world.put(RankId(to), slot_of(self.me, count), slot.get(..len).unwrap_or_default())?;
+        Ok(world.signal(RankId(to), TOLD, count)?)
+    }
+
+    /// Waits until the partner is in the same meeting, and reads its data.
+    ///
+    /// # Errors
+    /// The partner is in another collective; the wait was interrupted.
+    #[track_caller]
+    pub(crate) fn hear(&self, from: u32, what: &What, data: &mut [u8]) -> Result<(), Fault> {
+        let count = self.world()?.met(RankId(from));
+        self.task.wait_signal(RankId(from), TOLD, |told| is_at_least(told, count))?;
+        let mut slot = [0; SLOT];
+        let len = HEADER + data.len();
+        let read = slot.get_mut(..len).ok_or_else(too_long)?;
+        self.world()?.get(RankId(self.me), slot_of(from, count), read)?;
+        let theirs = What::read(&slot);
+        if !theirs.matches(what) {
+            return Err(mismatch((self.me, what), (from, &theirs)));
+        }
+        data.copy_from_slice(slot.get(HEADER..len).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Ends a meeting in which this node has put something into a partner's segment.
+    pub(crate) fn arrive(&self, to: u32) -> Result<(), Fault> {
+        let world = self.world()?;
+        Ok(world.signal(RankId(to), ARRIVED, world.met(RankId(to)))?)
+    }
+
+    /// Waits until all is there that a partner has put in a meeting.
+    #[track_caller]
+    pub(crate) fn arrived(&self, from: u32, meeting: u32) -> Result<(), Fault> {
+        self.task.wait_signal(RankId(from), ARRIVED, |count| is_at_least(count, meeting))?;
+        Ok(())
+    }
+
+    /// The number of the last meeting with a partner.
+    pub(crate) fn meeting(&self, with: u32) -> Result<u32, Fault> {
+        Ok(self.world()?.met(RankId(with)))
+    }
+
+    /// Notes an exchange that a later call finishes.
+    pub(crate) fn open(&self, of: u64, what: What, sources: NodeSet) -> Result<Begun, Fault> {
+        let free = self.opens.0.iter().position(|open| open.of.get().is_none());
+        let (number, open) = free.and_then(|number| Some((number, self.opens.0.get(number)?))).ok_or_else(too_many)?;
+        for rank in self.others(sources) {
+            open.meetings.get(rank as usize).ok_or_else(too_many)?.set(self.meeting(rank)?);
+        }
+        open.sources.set(sources);
+        open.of.set(Some((of, what)));
+        Ok(Begun(number as u8))
+    }
+
+    /// Waits until all of it is there.
+    #[track_caller]
+    pub(crate) fn close(&self, begun: &Begun) -> Result<(), Fault> {
+        let Some(open) = self.opens.0.get(begun.0 as usize) else { return Ok(()) };
+        for rank in self.others(open.sources.get()) {
+            self.arrived(rank, open.meetings.get(rank as usize).map_or(0, Cell::get))?;
+        }
+        open.of.set(None);
+        Ok(())
+    }
+
+    /// Exchanges of arrays from byte `from` of the segment on are finished.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub(crate) fn all_closed(&self, from: u64) -> Result<(), Fault> {
+        match self.opens.0.iter().find_map(|open| open.of.get().filter(|(of, _)| *of >= from)) {
+            None => Ok(()),
+            Some((_, what)) => Err(what::not_finished(&what)),
+        }
+    }
+
+    /// The members of a set but this node, from the one behind it on.
+    pub(crate) fn others(&self, set: NodeSet) -> impl Iterator<Item = u32> {
+        let me = self.me;
+        let behind = set.ranks().filter(move |rank| *rank > me);
+        behind.chain(set.ranks().take_while(move |rank| *rank < me))
+    }
+}
+
+/// Each node of the set sends the same data to all others; `take` gets that of every node, its own
+/// included, in their order.
+#[track_caller]
+pub(crate) fn all_to_all(
+    fabric: Fabric<'_>,
+    set: NodeSet,
+    what: &What,
+    mine: &[u8],
+    mut take: impl FnMut(u32, &[u8]),
+) -> Result<(), Fault> {
+    for to in fabric.others(set) {
+        fabric.tell(to, what, mine)?;
+    }
+    let mut theirs = [0; DATA];
+    let theirs = theirs.get_mut(..mine.len()).unwrap_or_default();
+    for from in set.ranks() {
+        if from == fabric.me {
+            take(from, mine);
+        } else {
+            fabric.hear(from, what, theirs)?;
+            take(from, theirs);
+        }
+    }
+    Ok(())
+}
+
+/// Where in every segment rank `from` writes for the one whose it is.
+fn slot_of(from: u32, meeting: u32) -> u64 {
+    (u64::from(from) * 2 + u64::from(meeting & 1)) * SLOT as u64
+}
+
+fn is_at_least(count: u32, meeting: u32) -> bool {
+    count.wrapping_sub(meeting) as i32 >= 0
+}
+
+fn too_many() -> Fault {
+    Fault::msg("too many exchanges are not finished")
+}
+
+fn no_rank() -> Fault {
+    Fault::msg("this device is no rank")
+}
+
+fn too_long() -> Fault {
+    Fault::msg("a value is too long for a collective")
+}
+
+/// The same text on both sides: the lower rank first.
+#[cold]
+fn mismatch(mine: (u32, &What), theirs: (u32, &What)) -> Fault {
+    let (first, second) = if mine.0 < theirs.0 { (mine, theirs) } else { (theirs, mine) };
+    what::mismatch(first, second)
+}

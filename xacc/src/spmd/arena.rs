@@ -1,0 +1,103 @@
+//! Memory of a program: arrays from the front of the claim, at the same place on all nodes that make
+//! them; what a node has for itself from its end.
+
+use super::Spmd;
+use crate::fabric::all_to_all;
+use crate::what::{Kind, What};
+use core::panic::Location;
+use hamr_comm::world::{Memory, Piece};
+use hamr_comm::{Element, Fault};
+
+/// Array `n` begins `n * STAGGER` bytes behind a multiple of `PAGE`, so that equal elements of arrays
+/// whose sizes are powers of two do not share one set of a first-level cache.
+const STAGGER: u64 = 192;
+const PAGE: u64 = 4096;
+const TURN: u64 = PAGE / STAGGER;
+
+/// What is left of the claim.
+pub(super) struct Arena<'c> {
+    memory: Memory<'c>,
+    /// Arrays so far.
+    arrays: u64,
+}
+
+impl<'c> Arena<'c> {
+    pub(super) fn new(memory: Memory<'c>) -> Self {
+        Self { memory, arrays: 0 }
+    }
+
+    /// Where the next array may begin.
+    pub(super) fn top(&self) -> u64 {
+        self.memory.off()
+    }
+
+    pub(super) fn lend(&mut self) -> Arena<'_> {
+        Arena { memory: self.memory.lend(), arrays: self.arrays }
+    }
+}
+
+/// The first byte from `top` on for the array with this number.
+fn place(top: u64, array: u64) -> u64 {
+    let wanted = array % TURN * STAGGER;
+    top + (wanted + PAGE - top % PAGE) % PAGE
+}
+
+impl<'c> Spmd<'c> {
+    /// Memory for `n` elements that this node has for itself, all zero, as long as the program or the
+    /// [`scope`](Spmd::scope).
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn local<T: Element>(&mut self, n: usize) -> Result<&'c mut [T], Fault> {
+        let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
+        let elements = self.arena.memory.take_end(bytes).ok_or_else(full)?.piece().into_mut_slice();
+        let elements = elements.get_mut(..n).ok_or_else(full)?;
+        elements.fill(T::zeroed());
+        Ok(elements)
+    }
+
+    /// Memory for `n` elements at the same place on all nodes of the executing set, which the nodes
+    /// agree on; its bytes are of earlier use.
+    #[track_caller]
+    pub(crate) fn allocate<T: Element>(&mut self, n: usize) -> Result<Piece<'c, T>, Fault> {
+        let bytes = n.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_next_multiple_of(64));
+        let bytes = bytes.ok_or_else(full)?;
+        let what = What::new(Kind::ALLOCATE, self.set, Location::caller()).of(bytes as u64, 0);
+        // The furthest of all nodes: some may have made arrays for themselves in a task.
+        let mine = [self.arena.top(), self.arena.arrays];
+        let mut most = mine;
+        all_to_all(self.fabric, self.set, &what, mine.map(u64::to_le_bytes).as_flattened(), |_, theirs| {
+            for (most, theirs) in most.iter_mut().zip(theirs.as_chunks().0) {
+                *most = (*most).max(u64::from_le_bytes(*theirs));
+            }
+        })?;
+        let [top, array] = most;
+        let start = place(top, array);
+        let gap = usize::try_from(start - mine[0]).map_err(|_| full())?;
+        let memory = &mut self.arena.memory;
+        memory.take_front(gap).ok_or_else(full)?;
+        self.arena.arrays = array + 1;
+        Ok(memory.take_front(bytes).ok_or_else(full)?.piece())
+    }
+}
+
+#[cold]
+fn full() -> Fault {
+    Fault::msg("no room is left in the segment")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_begin_at_different_places_of_a_page() {
+        for top in [0, 64, 4096, 1 << 20, (1 << 20) + 192] {
+            for array in 0..50 {
+                let at = place(top, array);
+                assert!(at >= top && at - top < PAGE && at.is_multiple_of(64), "{top} {array}");
+                assert_eq!(at % PAGE, array % 21 * 192);
+            }
+        }
+    }
+}

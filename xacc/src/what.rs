@@ -1,0 +1,204 @@
+//! What a node is in: compared by its partners, and read by people when they differ.
+
+use crate::dist::NodeSet;
+use core::fmt::{self, Write};
+use core::panic::Location;
+use hamr_comm::Fault;
+use hamr_comm::fault::FAULT_TEXT;
+
+/// Bytes in a slot.
+pub(crate) const HEADER: usize = 56;
+/// Bytes of them that are compared; behind these are line and file.
+const COMPARED: usize = 40;
+
+/// Kinds of collectives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind(u8);
+
+impl Kind {
+    pub(crate) const BARRIER: Self = Self(1);
+    pub(crate) const REDUCE: Self = Self(2);
+    pub(crate) const BCAST: Self = Self(3);
+    pub(crate) const ALLOCATE: Self = Self(4);
+    pub(crate) const REFLECT: Self = Self(5);
+    pub(crate) const REDUCE_SHADOW: Self = Self(6);
+    pub(crate) const END_OF_SCOPE: Self = Self(7);
+    pub(crate) const END: Self = Self(8);
+    pub(crate) const GMOVE: Self = Self(9);
+    pub(crate) const GMOVE_SUM: Self = Self(10);
+    pub(crate) const GATHER: Self = Self(11);
+    pub(crate) const ARRAY_REDUCE: Self = Self(12);
+}
+
+/// A collective: kind, number, set, and two names or numbers; and where it was called.
+#[derive(Clone, Copy)]
+pub(crate) struct What {
+    kind: Kind,
+    /// A length, or the root of a broadcast.
+    number: u32,
+    set: u64,
+    /// Of what: a number, or 8 letters.
+    of: [u8; 8],
+    /// Letters, or a number.
+    name: [u8; 16],
+    line: u32,
+    /// The end of the file's name.
+    file: [u8; 12],
+}
+
+impl What {
+    pub(crate) fn new(kind: Kind, set: NodeSet, at: &Location<'_>) -> Self {
+        let file = at.file().rsplit(['/', '\\']).next().unwrap_or_default();
+        Self { kind, number: 0, set: set.bits(), of: [0; 8], name: [0; 16], line: at.line(), file: letters(file) }
+    }
+
+    /// With an operation and a type, or either.
+    #[must_use]
+    pub(crate) fn named(self, of: &str, name: &str) -> Self {
+        Self { of: letters(of), name: letters(name), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn numbered(self, number: u32) -> Self {
+        Self { number, ..self }
+    }
+
+    /// With numbers in place of names.
+    #[must_use]
+    pub(crate) fn of(self, of: u64, more: u64) -> Self {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&more.to_le_bytes());
+        Self { of: of.to_le_bytes(), name, ..self }
+    }
+
+    pub(crate) fn matches(&self, other: &Self) -> bool {
+        let compared = |what: &Self| (what.kind, what.number, what.set, what.of, what.name);
+        compared(self) == compared(other)
+    }
+
+    pub(crate) fn write(&self, to: &mut [u8]) {
+        let Some(to) = to.first_chunk_mut::<HEADER>() else { return };
+        to[0] = self.kind.0;
+        to[4..8].copy_from_slice(&self.number.to_le_bytes());
+        to[8..16].copy_from_slice(&self.set.to_le_bytes());
+        to[16..24].copy_from_slice(&self.of);
+        to[24..COMPARED].copy_from_slice(&self.name);
+        to[COMPARED..44].copy_from_slice(&self.line.to_le_bytes());
+        to[44..HEADER].copy_from_slice(&self.file);
+    }
+
+    /// Any bytes are one.
+    pub(crate) fn read(from: &[u8]) -> Self {
+        let from = from.first_chunk::<HEADER>().copied().unwrap_or([0; HEADER]);
+        fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
+            from.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+        }
+        Self {
+            kind: Kind(from[0]),
+            number: u32::from_le_bytes(part(&from, 4)),
+            set: u64::from_le_bytes(part(&from, 8)),
+            of: part(&from, 16),
+            name: part(&from, 24),
+            line: u32::from_le_bytes(part(&from, COMPARED)),
+            file: part(&from, 44),
+        }
+    }
+}
+
+/// The end of a text, padded with zeros. Names that differ have different ends, mostly.
+fn letters<const N: usize>(text: &str) -> [u8; N] {
+    let mut letters = [0; N];
+    let end = text.as_bytes().get(text.len().saturating_sub(N)..).unwrap_or_default();
+    letters.iter_mut().zip(end).for_each(|(to, from)| *to = *from);
+    letters
+}
+
+/// What a peer sent as letters.
+fn text(letters: &[u8]) -> &str {
+    let len = letters.iter().position(|letter| *letter == 0).unwrap_or(letters.len());
+    core::str::from_utf8(letters.get(..len).unwrap_or_default()).unwrap_or("?")
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = u64::from_le_bytes(self.of);
+        match self.kind {
+            Kind::BARRIER => f.write_str("barrier"),
+            Kind::REDUCE => write!(f, "reduce({}, {})", text(&self.of), text(&self.name)),
+            Kind::BCAST => write!(f, "bcast({}) from {}", text(&self.name), self.number),
+            Kind::ALLOCATE => write!(f, "an allocation of {of} bytes"),
+            Kind::REFLECT => write!(f, "reflect of the array at {of:#x}"),
+            Kind::REDUCE_SHADOW => write!(f, "reduce_shadow of the array at {of:#x}"),
+            Kind::END_OF_SCOPE => f.write_str("the end of a scope"),
+            Kind::END => f.write_str("its end"),
+            Kind::GMOVE => write!(f, "gmove to the array at {of:#x}"),
+            Kind::GMOVE_SUM => write!(f, "gmove_sum to the array at {of:#x}"),
+            Kind::GATHER => write!(f, "gather of the array at {of:#x}"),
+            Kind::ARRAY_REDUCE => write!(f, "reduce({}) of an array", text(&self.of)),
+            Kind(other) => write!(f, "a collective of kind {other}"),
+        }
+    }
+}
+
+type Text = heapless::String<256>;
+
+/// Two nodes are in different collectives; with the places in the source if there is room.
+pub(crate) fn mismatch(first: (u32, &What), second: (u32, &What)) -> Fault {
+    let ((a, first), (b, second)) = (first, second);
+    let mut long = Text::new();
+    let _ = write!(long, "node {a} is in {first} ({}:{})", text(&first.file), first.line);
+    let _ = write!(long, ", node {b} in {second} ({}:{})", text(&second.file), second.line);
+    if long.len() <= FAULT_TEXT {
+        return Fault::msg(&long);
+    }
+    let mut short = Text::new();
+    let _ = write!(short, "node {a} is in {first}, node {b} in {second}");
+    if first.set != second.set {
+        let _ = write!(short, ", of other nodes");
+    }
+    Fault::msg(&short)
+}
+
+#[cold]
+pub(crate) fn not_finished(what: &What) -> Fault {
+    let mut long = Text::new();
+    let _ = write!(long, "not finished: {what} ({}:{})", text(&what.file), what.line);
+    Fault::msg(&long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn what_a_node_is_in_travels() {
+        let set = NodeSet::of_world(3);
+        let what = What::new(Kind::REDUCE, set, Location::caller()).named("Sum", "f64").numbered(8);
+        let mut bytes = [0; HEADER];
+        what.write(&mut bytes);
+        let read = What::read(&bytes);
+        assert!(read.matches(&what) && read.line == what.line && text(&read.file) == "what.rs");
+        assert_eq!(read.to_string(), "reduce(Sum, f64)");
+        let barrier = What::new(Kind::BARRIER, set, Location::caller());
+        assert!(!barrier.matches(&what) && !What::read(&[]).matches(&what));
+        let (a, b) = (what.line, barrier.line);
+        let fault = mismatch((0, &what), (1, &barrier)).text;
+        assert_eq!(
+            fault.as_str(),
+            std::format!("node 0 is in reduce(Sum, f64) (what.rs:{a}), node 1 in barrier (what.rs:{b})")
+        );
+    }
+
+    #[test]
+    fn the_text_of_a_mismatch_names_both_sides() {
+        let set = NodeSet::of_world(2);
+        let long = What::new(Kind::REDUCE, set, Location::caller()).named("FirstMax", "(f64, (i64, i64))");
+        let other = What::new(Kind::BARRIER, NodeSet::one(1), Location::caller());
+        let fault = mismatch((10, &long), (11, &other)).text;
+        assert!(fault.starts_with("node 10 is in reduce(FirstMax") && fault.contains("node 11 in barrier"), "{fault}");
+        for byte in 0..=255 {
+            assert!(!What::read(&[byte; HEADER]).to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Distributions, loops, sections and plans against their definitions: elements found by counting and
+//! moved one by one.
+
+mod examples;
+mod gmove;
+mod loops;
+mod model;
+mod owners;
+mod reflect;

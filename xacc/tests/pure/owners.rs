@@ -1,0 +1,87 @@
+//! Random distributions.
+
+use super::model::{self, Dim};
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+/// Everything that a description says of its elements, against counting.
+fn check<const N: usize>(dims: &[Dim; N]) -> Result<(), TestCaseError> {
+    let all = model::indices(std::array::from_fn(|dim| dims[dim].range()));
+    let mut owned = 0;
+    for rank in 0..model::size(dims) {
+        let shape = model::shape(dims, rank);
+        let desc = shape.desc(8).expect("small");
+        let mine: Vec<_> = all.iter().copied().filter(|index| model::owner(dims, *index) == Some(rank)).collect();
+        owned += mine.len();
+        // The runs are the owned elements in their order.
+        let mut ran = Vec::new();
+        for run in shape.all().runs() {
+            prop_assert!(run.len > 0 && run.step == 1);
+            for nth in 0..run.len {
+                let mut index = run.first;
+                index[N - 1] += nth as i64;
+                ran.push(index);
+            }
+        }
+        prop_assert_eq!(&ran, &mine);
+        prop_assert_eq!(shape.all().len(), mine.len());
+        let mut places = HashSet::new();
+        for index in &mine {
+            prop_assert_eq!(desc.owner(*index), Some(rank));
+            prop_assert!(desc.owns(rank, *index) && shape.all().contains(*index));
+            let place = desc.offset(*index);
+            prop_assert_eq!(model::shape(dims, 0).desc(8).expect("small").offset_at(rank, *index), place);
+            prop_assert!(place.is_some_and(|place| place < desc.elements() && places.insert(place)));
+        }
+        if let Some(range) = desc.contiguous() {
+            prop_assert_eq!(range.len(), mine.len());
+            prop_assert!(mine.iter().zip(range).all(|(index, place)| desc.offset(*index) == Some(place)));
+        }
+        // The shadow: as far around the own ones as it is wide, each element with a place of its own.
+        let around = std::array::from_fn(|dim| dims[dim].range().start - 4..dims[dim].range().end + 4);
+        for index in model::indices(around) {
+            let here = (0..N).all(|dim| held(&dims[dim], model::coordinate(dims, rank, dim), index[dim]));
+            let place = desc.offset(index);
+            prop_assert_eq!(place.is_some(), here, "{:?} on {}", index, rank);
+            prop_assert!(place.is_none_or(|place| place < desc.elements()));
+            if let Some(place) = place.filter(|_| !desc.owns(rank, index)) {
+                prop_assert!(places.insert(place), "{:?} shares its place", index);
+            }
+        }
+    }
+    prop_assert_eq!(owned, all.len());
+    Ok(())
+}
+
+/// Whether an index of a dimension is an own one of a coordinate, or in its shadow.
+fn held(dim: &Dim, at: u32, index: i64) -> bool {
+    let own: Vec<i64> = dim.range().filter(|index| dim.owner(*index) == Some(at)).collect();
+    match (dim.shadow, &own[..]) {
+        (None, _) => dim.range().contains(&index),
+        (Some(_), []) => false,
+        (Some((below, above)), [first, ..]) => {
+            let last = own[own.len() - 1];
+            own.contains(&index)
+                || (first - i64::from(below)..*first).contains(&index)
+                || (last + 1..last + 1 + i64::from(above)).contains(&index)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(model::config(1))]
+
+    #[test]
+    fn owners_and_places_of_one_dimension(dims in (1u32..7).prop_flat_map(model::dim)) {
+        check(&[dims])?;
+    }
+}
+
+proptest! {
+    #![proptest_config(model::config(4))]
+
+    #[test]
+    fn owners_and_places_of_two_dimensions(dims in (1u32..4, 1u32..4).prop_flat_map(|(a, b)| [model::dim(a), model::dim(b)])) {
+        check(&dims)?;
+    }
+}
