@@ -36,9 +36,14 @@ pub(crate) fn is_installed(program: &str) -> bool {
 
 /// Runs a child with this process's output; an error names the child and how it ended.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<(), Error> {
-    let child = spawn(command)?;
-    let status = wait(child, command, limit)?;
+    let status = status(command, limit)?;
     judge(command, status)
+}
+
+/// Runs a child; how it ended. An error: it did not start, or not end in time.
+pub(crate) fn status(command: &mut Command, limit: Duration) -> Result<ExitStatus, Error> {
+    let child = spawn(command)?;
+    wait(child, command, limit)
 }
 
 /// Like [`run`], and returns what the child wrote to its standard output.

@@ -9,14 +9,18 @@
 mod bench;
 mod bless;
 mod child;
+mod credits;
+mod gasnet;
 mod guest;
 mod image;
 mod instructions;
+mod kernels;
 mod machines;
 mod metadata;
 mod new;
 mod performance;
 mod process;
+mod put_out;
 mod setup;
 mod size;
 mod soak;
@@ -92,11 +96,32 @@ const TASKS: &[Task] = &[
         about: "count the instructions of an empty call, compare them with their limit",
         run: instructions::task,
     },
-    Task { name: "soak", about: "kill ranks and launchers of a thousand worlds at random moments", run: soak::task },
+    Task {
+        name: "kernels",
+        about: "count the instructions of loops over arrays, compare them with those of C",
+        run: kernels::task,
+    },
+    Task {
+        name: "credits",
+        about: "simulate flow control in large worlds: [--ranks N] [--messages N] [--seed N]",
+        run: credits::task,
+    },
+    Task { name: "put-out", about: "measure puts to memory of another process, by pinning", run: put_out::task },
+    Task {
+        name: "soak",
+        about: "make a million nested calls, or as many as the argument says; kill ranks and launchers of a thousand worlds",
+        run: soak::task,
+    },
     Task {
         name: "guest",
         about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]",
         run: guest::task,
+    },
+    Task {
+        name: "gasnet",
+        about: "programs in C on GASNet's interface: [--source DIR] [--mode seq|par] [--ranks 1,2] [--shared] [--prefix DIR] \
+                [NAME[:ARG,ARG]...]",
+        run: gasnet::task,
     },
     Task { name: "new", about: "make a project that uses this checkout: NAME [DIR]", run: new::task },
     Task { name: "bless", about: "rewrite the golden files from what the code does now", run: bless::task },

@@ -4,15 +4,25 @@
 use crate::{Error, child, no_arguments};
 use std::time::Duration;
 
-/// A thousand worlds, on a busy machine.
+/// A thousand worlds, or a million calls, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(3600);
+/// Nested calls, if no other number is given.
+const CALLS: &str = "1000000";
 
-/// Kills ranks and launchers of a thousand worlds.
+/// Makes a million nested calls, or as many as the argument says; then kills ranks and launchers of a
+/// thousand worlds.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
-    no_arguments(arguments)?;
+    let (calls, rest) = match arguments.split_first() {
+        Some((calls, rest)) if calls.parse::<u64>().is_ok() => (calls.as_str(), rest),
+        _ => (CALLS, arguments),
+    };
+    no_arguments(rest)?;
+    soak("world_nested", ("HAMR_SOAK_CALLS", calls))?;
+    soak("world_kills", ("HAMR_SOAK", "1"))
+}
+
+fn soak(test: &str, (variable, value): (&str, &str)) -> Result<(), Error> {
     let mut command = child::cargo();
-    command
-        .args(["test", "--package", "hamr-tests", "--test", "world_kills", "--", "--nocapture"])
-        .env("HAMR_SOAK", "1");
+    command.args(["test", "--package", "hamr-tests", "--test", test, "--", "--nocapture"]).env(variable, value);
     child::run(&mut command, LIMIT)
 }

@@ -12,6 +12,8 @@ const SUITE: Duration = Duration::from_secs(2400);
 
 /// The packages of which device images are made: they must build without std, on every ISA.
 const DEVICE_SIDE: &[&str] = &["hamr-shared-abi", "hamr-comm", "hamr-kernels", "hamr-device-fw"];
+/// Those of images that are ranks. Apart: they have the features of worlds, which the others lack.
+const RANKS: &[&str] = &["hamr-gas", "hamr-xacc", "hamr-programs"];
 
 /// Step `fmt`.
 pub(crate) fn fmt(_: &Run) -> Outcome {
@@ -37,7 +39,8 @@ pub(crate) fn no_std(run: &Run) -> Outcome {
         let lints = compiler == Compiler::Usual;
         let microvm: &[&str] = if target == X86_64 { &["hamr-tests-microvm"] } else { &[] };
         // The second run is for programs with a main loop of their own.
-        for (packages, features) in [(DEVICE_SIDE, true), (microvm, true), (&["hamr-device-fw"], false)] {
+        for (packages, features) in [(DEVICE_SIDE, true), (RANKS, true), (microvm, true), (&["hamr-device-fw"], false)]
+        {
             if packages.is_empty() {
                 continue;
             }

@@ -1,0 +1,160 @@
+//! How a rank begins: it meets the others, registers handlers, binds segments.
+
+#![expect(unsafe_code)]
+// UNSAFETY: exported names; tables and results are memory of C.
+
+use crate::board::{self, Fact};
+use crate::die::die;
+use crate::errors::{ERR_BAD_ARG, ERR_NOT_INIT, ERR_RESOURCE, complain, give};
+use crate::handlers::{self, ANY, Entry, Function};
+use crate::segments::{longest, mapped, set_boards};
+use crate::team::{self, Team};
+use crate::{collectives, envelope, job, objects};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+static IS_INIT: AtomicBool = AtomicBool::new(false);
+
+/// Meets the other ranks, with messages between them from then on.
+fn init() -> c_int {
+    if !job::is_here() {
+        die("expected the thread of main, which is a rank; is the program's main called by another language's start?");
+    }
+    if IS_INIT.swap(true, Relaxed) {
+        complain("the library is initialised already");
+        return ERR_RESOURCE;
+    }
+    job::with_world(|world| {
+        let base = board::address(world, world.me().0).0;
+        set_boards(board::segment_len(world, world.me().0) - board::BYTES);
+        board::state(world, Fact::Base, base.expose_provenance() as u64);
+        team::begin(world.me().0, world.size());
+    });
+    match job::with_rank("gex_Client_Init", |rank| rank.attach(&handlers::TABLE).map(|()| rank.max_medium())) {
+        Ok(bytes) => {
+            job::set_max_medium(bytes - envelope::FRONT);
+            0
+        }
+        Err(why) => {
+            complain(&why.to_string());
+            ERR_RESOURCE
+        }
+    }
+}
+
+/// `gex_Client_Init`.
+///
+/// # Safety
+/// Strings of C, and places for handles or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hamr_gex_client_init(
+    client_p: *mut *mut c_void,
+    ep_p: *mut *mut c_void,
+    tm_p: *mut *const Team,
+    name: *const c_char,
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    flags: u32,
+    _mode: *const c_char,
+) -> c_int {
+    let result = init();
+    if result != 0 {
+        return result;
+    }
+    objects::set_client_flags(flags);
+    if !name.is_null() {
+        // SAFETY: the caller's promise.
+        let name = unsafe { CStr::from_ptr(name) };
+        objects::set_client_name(name);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { give(client_p, objects::client()) };
+    // SAFETY: the caller's promise.
+    unsafe { give(ep_p, objects::endpoint()) };
+    // SAFETY: the caller's promise.
+    unsafe { give(tm_p, team::all()) };
+    0
+}
+
+/// `gasnet_init`.
+#[unsafe(no_mangle)]
+extern "C" fn hamr_gasnet_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char, _mode: *const c_char) -> c_int {
+    init()
+}
+
+/// Binds a segment of each rank; all call it.
+fn attach(size: usize) -> c_int {
+    if !IS_INIT.load(Relaxed) {
+        return ERR_NOT_INIT;
+    }
+    if !(size as u64).is_multiple_of(board::PAGE) || size as u64 > longest() {
+        complain(&format!(
+            "expected a segment of at most {} bytes, in pages of {}, got {size}; GASNET_MAX_SEGSIZE sets the limit of ranks \
+             that start by themselves, --segment that of hamr run",
+            longest(),
+            board::PAGE
+        ));
+        return ERR_BAD_ARG;
+    }
+    if objects::set_attached() {
+        complain("a segment is attached already");
+        return ERR_RESOURCE;
+    }
+    job::with_world(|world| board::state(world, Fact::Len, size as u64));
+    collectives::meet("gex_Segment_Attach");
+    job::with_world(|world| {
+        for rank in 0..world.size() {
+            let (owner, size) = (board::fact(world, rank, Fact::Base), board::fact(world, rank, Fact::Len));
+            mapped(rank).set(owner as usize, board::address(world, rank).0, size as usize);
+        }
+    });
+    0
+}
+
+/// Binds a segment of each rank of the job.
+///
+/// # Safety
+/// A place for the handle, or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_Segment_Attach(segment_p: *mut *mut c_void, _tm: *const Team, size: usize) -> c_int {
+    if size == 0 {
+        complain("gex_Segment_Attach: expected a segment of some pages, got none");
+        return ERR_BAD_ARG;
+    }
+    let result = attach(size);
+    if result == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { give(segment_p, objects::segment()) };
+    }
+    result
+}
+
+/// `gasnet_handlerentry_t`.
+#[repr(C)]
+struct Entry1 {
+    index: u8,
+    function: Option<Function>,
+}
+
+/// Registers handlers and binds a segment of each rank; all call it.
+///
+/// # Safety
+/// `count` entries at `table`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gasnet_attach(table: *mut Entry1, count: c_int, size: usize, _minheapoffset: usize) -> c_int {
+    if !IS_INIT.load(Relaxed) {
+        return ERR_NOT_INIT;
+    }
+    if let Ok(count @ 1..) = usize::try_from(count) {
+        // SAFETY: the caller's promise.
+        let table = unsafe { std::slice::from_raw_parts_mut(table, count) };
+        let (cdata, name) = (std::ptr::null(), std::ptr::null());
+        let entry =
+            |row: &Entry1| Entry { index: row.index, function: row.function, flags: 31, args: ANY, cdata, name };
+        let result = handlers::register_all(table, |row| row.index, entry, |row, at| row.index = at);
+        if result != 0 {
+            return result;
+        }
+    }
+    attach(size)
+}

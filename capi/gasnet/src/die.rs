@@ -1,0 +1,46 @@
+//! The end of a process that was used wrongly, or whose job ends.
+
+#![expect(unsafe_code)]
+// UNSAFETY: functions of the C library.
+
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// `rank 1 of 4`.
+static NAME: OnceLock<String> = OnceLock::new();
+
+pub(crate) fn set_name(rank: u32, size: u32) {
+    // It is set once, where the rank begins.
+    let _ = NAME.set(format!("rank {rank} of {size}"));
+}
+
+/// This process in messages.
+pub(crate) fn name() -> &'static str {
+    NAME.get().map_or("hamr", String::as_str)
+}
+
+/// One sentence, and an abort.
+#[cold]
+#[inline(never)]
+pub(crate) fn die(why: &str) -> ! {
+    flush();
+    eprintln!("*** FATAL ERROR ({}): {why}", name());
+    // SAFETY: the function takes nothing.
+    unsafe { libc::abort() }
+}
+
+/// The job is ending, and this process with it.
+#[cold]
+pub(crate) fn ended() -> ! {
+    flush();
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Writes what the program has printed.
+pub(crate) fn flush() {
+    // SAFETY: NULL stands for all streams.
+    unsafe { libc::fflush(null_mut()) };
+}

@@ -1,0 +1,58 @@
+//! Polls, and waits.
+
+#![expect(unsafe_code)]
+// UNSAFETY: exported names.
+
+use crate::die::die;
+use crate::{job, operations};
+use std::cell::Cell;
+use std::ffi::c_int;
+
+std::thread_local! {
+    /// Fruitless polls in a row.
+    static IDLE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs handlers, and steps collectives; how many handlers.
+pub(crate) fn poll(function: &str) -> u32 {
+    let found = job::with_rank(function, |rank| rank.poll()).unwrap_or_else(|why| die(&format!("{function}: {why}")));
+    operations::step();
+    found
+}
+
+/// The same in a loop that waits.
+pub(crate) fn poll_idle(function: &str) {
+    if poll(function) != 0 {
+        IDLE.set(0);
+        return;
+    }
+    let idle = IDLE.get() + 1;
+    IDLE.set(idle % (1 << 20));
+    // Others need the processor where there are more of them.
+    if idle > spins() {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+fn spins() -> u32 {
+    std::thread_local!(static SPINS: Cell<u32> = const { Cell::new(0) });
+    if SPINS.get() == 0 {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let is_crowded = job::with_world(|world| world.size() as usize > processors);
+        SPINS.set(if is_crowded { 16 } else { 2000 });
+    }
+    SPINS.get()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn gasnet_AMPoll() -> c_int {
+    poll("gasnet_AMPoll");
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hamr_gex_poll_idle() {
+    poll_idle("GASNET_BLOCKUNTIL");
+}

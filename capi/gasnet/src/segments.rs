@@ -1,0 +1,69 @@
+//! Where segments are: the table that the header's puts and gets use.
+
+#![expect(unsafe_code)]
+// UNSAFETY: an exported name.
+
+use crate::die::die;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Where a rank's segment is, as `struct hamr_gex_mapped` of the header.
+#[repr(C)]
+pub(crate) struct Mapped {
+    owner: AtomicUsize,
+    local: AtomicPtr<u8>,
+    size: AtomicUsize,
+}
+
+impl Mapped {
+    /// Its address at its owner.
+    pub(crate) fn owner(&self) -> usize {
+        self.owner.load(Relaxed)
+    }
+    /// Its address here.
+    pub(crate) fn local(&self) -> *mut u8 {
+        self.local.load(Relaxed)
+    }
+    /// Its bytes; 0: it is not attached.
+    pub(crate) fn size(&self) -> usize {
+        self.size.load(Relaxed)
+    }
+    /// Sets all.
+    pub(crate) fn set(&self, owner: usize, local: *mut u8, size: usize) {
+        self.owner.store(owner, Relaxed);
+        self.local.store(local, Relaxed);
+        self.size.store(size, Relaxed);
+    }
+    /// The offset of bytes, by their address at the owner.
+    pub(crate) fn offset(&self, address: usize, bytes: usize) -> Option<u64> {
+        let off = address.wrapping_sub(self.owner());
+        let fits = off <= self.size() && bytes <= self.size() - off;
+        fits.then_some(off as u64)
+    }
+}
+
+#[unsafe(export_name = "hamr_gex_mapped")]
+static MAPPED: [Mapped; 64] =
+    [const { Mapped { owner: AtomicUsize::new(0), local: AtomicPtr::new(null_mut()), size: AtomicUsize::new(0) } }; 64];
+
+/// The segment of a rank of the job.
+pub(crate) fn mapped(rank: u32) -> &'static Mapped {
+    MAPPED.get(rank as usize).unwrap_or_else(|| die(&format!("there is no rank {rank}")))
+}
+
+/// Where the boards begin in all segments.
+static BOARDS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn set_boards(off: u64) {
+    BOARDS.store(off, Relaxed);
+}
+
+/// The longest segment that a program can have.
+pub(crate) fn longest() -> u64 {
+    BOARDS.load(Relaxed)
+}
+
+/// The longest long message, to any rank: what a segment can have.
+pub(crate) fn max_long() -> usize {
+    BOARDS.load(Relaxed).min(i32::MAX as u64) as usize
+}

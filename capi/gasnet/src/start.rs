@@ -1,0 +1,151 @@
+//! How a C program becomes a rank, or the launcher of ranks.
+//!
+//! The C library's start calls `__libc_start_main` with the program's `main`. This library defines that
+//! name, too, and is linked before the C library: it hands on `begin` in the place of `main`. So a
+//! program needs no change and no flag of the linker, and a static archive and a shared library do the
+//! same. (`--wrap=main` does nothing for a shared library, whose references the linker does not rename.)
+
+#![expect(unsafe_code)]
+// UNSAFETY: a start of C programs is a C function that is given C functions.
+
+use crate::die::die;
+use crate::{exit, job};
+use hamr::{Image, Options, Runtime, WorldOptions};
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+type Hook = Option<unsafe extern "C" fn()>;
+type LibcStartMain = unsafe extern "C" fn(Main, c_int, *mut *mut c_char, Hook, Hook, Hook, *mut c_void) -> c_int;
+
+/// `main` of the program.
+static MAIN: OnceLock<Main> = OnceLock::new();
+
+/// Starts a program as the C library does, with `begin` for `main`.
+///
+/// # Safety
+/// As the C library's; only its start code calls it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __libc_start_main(
+    main: Main,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    init: Hook,
+    fini: Hook,
+    rtld_fini: Hook,
+    stack_end: *mut c_void,
+) -> c_int {
+    // It is called once.
+    let _ = MAIN.set(main);
+    // SAFETY: the name ends with a zero.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) };
+    if next.is_null() {
+        die("the C library has no __libc_start_main: programs that are linked with -static cannot be ranks");
+    }
+    // SAFETY: the C library's function of this name has this type, on every processor that Linux has.
+    let next: LibcStartMain = unsafe { std::mem::transmute(next) };
+    // SAFETY: the arguments are the caller's, and `begin` has the type of `main`.
+    unsafe { next(begin, argc, argv, init, fini, rtld_fini, stack_end) }
+}
+
+/// Runs `main` in the task of a rank; in a process that no launcher started, starts ranks.
+extern "C" fn begin(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
+    if !hamr::world::is_rank() {
+        return launch(&arguments(argc, argv));
+    }
+    let program = Program { argc, argv, envp };
+    hamr::world::serve(move |task| {
+        job::enter(task, || {
+            exit::prepare();
+            let code = program.run();
+            // The functions that the program has registered for its end run, and then `exit::at_exit`.
+            exit::leave_by_exit(code)
+        })
+    })
+}
+
+/// What `main` gets.
+struct Program {
+    argc: c_int,
+    argv: *mut *mut c_char,
+    envp: *mut *mut c_char,
+}
+
+// SAFETY: the arguments and the environment live as long as the process, and only the program, on one
+// thread, uses them.
+unsafe impl Send for Program {}
+// SAFETY: as above.
+unsafe impl Sync for Program {}
+
+impl Program {
+    fn run(&self) -> c_int {
+        let Some(main) = MAIN.get() else { die("the program has no main") };
+        // SAFETY: it is the program's `main`, with what the C library passed for it.
+        unsafe { main(self.argc, self.argv, self.envp) }
+    }
+}
+
+/// The arguments behind the program's name.
+fn arguments(argc: c_int, argv: *mut *mut c_char) -> Vec<OsString> {
+    let argument = |i: usize| {
+        // SAFETY: `i` is below `argc`, and the C library passes that many.
+        let text = unsafe { *argv.wrapping_add(i) };
+        // SAFETY: an argument ends with a zero.
+        let text = unsafe { CStr::from_ptr(text) };
+        std::ffi::OsStr::from_bytes(text.to_bytes()).to_owned()
+    };
+    (1..usize::try_from(argc).unwrap_or(0)).map(argument).collect()
+}
+
+/// Starts as many copies of this program as the environment says, as the ranks of a world, and returns
+/// their exit code.
+fn launch(arguments: &[OsString]) -> c_int {
+    match start(arguments) {
+        Ok(code) => code.into(),
+        Err(why) => {
+            eprintln!("{why}");
+            2
+        }
+    }
+}
+
+fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
+    let ranks = number("GASNET_PSHM_NODES")?.or(number("HAMR_NODES")?).unwrap_or(1);
+    let path = std::fs::read_link("/proc/self/exe")?;
+    let options = WorldOptions::default();
+    // A program may take as long as it likes.
+    let mut rank = Options { deadline: None, ..options.rank };
+    if let Some(segment) = segment()? {
+        rank.segment = segment;
+    }
+    let options = WorldOptions { rank, ..options };
+    let world = Runtime::new()?.world_with(&vec!["shm"; ranks], Image::program(path, arguments)?, options)?;
+    Ok(world.run_main("")?)
+}
+
+fn number(name: &str) -> Result<Option<usize>, String> {
+    let Some(text) = std::env::var(name).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    match text.parse() {
+        Ok(ranks) if (1..=64).contains(&ranks) => Ok(Some(ranks)),
+        _ => Err(format!("{name}: expected 1 to 64 ranks, got {text}")),
+    }
+}
+
+/// Bytes of a rank's segment, with the board.
+fn segment() -> Result<Option<u64>, String> {
+    let Some(text) = std::env::var("GASNET_MAX_SEGSIZE").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().trim_end_matches(['B', 'b']).to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(format!("GASNET_MAX_SEGSIZE: expected a number with K, M or G behind it, got {text}")),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let bytes = bytes.filter(|bytes| *bytes > 0 && *bytes <= 1 << 40);
+    let bytes = bytes.ok_or_else(|| format!("GASNET_MAX_SEGSIZE: expected at most 1024G, got {text}"))?;
+    Ok(Some(bytes.next_multiple_of(crate::board::PAGE) + crate::board::BYTES))
+}

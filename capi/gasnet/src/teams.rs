@@ -1,0 +1,262 @@
+//! Teams that programs make, and what they ask of them.
+
+#![expect(unsafe_code)]
+// UNSAFETY: teams are pointers in C.
+
+use crate::die::die;
+use crate::errors::give;
+use crate::objects::{client, endpoint};
+use crate::team::{Members, Team, give_table_back, me, pair, take_table};
+use crate::{collectives, job};
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::Ordering::Relaxed;
+
+const SCRATCH_SIZE: u32 = 3;
+const NO_SCRATCH: u32 = 1 << 5;
+const RANK_IS_JOBRANK: u32 = 1 << 17;
+/// What programs are told to give: nothing is used of it.
+const RECOMMENDED: usize = 4096;
+
+/// What a member says when teams are made: of which new one it is, and where in that.
+#[derive(Clone, Copy, PartialEq)]
+struct Wish {
+    is_member: bool,
+    color: u32,
+    key: i32,
+    table: u32,
+    /// The table's last.
+    step: u64,
+}
+
+const WISH: usize = 24;
+
+impl Wish {
+    fn bytes(self) -> [u8; WISH] {
+        let step = [self.step as u32, (self.step >> 32) as u32];
+        let words = [u32::from(self.is_member), self.color, self.key as u32, self.table, step[0], step[1]];
+        let mut bytes = [0; WISH];
+        bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        bytes
+    }
+    fn of(bytes: &[u8]) -> Self {
+        let word = |at| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_le_bytes);
+        Self {
+            is_member: word(0) != 0,
+            color: word(4),
+            key: word(8) as i32,
+            table: word(12),
+            step: u64::from(word(16)) | u64::from(word(20)) << 32,
+        }
+    }
+}
+
+/// All members of `parent` say what they wish; those of this one's color become a team.
+fn make(
+    function: &str,
+    parent: &'static Team,
+    wish: Option<(u32, i32)>,
+    scratch: (*mut c_void, usize),
+    flags: u32,
+) -> *const Team {
+    job::check(function);
+    let mine = match wish {
+        Some((color, key)) => {
+            let (table, step) = take_table(function);
+            Wish { is_member: true, color, key, table, step }
+        }
+        None => Wish { is_member: false, color: 0, key: 0, table: 0, step: 0 },
+    };
+    let all = collectives::gather(function, parent, &mine.bytes());
+    if !mine.is_member {
+        return null();
+    }
+    let wishes = all.chunks_exact(WISH).map(Wish::of).zip(0..);
+    let mut members: Vec<(Wish, u32)> = wishes.filter(|(wish, _)| wish.is_member && wish.color == mine.color).collect();
+    members.sort_by_key(|(wish, parent_rank)| (wish.key, *parent_rank));
+    let me = members.iter().position(|(_, rank)| *rank == parent.rank()).unwrap_or(0);
+    let tables = members.iter().map(|(wish, _)| wish.table).collect();
+    let jobranks: Vec<u32> = members.iter().map(|(_, rank)| parent.jobrank(function, *rank)).collect();
+    let team = Team::new();
+    team.rank.store(me as u32, Relaxed);
+    team.size.store(jobranks.len() as u32, Relaxed);
+    team.jobranks.store(jobranks.as_ptr().cast_mut(), Relaxed);
+    team.steps.store(members.iter().map(|(wish, _)| wish.step).max().unwrap_or(0), Relaxed);
+    team.flags.store(flags, Relaxed);
+    if flags & NO_SCRATCH == 0 {
+        team.scratch.store(scratch.0, Relaxed);
+        team.scratch_len.store(scratch.1 as u64, Relaxed);
+    }
+    // It is new; the list's elements stay where they are.
+    let _ = team.members.set(Members { jobranks, tables });
+    Box::into_raw(Box::new(team))
+}
+
+/// Splits a team by color, ordered by key and then by rank.
+///
+/// # Safety
+/// A team, and a place for the new one or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_TM_Split(
+    new_tm_p: *mut *const Team,
+    parent: *const Team,
+    color: c_int,
+    key: c_int,
+    scratch: *mut c_void,
+    scratch_len: usize,
+    flags: u32,
+) -> usize {
+    // SAFETY: the caller's promise.
+    let parent = unsafe { Team::of(parent) };
+    if flags & SCRATCH_SIZE != 0 {
+        return if new_tm_p.is_null() { 0 } else { RECOMMENDED };
+    }
+    let wish = (!new_tm_p.is_null()).then_some((color as u32, key));
+    let team = make("gex_TM_Split", parent, wish, (scratch, scratch_len), flags);
+    if !team.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { give(new_tm_p, team) };
+    }
+    0
+}
+
+/// `gex_EP_Location_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Location {
+    rank: u32,
+    ep: u16,
+}
+
+/// Makes a team of listed members: the parent's members with the same list.
+///
+/// # Safety
+/// A team, `count` members at `members`, and a place for the new team.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_TM_Create(
+    new_tms: *mut *const Team,
+    new_count: usize,
+    parent: *const Team,
+    members: *const Location,
+    count: usize,
+    scratch: *const *mut c_void,
+    scratch_len: usize,
+    flags: u32,
+) -> usize {
+    // SAFETY: the caller's promise.
+    let parent = unsafe { Team::of(parent) };
+    if flags & SCRATCH_SIZE != 0 {
+        return if count == 0 { 0 } else { RECOMMENDED };
+    }
+    let list = match count {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(members, count) },
+    };
+    let jobrank = |member: &Location| match flags & RANK_IS_JOBRANK {
+        0 => parent.jobrank("gex_TM_Create", member.rank),
+        _ => member.rank,
+    };
+    if let Some(other) = list.iter().find(|member| member.ep != 0) {
+        die(&format!("gex_TM_Create: expected endpoint 0 of each rank, got {}", other.ep));
+    }
+    // Lists are equal or disjoint, so the first member names the team.
+    let at = list.iter().map(jobrank).position(|rank| rank == me());
+    let color = list.first().map_or(0, jobrank);
+    if at.is_some() != (new_count == 1) {
+        die(&format!("gex_TM_Create: expected a place for the team of this rank, got {new_count}"));
+    }
+    let address = match (scratch.is_null() || flags & NO_SCRATCH != 0, flags & 4 != 0, at) {
+        (false, true, Some(at)) => {
+            // SAFETY: the flag says that there is an address per member.
+            let of = unsafe { scratch.add(at) };
+            // SAFETY: as above.
+            unsafe { *of }
+        }
+        // SAFETY: there is one.
+        (false, false, Some(_)) => unsafe { *scratch },
+        _ => null_mut(),
+    };
+    let team = make("gex_TM_Create", parent, at.map(|at| (color, at as i32)), (address, scratch_len), flags);
+    if !team.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { give(new_tms, team) };
+    }
+    0
+}
+
+/// `gex_Memvec_t`.
+#[repr(C)]
+pub(crate) struct Memvec {
+    pub(crate) addr: *mut c_void,
+    pub(crate) len: usize,
+}
+
+/// Destroys a team; its members call it. 1: the program gets its scratch memory back.
+///
+/// # Safety
+/// A team that nothing uses any more, and a place for the memory or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_TM_Destroy(tm: *const Team, scratch_p: *mut Memvec, _flags: u32) -> c_int {
+    job::check("gex_TM_Destroy");
+    // SAFETY: the caller's promise.
+    let team = unsafe { Team::of(tm) };
+    if team.members.get().is_none() {
+        die("gex_TM_Destroy: the team of all ranks lasts as long as the job");
+    }
+    // All have read what was said before.
+    collectives::gather("gex_TM_Destroy", team, &[]);
+    give_table_back(team);
+    let (addr, len) = (team.scratch.load(Relaxed), team.scratch_len.load(Relaxed) as usize);
+    // SAFETY: `make` made it of a box; the program has given it back.
+    drop(unsafe { Box::from_raw(tm.cast_mut()) });
+    if addr.is_null() || scratch_p.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { give(scratch_p, Memvec { addr, len }) };
+    1
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn gex_TM_Pair(_ep: *mut c_void, ep_index: u16) -> *const Team {
+    if ep_index != 0 {
+        die(&format!("gex_TM_Pair: expected endpoint 0, got {ep_index}"));
+    }
+    pair()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn gex_TM_QueryClient(_: *const Team) -> *mut c_void {
+    client()
+}
+#[unsafe(no_mangle)]
+extern "C" fn gex_TM_QueryEP(_: *const Team) -> *mut c_void {
+    endpoint()
+}
+
+macro_rules! queries {
+    ($($name:ident($team:ident $(, $arg:ident: $t:ty)*) -> $r:ty = $value:expr;)*) => {$(
+        /// A query of the specification.
+        ///
+        /// # Safety
+        /// A team.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(tm: *const Team $(, $arg: $t)*) -> $r {
+            // SAFETY: the caller's promise.
+            let $team = unsafe { Team::of(tm) };
+            $value
+        }
+    )*};
+}
+queries! {
+    gex_TM_QueryFlags(team) -> u32 = team.flags.load(Relaxed);
+    gex_TM_QueryRank(team) -> u32 = team.rank();
+    gex_TM_QuerySize(team) -> u32 = team.size();
+    gex_TM_SetCData(team, value: *mut c_void) -> () = team.cdata.store(value, Relaxed);
+    gex_TM_QueryCData(team) -> *mut c_void = team.cdata.load(Relaxed);
+    gex_TM_TranslateRankToJobrank(team, rank: u32) -> u32 = team.jobrank("gex_TM_TranslateRankToJobrank", rank);
+    gex_TM_TranslateJobrankToRank(team, jobrank: u32) -> u32 = team.rank_of(jobrank).unwrap_or(u32::MAX);
+    gex_TM_TranslateRankToEP(team, rank: u32, _flags: u32) -> Location =
+        Location { rank: team.jobrank("gex_TM_TranslateRankToEP", rank), ep: 0 };
+}

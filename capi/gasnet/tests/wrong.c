@@ -1,0 +1,110 @@
+/* Wrong use: one sentence, and the job ends.
+ * ranks: 1 2
+ * run: poll-in-handler = says gasnet_AMPoll: a handler of a request may only reply
+ * run: put-in-handler = says gex_RMA_PutBlocking: a handler of a request may only reply
+ * run: request-in-handler = says gex_AM_RequestShort: a handler of a request may only reply
+ * run: two-replies = says gex_AM_ReplyShort: the handler has replied already
+ * run: reply-to-reply = says gex_AM_ReplyShort: a handler of a reply may not reply
+ * run: poll-in-reply = says gasnet_AMPoll: a handler of a reply may not communicate
+ * run: unregistered = says handler 222, which is not registered here
+ * run: wrong-side = says which was registered for the other side
+ * run: wrong-kind = says which was not registered for that kind
+ * run: wrong-count = says sent 2 arguments to handler 130, which was registered for 0
+ * run: no-rank = says gex_AM_RequestShort: expected a rank below
+ * run: put-outside = says gex_RMA_PutBlocking: expected bytes in the segment of rank 0
+ * run: get-outside = says gex_RMA_GetBlocking: expected bytes in the segment of rank 0
+ * run: long-outside = says gex_AM_RequestLong: expected a destination in the segment of rank 0
+ * run: too-long = says gex_AM_RequestMedium: expected a payload of at most
+ * run: notify-twice = says gasnet_barrier_notify: the last barrier was notified and not waited for
+ * run: wait-alone = says gasnet_barrier_wait: no barrier was notified
+ * run: lock-twice = says gex_HSL_Lock: this thread has the lock already
+ * run: unlock-alone = says gex_HSL_Unlock: this thread has not the lock
+ * run: lock-order = says gex_HSL_Unlock: another lock was taken later
+ * run: poll-with-lock = says gasnet_AMPoll: a handler-safe lock is held
+ * run: handler-keeps-lock = says handler 131 returned with a handler-safe lock
+ * run: destroy-held = says gex_HSL_Destroy: the lock is held
+ * run: no-lock = says gex_HSL_Lock: the lock is not initialised
+ * run: put-while-prepared = says gex_RMA_PutBlocking: a message is prepared and not committed
+ * run: region-in-region = says gex_NBI_BeginAccessRegion: there is an access region already
+ * run: no-op-event = says gex_Event_Wait: expected an event, got GEX_EVENT_NO_OP
+ * run: pair-collective = says gex_Coll_BarrierNB: expected a team, got a pair of endpoints
+ * run: second-endpoint = says gex_TM_Pair: expected endpoint 0, got 1
+ * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
+ * run: atomic-op = says gex_AD_Op: expected data type
+ * run: bind = says gex_EP_BindSegment: gex_Segment_Attach binds the segment of a rank's only endpoint */
+#include "test.h"
+#include <gasnet_coll.h>
+#include <gasnet_ratomic.h>
+
+static const char *how;
+static gex_HSL_t lock = GEX_HSL_INITIALIZER, other = GEX_HSL_INITIALIZER;
+#define IS(name) (!strcmp(how, name))
+
+static void wrong(gex_Token_t token) {
+  int value = 0;
+  if (IS("poll-in-handler")) gasnet_AMPoll();
+  if (IS("put-in-handler")) gex_RMA_PutBlocking(tm, me, gex_Segment_QueryAddr(segment), &value, 4, 0);
+  if (IS("request-in-handler")) gex_AM_RequestShort0(tm, me, 130, 0);
+  if (IS("two-replies")) gex_AM_ReplyShort0(token, 132, 0), gex_AM_ReplyShort0(token, 132, 0);
+  if (IS("reply-to-reply") || IS("poll-in-reply")) gex_AM_ReplyShort0(token, 132, 0);
+}
+static void keeps(gex_Token_t token) {
+  (void)token;
+  gex_HSL_Lock(&lock);
+}
+static void reply(gex_Token_t token) {
+  if (IS("reply-to-reply")) gex_AM_ReplyShort0(token, 132, 0);
+  if (IS("poll-in-reply")) gasnet_AMPoll();
+}
+
+int main(int argc, char **argv) {
+  gex_AM_Entry_t table[] = {{130, (gex_AM_Fn_t)wrong, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "wrong"},
+                            {131, (gex_AM_Fn_t)keeps, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "keeps"},
+                            {132, (gex_AM_Fn_t)reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0, NULL, "reply"}};
+  static char data[1 << 16];
+  gex_HSL_t garbage = {1, 2, 3};
+  gex_AD_t ad;
+  int32_t result;
+  start(&argc, &argv);
+  how = argv[1];
+  CHECK(!gex_EP_RegisterHandlers(ep, table, 3));
+  char *const there = base_of(0);
+  meet();
+  if (me == size - 1) {
+    if (strstr(how, "handler") || strstr(how, "repl") || IS("poll-in-reply"))
+      gex_AM_RequestShort0(tm, 0, IS("handler-keeps-lock") ? 131 : 130, 0);
+    if (IS("unregistered")) gex_AM_RequestShort0(tm, 0, 222, 0);
+    if (IS("wrong-side")) gex_AM_RequestShort0(tm, 0, 132, 0);
+    if (IS("wrong-kind")) gex_AM_RequestMedium0(tm, 0, 130, data, 1, GEX_EVENT_NOW, 0);
+    if (IS("wrong-count")) gex_AM_RequestShort2(tm, 0, 130, 0, 1, 2);
+    if (IS("no-rank")) gex_AM_RequestShort0(tm, size, 130, 0);
+    if (IS("put-outside")) gex_RMA_PutBlocking(tm, 0, there + (1 << 20) - 4, data, 8, 0);
+    if (IS("get-outside")) gex_RMA_GetBlocking(tm, data, 0, there - 1, 8, 0);
+    if (IS("long-outside")) gex_AM_RequestLong0(tm, 0, 130, data, 8, there + (1 << 20) - 4, GEX_EVENT_NOW, 0);
+    if (IS("too-long")) gex_AM_RequestMedium0(tm, 0, 130, data, 1 + gex_AM_LUBRequestMedium(), GEX_EVENT_NOW, 0);
+    if (IS("notify-twice")) gasnet_barrier_notify(0, 0), gasnet_barrier_notify(0, 0);
+    if (IS("wait-alone")) gasnet_barrier_wait(0, 0);
+    if (IS("lock-twice")) gex_HSL_Lock(&lock), gex_HSL_Lock(&lock);
+    if (IS("unlock-alone")) gex_HSL_Unlock(&lock);
+    if (IS("lock-order")) gex_HSL_Lock(&lock), gex_HSL_Lock(&other), gex_HSL_Unlock(&lock);
+    if (IS("poll-with-lock")) gex_HSL_Lock(&lock), gasnet_AMPoll();
+    if (IS("destroy-held")) gex_HSL_Lock(&lock), gex_HSL_Destroy(&lock);
+    if (IS("no-lock")) gex_HSL_Lock(&garbage);
+    if (IS("put-while-prepared")) {
+      gex_AM_PrepareRequestMedium(tm, 0, NULL, 1, 1, NULL, 0, 0);
+      gex_RMA_PutBlocking(tm, 0, there, data, 8, 0);
+    }
+    if (IS("region-in-region")) gex_NBI_BeginAccessRegion(0), gex_NBI_BeginAccessRegion(0);
+    if (IS("no-op-event")) gex_Event_Wait(GEX_EVENT_NO_OP);
+    if (IS("pair-collective")) gex_Coll_BarrierNB(gex_TM_Pair(ep, 0), 0);
+    if (IS("second-endpoint")) gex_TM_Pair(ep, 1);
+    if (strstr(how, "atomic-")) {
+      gex_AD_Create(&ad, tm, GEX_DT_I32, GEX_OP_ADD, 0);
+      if (IS("atomic-op")) gex_AD_OpNB_I32(ad, &result, 0, there, GEX_OP_FADD, 1, 0, 0);
+      else gex_AD_OpNB_I32(ad, &result, 0, there + 2, GEX_OP_ADD, 1, 0, 0);
+    }
+    if (IS("bind")) gex_EP_BindSegment(ep, segment, 0);
+  }
+  GASNET_BLOCKUNTIL(0);
+  return 0;
+}

@@ -1,0 +1,201 @@
+//! `cargo xtask gasnet`: builds the C interface of GASNet, installs it in a folder, compiles each
+//! program of another folder against it with `pkg-config` and `cc`, and runs each at each number of
+//! ranks.
+//!
+//! A program of ours says in its first comment what it expects:
+//!
+//! ```text
+//! ranks: 2 3                          the numbers of ranks it is for; without it, all
+//! run: ARGUMENTS = exit 7             a run, by its exit code; without one, a run with code 0
+//! run: ARGUMENTS = says TEXT          a run that fails, and says so
+//! ```
+
+mod run;
+
+use crate::{Error, child, root};
+use run::{Program, Tally};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A build of the library.
+const BUILD: Duration = Duration::from_secs(900);
+const COMPILE: Duration = Duration::from_secs(120);
+
+/// What was asked for.
+struct Options {
+    source: Option<PathBuf>,
+    mode: String,
+    ranks: Vec<u32>,
+    is_shared: bool,
+    prefix: PathBuf,
+    /// Programs, each with arguments; none: all.
+    names: Vec<String>,
+}
+
+pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
+    let options = parse(arguments)?;
+    let folder = options.source.clone().unwrap_or_else(|| root().join("capi/gasnet/tests"));
+    install(&options.prefix)?;
+    let programs = programs(&folder, &options)?;
+    let mut tally = Tally::default();
+    for program in &programs {
+        match compile(program, &folder, &options) {
+            Ok(path) => run::all(program, &path, &options.ranks, &mut tally),
+            Err(why) => tally.not_compiled(&program.name, &why),
+        }
+    }
+    tally.end()
+}
+
+fn parse(arguments: &[String]) -> Result<Options, Error> {
+    let mut options = Options {
+        source: None,
+        mode: "seq".into(),
+        ranks: vec![1, 2, 3, 4],
+        is_shared: false,
+        prefix: root().join("target/hamr/gasnet"),
+        names: Vec::new(),
+    };
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let mut value = || {
+            arguments.next().cloned().ok_or_else(|| Error::Usage(format!("`{argument}`: expected a value behind it")))
+        };
+        match argument.as_str() {
+            "--source" => options.source = Some(value()?.into()),
+            "--mode" => {
+                options.mode = value()?;
+                if !matches!(options.mode.as_str(), "seq" | "par" | "parsync") {
+                    return Err(Error::unknown(&options.mode, "--mode seq, par or parsync"));
+                }
+            }
+            "--ranks" => {
+                let list = value()?;
+                let ranks = list.split(',').map(|ranks| ranks.parse().ok().filter(|ranks| (1..=64).contains(ranks)));
+                options.ranks = ranks
+                    .collect::<Option<_>>()
+                    .ok_or_else(|| Error::unknown(&list, "--ranks with 1 to 64, as 1,2,4"))?;
+            }
+            "--shared" => options.is_shared = true,
+            "--prefix" => {
+                options.prefix = std::path::absolute(value()?).map_err(|why| Error::Failed(why.to_string()))?;
+            }
+            flag if flag.starts_with('-') => {
+                return Err(Error::unknown(flag, "--source, --mode, --ranks, --shared or --prefix"));
+            }
+            name => options.names.push(name.into()),
+        }
+    }
+    Ok(options)
+}
+
+/// Builds both libraries, and puts them with the headers and the files for `pkg-config` below a folder.
+fn install(prefix: &Path) -> Result<(), Error> {
+    child::run(child::cargo().args(["build", "--release", "--package", "hamr-gasnet"]), BUILD)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let (from, include, lib) = (root().join("capi/gasnet"), prefix.join("include"), prefix.join("lib"));
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error: std::io::Error| Error::Failed(format!("{}: {error}", path.display()))
+    };
+    let pkg_config = lib.join("pkgconfig");
+    for folder in [&include, &pkg_config] {
+        fs::create_dir_all(folder).map_err(failed(folder))?;
+    }
+    for header in files(&from.join("include"), "h")? {
+        let to = include.join(header.file_name().unwrap_or_default());
+        fs::copy(&header, &to).map_err(failed(&header))?;
+    }
+    for library in ["libhamr_gasnet.a", "libhamr_gasnet.so"] {
+        let library = target.join("release").join(library);
+        // A running program may have it open.
+        let to = lib.join(library.file_name().unwrap_or_default());
+        let _ = fs::remove_file(&to);
+        fs::copy(&library, &to).map_err(failed(&library))?;
+    }
+    let template = from.join("hamr-gasnet.pc.in");
+    let template = fs::read_to_string(&template).map_err(failed(&template))?;
+    for mode in ["seq", "par", "parsync"] {
+        let text = template
+            .replace("@PREFIX@", &prefix.to_string_lossy())
+            .replace("@mode@", mode)
+            .replace("@MODE@", &mode.to_uppercase())
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        let to = pkg_config.join(format!("hamr-gasnet-{mode}.pc"));
+        fs::write(&to, text).map_err(failed(&to))?;
+    }
+    Ok(())
+}
+
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Error> {
+    let entries =
+        fs::read_dir(folder).map_err(|error| Error::Failed(format!("{}: {error}", folder.display())))?.flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == extension)).collect();
+    files.sort();
+    Ok(files)
+}
+
+fn programs(folder: &Path, options: &Options) -> Result<Vec<Program>, Error> {
+    let all = files(folder, "c")?;
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if options.names.is_empty() {
+        return all.iter().map(|path| Program::read(stem(path), path, None)).collect();
+    }
+    let named = options.names.iter().map(|name| {
+        let (name, arguments) = match name.split_once(':') {
+            Some((name, arguments)) => (name, Some(arguments.split(',').map(str::to_owned).collect())),
+            None => (name.as_str(), None),
+        };
+        let path = all.iter().find(|path| stem(path) == name || stem(path) == format!("test{name}"));
+        let path = path.ok_or_else(|| {
+            Error::unknown(
+                name,
+                &format!(
+                    "a program of {}: {}",
+                    folder.display(),
+                    all.iter().map(|path| stem(path)).collect::<Vec<_>>().join(" ")
+                ),
+            )
+        })?;
+        Program::read(stem(path), path, arguments)
+    });
+    named.collect()
+}
+
+/// Compiles a program; the path, or the compiler's first error.
+fn compile(program: &Program, folder: &Path, options: &Options) -> Result<PathBuf, String> {
+    let package = format!("hamr-gasnet-{}", options.mode);
+    let path = options.prefix.join("lib/pkgconfig");
+    let flags = |what: &str| {
+        let mut command = Command::new("pkg-config");
+        let flags = child::capture(command.args([what, &package]).env("PKG_CONFIG_PATH", &path), COMPILE);
+        flags.map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).map_err(|e| e.to_string())
+    };
+    let out = options.prefix.join("bin").join(&options.mode);
+    fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    let (binary, log) = (out.join(&program.name), out.join(format!("{}.log", program.name)));
+    let file = fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-O2", "-g", "-w"]).args(flags("--cflags")?).arg("-I").arg(folder);
+    // Where the sources of GASNet's tests have a header of theirs.
+    command.arg("-I").arg(folder.join("../other/amx")).arg(&program.path).arg("-o").arg(&binary);
+    if options.is_shared {
+        let lib = options.prefix.join("lib");
+        command.arg("-L").arg(&lib).arg("-lhamr_gasnet").arg(format!("-Wl,-rpath,{}", lib.display()));
+        command.args(["-lpthread", "-lm"]);
+    } else {
+        command.args(flags("--libs")?);
+    }
+    let status = child::status(command.stderr(file), COMPILE).map_err(|error| error.to_string())?;
+    match status.success() {
+        true => Ok(binary),
+        false => {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let line = text.lines().find(|line| line.contains("error") || line.contains("undefined"));
+            Err(line.unwrap_or("the compiler failed").to_owned())
+        }
+    }
+}

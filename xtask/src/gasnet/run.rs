@@ -1,0 +1,164 @@
+//! Runs of programs, and the table of them.
+
+use crate::{Error, child};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Of a run.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Characters of a last line in the table.
+const WIDTH: usize = 90;
+
+/// A program of a folder.
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// None: all.
+    ranks: Option<Vec<u32>>,
+    runs: Vec<Run>,
+}
+
+struct Run {
+    arguments: Vec<String>,
+    expected: Expected,
+}
+
+enum Expected {
+    Exit(i32),
+    /// A failure, and what it says.
+    Says(String),
+}
+
+impl Program {
+    /// Reads what a program's comment says. `arguments` are instead of its runs.
+    pub(super) fn read(name: String, path: &Path, arguments: Option<Vec<String>>) -> Result<Self, Error> {
+        let bytes = fs::read(path).map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+        Self::parse(name, path, &String::from_utf8_lossy(&bytes), arguments)
+    }
+
+    fn parse(name: String, path: &Path, text: &str, arguments: Option<Vec<String>>) -> Result<Self, Error> {
+        let mut program = Self { name, path: path.to_owned(), ranks: None, runs: Vec::new() };
+        let comment = text.split("*/").next().unwrap_or_default();
+        for line in comment.lines().map(|line| line.trim_start_matches(['/', '*', ' '])) {
+            let wrong = || Error::Failed(format!("{}: `{line}` is not understood", path.display()));
+            if let Some(list) = line.strip_prefix("ranks:") {
+                let ranks = list.split_whitespace().map(str::parse).collect::<Result<_, _>>();
+                program.ranks = Some(ranks.map_err(|_| wrong())?);
+            } else if let Some(run) = line.strip_prefix("run:") {
+                let (arguments, expected) = run.split_once('=').ok_or_else(wrong)?;
+                let expected = expected.trim();
+                let expected = match (expected.strip_prefix("exit "), expected.strip_prefix("says ")) {
+                    (Some(code), _) => Expected::Exit(code.parse().map_err(|_| wrong())?),
+                    (_, Some(text)) => Expected::Says(text.into()),
+                    _ => return Err(wrong()),
+                };
+                program
+                    .runs
+                    .push(Run { arguments: arguments.split_whitespace().map(str::to_owned).collect(), expected });
+            }
+        }
+        if arguments.is_some() || program.runs.is_empty() {
+            program.runs = vec![Run { arguments: arguments.unwrap_or_default(), expected: Expected::Exit(0) }];
+        }
+        Ok(program)
+    }
+}
+
+/// How runs ended.
+#[derive(Default)]
+pub(super) struct Tally {
+    passed: usize,
+    failed: Vec<String>,
+}
+
+impl Tally {
+    fn row(&mut self, name: &str, ranks: &str, seconds: f64, result: Result<String, String>) {
+        let (word, text) = match &result {
+            Ok(line) => ("pass", line),
+            Err(why) => ("FAIL", why),
+        };
+        println!("{word}  {name:<44} {ranks:>5} {seconds:>7.2}  {}", text.chars().take(WIDTH).collect::<String>());
+        match result {
+            Ok(_) => self.passed += 1,
+            Err(why) => self.failed.push(format!("{name} at {ranks} ranks: {why}")),
+        }
+    }
+
+    pub(super) fn not_compiled(&mut self, name: &str, why: &str) {
+        self.row(name, "-", 0.0, Err(why.into()));
+    }
+
+    pub(super) fn end(self) -> Result<(), Error> {
+        println!("{} passed, {} failed", self.passed, self.failed.len());
+        match self.failed.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Failed(format!("{} failed, the first: {first}", self.failed.len()))),
+        }
+    }
+}
+
+/// Runs a program at each number of ranks.
+pub(super) fn all(program: &Program, binary: &Path, ranks: &[u32], tally: &mut Tally) {
+    for run in &program.runs {
+        let mut name = program.name.clone();
+        run.arguments.iter().for_each(|argument| name = format!("{name} {argument}"));
+        for count in ranks.iter().filter(|count| program.ranks.as_ref().is_none_or(|only| only.contains(count))) {
+            let begin = Instant::now();
+            let result = one(run, binary, *count);
+            tally.row(&name, &count.to_string(), begin.elapsed().as_secs_f64(), result);
+        }
+    }
+}
+
+/// The last line of a run that went as expected; else why not.
+fn one(run: &Run, binary: &Path, ranks: u32) -> Result<String, String> {
+    let log = binary.with_extension("out");
+    let text = |error: std::io::Error| format!("{}: {error}", log.display());
+    let file = fs::File::create(&log).map_err(text)?;
+    let mut command = Command::new(binary);
+    command.args(&run.arguments).env("GASNET_PSHM_NODES", ranks.to_string());
+    command.stdout(file.try_clone().map_err(text)?).stderr(file);
+    let status = child::status(&mut command, LIMIT);
+    let output = String::from_utf8_lossy(&fs::read(&log).map_err(text)?).into_owned();
+    let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+    let status = status.map_err(|error| format!("{error}; {last}"))?;
+    match &run.expected {
+        Expected::Exit(code) if status.code() == Some(*code) => Ok(last),
+        Expected::Exit(code) => Err(format!("expected exit code {code}, got {status}; {last}")),
+        Expected::Says(text) if !status.success() => match output.lines().find(|line| line.contains(text)) {
+            Some(line) => Ok(line.to_owned()),
+            None => Err(format!("expected it to say `{text}`, the last line is: {last}")),
+        },
+        Expected::Says(_) => Err("expected a failure, got success".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Program, Error> {
+        Program::parse("a".into(), Path::new("a.c"), text, None)
+    }
+
+    #[test]
+    fn a_comment_says_what_is_expected() {
+        let program =
+            read("/* A test.\n * ranks: 1 3\n * run: one two = exit 7\n * run: = says no such rank */\n * run: = x")
+                .expect("it is understood");
+        assert_eq!(program.ranks, Some(vec![1, 3]));
+        let [first, second] = &program.runs[..] else { panic!("expected two runs, got {}", program.runs.len()) };
+        assert_eq!(first.arguments, ["one", "two"]);
+        assert!(matches!(first.expected, Expected::Exit(7)));
+        assert!(matches!(&second.expected, Expected::Says(text) if text == "no such rank"));
+    }
+
+    #[test]
+    fn a_program_without_directives_runs_once_and_others_are_refused() {
+        let program = read("int main() { return 0; }").expect("it is understood");
+        assert!(matches!(&program.runs[..], [Run { expected: Expected::Exit(0), .. }]) && program.ranks.is_none());
+        assert!(read("/* run: one = wins */").is_err());
+    }
+}
