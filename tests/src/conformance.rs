@@ -16,6 +16,7 @@
 //! Each case opens devices of its own and asserts what a user observes; none depends on the speed
 //! of either side.
 
+pub mod chains;
 pub mod ending;
 pub mod host_calls;
 pub mod host_functions;
@@ -46,7 +47,7 @@ macro_rules! conformance {
         $crate::__conformance! { $open;
             values { inline, every_length, many_buffers, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send }
             outcomes {
-                own_errors, bad_buffers, a_panic, a_long_message, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
+                own_errors, calls_by_name, bad_buffers, a_panic, a_long_message, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
                 ping_and_info
             }
             order {
@@ -81,9 +82,10 @@ macro_rules! conformance {
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
             memory {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
-                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices
+                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices, slice_arguments
             }
             transfers { come_in_submission_order, between_nodes, use_their_buffers, are_futures, refusals, end_with_their_node }
+            chains { results_travel, buffers, ends }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
                 outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,

@@ -1,7 +1,7 @@
 //! Calls between ranks, checked on any world of at least two.
 
 use hamr::{CallError, World};
-use hamr_tests_kernels::lanes::{FAILURES, around, call_all, fail_at, noted, overlap, send_next};
+use hamr_tests_kernels::lanes::{FAILURES, around, call_all, fail_at, hold, noted, overlap, send_next};
 use hamr_tests_kernels::worlds::fill;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,30 @@ pub fn check_overlap(world: &World) {
     for node in world.nodes() {
         for at in 0..world.size() {
             assert_eq!(node.sync(overlap::with(at)).expect("all end"), 11 * 10_000 + 21 * 100 + 31, "at {at}");
+        }
+    }
+}
+
+/// Replies of inline handlers that no task reads keep nobody from calling: a rank has more of them than
+/// a ring has slots.
+pub fn check_unread(world: &World) {
+    let node = world.node(0);
+    let gate = node.buffer(&[0u32]).expect("room");
+    // Two places are left for the calls beside them.
+    let tasks = u64::from(node.info().tasks - 2).min(6);
+    for at in 0..world.size() {
+        let word = node.words(gate.ptr()).expect("the word");
+        let word = word.get(0).expect("one");
+        word.publish(0);
+        let held: Vec<_> =
+            (0..tasks).map(|task| node.offload(hold::with(at, gate.ptr(), task * 100)).expect("sent")).collect();
+        for _ in 0..20 {
+            assert_eq!(node.sync(call_all::with(1)).expect("it ends"), 3 * u64::from(world.size()), "at {at}");
+        }
+        word.publish(1);
+        for (task, call) in (0..).zip(held) {
+            let sum: u64 = (0..8).map(|i| task * 100 + i + 1).sum();
+            assert_eq!(call.wait().expect("it reads them"), sum, "at {at}");
         }
     }
 }

@@ -27,7 +27,9 @@ use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::task_line::{TaskLine, WaitKind};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{ClaimError, DeviceWindow, Queue, Shared, Window};
-use hamr_comm::abi::world::{JobState, RankEntry, RankKind, RankState, WorldHeader};
+use hamr_comm::abi::world::{
+    AmWord, Category, GasHead, GasName, JobState, RankEntry, RankKind, RankState, WorldHeader,
+};
 use hamr_comm::am::{MAX_QUEUES, Poller, Requester, Round, Slots};
 use hamr_comm::am::{TaskSlot, Tasks};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
@@ -38,7 +40,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 25] = [
+const FILES: [&str; 26] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -46,6 +48,7 @@ const FILES: [&str; 25] = [
     "encoding",
     "fault_reply",
     "flags",
+    "gas",
     "image_note",
     "one_way",
     "plain_reply",

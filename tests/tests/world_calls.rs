@@ -21,6 +21,12 @@ fn calls_of_a_task_overlap() {
 }
 
 #[test]
+fn unread_replies_keep_no_slot() {
+    lanes::check_unread(&world(2, WaitMode::Adaptive));
+    lanes::check_unread(&world(2, WaitMode::Sleep));
+}
+
+#[test]
 fn a_ring_goes_as_deep_as_there_are_places() {
     for ranks in [1, 2, 4] {
         lanes::check_ring(&world(ranks, WaitMode::Adaptive));

@@ -5,6 +5,7 @@ use hamr::{CallError, Error, Node, Options, SubmitError, World, WorldError, Worl
 use hamr::{Home, LaunchRequest, Launcher, ShmLauncher, Target};
 use hamr_comm::abi::world::{DIRECTORY, WorldHeader};
 use hamr_tests::conformance::Random;
+use hamr_tests::spy::{Memory, Spy};
 use hamr_tests::{devices, peers, processes, times};
 use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::peers::{barriers, waits_for_ever};
@@ -12,8 +13,6 @@ use hamr_tests_kernels::wait_at;
 use hamr_tests_kernels::worlds::{leave, place};
 use rustix::process::{Pid, Signal, kill_process};
 use std::mem::offset_of;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Until the last rank is killed, with what the system takes for that.
@@ -226,38 +225,19 @@ fn a_rank_that_does_not_start_is_named() {
     assert_eq!(left(), 0);
 }
 
-/// Starts ranks of `shm` and keeps the memory of the last world.
-struct Spy(Arc<Mutex<Option<Arc<OwnedFd>>>>);
-
-impl Launcher for Spy {
-    fn describe(&self) -> String {
-        "ranks whose world a test writes to".into()
-    }
-    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
-        ShmLauncher.target(argument)
-    }
-    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        ShmLauncher.launch(request)
-    }
-    fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
-        *self.0.lock().expect("no panic") = Some(home.world.clone());
-        ShmLauncher.launch_rank(request, home)
-    }
-}
-
 /// A hostile rank: whatever stands in header, job words and directory, its launcher goes on, or the
 /// world ends.
 #[test]
 fn random_words_end_a_world_at_worst() {
-    let memory = Arc::default();
+    let memory = Memory::default();
     let mut runtime = hamr::Runtime::new().expect("a runtime");
-    runtime.register("spy", Spy(Arc::clone(&memory)));
+    Spy::register(&mut runtime, "spy", ShmLauncher, &memory);
     let mut random = Random(5);
     let mut ended = 0;
     for _ in 0..20 {
         let world = runtime.world("spy", 2, devices::image("shm")).expect("a world");
         let pids = processes_of(&world);
-        let memory = memory.lock().expect("no panic").clone().expect("the world's");
+        let memory = memory.file();
         for _ in 0..200 {
             // Small values are states and codes.
             let word = (random.number() as u32).checked_shr(random.number() as u32 % 40).unwrap_or(3);
@@ -287,11 +267,11 @@ fn random_words_end_a_world_at_worst() {
 /// failed run sets the words right again.
 #[test]
 fn random_words_of_peers_end_a_run_at_worst() {
-    let memory = Arc::default();
+    let memory = Memory::default();
     let mut runtime = hamr::Runtime::new().expect("a runtime");
-    runtime.register("spy", Spy(Arc::clone(&memory)));
+    Spy::register(&mut runtime, "spy", ShmLauncher, &memory);
     let world = runtime.world("spy", 3, devices::image("shm")).expect("a world");
-    let memory = memory.lock().expect("no panic").clone().expect("the world's");
+    let memory = memory.file();
     let mut at = [0; 8];
     rustix::io::pread(&*memory, &mut at, offset_of!(WorldHeader, peers) as u64).expect("a memfd");
     let at = u64::from_le_bytes(at);

@@ -6,6 +6,7 @@ use hamr_tests::conformance::Random;
 use hamr_tests::{devices, processes};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -45,6 +46,33 @@ impl Drop for Launcher {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// The host program is killed while bodies of it run and tasks wait for them.
+#[test]
+fn a_killed_host_leaves_no_task_that_waits_for_it() {
+    let image = devices::image("shm").resolve(&Target::hosted()).expect("the image").path;
+    for round in 0..3 {
+        let (shm, mark) = (entries("/dev/shm"), format!("host-{}-{round}", std::process::id()));
+        let mut command = Command::new(PROGRAM);
+        command.arg("bodies").arg(&image).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut host = Launcher(command.spawn().expect("it starts"));
+        let mut said = String::new();
+        let output = host.0.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut said).expect("text");
+        assert_eq!(said, "all bodies run\n");
+        let all = marked(&mark);
+        assert_eq!(all.len(), 4, "the host and three ranks");
+        host.0.kill().expect("its own child");
+        let begin = Instant::now();
+        host.0.wait().expect("its own child");
+        while !marked(&mark).is_empty() {
+            assert!(begin.elapsed() < GONE, "round {round}: {:?} of {all:?} are left", marked(&mark));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let new: Vec<_> = entries("/dev/shm").difference(&shm).cloned().collect();
+        assert!(!new.iter().any(|path| path.to_string_lossy().contains("hamr")), "round {round}: {new:?}");
     }
 }
 

@@ -71,9 +71,57 @@ fn homes_are_in_order_and_aligned() {
 }
 
 #[test]
+fn gas_is_behind_the_homes() {
+    let ranks = [plan(4096), plan(8192)];
+    let without = WorldLayout::plan(&ranks).expect("two");
+    let layout = without.with_gas().expect("room");
+    let window = Window::private(layout.len()).share();
+    layout.write(&ranks, 42, &window).expect("long enough");
+    assert_eq!(WorldLayout::read(&window), Ok(layout));
+    assert_eq!((layout.homes(), layout.front(), without.gas()), (without.homes(), without.front(), None));
+    let gas = layout.gas().expect("planned");
+    let part = 64 * (1 + 6 + 256) + 2 * 17 * (64 + 2 * (16 << 10));
+    assert_eq!(gas.range(), Range { off: 4 * HOME_ALIGN, len: 2 * part });
+    assert_eq!(layout.len(), gas.range().off + 2 * part);
+    let (zero, one, two) = (RankId(0), RankId(1), RankId(2));
+    let at = gas.head(one).expect("a rank");
+    assert_eq!(at, gas.range().off + part);
+    assert_eq!((gas.barrier_line(one, 5), gas.barrier_line(one, 6)), (Some(at + 6 * 64), None));
+    assert_eq!(gas.name(one, 255), Some(at + (7 + 255) * 64));
+    let lane = gas.lane(one, one).expect("a rank");
+    assert_eq!(lane.req_base, at + 263 * 64 + 17 * (64 + (32 << 10)));
+    assert!(lane.is_well_formed() && lane.slots() == 17);
+    assert_eq!(gas.chunk(one, one, 16), Some(lane.req_base + 17 * 64 + 16 * (32 << 10)));
+    assert_eq!(gas.chunk(one, one, 16).map(|at| at + (32 << 10)), Some(layout.len()));
+    assert_eq!(
+        (gas.chunk(one, one, 17), gas.lane(one, two), gas.lane(two, one), gas.head(two)),
+        (None, None, None, None)
+    );
+    assert_eq!(gas.at_front().head(zero), Some(0));
+    // Each field that cannot be is refused.
+    for (field, value) in [
+        (offset_of!(WorldHeader, gas), 32_u64),
+        (offset_of!(WorldHeader, gas), 3 * HOME_ALIGN),
+        (offset_of!(WorldHeader, gas), gas.range().off + 64),
+        (offset_of!(WorldHeader, gas), u64::MAX - 63),
+        (offset_of!(WorldHeader, gas_ring), 3 | 16384 << 32),
+        (offset_of!(WorldHeader, gas_ring), 128 | 16384 << 32),
+        (offset_of!(WorldHeader, gas_ring), 16 | 32768 << 32),
+        (offset_of!(WorldHeader, gas_ring), 16 | 100 << 32),
+    ] {
+        layout.write(&ranks, 42, &window).expect("long enough");
+        window.write_bytes(field as u64, &value.to_le_bytes()).expect("inside");
+        assert!(matches!(WorldLayout::read(&window), Err(WorldFault::Gas(_))), "{field} {value:#x}");
+    }
+}
+
+#[test]
 fn one_to_sixty_four_ranks_are_planned() {
     for ranks in [1, MAX_RANKS] {
         let layout = WorldLayout::plan(&vec![plan(4096); ranks]).expect("allowed");
+        // GAS of 64 ranks takes 291 MiB, of which only what is used takes memory.
+        let gas = layout.with_gas().expect("room").len() - layout.len();
+        assert!(gas < 304 << 20, "{gas}");
         assert_eq!(layout.homes().len(), ranks);
         assert!(layout.front() >= DIRECTORY + ranks as u64 * ENTRY, "the directory is before the homes");
     }

@@ -103,17 +103,22 @@ fn a_world_that_stalls_shows_what_its_ranks_wait_for() {
     std::thread::scope(|scope| {
         let run = scope.spawn(|| world.run_within(waits_for_ever::with(0, 9), Duration::from_secs(2)));
         let texts = || world.stalls().iter().map(ToString::to_string).collect::<Vec<_>>();
-        while texts().len() < 3 && !run.is_finished() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let texts = texts();
+        // A barrier has rounds: for a moment a rank waits in it for one that came after it.
         let waits = ["signal 31 of rank 0", "rank 0 at a barrier", "rank 0 at a barrier"];
-        assert_eq!(texts.len(), 3, "{texts:?}");
-        for ((rank, text), wait) in (0..).zip(&texts).zip(waits) {
-            let front = format!("rank {rank}: task 0 hamr_tests_kernels::peers::waits_for_ever waits ");
-            let end = format!(" s for {wait} at tests/kernels/src/peers.rs:");
-            assert!(text.starts_with(&front) && text.contains(&end), "{text}");
+        let as_expected = |texts: &[String]| {
+            texts.len() == waits.len()
+                && (0..).zip(texts).zip(waits).all(|((rank, text), wait): ((u32, _), _)| {
+                    let front = format!("rank {rank}: task 0 hamr_tests_kernels::peers::waits_for_ever waits ");
+                    let end = format!(" s for {wait} at tests/kernels/src/peers.rs:");
+                    text.starts_with(&front) && text.contains(&end)
+                })
+        };
+        let mut seen = texts();
+        while !as_expected(&seen) && !run.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+            seen = texts();
         }
+        assert!(as_expected(&seen), "{seen:?}");
         let failed = run.join().expect("no panic").expect_err("it never ends").to_string();
         assert!(
             failed.contains("; the task waited ") && failed.contains(" at tests/kernels/src/peers.rs:"),

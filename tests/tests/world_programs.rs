@@ -56,6 +56,14 @@ fn the_programs_exit_code_is_the_commands() {
 }
 
 #[test]
+fn programs_send_messages() {
+    for ranks in ["1", "2", "4"] {
+        ended(&run(&["-n", ranks, "--timeout", "60"], &["gas"]), 0);
+    }
+    ended(&Command::new(PROGRAM).arg("gas").output().expect("it runs"), 0);
+}
+
+#[test]
 fn what_programs_print_is_passed_through() {
     let output = run(&["-n", "3"], &["say"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -156,7 +164,7 @@ fn what_is_no_program_is_one_clear_line() {
 fn a_program_is_a_rank_like_any_other() {
     let world = world(3, &["wait", "0!"]);
     std::thread::scope(|scope| {
-        let main = scope.spawn(|| world.run_main());
+        let main = scope.spawn(|| world.run_main(""));
         for (rank, node) in world.nodes().iter().enumerate() {
             assert_eq!(node.sync(place::with()).expect("a rank"), (rank as u32, 3));
             assert_eq!(node.sync(fill::with(rank as u8)).expect("its own"), 64 << 20);
@@ -178,7 +186,7 @@ fn programs_leave_with_their_world() {
         let world = world(4, &[what, "0!"]);
         let pids: Vec<u32> = world.nodes().iter().map(|node| node.info().pid).collect();
         std::thread::scope(|scope| {
-            let main = scope.spawn(|| world.run_main());
+            let main = scope.spawn(|| world.run_main(""));
             // Until all have begun: a task that does not wait keeps its device.
             std::thread::sleep(Duration::from_millis(100));
             let begin = Instant::now();
@@ -194,9 +202,9 @@ fn programs_leave_with_their_world() {
 #[test]
 fn a_program_runs_again_on_the_same_ranks() {
     let world = world(1, &["code", "0"]);
-    assert_eq!(world.run_main().expect("a code"), 7);
+    assert_eq!(world.run_main("").expect("a code"), 7);
     // It is a task like others.
-    assert_eq!(world.run_main().expect("a code"), 7);
+    assert_eq!(world.run_main("").expect("a code"), 7);
     assert_eq!(world.outcome(), None);
     // A closure of this process is no program of that one.
     let error = world.run_program(|_| Ok(3)).expect_err("refused").to_string();
@@ -223,7 +231,7 @@ fn programs_reach_each_other() {
 fn a_program_that_waits_serves_calls() {
     let world = world(2, &["wait", "0!"]);
     std::thread::scope(|scope| {
-        let main = scope.spawn(|| world.run_main());
+        let main = scope.spawn(|| world.run_main(""));
         peers::check_copies(&world);
         assert!(world.node(0).sync(leave::with(6)).is_err());
         assert_eq!(main.join().expect("it ends").expect("a code"), 6);

@@ -124,6 +124,7 @@ fn machines_of_all_kinds_call_each_other() {
     let world = world(&MIXED.map(|(spec, _)| spec));
     lanes::check_calls(&world, 30);
     lanes::check_overlap(&world);
+    lanes::check_unread(&world);
     lanes::check_ring(&world);
     lanes::check_sends(&world);
     lanes::check_failures(&world);

@@ -4,7 +4,7 @@
 use hamr::{Options, World, WorldOptions};
 use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
-use hamr_tests::{devices, peers, processes};
+use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
 use hamr_tests_kernels::{echo, wait_at};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -74,6 +74,17 @@ fn check(world: &World) {
 fn threads_reach_each_other() {
     for ranks in 2..=4 {
         check(&world(ranks));
+    }
+}
+
+#[test]
+fn threads_call_each_other() {
+    for ranks in 1..=3 {
+        let world = world(ranks);
+        lanes::check_calls(&world, 100);
+        lanes::check_overlap(&world);
+        lanes::check_sends(&world);
+        lanes::check_failures(&world);
     }
 }
 

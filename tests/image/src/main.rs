@@ -1,5 +1,5 @@
-//! The image of the conformance suite: the handlers of `hamr-kernels` and of `tests/kernels`, and
-//! some that use the board.
+//! The image of the conformance suite: the handlers of `hamr-kernels` and of `tests/kernels`, the
+//! programs of `tests/xacc`, and handlers that use the board.
 #![no_std]
 #![no_main]
 
@@ -8,5 +8,7 @@ mod marks;
 
 use hamr_kernels as _;
 use hamr_tests_kernels as _;
+use hamr_tests_xacc as _;
 
-hamr_device_fw::image!();
+// Programs have their arrays' descriptions on their stack.
+hamr_device_fw::image!(task_stack = if cfg!(hamr_bare) { 64 << 10 } else { 256 << 10 });

@@ -2,7 +2,7 @@
 
 use crate::worlds::world_of;
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::{Context, Fault, Task, Why, offload};
+use hamr_comm::{BufferPtr, Context, Fault, Pending, Task, Why, offload};
 use heapless::Vec;
 
 /// Where this rank is, and a number more.
@@ -85,6 +85,28 @@ pub fn overlap(task: &mut Task, at: u32) -> Result<u64, Fault> {
         Ok(_) => return Err(Fault::msg("the call was not cancelled")),
     }
     Ok(slow * 10_000 + quick * 100 + inline)
+}
+
+/// Begins a call of [`rank_and()`], when the ranks' lane has room.
+pub(crate) fn begin<'t>(task: &Task<'t>, to: RankId, number: u64) -> Result<Pending<'t, rank_and>, Fault> {
+    loop {
+        match task.offload(to, rank_and::with(number)) {
+            Err(e) if e.why() == Some(Why::Full) => task.yield_now()?,
+            begun => return Ok(begun?),
+        }
+    }
+}
+
+/// Has as many calls of an inline handler at a rank as a task may have, and reads no reply before the
+/// host says so in the buffer; the sum of what came back.
+#[offload(unordered)]
+pub fn hold(task: &mut Task, at: u32, gate: BufferPtr<u32>, number: u64) -> Result<u64, Fault> {
+    let calls: Vec<_, 8> = (0..8).map(|i| begin(task, RankId(at), number + i)).collect::<Result<_, _>>()?;
+    let gate = task.words(gate)?;
+    let gate = gate.get(0).ok_or_else(|| Fault::msg("no word"))?;
+    task.wait_until(|| gate.observe() != 0)?;
+    // The last first.
+    calls.into_iter().rev().try_fold(0, |sum, call| Ok(sum + task.wait_for(call)?.1))
 }
 
 /// Calls the next rank, which does the same with one less, down to zero; the sum of the ranks on the

@@ -5,11 +5,17 @@
 //! Who may depend on it: tests and their images.
 #![no_std]
 
+pub mod chains;
 pub mod crashes;
+#[cfg(feature = "gas")]
+pub mod gas;
 pub mod host_calls;
 pub mod lanes;
+pub mod lost;
+pub mod nested;
 pub mod peers;
 pub mod resources;
+pub mod slices;
 pub mod task_crashes;
 pub mod waits;
 pub mod worlds;

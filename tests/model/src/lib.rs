@@ -11,6 +11,7 @@
 mod cancel;
 mod ends;
 mod epochs;
+mod lanes;
 mod order;
 mod sleep;
 mod slots;

@@ -92,7 +92,7 @@ impl End {
     }
 
     /// Rule 22.
-    fn needs_notify<W: Order>(&self) {
+    pub(crate) fn needs_notify<W: Order>(&self) {
         if self.notifier.needs_notify::<W>(&*self.peer) {
             self.peer.doorbell.notify();
         }

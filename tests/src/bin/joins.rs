@@ -1,12 +1,16 @@
 //! A program that joins a world, or with `run` or `devices` as its first argument the tool that starts
-//! one: `hamr-joins run -n 3 hamr-joins exit 1`.
+//! one: `hamr-joins run -n 3 hamr-joins exit 1`; or with `bodies` the host of an image's ranks.
 
 use hamr::cli::{NoCommands, Tool};
 use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
-// Without this line the linker never sees the handlers.
-use hamr_tests_kernels as _;
+use hamr_gas::Rank;
+use hamr_tests_kernels::gas;
+use hamr_tests_kernels::host_calls::{Callback, call_back};
+use hamr_tests_kernels::lanes::rank_and;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn main() -> ExitCode {
@@ -19,7 +23,44 @@ fn main() -> ExitCode {
             runtime: hamr::Runtime::new,
         });
     }
+    if let Some(image) =
+        std::env::args().nth(2).filter(|_| std::env::args().nth(1).is_some_and(|first| first == "bodies"))
+    {
+        return bodies(&image).map_or_else(|e| panic!("{e}"), |()| ExitCode::SUCCESS);
+    }
     hamr::world::main(program)
+}
+
+/// A host of three ranks with tasks that wait for bodies of this program, for ever; says so.
+fn bodies(image: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let (runtime, running) = (hamr::Runtime::new()?, Arc::new(AtomicU32::new(0)));
+    let world = runtime.world("shm", 3, hamr::Image::file(image)?)?;
+    for node in world.nodes() {
+        let running = running.clone();
+        let body: Callback = Box::new(move |_, kind| {
+            running.fetch_add(1, Ordering::Relaxed);
+            loop {
+                match kind {
+                    0 => std::thread::sleep(Duration::from_secs(1)),
+                    _ => core::hint::spin_loop(),
+                }
+            }
+        });
+        node.serve(body);
+    }
+    // Of each rank one that a waiting thread serves, and one of a worker.
+    let calls = world.nodes().iter().map(|node| node.offload(call_back::with(0))).collect::<Result<Vec<_>, _>>()?;
+    std::thread::scope(|scope| {
+        for (node, kind) in world.nodes().iter().zip([0, 0, 1]) {
+            scope.spawn(move || node.sync(call_back::with(kind)));
+        }
+        while running.load(Ordering::Relaxed) < 6 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        println!("all bodies run");
+    });
+    drop(calls);
+    Ok(())
 }
 
 /// The arguments are a word and the rank that does what it says; the others return 0, or with `!`
@@ -48,6 +89,13 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
         "size" => Ok(size as u8),
         "none" => Ok(0),
         "ring" => ring(task, me, size),
+        // Handlers of all ranks, whatever they are.
+        "calls" => {
+            let answers = (0..size).map(|rank| task.sync(RankId(rank), rank_and::with(41)));
+            let answers = answers.collect::<Result<Vec<_>, _>>()?;
+            Ok(u8::from(!(0..size).zip(answers).all(|(rank, answer)| answer == (rank, 42))))
+        }
+        "gas" => messages(task, size),
         _ if !is_mine && !who.ends_with('!') => Ok(0),
         "code" if is_mine => Ok(7),
         "exit" if is_mine => match task.world() {
@@ -73,6 +121,17 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
             task.sleep(1000)?;
         },
     }
+}
+
+/// The programs that images run as handlers, here as a rank's own.
+fn messages(task: &mut Task, size: u32) -> Result<u8, Fault> {
+    let asked = Rank::run(task, gas::State::default(), gas::arities)?;
+    let sum = Rank::run(task, gas::State::default(), |rank| gas::flood(rank, 1000))?;
+    let rounds = Rank::run(task, gas::State::default(), |rank| gas::barriers(rank, 30))?;
+    for over_messages in [false, true] {
+        Rank::run(task, gas::State::default(), |rank| gas::transfers(rank, over_messages))?;
+    }
+    Ok(u8::from((asked, sum, rounds) != (size * 17 * 8, u64::from(size) * 500_500, 30)))
 }
 
 /// Each rank adds its number to what the rank before it had, and passes the sum on.

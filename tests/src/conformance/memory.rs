@@ -1,12 +1,15 @@
 //! Buffers and transfers.
 
 use super::{Gate, Log, Open, driven, options, refusal};
-use hamr::{BufferError, CallError, Error, MemoryChange, MemoryEvent, MemoryHook, Node, Options, SubmitError};
+use hamr::{
+    BufferError, CallError, CallOptions, Error, MemoryChange, MemoryEvent, MemoryHook, Node, Options, SubmitError,
+};
 use hamr_comm::BufferPtr;
 use hamr_kernels::bench::empty;
 use hamr_kernels::demo::{axpy, dot_f64, fill};
 use hamr_tests_kernels::{append, append_named, increment_after, wait_at};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub(super) fn why<T: std::fmt::Debug>(outcome: Result<T, Error>) -> BufferError {
     match outcome {
@@ -377,6 +380,50 @@ pub fn staged_slices(open: Open) {
     assert!(matches!(&full, SubmitError::NoRoom { why, .. } if why.contains("Options::heap")), "{full}");
     assert_eq!(long[0], 1.0);
     assert_eq!(node.live_buffers(), 1, "nothing of a call stays");
+}
+
+/// Handlers whose arguments are slices: with slices of the program and with buffers.
+pub fn slice_arguments(open: Open) {
+    use hamr_tests_kernels::slices::{add_scaled, budget, count, sums, view_again};
+
+    let node = open(Options { heap: 1 << 20, ..options() });
+    let (xs, mut ys) = ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]);
+    node.sync_staged(add_scaled::staged(2.0, &xs, &mut ys)).expect("runs");
+    assert_eq!(ys, [12.0, 24.0, 36.0]);
+    for len in [0u64, 1, 7, 5000] {
+        let data: Vec<u64> = (0..len).map(|i| i % 3).collect();
+        assert_eq!(node.sync_staged(count::staged(&data, 0)).expect("runs"), len.div_ceil(3));
+    }
+    let inputs: [Vec<u32>; 5] = std::array::from_fn(|i| (0..100).map(|x| x * (i as u32 + 1)).collect());
+    let [a, b, c, d, e] = &inputs;
+    let mut out = [0; 100];
+    assert_eq!(node.sync_staged(sums::staged(a, b, c, d, e, &mut out)).expect("runs"), 5);
+    assert!(out.iter().enumerate().all(|(i, &sum)| sum == 15 * i as u32), "{out:?}");
+    let refused = node.sync_staged(sums::staged(a, b, c, d, e, &mut out[1..])).expect_err("another length");
+    assert!(refused.to_string().contains("slices of different lengths"), "{refused}");
+
+    // The same handlers take buffers: nothing is copied, and the calls go every way.
+    let (x, y) = (node.buffer(&xs).expect("room"), node.buffer(&ys).expect("room"));
+    node.sync(add_scaled::with(1.0, x.ptr(), y.ptr())).expect("runs");
+    let pending = node.offload(add_scaled::with(1.0, x.ptr(), y.ptr())).expect("sent");
+    pending.wait().expect("runs");
+    node.sync_staged(|s| add_scaled::with(1.0, s.input(&xs), y.ptr())).expect("runs");
+    assert_eq!(y.read().expect("reads"), [15.0, 30.0, 45.0]);
+    let overlap = node.sync(add_scaled::with(1.0, y.ptr(), y.ptr())).expect_err("read and written at once");
+    assert!(overlap.to_string().contains("overlap"), "{overlap}");
+
+    // No view over a slice, whichever buffer is asked for.
+    let bytes = node.buffer(&[0u8; 64]).expect("room");
+    let refused = node.sync(view_again::with(bytes.ptr(), bytes.ptr())).expect_err("it has the buffer already");
+    assert!(matches!(&refused, CallError::Fault(_)), "{refused}");
+    assert_eq!(bytes.read().expect("reads"), [1; 64]);
+
+    // The rest of the context is there.
+    let budgets = node.allocate::<u32>(2).expect("room");
+    let limit = CallOptions { deadline: Some(Duration::from_secs(30)), ..CallOptions::default() };
+    assert!(!node.sync_with(budget::with(budgets.ptr()), limit).expect("runs"));
+    assert!(budgets.read().expect("reads").iter().all(|&us| us > 1_000_000));
+    assert_eq!(node.live_buffers(), 4, "nothing of a call stays");
 }
 
 fn still_there(node: &Node, log: &Log) {

@@ -2,10 +2,10 @@
 
 use super::{Log, Open, is_loopback, options, refusal};
 use hamr::{CallError, FaultReport, Node, SubmitError};
-use hamr_comm::BufferPtr;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::status::Status;
+use hamr_comm::{BufferPtr, Context, Fault, Task};
 use hamr_kernels::bench::{empty, sum_4};
 use hamr_kernels::demo::node_of_device;
 use hamr_kernels::faults::{DivideError, bump, divide, mend, panics, panics_task};
@@ -37,6 +37,38 @@ pub fn own_errors(open: Open) {
     still_works(&node);
 }
 
+/// Handlers that are found by name and function type; the errors have the name.
+pub fn calls_by_name(open: Open) {
+    let node = open(options());
+    let divide = node.named::<fn(&mut Context, i64, i64) -> Result<i64, DivideError>>("hamr_kernels::faults::divide");
+    let divide = divide.expect("the image has it");
+    assert_eq!(divide.sync((7, 2)).expect("divides"), 3);
+    assert_eq!(divide.offload((9, 2)).expect("sent").wait().expect("divides"), 4);
+    let error = divide.sync((7, 0)).expect_err("divides by zero");
+    assert!(matches!(error, CallError::Handler(DivideError::ByZero { dividend: 7 })), "{error:?}");
+    let zero = node.named::<fn(&mut Context, u8, BufferPtr<u8>) -> Result<(), Fault>>("hamr_kernels::demo::fill<u8>");
+    let (zero, bytes) = (zero.expect("an instance"), node.buffer(&[1u8; 100]).expect("room"));
+    zero.sync((0, bytes.ptr())).expect("fills");
+    assert_eq!(bytes.read().expect("reads"), [0; 100]);
+
+    type Panics = fn(&mut Task, u32) -> u32;
+    let panics = node.named::<Panics>("hamr_kernels::faults::panics_task").expect("the image has it");
+    let report = fault(panics.sync((5,)).expect_err("panics"));
+    assert!(report.to_string().contains("`hamr_kernels::faults::panics_task` on device"), "{report}");
+
+    let missing = node.named::<Panics>("hamr_kernels::faults::panic_task").err().expect("another name");
+    assert!(matches!(missing, SubmitError::MissingHandler { .. }), "{missing}");
+    assert!(missing.to_string().contains("`hamr_kernels::faults::panic_task`"), "{missing}");
+    for other in [
+        node.named::<fn(&mut Context, u32) -> u32>("hamr_kernels::faults::panics_task").err(),
+        node.named::<fn(&mut Task, u32) -> i32>("hamr_kernels::faults::panics_task").err(),
+        node.named::<fn(&mut Task) -> u32>("hamr_kernels::faults::panics_task").err(),
+    ] {
+        assert!(matches!(&other, Some(SubmitError::OtherSignature { .. })), "{other:?}");
+    }
+    still_works(&node);
+}
+
 /// Buffers that the device cannot use: the fault names the buffer, and nothing is written.
 pub fn bad_buffers(open: Open) {
     let node = open(options());
@@ -55,7 +87,7 @@ pub fn bad_buffers(open: Open) {
         assert_eq!(report.status, Status::BAD_BUFFER);
         assert!(report.to_string().contains(says), "{report}");
         assert_eq!(
-            (report.site.handler, &*report.site.device),
+            (&*report.site.handler, &*report.site.device),
             (<append as hamr_comm::Handler>::NAME, &*node.info().name)
         );
     }

@@ -84,7 +84,10 @@ fn world() {
         peers: 0x2122_2324_2526_2728,
         signal_lines: 0x292a_2b2c,
         lane_ring: 0x2d2e_2f30,
-        reserved: [0; 9],
+        gas: 0,
+        gas_ring: 0,
+        gas_chunk: 0,
+        reserved: [0; 7],
     };
     let entry = RankEntry {
         home: 0x1122_3344_5566_0000,
@@ -100,6 +103,33 @@ fn world() {
         seg_len: 0x0A0B_0C0D_0E0F,
     };
     golden("world", "WorldHeader and RankEntry (abi §13)", &[("header", &wire!(header)), ("entry", &wire!(entry))]);
+}
+
+#[test]
+fn gas() {
+    let header = WorldHeader {
+        gas: 0x1122_3344_5566_7780,
+        gas_ring: 0x2122_2324,
+        gas_chunk: 0x2526_2728,
+        ..Window::private(128).read(0).expect("inside")
+    };
+    let head = GasHead { fingerprint: 0x0102_0304_0506_0708, medium: 16320, ..GasHead::default() };
+    let mut name = GasName { hash: 0x1112_1314_1516_1718, kinds: 9, len: 4, name: [0; 54] };
+    name.name[..4].copy_from_slice(b"ping");
+    let words = [
+        AmWord::new(Category::Short, 11, false, false, 0).0,
+        AmWord::new(Category::Medium, 1, false, true, 40).0,
+        AmWord::new(Category::Medium, 16, true, false, 16320).0,
+        AmWord::new(Category::Long, 8, false, false, 0).0,
+    ];
+    let parts = [
+        ("header", wire!(header)),
+        ("head", wire!(head)),
+        ("name", wire!(name)),
+        ("first words", words.map(u32::to_le_bytes).as_flattened().to_vec()),
+    ];
+    let parts: Vec<_> = parts.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    golden("gas", "The header's words of GAS, GasHead, GasName, first words of messages (abi §14)", &borrowed(&parts));
 }
 
 #[test]
@@ -256,7 +286,7 @@ fn states() {
             ImageKind: HOSTED BARE;
             JobState: FORMING RUNNING ENDING;
             RankKind: PROGRAM HOSTED BARE;
-            RankState: ABSENT JOINED LEFT;
+            RankState: ABSENT JOINED INFORMED LEFT;
         }
         .into_iter()
         .map(|(name, value)| (value, name)),

@@ -1,0 +1,34 @@
+//! Laplace's equation, STREAM and NPB's CG.
+
+use hamr::World;
+use hamr_programs::cg::{Class, cg};
+use hamr_programs::stream::stream;
+use hamr_tests_xacc::solvers::laplace_is_plain;
+
+/// Laplace on all shapes of the nodes of the world, and STREAM.
+pub fn check_loops(world: &World) {
+    let n = world.size();
+    for ni in (1..=n).filter(|ni| n.is_multiple_of(*ni)) {
+        for size in [5, 37] {
+            world.run_all(laplace_is_plain::with(size, [ni, n / ni], 20)).expect("the same field");
+        }
+    }
+    let times = world.run(stream::with(1_003, 3)).expect("it runs");
+    assert_eq!(times.error, 0.0);
+    assert!(
+        [times.copy, times.scale, times.add, times.triad].iter().all(|time| (0.0..1.0).contains(time)),
+        "{times:?}"
+    );
+}
+
+/// The eigenvalue of class S on all shapes of the nodes of the world.
+pub fn check_cg(world: &World) {
+    let (n, (class, zeta)) = (world.size(), Class::of("S").expect("a class"));
+    for ni in (1..=n).filter(|ni| n.is_multiple_of(*ni)) {
+        let outcomes = world.run_all(cg::with(class, [ni, n / ni])).expect("it runs");
+        for outcome in &outcomes {
+            assert!((outcome.zeta / zeta - 1.0).abs() < 1e-10, "{ni} rows of nodes: {outcome:?}");
+            assert_eq!(outcome.zeta.to_bits(), outcomes[0].zeta.to_bits());
+        }
+    }
+}

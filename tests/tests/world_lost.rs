@@ -1,0 +1,147 @@
+//! Tasks that wait for a rank that is lost: each wait ends with a fault that names the rank and why.
+
+use hamr::qemu::{Machine, QemuLauncher};
+use hamr::{CallError, Image, Options, Runtime, ShmLauncher, WaitMode, World, WorldOptions};
+use hamr_comm::abi::ids::RankId;
+use hamr_comm::{Fault, Task};
+use hamr_tests::devices;
+use hamr_tests::spy::{Memory, Spy};
+use hamr_tests_kernels::lanes::waits_for_cancel;
+use hamr_tests_kernels::lost::{NOTE, Note, WAYS, waits_for};
+use rustix::process::{Pid, Signal, kill_process};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Until each wait has ended, and the world.
+const NAMED: Duration = Duration::from_secs(2);
+
+fn options(wait: WaitMode) -> WorldOptions {
+    let WorldOptions { rank, .. } = WorldOptions::default();
+    let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, wait, longest_sleep: None, ..rank };
+    WorldOptions { rank, ..WorldOptions::default() }
+}
+
+fn number(note: &Note, at: usize) -> u32 {
+    u32::from_le_bytes(note[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// All ranks but one wait for that one, which is lost by `end`. Each wait names it and has `why`.
+fn check(world: &World, memory: &Memory, victim: u32, how: usize, end: impl FnOnce(), why: &str) {
+    let way = WAYS[how];
+    let others = || (0..world.size()).filter(|rank| *rank != victim);
+    let note = |rank| memory.segment::<96>(RankId(rank), NOTE);
+    let calls: Vec<_> = others()
+        .map(|rank| (rank, world.node(rank).offload(waits_for::with(how as u32, victim)).expect("sent")))
+        .collect();
+    let begin = Instant::now();
+    while !others().all(|rank| number(&note(rank), 0) == 1) {
+        assert!(begin.elapsed() < devices::START_TIMEOUT, "{way}: they do not begin");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Until they wait, and where they may, sleep.
+    std::thread::sleep(Duration::from_millis(20));
+    let begin = Instant::now();
+    end();
+    let lost = world.wait().expect_err("a rank was lost");
+    let took = begin.elapsed();
+    assert!(took < NAMED, "{way}: {took:?} until {lost}");
+    assert!(lost.rank.0 == victim && lost.why.contains(why), "{way}: {lost}");
+    for rank in others() {
+        let note = note(rank);
+        let text = String::from_utf8_lossy(&note[8..]).trim_end_matches('\0').to_owned();
+        assert_eq!((number(&note, 0), number(&note, 4)), (2, victim + 1), "{way}: rank {rank}: {text}");
+        let whole = lost.to_string();
+        let said = text.trim_end_matches('…');
+        assert!(whole.starts_with(said) && said.contains(&lost.name), "{way}: rank {rank}: {text} of {whole}");
+        assert!(text.ends_with('…') || text == whole, "{way}: rank {rank}: {text}");
+    }
+    // What the launcher says is its own.
+    for (rank, call) in calls {
+        match call.wait() {
+            Err(CallError::DeviceLost(_, said)) => assert!(said.contains(&lost.to_string()), "rank {rank}: {said}"),
+            other => panic!("{way}: rank {rank}: expected a lost rank, got {other:?}"),
+        }
+    }
+}
+
+fn kill(world: &World, rank: u32) {
+    let pid = Pid::from_raw(world.node(rank).info().pid as i32).expect("a process");
+    kill_process(pid, Signal::KILL).expect("a rank of this test's");
+}
+
+#[test]
+fn waits_of_processes_name_the_rank() {
+    let memory = Memory::default();
+    let mut runtime = Runtime::new().expect("a runtime");
+    Spy::register(&mut runtime, "spy", ShmLauncher, &memory);
+    for wait in [WaitMode::Adaptive, WaitMode::Sleep] {
+        for how in 0..WAYS.len() {
+            let world = runtime.world_with(&["spy"; 3], devices::image("shm"), options(wait)).expect("a world");
+            let victim = how as u32 % 3;
+            check(&world, &memory, victim, how, || kill(&world, victim), "SIGKILL");
+        }
+    }
+    let world = runtime.world_with(&["spy"; 2], devices::image("shm"), options(WaitMode::Adaptive)).expect("a world");
+    check(&world, &memory, 1, 0, || world.node(1).stop(), "stopped by this program");
+}
+
+#[test]
+fn waits_of_a_machine_name_the_rank() {
+    let memory = Memory::default();
+    let mut runtime = Runtime::new().expect("a runtime");
+    Spy::register(&mut runtime, "spy", ShmLauncher, &memory);
+    Spy::register(&mut runtime, "machine", QemuLauncher::machine(Machine::RISCV64), &memory);
+    for (how, wait) in (0..).zip([WaitMode::Adaptive, WaitMode::Sleep, WaitMode::Adaptive, WaitMode::Sleep]) {
+        let image = Image::find(devices::IMAGE).expect("a name");
+        let world = runtime.world_with(&["machine", "spy"], image, options(wait)).expect("a world");
+        check(&world, &memory, 1, how, || kill(&world, 1), "SIGKILL");
+    }
+}
+
+/// Waits of ranks that are threads, by what their program gets.
+#[test]
+fn waits_of_threads_name_the_rank() {
+    type Way = fn(&mut Task<'_>) -> Result<u32, Fault>;
+    const LOST: RankId = RankId(1);
+    let ways: [Way; 4] = [
+        |task| Ok(task.sync(LOST, waits_for_cancel::with())?),
+        |task| Ok(task.wait_for(task.offload(LOST, waits_for_cancel::with())?)?),
+        |task| Ok(task.barrier().map(|()| 0)?),
+        |task| task.wait_signal(LOST, 5, |value| value != 0),
+    ];
+    for (how, way) in ways.into_iter().enumerate() {
+        let world = devices::runtime().world_of_threads(3).expect("a world");
+        let (begun, faults) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (theirs, found) = (begun.clone(), faults.clone());
+        let program = move |task: &mut Task<'_>| {
+            let me = task.world().expect("a rank").me();
+            *theirs.lock().expect("no panic") += 1;
+            if me == LOST {
+                task.wait_until(|| false)?;
+            }
+            let fault = way(task).expect_err("the rank was lost");
+            let lost = task.world().expect("a rank").lost();
+            found.lock().expect("no panic").push((me, lost, fault));
+            Ok(0)
+        };
+        let begin = std::thread::scope(|scope| {
+            let run = scope.spawn(|| world.run_program(program));
+            while *begun.lock().expect("no panic") < 3 {
+                std::thread::yield_now();
+            }
+            let begin = Instant::now();
+            world.node(LOST.0).stop();
+            let error = run.join().expect("it ends").expect_err("a rank was lost").to_string();
+            assert!(error.contains("rank 1 (thread) was lost"), "{error}");
+            begin
+        });
+        assert!(begin.elapsed() < NAMED, "{how}: {:?}", begin.elapsed());
+        let mut faults = core::mem::take(&mut *faults.lock().expect("no panic"));
+        faults.sort_by_key(|(me, ..)| me.0);
+        let ranks: Vec<_> = faults.iter().map(|(me, lost, _)| (me.0, *lost)).collect();
+        assert_eq!(ranks, [(0, Some(LOST)), (2, Some(LOST))], "{how}");
+        for (_, _, fault) in faults {
+            assert!(fault.text.contains("rank 1 (thread) was lost: stopped by this program"), "{how}: {fault}");
+        }
+    }
+}
