@@ -17,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The rows of this module.
-pub(super) const NAMES: [&str; 6] =
-    ["gas_am_short", "gas_am_medium", "gas_am_long", "gas_flood", "gas_put_8b", "gas_get_8b"];
+pub(super) const NAMES: [&str; 7] =
+    ["gas_am_short", "gas_am_medium", "gas_am_long", "gas_flood", "gas_put_8b", "gas_get_8b", "gas_barrier"];
 /// Payloads of medium and long messages.
 const SIZES: [usize; 5] = [32, 64, 1 << 10, 4 << 10, 16320];
 /// Messages of a flood.
@@ -94,7 +94,7 @@ static TABLE: Handlers<State> = Handlers::<State>::new()
                     }
                     _ => {
                         LINES[1].0.store(i, Ordering::Release);
-                        until(&LINES[0].0, i);
+                        reached(&LINES[0].0, i);
                     }
                 }
             }
@@ -105,6 +105,13 @@ static TABLE: Handlers<State> = Handlers::<State>::new()
 
 fn until(word: &AtomicU32, value: u32) {
     while word.load(Ordering::Acquire) != value {
+        spin_loop();
+    }
+}
+
+/// The other side of an exchange may be a step ahead.
+fn reached(word: &AtomicU32, value: u32) {
+    while word.load(Ordering::Acquire) < value {
         spin_loop();
     }
 }
@@ -266,7 +273,7 @@ fn row(rank: &mut Rank<'_, State>, name: &'static str, samples: &mut Vec<Sample>
             let floor = each::<GasError>(count, || {
                 for i in 1..=count {
                     LINES[0].0.store(i, Ordering::Release);
-                    until(&LINES[1].0, i);
+                    reached(&LINES[1].0, i);
                 }
                 Ok(())
             })?;

@@ -50,7 +50,7 @@ impl Goal {
             ("gas_flood", _) => Some(AtLeast(0.4)),
             ("world_call", _) => Some(AtMost(1.3)),
             ("world_signal", _) => Some(AtMost(1.2)),
-            ("world_barrier", _) => Some(AtMost(1.5)),
+            ("world_barrier" | "gas_barrier", _) => Some(AtMost(1.5)),
             ("world_put_64k", _) => Some(AtLeast(0.95)),
             ("call_empty_vs_shm", _) => Some(AtMost(3.0)),
             _ => None,

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 56] = [
+const ALL: [(&str, By); 57] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -74,6 +74,7 @@ const ALL: [(&str, By); 56] = [
     ("gas_flood", By::Other),
     ("gas_put_8b", By::Other),
     ("gas_get_8b", By::Other),
+    ("gas_barrier", By::Other),
     ("chain_16", By::Other),
 ];
 

@@ -38,10 +38,10 @@ fn rows_state_their_spell_and_what_is_beside_them() {
     assert!(named("call_single").iter().all(|row| row["p9999_ns"].as_f64() >= row["p999_ns"].as_f64()));
 }
 
-/// Each row of tasks and of worlds, and what it stands beside.
+/// Each row of tasks and of worlds, a barrier of GASNet's interface, and what they stand beside.
 #[test]
-fn rows_of_tasks_and_worlds_have_values() {
-    const ROWS: [(&str, Option<&str>); 9] = [
+fn rows_of_tasks_worlds_and_barriers_have_values() {
+    const ROWS: [(&str, Option<&str>); 10] = [
         ("task_call", Some("two lines")),
         ("host_call", Some("floor")),
         ("task_switch", None),
@@ -51,6 +51,7 @@ fn rows_of_tasks_and_worlds_have_values() {
         ("world_put_8b", None),
         ("world_put_64k", Some("memcpy")),
         ("world_run", Some("two calls")),
+        ("gas_barrier", Some("two flags")),
     ];
     let only = ROWS.map(|(name, _)| name).join(",");
     let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", &only]));
