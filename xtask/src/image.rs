@@ -61,18 +61,39 @@ pub(crate) fn step() -> Outcome {
             Err(outcome) => missing = Some(outcome),
         }
     }
-    // Hosted and bare-metal images have target folders of their own, so both build at once.
+    // The program that builds them, once, before both threads ask for it.
+    if let Err(error) = child::run(child::cargo().args(["build", "--quiet", "--package", "hamr-cli"]), LIMIT) {
+        return Outcome::Failed(error.to_string());
+    }
+    // Hosted images, bare-metal ones and optimised programs have target folders of their own, so all build at once: each ends
+    // with a long run of the linker on one processor.
     let (hosted, bare) = devices.split_at(1);
     let failed = std::thread::scope(|scope| {
         let hosted = scope.spawn(|| build_all(hosted));
+        let optimised = scope.spawn(build_optimised);
         let bare = build_all(bare);
-        hosted.join().map(|hosted| [hosted, bare].concat())
+        Ok([hosted.join()?, optimised.join()?, bare].concat())
     });
-    let Ok(failed) = failed else { return Outcome::Failed("building the hosted images panicked".into()) };
+    let failed: Vec<String> = match failed {
+        Ok(failed) => failed,
+        Err::<_, Box<dyn std::any::Any + Send>>(_) => return Outcome::Failed("building the images panicked".into()),
+    };
     match (failed.is_empty(), missing) {
         (false, _) => Outcome::Failed(format!("cannot be built: {}", failed.join(", "))),
         (true, Some(outcome)) => outcome,
         (true, None) => Outcome::Passed(format!("{DEMO} and {CHECKS} for {}", devices.join(", "))),
+    }
+}
+
+/// Builds `hamr` as its users do, for the step `instructions`.
+fn build_optimised() -> Vec<String> {
+    let mut cargo = child::cargo();
+    match child::run(cargo.args(["build", "--quiet", "--release", "--package", "hamr-cli"]), LIMIT) {
+        Ok(()) => Vec::new(),
+        Err(error) => {
+            println!("{error}");
+            vec!["hamr".to_owned()]
+        }
     }
 }
 
@@ -107,7 +128,7 @@ pub(crate) fn for_tests() -> String {
 /// `hamr image`. Its standard output is the path, one line.
 fn command() -> Command {
     let mut command = child::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--", "image"]);
+    command.args(["run", "--quiet", "--package", "hamr-cli", "--", "image"]);
     command
 }
 
