@@ -20,6 +20,11 @@ impl<K, F: Order> HostQueue<K, F> {
         Self { calls: CallQueue::new(slots, epoch), wait, notified: 0, notified_at: 0 }
     }
 
+    /// Have all messages replies?
+    pub(super) fn is_answered(&self) -> bool {
+        self.calls.requester.next_position().checked_sub(1).is_none_or(|newest| self.calls.is_answered(newest))
+    }
+
     /// Rules 21 and 22 of abi §12: must the host be notified of a message here? Again for the same
     /// odd value, when all messages that it was notified of have replies: it may have taken them
     /// before the notification came.

@@ -54,6 +54,13 @@ pub(crate) struct LaneCall {
     moved: bool,
 }
 
+impl LaneCall {
+    /// Of a handler that is no task.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.ticket.is_none()
+    }
+}
+
 impl<K, F: Order> Lane<K, F> {
     pub(super) fn new(slots: Queue<K, F>, epoch: Epoch, peer: RankId) -> Self {
         Self { calls: CallQueue::new(slots, epoch), peer, tickets: [Ticket::default(); LANE_TICKETS as usize] }

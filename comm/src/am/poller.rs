@@ -102,6 +102,11 @@ pub struct Poller<'s, K, F = Coherent> {
     first_lane: usize,
     #[cfg(all(feature = "tasks", feature = "world"))]
     has_lanes: bool,
+    /// The lane that was served last, and how many times in a row, up to `extra_polls`.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    last_lane: usize,
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    lane_run: u32,
     /// In which handlers call others.
     #[cfg(feature = "tasks")]
     calls: calls::Calls<K, F>,
@@ -185,6 +190,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             first_lane: 0,
             #[cfg(all(feature = "tasks", feature = "world"))]
             has_lanes: false,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            last_lane: 0,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            lane_run: 0,
             #[cfg(feature = "tasks")]
             calls: calls::Calls::new(),
             #[cfg(all(feature = "tasks", feature = "world"))]

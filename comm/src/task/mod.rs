@@ -72,6 +72,9 @@ pub(crate) struct Slice<'a> {
     /// The task's place.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) place: usize,
+    /// Looks at what a rank is about to publish, before the task suspends.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) looks: u32,
     /// What the wait that ended the slice is for.
     #[cfg(feature = "tasks")]
     pub(crate) reason: Option<Reason>,
@@ -105,7 +108,16 @@ impl Task<'_> {
     }
 
     /// [`Self::wait_until`] for what a rank publishes, and notifies this one of.
-    pub(crate) fn wait_for_peer(&self, reason: Reason, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    ///
+    /// Ranks that work alike come within nanoseconds of each other, so the task looks for a while itself.
+    pub(crate) fn wait_for_peer(&self, reason: Reason, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        for _ in 0..self.suspender.with(|slice| slice.looks) {
+            if ready() {
+                return Ok(());
+            }
+            core::hint::spin_loop();
+        }
         self.wait_while(Wait::Peer(self.within.get()), reason, ready)
     }
 

@@ -26,6 +26,8 @@ pub(in super::super) struct Calls<K, F> {
     kept: KeptReplies,
     /// The host has to be notified of a message.
     pub(super) notifies_host: bool,
+    /// A host queue had a message without a reply when they were last looked at.
+    has_asked: bool,
 }
 
 impl<K, F: Order> Calls<K, F> {
@@ -37,6 +39,7 @@ impl<K, F: Order> Calls<K, F> {
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: KeptReplies::new(),
             notifies_host: false,
+            has_asked: false,
         }
     }
 
@@ -67,6 +70,7 @@ impl<K, F: Order> Calls<K, F> {
                 let queue = self.host.get_mut(place + 1)?;
                 let ext = Ext { deadline_us, ..Ext::default() };
                 let at = queue.calls.submit(message.key, 0, ext, args)?;
+                self.has_asked = true;
                 self.notifies_host |= queue.needs_notify();
                 TaskCall::Host(at)
             }
@@ -93,6 +97,7 @@ impl<K, F: Order> Calls<K, F> {
                     return false;
                 };
                 queue.calls.forget(at);
+                self.has_asked = true;
                 self.notifies_host |= queue.needs_notify();
             }
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -127,12 +132,22 @@ impl<K, F: Order> Calls<K, F> {
         }
     }
 
+    /// Does a task wait for a reply that no other task has to write?
+    pub(super) fn is_quick(slot: &mut TaskSlot) -> bool {
+        let Wait::Reply { call, .. } = slot.wait else { return false };
+        slot.calls.get_mut(call).is_some_and(|call| match call {
+            TaskCall::Host(_) => true,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            TaskCall::Rank(_, call) => call.is_inline(),
+        })
+    }
+
     /// Is the reply there that a task waits for?
     #[inline(never)]
     pub(super) fn has_reply(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
         let Wait::Reply { call, .. } = slot.wait else { return false };
         let Some(call) = slot.calls.get_mut(call) else { return false };
-        slot.job.is_some() && self.is_answered(place, call)
+        self.is_answered(place, call)
     }
 
     /// What a task that goes on is told: the reply that it waits for, copied to the front of `to`, and
@@ -263,6 +278,13 @@ impl<K, F: Order> Calls<K, F> {
 
     /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
     pub(super) fn host_misses_a_message(&mut self) -> bool {
-        self.host.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
+        let mut misses = false;
+        if core::mem::take(&mut self.has_asked) {
+            for queue in &mut self.host {
+                misses |= queue.needs_notify();
+                self.has_asked |= !queue.is_answered();
+            }
+        }
+        misses
     }
 }

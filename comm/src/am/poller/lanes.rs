@@ -2,7 +2,7 @@
 
 use super::super::dispatcher::{BATCH, Endpoint};
 use super::super::lane::Lane;
-use super::{Poller, empty_at_front};
+use super::{BUDGET, Poller, empty_at_front};
 use crate::am::Responder;
 use crate::handshake::Accepted;
 use crate::world;
@@ -45,11 +45,33 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         served
     }
 
+    /// A caller that waits for each result sends its next call within nanoseconds, so this lane alone is
+    /// polled for a while, the longer the more calls in a row came from it.
     #[inline(never)]
     fn poll_lane(&mut self, index: usize) -> u32 {
-        let served = self.poll_one(index, BATCH);
-        self.notify_of_replies(index);
-        served
+        if self.last_lane != index {
+            (self.last_lane, self.lane_run) = (index, 0);
+        }
+        let mut served = 0;
+        loop {
+            served += self.poll_one(index, BATCH);
+            self.notify_of_replies(index);
+            self.lane_run = (self.lane_run + 1).min(self.extra_polls);
+            if served >= BUDGET || !self.lane_has_next(index) {
+                return served;
+            }
+        }
+    }
+
+    fn lane_has_next(&self, index: usize) -> bool {
+        let Some(endpoint) = self.endpoints.get(index) else { return false };
+        for _ in 0..self.lane_run {
+            if endpoint.responder.has_next() {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        false
     }
 
     /// Tells a launcher that has lost a rank when no task of this one is left.

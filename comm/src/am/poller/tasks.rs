@@ -6,7 +6,7 @@ use super::super::long::load;
 use super::super::request::ReplyMode;
 use super::super::{Notifier, SlotAccess, Tasks};
 use super::calls::Calls;
-use super::{Poller, Round, STATE_CHECK_MASK};
+use super::{BUDGET, Poller, Round, STATE_CHECK_MASK};
 use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame};
 use crate::handshake::Accepted;
@@ -124,7 +124,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn calls_are_due(&mut self) -> bool {
         let Tasks { slots, sends, .. } = &mut self.dispatcher.tasks;
         *sends && outgoing::here(Outgoing::has_messages)
-            || slots.iter_mut().enumerate().any(|(place, slot)| self.calls.has_reply(place, slot))
+            || (0..).zip(slots.iter_mut()).any(|(place, slot)| slot.job.is_some() && self.calls.has_reply(place, slot))
     }
 
     /// Gives each task that is ready a slice, behind a round that served so many messages.
@@ -137,14 +137,25 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.dispatcher.tasks.is_ready = false;
         self.send();
+        let mut left = self.dispatcher.tasks.live;
         for index in 0..self.dispatcher.tasks.len() {
-            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index) else { break };
+            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index).filter(|_| left != 0) else { break };
+            if slot.job.is_none() {
+                continue;
+            }
+            left -= 1;
             if slot.is_ready() || self.calls.has_reply(index, slot) {
                 if !self.lent {
                     self.lend_control();
                 }
                 served += u32::from(self.run_slice(index, clock));
                 self.send();
+                let mut left = BUDGET;
+                while left != 0 && self.reply_is_near(index) {
+                    left -= 1;
+                    served += u32::from(self.run_slice(index, clock));
+                    self.send();
+                }
             }
         }
         while let Some(job) = self.dispatcher.backlog.front()
@@ -167,6 +178,23 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             _ if core::mem::take(&mut self.calls.notifies_host) => Round::NeedsNotify(served),
             round => round,
         }
+    }
+
+    /// The task in this place is the only one, and waits for a reply: does that come at once?
+    fn reply_is_near(&mut self, index: usize) -> bool {
+        let Some(slot) = self.dispatcher.tasks.slots.get_mut(index).filter(|_| self.dispatcher.tasks.live == 1) else {
+            return false;
+        };
+        if !Calls::<K, F>::is_quick(slot) {
+            return false;
+        }
+        for _ in 0..self.extra_polls {
+            if self.calls.has_reply(index, slot) {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        false
     }
 
     /// Finds messages that the host may have missed, and places whose last calls have replies.
@@ -263,6 +291,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     marks,
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     place: index,
+                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    looks: self.extra_polls,
                     reason: None,
                 };
                 dispatcher.tasks.running = Some(index);
@@ -378,6 +408,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 marks: Marks::default(),
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 place: index,
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                looks: 0,
                 reason: None,
             };
             match coroutine.resume(&mut slice) {

@@ -1,0 +1,194 @@
+//! Messages: that they arrive, what refuses them, and how ranks end by them.
+
+use super::*;
+use hamr_comm::offload;
+
+/// Requests of every kind with every number of arguments to every rank, this one among them, and their
+/// replies.
+#[offload]
+pub fn arities(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let (me, size, most) = (rank.me(), rank.size(), rank.max_medium());
+    let mut asked = 0;
+    for to in (0..size).map(RankId) {
+        for nargs in 0..=16 {
+            for len in [0, 1, 7, 40 - nargs.min(9) * 4, 41, 64, 500, 1024] {
+                let args: [i32; 16] = core::array::from_fn(|i| argument(asked, i));
+                let (args, _) = args.split_at(nargs);
+                let mut data = [0; 1024];
+                let (data, _) = data.split_at_mut(len.min(most));
+                data.iter_mut().enumerate().for_each(|(i, byte)| *byte = pattern(asked, i));
+                *rank.state_mut() = State { seed: asked, nargs, len, replies: 0, ..*rank.state() };
+                rank.request_short(to, ECHO_SHORT, args)?;
+                rank.request_medium(to, ECHO_MEDIUM, args, data)?;
+                rank.request_long(to, ECHO_LONG, args, data, u64::from(me.0) * PLACE)?;
+                rank.block_until(|state| state.replies == 3)?;
+                if rank.state().wrong != 0 {
+                    use core::fmt::Write;
+                    let mut text = heapless::String::<80>::new();
+                    let _ = write!(text, "an echo of rank {to} differs: {nargs} arguments, {len} bytes");
+                    return Err(Fault::msg(&text));
+                }
+                asked += 1;
+            }
+        }
+    }
+    finish(rank)?;
+    Ok(asked)
+}
+
+/// `depth` medium messages in flight, of lengths up to the longest, with their checksums.
+#[offload]
+pub fn checksums(rank: &mut Rank<State>, rounds: u32, depth: u32) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let most = rank.max_medium();
+    let mut sent = 0;
+    // No larger than an image has room for.
+    let mut data = [0; 4032];
+    for round in 0..rounds {
+        let to = RankId((rank.me().0 + round) % rank.size());
+        for i in 0..depth {
+            let len = ((round + i) as usize * 97) % (data.len().min(most) + 1);
+            let (data, _) = data.split_at_mut(len);
+            data.iter_mut().enumerate().for_each(|(k, byte)| *byte = pattern(sent, k));
+            let wanted = sum(data) as i32;
+            rank.request_medium(to, SUM, &[wanted], data)?;
+            sent += 1;
+        }
+        rank.block_until(|state| state.replies == sent)?;
+    }
+    expect(rank.state().wrong == 0, "a checksum differs")?;
+    finish(rank)?;
+    Ok(sent)
+}
+
+/// All ranks send messages without replies to all at the same time, of all kinds; none is lost or comes
+/// twice.
+#[offload]
+pub fn flood(rank: &mut Rank<State>, each: u32) -> Result<u64, Fault> {
+    rank.attach(&TABLE)?;
+    let size = rank.size();
+    for i in 1..=each {
+        for to in (0..size).map(RankId) {
+            match i % 8 {
+                0 => rank.request_medium(to, NOTE, &[i as i32], &[1; 100])?,
+                1 => rank.request_long(to, NOTE, &[i as i32], &[1; 8], u64::from(rank.me().0) * PLACE)?,
+                2 => rank.request_short(to, NOTE, &[i as i32; 14])?,
+                _ => rank.request_short(to, NOTE, &[i as i32])?,
+            }
+        }
+    }
+    rank.block_until(|state| state.noted == size * each)?;
+    finish(rank)?;
+    expect(rank.state().noted == size * each, "a message came twice")?;
+    Ok(rank.state().sum)
+}
+
+/// Each refused message has its error, and the next one works.
+#[offload]
+pub fn limits(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    let to = RankId(rank.size() - 1);
+    expect(rank.request_short(to, NOTE, &[]) == Err(GasError::NotAttached), "not attached")?;
+    rank.attach(&TABLE)?;
+    expect(rank.attach(&TABLE) == Err(GasError::AlreadyAttached), "attached twice")?;
+    let (size, most) = (rank.size(), rank.max_medium());
+    expect(most >= 512 && most + 64 <= 16 << 10, "the longest medium payload")?;
+    static LONG: [u8; 16 << 10] = [0; 16 << 10];
+    let checks = [
+        rank.request_short(RankId(size), NOTE, &[]) == Err(GasError::NoRank(size)),
+        rank.request_short(to, NOTE, &[0; 17]) == Err(GasError::Arguments(17)),
+        rank.request_medium(to, NOTE, &[], LONG.get(..most + 1).unwrap_or_default())
+            == Err(GasError::TooLong { len: most + 1, max: most }),
+        rank.request_short(to, 99, &[]) == Err(GasError::NoHandler { rank: to.0, at: 99 }),
+        rank.request_short(to, ECHOED_SHORT, &[])
+            == Err(GasError::WrongSide { rank: to.0, at: ECHOED_SHORT, name: "echoed_short" }),
+        matches!(rank.request_medium(to, ECHO_SHORT, &[], &[]),
+            Err(GasError::WrongKind { rank, at: ECHO_SHORT, name: "echo_short", .. }) if rank == to.0),
+        matches!(rank.request_long(to, NOTE, &[], &[1, 2], rank.segment_len(to)? - 1),
+            Err(GasError::Reach { rank, .. }) if rank == to.0),
+        rank.segment_len(RankId(size)) == Err(GasError::NoRank(size)),
+        // The longest ones.
+        rank.request_medium(to, NOTE, &[0; 16], LONG.get(..most).unwrap_or_default()).is_ok(),
+        rank.request_long(to, NOTE, &[], &[], rank.segment_len(to)?).is_ok(),
+    ];
+    for (i, ok) in checks.iter().enumerate() {
+        expect(
+            *ok,
+            ["rank", "arguments", "medium", "index", "side", "kind", "segment", "no segment", "longest", "end"]
+                .get(i)
+                .copied()
+                .unwrap_or_default(),
+        )?;
+    }
+    finish(rank)?;
+    Ok(checks.len() as u32)
+}
+
+/// Calls that do not wait fill the lane of a rank that does not poll, and are refused then.
+#[offload]
+pub fn busy(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let (me, size) = (rank.me().0, rank.size());
+    if me == 0 && size > 1 {
+        let mut sent = 0;
+        while rank.try_request_short(RankId(1), NOTE, &[1]).is_ok() {
+            sent += 1;
+            expect(sent <= 100, "a lane without an end")?;
+        }
+        expect(rank.try_request_medium(RankId(1), NOTE, &[1], &[]) == Err(GasError::Busy), "no room")?;
+        expect(sent > 2, "room for some")?;
+        rank.task().barrier()?;
+        // The other one polls now.
+        rank.request_long(RankId(1), NOTE, &[sent], &[], 0)?;
+    } else {
+        rank.task().barrier()?;
+    }
+    if me == 1 {
+        rank.block_until(|state| state.noted > 2 && state.sum + 2 >= 2 * u64::from(state.noted))?;
+    }
+    finish(rank)?;
+    Ok(rank.state().noted)
+}
+
+#[rustfmt::skip]
+static OTHER: Handlers<State> = Handlers::new()
+    .request(10, Kinds::SHORT, "echo_short", |_, _, _| {})
+    .request(11, Kinds::MEDIUM, "another", |_, _, _| {});
+static SHORTER: Handlers<State> = Handlers::new().request(10, Kinds::SHORT, "echo_short", |_, _, _| {});
+
+/// The rank of this number has another table than the others. Returns the error of `attach`.
+#[offload]
+pub fn unequal(rank: &mut Rank<State>, who: u32) -> Result<heapless::String<120>, Fault> {
+    use core::fmt::Write;
+    let table = if rank.me().0 == who { &SHORTER } else { &OTHER };
+    let mut text = heapless::String::new();
+    if let Err(why) = rank.attach(table) {
+        let _ = write!(text, "{why}");
+    }
+    Ok(text)
+}
+
+/// Rank 0 asks rank 1 for a reply that it cannot send.
+#[offload]
+pub fn bad_reply(rank: &mut Rank<State>, which: i32) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    if rank.me().0 == 0 {
+        rank.request_short(RankId(1 % rank.size()), BAD_REPLY, &[which])?;
+    }
+    rank.block_until(|state| state.replies != 0)?;
+    Ok(0)
+}
+
+/// The last rank has rank 0 panic, or exit with a code, while all ranks wait for messages.
+#[offload]
+pub fn ends(rank: &mut Rank<State>, code: Option<u8>) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    if rank.me().0 + 1 == rank.size() {
+        match code {
+            None => rank.request_short(RankId(0), PANICS, &[])?,
+            Some(code) => rank.request_short(RankId(0), EXITS, &[i32::from(code)])?,
+        }
+    }
+    rank.block_until(|_| false)?;
+    Ok(0)
+}
