@@ -1,29 +1,22 @@
 //! The Himeno benchmark: Jacobi's method for Poisson's equation, on every device of a world.
+pub use crate::run::Run;
 use hamr_xacc::prelude::*;
 
 const OMEGA: f32 = 0.8;
 
-/// What a number of iterations came to.
-#[derive(Clone, Copy, Default, PartialEq, Debug, Migratable)]
-pub struct Run {
-    /// The sum of the squares by which the last iteration has changed the field.
-    pub gosa: f64,
-    /// How long they took.
-    pub seconds: f64,
-}
-
 /// Three iterations to rehearse, then `loops` measured ones, on `nodes[0] * nodes[1]` devices.
 #[offload]
 pub fn himeno(w: &mut Spmd, size: [i64; 3], nodes: [u32; 2], loops: u32) -> Result<[Run; 2], Fault> {
-    Ok(solve(w, size, nodes, loops)?.0)
+    Ok(solve(w, size, nodes, loops, None)?.0)
 }
 
-/// The same, and the field.
+/// The same from a field on, and the field.
 pub fn solve<'c>(
     w: &mut Spmd<'c>,
     size: [i64; 3],
     nodes: [u32; 2],
     loops: u32,
+    from: Option<HostArray<f32, 3>>,
 ) -> Result<([Run; 2], Array<'c, f32, 3>), Fault> {
     let [mx, my, mz] = size;
     let grid = w.nodes(nodes)?.template(size).distribute([Block, Block, Whole])?;
@@ -36,6 +29,9 @@ pub fn solve<'c>(
     let c = grid.fulls([1.0f32; 3], w)?;
     let scale = ((mx - 1) * (mx - 1)) as f32;
     each!([i, j, k] in grid.all() => p[[i, j, k]] = (i * i) as f32 / scale);
+    if let Some(from) = from {
+        p.load(&from, w)?;
+    }
     p.reflect(w)?;
     let mut runs = [Run::default(); 2];
     for (run, loops) in runs.iter_mut().zip([3, loops]) {

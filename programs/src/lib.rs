@@ -5,6 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod cg;
+pub mod cg_local;
+mod cg_matrix;
 pub mod himeno;
+pub mod himeno_files;
+pub mod himeno_local;
 pub mod laplace;
+mod run;
 pub mod stream;
+
+pub use hamr_xacc::HostArray;

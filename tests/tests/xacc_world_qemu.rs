@@ -28,6 +28,8 @@ fn collectives_are_in_the_order_of_the_nodes() {
     }
     let mixed = world(&MIXED);
     xacc::check_collectives(&mixed, 2);
+    xacc::check_exact(&mixed);
+    xacc::check_host_arrays(&mixed);
     xacc::check_mismatches(&mixed, [(0, 1), (6, 4), (9, 3)]);
 }
 
@@ -37,4 +39,12 @@ fn himenos_field_has_the_same_bits_on_any_processor() {
         xacc::check_himeno(&world(&[machine]), false);
     }
     xacc::check_himeno(&world(&MIXED), false);
+}
+
+/// Also a panic in a view, where nothing unwinds.
+#[test]
+fn images_read_and_write_each_others_coarrays() {
+    let mixed = world(&MIXED);
+    xacc::check_coarrays(&mixed);
+    xacc::check_misused(&world(&["qemu:riscv64", "shm"]));
 }

@@ -150,11 +150,7 @@ impl From<DistError> for Fault {
     #[cold]
     #[inline(never)]
     fn from(e: DistError) -> Self {
-        use fmt::Write;
-        let mut text = heapless::String::<128>::new();
-        // The longest is shorter: three numbers of 20 digits and 40 letters.
-        let _ = write!(text, "{e}");
-        Self::msg(&text)
+        fault(format_args!("{e}"))
     }
 }
 
@@ -164,4 +160,15 @@ impl From<DistError> for Fault {
 #[track_caller]
 pub(crate) fn refuse(e: DistError) -> ! {
     panic!("{e}")
+}
+
+/// A fault with this text.
+#[cold]
+#[inline(never)]
+pub(crate) fn fault(text: fmt::Arguments<'_>) -> Fault {
+    use fmt::Write;
+    let mut line = heapless::String::<128>::new();
+    // What is longer than a fault's text is cut there.
+    let _ = line.write_fmt(text);
+    Fault::msg(&line)
 }

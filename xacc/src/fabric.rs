@@ -7,17 +7,18 @@
 //! slots in turn are enough.
 
 use crate::dist::NodeSet;
+use crate::posts::Posts;
 use crate::what::{self, HEADER, What};
 use core::cell::Cell;
 use hamr_comm::abi::world::MAX_RANKS;
-use hamr_comm::world::{RankId, WorldRef};
+use hamr_comm::world::{Memory, RankId, WorldRef};
 use hamr_comm::{Fault, Task};
 
 /// Bytes of a slot, and of the data in it.
 const SLOT: usize = 256;
 pub(crate) const DATA: usize = SLOT - HEADER;
 /// Signal words: the number of the meeting in which a node is, and of the last one in which it has put
-/// all that it has for its partner.
+/// all that it has for its partner. Others are of [`Posts`].
 const TOLD: u32 = 0;
 const ARRIVED: u32 = 1;
 
@@ -59,19 +60,44 @@ impl Opens {
 pub(crate) struct Fabric<'c> {
     task: &'c Task<'c>,
     opens: &'c Opens,
+    posts: Posts<'c>,
     pub(crate) me: u32,
     pub(crate) size: u32,
 }
 
 impl<'c> Fabric<'c> {
-    pub(crate) fn new(task: &'c Task<'c>, opens: &'c Opens) -> Result<Self, Fault> {
+    /// Of a program that begins, whose memory this takes a part of.
+    pub(crate) fn new(task: &'c Task<'c>, opens: &'c Opens, memory: &mut Memory<'c>) -> Result<Self, Fault> {
         let world = task.world().ok_or_else(no_rank)?;
-        Ok(Self { task, opens, me: world.me().0, size: world.size() })
+        let posts = Posts::new(&world, memory)?;
+        Ok(Self { task, opens, posts, me: world.me().0, size: world.size() })
     }
 
     /// Bytes at the front of a segment that are for slots.
-    pub(crate) fn head(&self) -> u64 {
-        (u64::from(self.size) * 2 * SLOT as u64).next_multiple_of(4096)
+    pub(crate) fn head(task: &Task<'_>) -> Result<u64, Fault> {
+        let size = task.world().ok_or_else(no_rank)?.size();
+        Ok((u64::from(size) * 2 * SLOT as u64).next_multiple_of(4096))
+    }
+
+    /// Waits until `ready` returns true or fails.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, mut ready: impl FnMut() -> Result<bool, Fault>) -> Result<(), Fault> {
+        let mut failed = Ok(());
+        self.task.wait_until(|| {
+            ready().unwrap_or_else(|fault| {
+                failed = Err(fault);
+                true
+            })
+        })?;
+        failed
+    }
+
+    pub(crate) fn task(&self) -> &'c Task<'c> {
+        self.task
+    }
+
+    pub(crate) fn posts(&self) -> Posts<'c> {
+        self.posts
     }
 
     pub(crate) fn world(&self) -> Result<WorldRef<'_>, Fault> {

@@ -7,14 +7,18 @@
 extern crate std;
 
 mod array;
+mod coarray;
 pub mod collective;
 pub mod dist;
 pub mod each;
 mod error;
+mod exact;
 mod exchange;
 mod fabric;
+mod host;
 pub mod math;
 pub mod plan;
+mod posts;
 pub mod section;
 mod spmd;
 mod what;
@@ -22,7 +26,12 @@ mod what;
 #[doc(hidden)]
 pub use array::Sent;
 pub use array::{Array, Section, SectionMut, SharedArray, Source};
+#[doc(hidden)]
+pub use coarray::kind;
+pub use coarray::{Coarray, Local, Locks, Remote, View, ViewMut};
+pub use exact::Exact;
 pub use hamr_xacc_macros::{each, s};
+pub use host::HostArray;
 pub use spmd::{Spmd, program};
 
 /// What programs use.
@@ -35,6 +44,7 @@ pub mod prelude {
     pub use crate::plan::Halo;
     pub use crate::section::Sel::{self, Own};
     pub use crate::section::{Step, triplet};
-    pub use crate::{Array, Spmd, each, s};
+    pub use crate::{Array, Coarray, HostArray, Locks, Spmd, each, s};
+    pub use hamr_comm::world::AtomicOp;
     pub use hamr_comm::{Fault, Migratable, offload};
 }

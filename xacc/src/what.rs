@@ -28,6 +28,11 @@ impl Kind {
     pub(crate) const GMOVE_SUM: Self = Self(10);
     pub(crate) const GATHER: Self = Self(11);
     pub(crate) const ARRAY_REDUCE: Self = Self(12);
+    pub(crate) const COARRAY: Self = Self(13);
+    pub(crate) const SYNC_ALL: Self = Self(14);
+    pub(crate) const SYNC_IMAGES: Self = Self(15);
+    pub(crate) const STORE: Self = Self(16);
+    pub(crate) const LOAD: Self = Self(17);
 }
 
 /// A collective: kind, number, set, and two names or numbers; and where it was called.
@@ -135,6 +140,11 @@ impl fmt::Display for What {
             Kind::GMOVE_SUM => write!(f, "gmove_sum to the array at {of:#x}"),
             Kind::GATHER => write!(f, "gather of the array at {of:#x}"),
             Kind::ARRAY_REDUCE => write!(f, "reduce({}) of an array", text(&self.of)),
+            Kind::COARRAY => write!(f, "the allocation of a coarray of {}", text(&self.name)),
+            Kind::SYNC_ALL => f.write_str("sync_all"),
+            Kind::SYNC_IMAGES => f.write_str("sync_images"),
+            Kind::STORE => write!(f, "store of the array at {of:#x}"),
+            Kind::LOAD => write!(f, "load of the array at {of:#x}"),
             Kind(other) => write!(f, "a collective of kind {other}"),
         }
     }

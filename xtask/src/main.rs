@@ -23,6 +23,7 @@ mod process;
 mod put_out;
 mod setup;
 mod size;
+mod sloc;
 mod soak;
 mod test;
 mod toolchain;
@@ -107,6 +108,11 @@ const TASKS: &[Task] = &[
         run: credits::task,
     },
     Task { name: "put-out", about: "measure puts to memory of another process, by pinning", run: put_out::task },
+    Task {
+        name: "sloc",
+        about: "count the lines of the programs, beside those of the XcalableACC paper and of serial C",
+        run: sloc::task,
+    },
     Task {
         name: "soak",
         about: "make a million nested calls, or as many as the argument says; kill ranks and launchers of a thousand worlds",

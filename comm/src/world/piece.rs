@@ -7,7 +7,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: references to claimed bytes (`docs/unsafe.md` "claims of segments").
 
-use super::{OutOfReach, RankId, Strided, WorldRef};
+use super::{AtomicOp, AtomicValue, OutOfReach, RankId, Strided, WorldRef};
 use bytemuck::Pod;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -189,10 +189,23 @@ impl<'c, T: Pod> Piece<'c, T> {
         shape.copy(&window.lend(), from as u64, &window.lend(), to as u64)
     }
 
+    /// An atomic access to an element, which other ranks may access so at the same time; see
+    /// [`WorldRef::atomic`].
+    ///
+    /// # Errors
+    /// There is no such element.
+    pub fn atomic(&mut self, at: usize, op: AtomicOp<T>) -> Result<T, OutOfReach>
+    where
+        T: AtomicValue,
+    {
+        let off = at.checked_mul(size_of::<T>()).ok_or(OutOfReach::Shape)?;
+        Ok(self.window().atomic(off as u64, op)?)
+    }
+
     fn window(&self) -> Window<()> {
         // SAFETY: the bytes are mapped, and at a multiple of 64 (contract of `Memory::new`). The window
         // stays in the functions above: those that copy out of it borrow the piece, so that no mutable
-        // reference exists, and those that copy into it borrow it mutably, so that none exists.
+        // reference exists, and those that write into it borrow it mutably, so that none exists.
         unsafe { Window::new(self.at.cast(), self.len * size_of::<T>(), ()) }
     }
 }
@@ -233,6 +246,16 @@ mod tests {
         assert_eq!((a.len(), b.len(), c.len()), (128, 256, 32));
         assert!(a.as_slice().iter().all(|x| *x == 1) && b.into_mut_slice().iter().all(|x| *x == 2));
         assert_eq!((bytes[5].0[7], bytes[6].0[0]), (0x0202_0202_0202_0202, 0x0303_0303_0303_0303));
+    }
+
+    #[test]
+    fn an_atomic_access_stays_in_its_piece() {
+        let mut bytes = [LINE; 1];
+        let mut piece = memory(&mut bytes).piece::<u32>();
+        assert_eq!(piece.atomic(15, AtomicOp::Add(7)), Ok(0));
+        assert_eq!(piece.atomic(15, AtomicOp::CompareSwap { expected: 7, new: 9 }), Ok(7));
+        assert_eq!(piece.as_slice()[14..], [0, 9]);
+        assert!(piece.atomic(16, AtomicOp::Load).is_err() && piece.atomic(usize::MAX / 2, AtomicOp::Load).is_err());
     }
 
     #[test]

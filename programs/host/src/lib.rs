@@ -1,22 +1,67 @@
 //! What the programs that start worlds share.
 
-use hamr::{Error, Image, Options, Runtime, World, WorldOptions};
+pub mod cg;
+mod files;
+pub mod himeno;
+pub mod npy;
+pub mod svg;
+
+use hamr::{Image, Options, Runtime, World, WorldOptions};
+use std::process::ExitCode;
+
+/// Why a program has failed: one line.
+pub type Failure = Box<dyn std::error::Error>;
 
 /// The image of the programs.
 const IMAGE: &str = "hamr-programs";
 
-/// A world of so many devices with the programs, and `bytes` for the arrays of all of them together.
-/// `devices` are the kinds of the ranks, with commas between; the last one counts for all that follow.
+/// Runs a main function with the arguments of the program; an error is one line, and exit code 2.
+pub fn run(main: impl FnOnce(Vec<String>) -> Result<(), Failure>) -> ExitCode {
+    let mut args = std::env::args();
+    let name = args.next().unwrap_or_default();
+    match main(args.collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error}", name.rsplit('/').next().unwrap_or_default());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The arguments of a program that has no options.
+///
+/// # Errors
+/// There is one.
+pub fn no_files(args: Vec<String>) -> Result<Vec<String>, Failure> {
+    match args.iter().find(|arg| arg.starts_with("--")) {
+        Some(option) => Err(format!("{option} is an option of himeno").into()),
+        None => Ok(args),
+    }
+}
+
+/// A number of nodes, elements or steps.
+///
+/// # Errors
+/// The text is none.
+pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|_| format!("expected a number, got {text}").into())
+}
+
+/// A world of `nodes[0] * nodes[1]` devices with the programs, `bytes` for the arrays of all of them
+/// together, and `heap` for buffers on each. The first of `devices`, if there is one, has the kinds of
+/// the ranks, with commas between; the last kind counts for all that follow.
 ///
 /// # Errors
 /// It does not start.
-pub fn world(devices: &str, ranks: u32, bytes: u64) -> Result<World, Error> {
-    let kinds: Vec<&str> = devices.split(',').collect();
+pub fn world(devices: &[String], nodes: [u32; 2], bytes: u64, heap: u64) -> Result<World, Failure> {
+    let kinds: Vec<&str> = devices.first().map_or("shm", |devices| devices).split(',').collect();
     let last = kinds.last().copied().unwrap_or("shm");
+    let ranks = nodes[0].checked_mul(nodes[1]).ok_or("too many devices")?;
     let specs: Vec<&str> = (0..ranks as usize).map(|rank| *kinds.get(rank).unwrap_or(&last)).collect();
     // Blocks are rounded up, and have shadows.
     let segment = (bytes / u64::from(ranks.max(1)) * 5 / 4 + (4 << 20)).next_power_of_two();
     let options = WorldOptions::default();
-    let rank = Options { segment, deadline: None, ..options.rank };
-    Runtime::new()?.world_with(&specs, Image::find(IMAGE)?, WorldOptions { rank, ..options })
+    let heap = options.rank.heap + heap;
+    let rank = Options { heap, segment, deadline: None, ..options.rank };
+    Ok(Runtime::new()?.world_with(&specs, Image::find(IMAGE)?, WorldOptions { rank, ..options })?)
 }

@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 pub mod claims;
+pub mod coarrays;
 pub mod collectives;
 pub mod fields;
 pub mod shadows;
 pub mod solvers;
 
 use hamr_comm::Fault;
+pub use hamr_xacc::HostArray;
 
 /// Fails a program that has got something else than it should.
 fn check(is_right: bool, what: &str) -> Result<(), Fault> {

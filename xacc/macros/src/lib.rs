@@ -17,8 +17,9 @@ use proc_macro::TokenStream;
 /// The body is an expression without a value, and runs exactly once for each index, in row-major
 /// order. In it, `a[[i + 1, j]]` is an element by its global index. `each!([i, j] in SHARE => KIND {
 /// BODY })` has the values of a body combined: `sum`, `prod`, `max`, `min`, `and`, `or`, `xor`, `any`,
-/// `all`; for `firstmax`, `firstmin`, `lastmax` and `lastmin`, the body's value is a pair, an extreme
-/// and what belongs to it. Sums may be of tuples. Only this node's part is combined.
+/// `all`; `exact_sum`, whose value is an `Exact`; for `firstmax`, `firstmin`, `lastmax` and `lastmin`,
+/// the body's value is a pair, an extreme and what belongs to it. Sums may be of tuples. Only this
+/// node's part is combined.
 ///
 /// ```
 /// use hamr_xacc::dist::{Dist, NodeSet, Nodes};

@@ -5,8 +5,9 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, Result, Token, bracketed, token};
 
 /// Kinds of local reductions, and the types of `hamr_xacc` that compute them.
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 14] = [
     ("sum", "Sum"),
+    ("exact_sum", "ExactSum"),
     ("prod", "Prod"),
     ("max", "Max"),
     ("min", "Min"),

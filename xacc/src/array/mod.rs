@@ -15,6 +15,7 @@ use hamr_comm::world::Piece;
 use hamr_comm::{Element, Fault};
 
 pub use section::{Section, SectionMut, Sent, Source};
+pub(crate) use section::{outside, slice};
 pub use shared::SharedArray;
 
 /// An array of `N` dimensions that the nodes of an executing set have together.

@@ -104,7 +104,7 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
     }
 
     /// No exchange of the array is pending, and its nodes execute this.
-    pub(super) fn is_free(&self, w: &Spmd<'_>) -> Result<(), Fault> {
+    pub(crate) fn is_free(&self, w: &Spmd<'_>) -> Result<(), Fault> {
         if self.pending.is_some() {
             return Err(Fault::msg("an exchange of this array is not finished"));
         }

@@ -2,6 +2,7 @@
 
 use super::Array;
 use crate::dist::{Desc, DistError, NodeSet, Shape, refuse};
+use crate::error::fault;
 use crate::exchange;
 use crate::plan::{Copy, Gmove};
 use crate::section::{Region, Sel, Triplet};
@@ -12,8 +13,8 @@ use hamr_comm::{Element, Fault};
 
 /// A regular part of an array, to be read.
 pub struct Section<'a, 'c, T, const N: usize> {
-    pub(super) array: &'a Array<'c, T, N>,
-    pub(super) region: Region<N>,
+    pub(crate) array: &'a Array<'c, T, N>,
+    pub(crate) region: Region<N>,
 }
 
 /// A regular part of an array, to be written.
@@ -64,12 +65,8 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
     }
 
     /// All elements.
-    pub(super) fn whole(&self) -> Region<N> {
-        let all = |dim| {
-            let range = self.desc.range(dim);
-            Triplet { first: range.start, len: range.end - range.start, step: 1 }
-        };
-        Region { dims: core::array::from_fn(all) }
+    pub(crate) fn whole(&self) -> Region<N> {
+        self.desc.whole()
     }
 }
 
@@ -127,14 +124,14 @@ impl<T: Element, const N: usize> SectionMut<'_, '_, T, N> {
 }
 
 /// The elements of a section as those of a slice that each node of a set has for itself.
-pub(super) fn slice<T, const N: usize>(
+pub(crate) fn slice<T, const N: usize>(
     of: Region<N>,
     len: usize,
     set: NodeSet,
     me: u32,
 ) -> Result<(Desc<'static, N>, Region<N>), Fault> {
     if len != of.len() {
-        return Err(Fault::msg("a slice and a section have different lengths"));
+        return Err(fault(format_args!("a section of {} elements, a slice of {len}", of.len())));
     }
     let desc = Shape::own(set, me, of.dims.map(|dim| dim.len))?.dense(size_of::<T>())?;
     Ok((desc, Region { dims: of.dims.map(|dim| Triplet { first: 0, step: 1, ..dim }) }))
@@ -177,6 +174,6 @@ pub(super) fn copy_beside<T: Element>(copy: &Copy, from: &Piece<'_, T>, to: &mut
 }
 
 #[cold]
-pub(super) fn outside() -> Fault {
+pub(crate) fn outside() -> Fault {
     Fault::msg("a plan leaves the array")
 }

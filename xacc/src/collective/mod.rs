@@ -6,6 +6,7 @@ mod ops;
 pub use ops::{All, And, Any, BitOps, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Number, Op, Or, Prod, Sum, Xor};
 
 use crate::dist::NodeSet;
+use crate::exact::Exact;
 use crate::fabric::{DATA, all_to_all};
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
@@ -111,6 +112,26 @@ impl Spmd<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The sum of a sum of each node, rounded once: the same bits on any number of nodes, whatever each
+    /// of them has added.
+    ///
+    /// # Errors
+    /// As [`Self::reduce`].
+    #[track_caller]
+    pub fn exact_sum(&mut self, here: Exact) -> Result<f64, Fault> {
+        self.exact_sum_on(self.set(), here)
+    }
+
+    /// [`Self::exact_sum`] on some nodes.
+    ///
+    /// # Errors
+    /// As [`Self::reduce_on`].
+    #[track_caller]
+    pub fn exact_sum_on(&mut self, set: impl Into<NodeSet>, mut here: Exact) -> Result<f64, Fault> {
+        self.reduce_slice_on(set, Sum, here.parts())?;
+        Ok(here.round())
     }
 
     /// Gives all nodes the value of node `from` of the executing set.

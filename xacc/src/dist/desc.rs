@@ -6,7 +6,7 @@ use super::set::NodeSet;
 use super::shape::Shape;
 use super::share::Share;
 use crate::error::DistError;
-use crate::section::{Region, Sel};
+use crate::section::{Region, Sel, Triplet};
 use core::ops::{Deref, Range};
 
 /// Bytes that every row is a multiple of, and bytes that none is a multiple of: rows that far apart
@@ -261,6 +261,15 @@ impl<'g, const N: usize> Desc<'g, N> {
     /// It reaches beyond the array's indices, or has step 0.
     pub fn region(&self, sel: [Sel; N]) -> Result<Region<N>, DistError> {
         Region::new(sel, core::array::from_fn(|dim| self.shape.range(dim)))
+    }
+
+    /// All of the array.
+    pub(crate) fn whole(&self) -> Region<N> {
+        let all = |dim| {
+            let range = self.shape.range(dim);
+            Triplet { first: range.start, len: range.end - range.start, step: 1 }
+        };
+        Region { dims: core::array::from_fn(all) }
     }
 
     /// The ranks that own an element: one, or its replicas.

@@ -1,12 +1,16 @@
 //! Local reductions: the value of a loop.
 
 use super::LANES;
+use crate::exact::Exact;
 use core::marker::PhantomData;
 
 /// A kind of reduction over values of type `V`.
 pub trait Reduction<V> {
     /// What is kept during the loop.
     type Total: Copy;
+
+    /// The value of the loop.
+    type Value;
 
     /// Of no value.
     fn start() -> Self::Total;
@@ -21,7 +25,7 @@ pub trait Reduction<V> {
     fn add_some(total: &mut Self::Total, values: [V; LANES], lane: usize, len: usize);
 
     /// The value of the loop.
-    fn finish(total: Self::Total) -> V;
+    fn finish(total: Self::Total) -> Self::Value;
 }
 
 /// A reduction and the type of its values, which the compiler finds out from the body.
@@ -71,7 +75,7 @@ impl<K: Reduction<V>, V> Of<K, V> {
 
     /// The value of the loop.
     #[inline(always)]
-    pub fn finish(self, total: K::Total) -> V {
+    pub fn finish(self, total: K::Total) -> K::Value {
         K::finish(total)
     }
 }
@@ -96,6 +100,7 @@ macro_rules! lanes {
 
         impl<V: Value<$kind>> Reduction<V> for $kind {
             type Total = [V; LANES];
+            type Value = V;
 
             #[inline(always)]
             fn start() -> [V; LANES] {
@@ -213,6 +218,7 @@ macro_rules! extremes {
 
         impl<V: Value<$of> + PartialOrd, W: Copy + Default> Reduction<(V, W)> for $kind {
             type Total = Option<(V, W)>;
+            type Value = (V, W);
 
             fn start() -> Self::Total {
                 None
@@ -262,4 +268,36 @@ extremes! {
     LastMax: Max, |new, old| new >= old
     /// The last of the smallest values.
     LastMin: Min, |new, old| new <= old
+}
+
+/// The sum without rounding.
+#[derive(Clone, Copy, Debug)]
+pub struct ExactSum;
+
+impl<V: Into<f64>> Reduction<V> for ExactSum {
+    type Total = Exact;
+    type Value = Exact;
+
+    fn start() -> Exact {
+        Exact::default()
+    }
+
+    #[inline]
+    fn add(mut total: Exact, values: [V; LANES]) -> Exact {
+        Self::add_some(&mut total, values, 0, LANES);
+        total
+    }
+
+    fn join(total: &mut Exact, part: Exact) {
+        total.join(&part);
+    }
+
+    #[inline]
+    fn add_some(total: &mut Exact, values: [V; LANES], _: usize, len: usize) {
+        values.into_iter().take(len).for_each(|value| total.add(value.into()));
+    }
+
+    fn finish(total: Exact) -> Exact {
+        total
+    }
 }

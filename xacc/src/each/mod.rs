@@ -9,7 +9,7 @@ mod fold;
 mod rows;
 
 pub use fold::{
-    All, And, Any, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Of, Or, Prod, Reduction, Sum, Value, Xor,
+    All, And, Any, ExactSum, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Of, Or, Prod, Reduction, Sum, Value, Xor,
 };
 pub use rows::{Axis, Cycle, Indices, Place, Rows, chunk, chunk_mut, half, half_mut, row, row_mut};
 

@@ -56,6 +56,13 @@ impl<'c> Spmd<'c> {
         Ok(elements)
     }
 
+    /// Memory of this node for the length of the borrow, of any content.
+    pub(crate) fn scratch<T: Element>(&mut self, n: usize) -> Result<&mut [T], Fault> {
+        let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
+        let elements = self.arena.memory.lend().take_end(bytes).ok_or_else(full)?.piece().into_mut_slice();
+        elements.get_mut(..n).ok_or_else(full)
+    }
+
     /// Memory for `n` elements at the same place on all nodes of the executing set, which the nodes
     /// agree on; its bytes are of earlier use.
     #[track_caller]

@@ -43,9 +43,11 @@ pub fn program<T>(task: &mut Task<'_>, f: impl FnOnce(&mut Spmd<'_>) -> Result<T
 /// that wait are told so.
 fn run<R>(task: &Task<'_>, f: impl FnOnce(&mut Spmd<'_>) -> R, is_value: impl Fn(&R) -> bool) -> Result<R, Fault> {
     let opens = Opens::new();
-    let fabric = Fabric::new(task, &opens)?;
-    let mut claim = task.claim_segment(fabric.head())?;
-    let mut w = Spmd { fabric, arena: Arena::new(claim.memory()), set: NodeSet::of_world(fabric.size) };
+    let head = Fabric::head(task)?;
+    let mut claim = task.claim_segment(head)?;
+    let mut memory = claim.memory();
+    let fabric = Fabric::new(task, &opens, &mut memory)?;
+    let mut w = Spmd { fabric, arena: Arena::new(memory), set: NodeSet::of_world(fabric.size) };
     let result = f(&mut w);
     if is_value(&result) {
         fabric.all_closed(0)?;

@@ -143,7 +143,17 @@ pub(crate) fn cases<V: std::fmt::Debug + Clone + Send + Sync + 'static>(
     strategy: impl Strategy<Value = V>,
     case: impl Fn(&mut Spmd<'_>, &V) -> Result<(), Fault> + Copy + Send + Sync + 'static,
 ) {
-    let world = world(RANKS);
+    cases_on(RANKS, runs, strategy, case);
+}
+
+/// The same on another number of ranks.
+pub(crate) fn cases_on<V: std::fmt::Debug + Clone + Send + Sync + 'static>(
+    ranks: u32,
+    runs: u32,
+    strategy: impl Strategy<Value = V>,
+    case: impl Fn(&mut Spmd<'_>, &V) -> Result<(), Fault> + Copy + Send + Sync + 'static,
+) {
+    let world = world(ranks);
     let config =
         ProptestConfig { cases: runs, failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::default() };
     let all = proptest::collection::vec(strategy, AT_ONCE);

@@ -1,5 +1,7 @@
-//! Assignments between arrays on ranks that are threads, against the same assignment of whole arrays.
+//! Assignments between arrays, and between images of coarrays, on ranks that are threads, against the
+//! same assignment of whole arrays.
 
+mod coarray;
 mod gmove;
 #[allow(dead_code, reason = "the tests without a world use the rest")]
 #[path = "../pure/model.rs"]

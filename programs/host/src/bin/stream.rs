@@ -1,15 +1,18 @@
 //! `stream RANKS [ELEMENTS] [DEVICES]`
 use hamr_programs::stream::stream;
-use std::error::Error;
+use hamr_programs_host::{Failure, number, run, world};
+use std::process::ExitCode;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().collect();
-    let [_, ranks, rest @ ..] = &args[..] else {
+fn main() -> ExitCode {
+    run(measure)
+}
+
+fn measure(args: Vec<String>) -> Result<(), Failure> {
+    let [ranks, rest @ ..] = &args[..] else {
         return Err("usage: stream RANKS [ELEMENTS] [DEVICES]".into());
     };
-    let n: i64 = rest.first().map_or(Ok(20_000_000), |n| n.parse())?;
-    let devices = rest.get(1).map_or("shm", |devices| devices);
-    let world = hamr_programs_host::world(devices, ranks.parse()?, 3 * 8 * n as u64)?;
+    let n: i64 = rest.first().map_or(Ok(20_000_000), |n| number(n))?;
+    let world = world(rest.get(1..).unwrap_or_default(), [number(ranks)?, 1], 3 * 8 * n as u64, 0)?;
     let times = world.run(stream::with(n, 10))?;
     for (name, arrays, seconds) in
         [("copy", 2, times.copy), ("scale", 2, times.scale), ("add", 3, times.add), ("triad", 3, times.triad)]

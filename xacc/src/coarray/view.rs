@@ -1,0 +1,95 @@
+//! An image's own elements between two syncs.
+
+use crate::array::Array;
+use crate::each::{Axis, Rows};
+use core::ops::{Deref, Index, IndexMut};
+use hamr_comm::Element;
+
+/// The elements of a coarray that this image has. It borrows the [`Spmd`](crate::Spmd), so it ends at
+/// the next communication.
+pub struct View<'a, 'c, T, const N: usize> {
+    array: &'a Array<'c, T, N>,
+}
+
+/// [`View`], to be written. A loop that writes it writes all elements of its share.
+pub struct ViewMut<'a, 'c, T, const N: usize> {
+    array: &'a mut Array<'c, T, N>,
+}
+
+impl<'a, 'c, T, const N: usize> View<'a, 'c, T, N> {
+    pub(super) fn new(array: &'a Array<'c, T, N>) -> Self {
+        Self { array }
+    }
+}
+
+impl<'a, 'c, T: Element, const N: usize> ViewMut<'a, 'c, T, N> {
+    pub(super) fn new(array: &'a mut Array<'c, T, N>) -> Self {
+        Self { array }
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Panics
+    /// As [`Array::local`].
+    #[track_caller]
+    pub fn local_mut(&mut self) -> &mut [T] {
+        self.array.local_mut()
+    }
+
+    /// Sets all elements.
+    pub fn fill(&mut self, value: T) {
+        self.array.fill(value);
+    }
+}
+
+/// What can be asked of an array without writing it.
+impl<'c, T, const N: usize> Deref for View<'_, 'c, T, N> {
+    type Target = Array<'c, T, N>;
+    fn deref(&self) -> &Self::Target {
+        self.array
+    }
+}
+
+/// What can be asked of an array without writing it.
+impl<'c, T, const N: usize> Deref for ViewMut<'_, 'c, T, N> {
+    type Target = Array<'c, T, N>;
+    fn deref(&self) -> &Self::Target {
+        self.array
+    }
+}
+
+impl<T: Element, const N: usize> Index<[i64; N]> for ViewMut<'_, '_, T, N> {
+    type Output = T;
+    #[inline]
+    #[track_caller]
+    fn index(&self, index: [i64; N]) -> &T {
+        &self.array[index]
+    }
+}
+
+impl<T: Element, const N: usize> IndexMut<[i64; N]> for ViewMut<'_, '_, T, N> {
+    #[inline]
+    #[track_caller]
+    fn index_mut(&mut self, index: [i64; N]) -> &mut T {
+        &mut self.array[index]
+    }
+}
+
+impl<T: Element, const N: usize> Rows<N> for ViewMut<'_, '_, T, N> {
+    type Element = T;
+
+    #[inline]
+    fn row_axis(&self, dim: usize) -> Axis {
+        self.array.row_axis(dim)
+    }
+
+    #[inline(always)]
+    fn row_part(&self, at: usize, len: usize) -> &[T] {
+        self.array.row_part(at, len)
+    }
+
+    #[inline(always)]
+    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
+        self.array.row_part_mut(at, len)
+    }
+}

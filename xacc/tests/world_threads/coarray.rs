@@ -1,0 +1,201 @@
+//! Transfers between images, against the same assignments of vectors.
+
+use super::gmove::cases_on;
+use super::model::{Numbers, elements, indices, numbers, pair};
+use super::{run, world};
+use hamr_comm::Fault;
+use hamr_xacc::section::{Region, Sel, triplet};
+use hamr_xacc::{Coarray, Spmd};
+use proptest::prelude::*;
+use std::ops::Range;
+
+const IMAGES: u32 = 3;
+/// Transfers of a case.
+const EACH: usize = 100;
+
+/// The elements of all images, row-major.
+struct Model<const N: usize> {
+    ranges: [Range<i64>; N],
+    images: Vec<Vec<u64>>,
+}
+
+impl<const N: usize> Model<N> {
+    fn new(ranges: &[Range<i64>; N], from: u64) -> Self {
+        let len: usize = ranges.iter().map(|range| range.clone().count()).product();
+        let images = (0..u64::from(IMAGES)).map(|image| (0..len as u64).map(|i| from + image * 1000 + i).collect());
+        Self { ranges: ranges.clone(), images: images.collect() }
+    }
+
+    fn place(&self, index: [i64; N]) -> usize {
+        let dims = index.iter().zip(&self.ranges);
+        dims.fold(0, |at, (index, range)| {
+            assert!(range.contains(index));
+            at * (range.end - range.start) as usize + (index - range.start) as usize
+        })
+    }
+
+    /// The elements of a section.
+    fn read(&self, image: u32, of: &Region<N>) -> Vec<u64> {
+        elements(of).into_iter().map(|index| self.images[image as usize][self.place(index)]).collect()
+    }
+
+    fn write(&mut self, image: u32, to: &Region<N>, values: &[u64]) {
+        for (nth, index) in elements(to).into_iter().enumerate() {
+            let at = self.place(index);
+            self.images[image as usize][at] = values[if values.len() == 1 { 0 } else { nth }];
+        }
+    }
+
+    /// The coarray with these elements.
+    fn make<'c>(&self, w: &mut Spmd<'c>) -> Result<Coarray<'c, u64, N>, Fault> {
+        let mut made = w.own(self.ranges.clone()).coarray(w)?;
+        let mut view = made.view_mut(w);
+        for index in indices(self.ranges.clone()) {
+            view[index] = self.images[view.desc().me() as usize][self.place(index)];
+        }
+        w.sync_all()?;
+        Ok(made)
+    }
+
+    /// Compares this image's elements with those of a coarray.
+    fn compare(&self, with: &Coarray<'_, u64, N>, w: &Spmd<'_>) -> Result<(), Fault> {
+        let view = with.view(w);
+        for index in indices(self.ranges.clone()) {
+            let expected = self.images[w.me() as usize][self.place(index)];
+            if view[index] != expected {
+                return Err(Fault::msg(&format!("{index:?} of {} is {}, not {expected}", w.me(), view[index])));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a transfer does, and the images of the left and of the right side.
+type Who = [u32; 3];
+
+/// Transfers by one image, one after the other: it sees what each has done, the others what all have.
+fn check<const N: usize>(
+    w: &mut Spmd<'_>,
+    ranges: &[Range<i64>; N],
+    (doer, transfers): &(u32, Vec<([Numbers; N], Who)>),
+) -> Result<(), Fault> {
+    let (mut of_a, of_b) = (Model::new(ranges, 1), Model::new(ranges, 100_000));
+    let (mut a, b) = (of_a.make(w)?, of_b.make(w)?);
+    for (n, who) in transfers {
+        let pairs: [_; N] = std::array::from_fn(|dim| pair(ranges[dim].clone(), ranges[dim].clone(), n[dim]));
+        let sections = (pairs.map(|pair| pair.0), pairs.map(|pair| pair.1));
+        transfer(w, (&mut a, &mut of_a), (&b, &of_b), sections, (*doer, *who))?;
+        let images = if w.me() == *doer { 0..IMAGES } else { 0..0 };
+        for image in images {
+            let mut got = vec![0; of_a.images[0].len()];
+            a.get_into(image, [Sel::All; N], &mut got, w)?;
+            if got != of_a.images[image as usize] {
+                return Err(Fault::msg(&format!("image {image} behind {who:?}")));
+            }
+        }
+    }
+    w.sync_all()?;
+    of_a.compare(&a, w)?;
+    of_b.compare(&b, w)
+}
+
+fn transfer<const N: usize>(
+    w: &mut Spmd<'_>,
+    (a, of_a): (&mut Coarray<'_, u64, N>, &mut Model<N>),
+    (b, of_b): (&Coarray<'_, u64, N>, &Model<N>),
+    (x, y): ([Sel; N], [Sel; N]),
+    (doer, [kind, to, from]): (u32, Who),
+) -> Result<(), Fault> {
+    let ranges = &of_a.ranges;
+    let (to_region, from_region) = (Region::new(x, ranges.clone())?, Region::new(y, ranges.clone())?);
+    let values = match kind {
+        0 => of_a.read(doer, &from_region),
+        1 | 2 => of_a.read(from, &from_region),
+        3 => (7..7 + to_region.len() as u64).collect(),
+        4 => vec![9],
+        5 => of_b.read(doer, &from_region),
+        _ => of_b.read(from, &from_region),
+    };
+    if w.me() == doer {
+        match kind {
+            0 => a.put(to, x, y, w)?,
+            1 => a.get(x, from, y, w)?,
+            2 => a.copy((to, x), (from, y), w)?,
+            3 => a.put(to, x, &values[..], w)?,
+            4 => a.put(to, x, 9, w)?,
+            5 => a.put(to, x, b.section(y), w)?,
+            6 => a.put(to, x, b.at(from, y), w)?,
+            _ => {
+                let mut slice = vec![0; values.len()];
+                b.get_into(from, y, &mut slice, w)?;
+                if slice != values {
+                    return Err(Fault::msg("another slice"));
+                }
+                a.put(to, x, b.at(from, y), w)?;
+            }
+        }
+    }
+    of_a.write(if kind == 1 { doer } else { to }, &to_region, &values);
+    Ok(())
+}
+
+fn ranges() -> impl Strategy<Value = Range<i64>> {
+    (-3i64..4, 1i64..9).prop_map(|(lo, len)| lo..lo + len)
+}
+
+fn transfers<const N: usize>() -> impl Strategy<Value = (u32, Vec<([Numbers; N], Who)>)> {
+    let who = [0..8u32, 0..IMAGES, 0..IMAGES];
+    (0..IMAGES, proptest::collection::vec((proptest::array::uniform(numbers()), who), EACH))
+}
+
+#[test]
+fn sections_of_lines_are_transferred() {
+    cases_on(IMAGES, 1, (ranges(), transfers()), |w, (a, transfers)| check(w, std::array::from_ref(a), transfers));
+}
+
+#[test]
+fn sections_of_blocks_are_transferred() {
+    let ranges = [ranges(), ranges(), ranges()];
+    cases_on(IMAGES, 1, (ranges, transfers()), |w, (a, transfers)| check(w, a, transfers));
+}
+
+/// Omni's `coarray_put_1dim`, `coarray_get_1dim` and their `stride` and `local_overlap`: every start,
+/// length and stride, to another image and to the same.
+#[test]
+fn coarray_put_and_get_1dim() {
+    const LEN: i64 = 6;
+    let all = || {
+        let sections = (0..LEN).flat_map(|first| (1..=LEN).map(move |len| (first, len)));
+        let sections = sections.flat_map(|(first, len)| (-3..=3).map(move |step| (first, len, step)));
+        sections.filter(|(first, len, step)| *step != 0 && (0..LEN).contains(&(first + (len - 1) * step)))
+    };
+    for image in [0, 1] {
+        let done = run(&world(2), move |w| {
+            let mut a = w.own([LEN]).coarray::<u64>(w)?;
+            let mut n = 0;
+            for (x, y) in all().flat_map(|x| all().map(move |y| (x, y))).filter(|(x, y)| x.1 == y.1) {
+                n += 1;
+                let mut expected: Vec<_> = (0..LEN as u64).collect();
+                if w.me() == 0 {
+                    a.view_mut(w).local_mut().copy_from_slice(&expected);
+                    a.put(1, [Sel::All], [Sel::All], w)?;
+                    let (to, from) = ([triplet(x.0, x.1, x.2)], [triplet(y.0, y.1, y.2)]);
+                    if n % 2 == 0 {
+                        a.put(image, to, from, w)?
+                    } else {
+                        a.copy((image, to), (1, from), w)?
+                    };
+                    let at = |s: (i64, i64, i64), i: i64| (s.0 + i * s.2) as usize;
+                    (0..x.1).for_each(|i| expected[at(x, i)] = at(y, i) as u64);
+                    let mut got = [0; LEN as usize];
+                    a.get_into(image, [Sel::All], &mut got, w)?;
+                    if got[..] != expected {
+                        return Err(Fault::msg(&format!("{x:?} = {y:?}: {got:?}")));
+                    }
+                }
+            }
+            w.sync_all()
+        });
+        assert_eq!(done, Ok(()), "image {image}");
+    }
+}
