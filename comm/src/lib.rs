@@ -32,6 +32,8 @@ pub mod host;
 mod host_call;
 mod log;
 pub mod migrate;
+#[cfg(feature = "modules")]
+pub mod module;
 mod outgoing;
 pub mod registry;
 mod resource;

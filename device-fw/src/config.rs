@@ -8,6 +8,10 @@ pub struct Config {
     pub on_fault: OnFault,
     /// The time limit, in milliseconds, of a call without a deadline of its own; 0: none.
     pub longest_call_ms: u32,
+    /// Bytes of memory for modules, in whole pages of 4 KiB: what bare metal reserves. Hosted, a module
+    /// may be no longer.
+    #[cfg(feature = "modules")]
+    pub modules: usize,
     /// The number of tasks that can run at the same time.
     #[cfg(feature = "tasks")]
     pub tasks: usize,
@@ -21,6 +25,8 @@ impl Config {
     pub const DEFAULT: Self = Self {
         on_fault: OnFault::Continue,
         longest_call_ms: 0,
+        #[cfg(feature = "modules")]
+        modules: if cfg!(hamr_bare) { 256 << 10 } else { 64 << 20 },
         // A system maps a stack's pages when they are used first; bare metal has all of them.
         #[cfg(feature = "tasks")]
         tasks: if cfg!(hamr_bare) { 4 } else { 16 },

@@ -256,6 +256,8 @@ impl<'s, B: Board> Device<'s, B> {
                     let board = &mut self.board;
                     self.tasks = poller.end_tasks(&mut || board.micros());
                 }
+                #[cfg(feature = "modules")]
+                hamr_comm::module::unload_all();
                 DeviceHandshake::leave(poller.window());
                 // Of a runtime that has failed only the preamble is used.
                 if poller.needs_notify_of_replies() {

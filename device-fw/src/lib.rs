@@ -52,6 +52,7 @@ pub use device::{Device, Progress};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::config::words;
+    pub use hamr_comm;
     pub use hamr_comm::abi::image::ImageNote;
 }
 
@@ -63,10 +64,12 @@ pub mod __private {
 macro_rules! image {
     (board = $board:ty $(, $field:ident = $value:expr)* $(,)?) => {
         $crate::__image_note!();
+        $crate::__takes_modules!();
         $crate::__entry_point!([$board] $($field = $value),*);
     };
     ($($field:ident = $value:expr),* $(,)?) => {
         $crate::__image_note!();
+        $crate::__takes_modules!();
         $crate::__entry_point!([] $($field = $value),*);
     };
 }
@@ -93,6 +96,24 @@ macro_rules! __image_note {
     };
 }
 
+/// The handlers that load and unload.
+#[cfg(feature = "modules")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __takes_modules {
+    () => {
+        $crate::__private::hamr_comm::takes_modules!();
+    };
+}
+
+/// Without the feature `modules` there are none.
+#[cfg(not(feature = "modules"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __takes_modules {
+    () => {};
+}
+
 /// The C entry point: the operating system's start-up code calls it.
 #[cfg(not(hamr_bare))]
 #[doc(hidden)]
@@ -115,6 +136,14 @@ macro_rules! __task_stacks {
     ($($field:ident = $value:expr),*) => {};
 }
 
+/// Without the feature `modules` no memory is reserved for any.
+#[cfg(all(hamr_bare, not(feature = "modules")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __module_memory {
+    ($($field:ident = $value:expr),*) => {};
+}
+
 /// What the boot code calls.
 #[cfg(hamr_bare)]
 #[doc(hidden)]
@@ -125,6 +154,7 @@ macro_rules! __entry_point {
     };
     ([$board:ty] $($field:ident = $value:expr),*) => {
         $crate::__task_stacks!($($field = $value),*);
+        $crate::__module_memory!($($field = $value),*);
         /// Called by the runtime's boot code.
         #[unsafe(no_mangle)]
         fn __hamr_main() -> ! {

@@ -37,24 +37,32 @@ const FOREIGN_FLAGS: [&str; 2] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
 pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let BuildRequest { name, target, dir } = request;
     let no = |why: String| Error::NoImage { name: name.clone(), why };
-    let package = package_of(name, dir)?;
+    let package = package_of(name, dir, target.kind)?;
     let (cpu, level) =
         (setting(&package.settings, "target-cpu", target), setting(&package.settings, "opt-level", target));
-    if target.kind == ImageKind::BARE && cpu.as_deref() == Some("native") {
+    if target.kind.is_bare() && cpu.as_deref() == Some("native") {
         return Err(no(
             "target-cpu `native` is this host's processor, a bare-metal image needs the name of its own".into()
         ));
     }
     let compiler = compiler_for(name, &target.triple, dir)?;
-    eprintln!("hamr: building image {name} for {} ({})", target.triple, target.kind.text());
-    let mut command = compiler.cargo("build", &target.triple);
+    let is_module = target.kind.is_module();
+    let what = if is_module { "module" } else { "image" };
+    eprintln!("hamr: building {what} {name} for {} ({})", target.triple, target.kind.text());
+    let mut command = compiler.cargo(if is_module { "rustc" } else { "build" }, &target.triple);
     command
         .current_dir(dir)
         .args(["--release", "--quiet", "--message-format=json-render-diagnostics"])
-        .args(["--package", &package.package, "--bin", &package.bin])
+        .args(["--package", &package.package])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    if target.kind == ImageKind::BARE {
+    match target.kind {
+        // A system's loader links it when it is loaded, a device's host does.
+        ImageKind::HOSTED_MODULE => command.args(["--lib", "--crate-type=cdylib"]),
+        ImageKind::BARE_MODULE => command.args(["--lib", "--crate-type=staticlib,rlib"]),
+        _ => command.args(["--bin", &package.bin]),
+    };
+    if target.kind.is_bare() {
         command.arg("--target-dir").arg(package.target_dir.join("bare"));
         // A device's memory is small. Level 2, because level 3 makes code a tenth larger; size
         // optimisation for code of the runtime that no call uses.
@@ -93,12 +101,76 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
         )));
     }
     // One JSON object per line; the binary's object has "executable".
-    let path = String::from_utf8_lossy(&output.stdout)
+    let text = String::from_utf8_lossy(&output.stdout);
+    let artifacts: Vec<serde_json::Value> = text
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|m| m["reason"] == "compiler-artifact" && m["target"]["name"] == package.bin.as_str())
-        .find_map(|m| m["executable"].as_str().map(PathBuf::from));
-    path.ok_or_else(|| no(format!("cargo built package {} but no binary `{}`", package.package, package.bin)))
+        .filter(|m| m["reason"] == "compiler-artifact")
+        .collect();
+    let path = artifacts.iter().filter(|m| m["target"]["name"] == package.bin.as_str()).find_map(|m| match is_module {
+        true => files(m).next(),
+        false => m["executable"].as_str().map(PathBuf::from),
+    });
+    let path =
+        path.ok_or_else(|| no(format!("cargo built package {} but no binary `{}`", package.package, package.bin)))?;
+    if target.kind != ImageKind::BARE_MODULE {
+        return Ok(path);
+    }
+    let of_target = |file: &PathBuf| {
+        file.extension().is_some_and(|e| e == "rlib")
+            && file.components().any(|c| c.as_os_str() == target.triple.as_str())
+    };
+    let libraries: Vec<PathBuf> = artifacts.iter().flat_map(files).filter(of_target).collect();
+    link_module(name, &path, &libraries, compiler, dir)
+}
+
+/// The files of an artifact.
+fn files(message: &serde_json::Value) -> impl Iterator<Item = PathBuf> {
+    message["filenames"].as_array().into_iter().flatten().filter_map(|file| file.as_str().map(PathBuf::from))
+}
+
+/// Links a module for bare metal, so that a host can give it any address: all of its `libraries`, which
+/// may have handlers, and of `all`, which also has those of the compiler, what they need.
+fn link_module(
+    name: &str,
+    all: &Path,
+    libraries: &[PathBuf],
+    compiler: Compiler,
+    dir: &Path,
+) -> Result<PathBuf, Error> {
+    let no = |why: String| Error::NoImage { name: name.into(), why };
+    let (script, module) = (all.with_extension("x"), all.with_extension("module"));
+    std::fs::write(&script, hamr_linker::MODULE).map_err(|e| no(format!("cannot write {}: {e}", script.display())))?;
+    let linker =
+        compiler.linker(dir).map_err(|e| no(format!("cannot run `{}`: {e}", Path::new(&rustc()).display())))?;
+    let mut command = Command::new(&linker);
+    command.args([
+        "-flavor",
+        "gnu",
+        "-pie",
+        "-znotext",
+        "-zmax-page-size=4096",
+        "--no-dynamic-linker",
+        "--gc-sections",
+    ]);
+    command.args(["--build-id=sha1", "--apply-dynamic-relocs", "-T"]).arg(&script);
+    command
+        .arg("--whole-archive")
+        .args(libraries)
+        .arg("--no-whole-archive")
+        .arg(all)
+        .arg("-o")
+        .arg(&module)
+        .stdin(Stdio::null());
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(module),
+        Ok(output) => Err(no(format!(
+            "linking it failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim().lines().take(4).collect::<Vec<_>>().join("; ")
+        ))),
+        Err(e) => Err(no(format!("cannot run its linker {}: {e}; {INSTALL_RUST}", linker.display()))),
+    }
 }
 
 /// The compiler's flags for images of `target`. The linker's arguments come from the image's build
@@ -107,13 +179,17 @@ fn flags(target: &Target) -> Vec<&'static str> {
     // Hosted images keep the unwinder, so that a panic ends one call and not the process. Only this
     // build links them with a section for the format strings of their logs: another hosted build of
     // the same package does not log.
-    if target.kind != ImageKind::BARE {
-        return vec!["--cfg=hamr_image"];
+    match target.kind {
+        ImageKind::HOSTED_MODULE => return Vec::new(),
+        kind if !kind.is_bare() => return vec!["--cfg=hamr_image"],
+        _ => {}
     }
     // Bare metal has no unwinder and no loader that would relocate an image, so an image is linked
     // to its final address. Code models are the targets' own: each reaches the addresses of its
     // linker script. Faults need frame pointers to find return addresses.
-    let mut flags = vec!["-Cpanic=abort", "--cfg=hamr_bare", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"];
+    // A module is relocated by its host, when the address is known.
+    let model = if target.kind.is_module() { "-Crelocation-model=pic" } else { "-Crelocation-model=static" };
+    let mut flags = vec!["-Cpanic=abort", "--cfg=hamr_bare", model, "-Cforce-frame-pointers=yes"];
     if target.triple.starts_with("aarch64") {
         // This target has no unaligned loads, so it would build a vector of numbers from words
         // through the stack.
@@ -153,7 +229,7 @@ struct Binary {
 /// processors of bare-metal images.
 fn setting(settings: &serde_json::Value, key: &str, target: &Target) -> Option<String> {
     let of = match target.kind {
-        ImageKind::BARE => target.triple.split('-').next().unwrap_or_default(),
+        kind if kind.is_bare() => target.triple.split('-').next().unwrap_or_default(),
         _ => "hosted",
     };
     let value = &settings[key];
@@ -164,8 +240,10 @@ fn setting(settings: &serde_json::Value, key: &str, target: &Target) -> Option<S
     }
 }
 
-/// The package that contains the binary `name`, by the binary's or the package's name.
-fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
+/// The package that contains the binary `name`, by the binary's or the package's name. Of a module: the
+/// library.
+fn package_of(name: &str, dir: &Path, kind: ImageKind) -> Result<Binary, Error> {
+    let cargos_kind = if kind.is_module() { "cdylib" } else { "bin" };
     let no = |why: String| Error::NoImage { name: name.into(), why };
     let output = Command::new(Compiler::Usual.program())
         .current_dir(dir)
@@ -181,7 +259,7 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let Some(package_name) = package["name"].as_str() else { continue };
         let targets = package["targets"].as_array().into_iter().flatten();
-        let bins = targets.filter(|t| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "bin")));
+        let bins = targets.filter(|t| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == cargos_kind)));
         let bins: Vec<&str> = bins.filter_map(|t| t["name"].as_str()).collect();
         if let Some(bin) = bins.iter().find(|b| **b == name || (package_name == name && bins.len() == 1)) {
             let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
@@ -191,7 +269,12 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
         }
         known.extend(bins.iter().map(|b| (*b).to_string()));
     }
-    Err(no(format!("the workspace at {} has no binary of this name; it has {}", dir.display(), known.join(", "))))
+    Err(no(format!(
+        "the workspace at {} has no {} of this name; it has {}",
+        dir.display(),
+        if kind.is_module() { "`cdylib`" } else { "binary" },
+        known.join(", ")
+    )))
 }
 
 /// The cargo workspace that this program belongs to and that has the binary `name`: the one in
@@ -200,7 +283,7 @@ fn package_of(name: &str, dir: &Path) -> Result<Binary, Error> {
 ///
 /// # Errors
 /// When none of them has the binary: the error of the first one.
-pub(crate) fn workspace_with(name: &str, exe: &Path) -> Result<Option<PathBuf>, Error> {
+pub(crate) fn workspace_with(name: &str, exe: &Path, kind: ImageKind) -> Result<Option<PathBuf>, Error> {
     let from_cargo = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let above = |start: &Path| start.ancestors().find(|d| d.join("Cargo.toml").is_file()).map(Path::to_path_buf);
     let candidates = [
@@ -210,7 +293,7 @@ pub(crate) fn workspace_with(name: &str, exe: &Path) -> Result<Option<PathBuf>, 
     ];
     let mut first_error = None;
     for dir in candidates.into_iter().flatten() {
-        match package_of(name, &dir) {
+        match package_of(name, &dir, kind) {
             Ok(_) => return Ok(Some(dir)),
             Err(e) => {
                 first_error.get_or_insert(e);

@@ -171,6 +171,16 @@ pub enum Error {
         /// What is wrong with it.
         why: BufferError,
     },
+    /// The device does not take, or give back, a module.
+    #[error("device {device}: module {module}: {why}")]
+    Module {
+        /// Its name.
+        device: String,
+        /// The module's.
+        module: String,
+        /// Expected and got.
+        why: String,
+    },
     /// Work of the host has no outcome.
     #[error("device {device}: no outcome of {stage}: {why}")]
     NoOutcome {
@@ -268,6 +278,12 @@ pub enum SubmitError {
         /// Where.
         site: Box<Site>,
     },
+    /// It is a handler of a module that is gone.
+    #[error("{site}: its module was unloaded, or the device began another epoch; load it again")]
+    Unloaded {
+        /// Where.
+        site: Box<Site>,
+    },
     /// A buffer argument is not usable.
     #[error("{site}: {why}")]
     Buffer {
@@ -347,6 +363,7 @@ impl SubmitError {
             Self::MissingHandler { site }
             | Self::OtherSignature { site }
             | Self::NoBody { site }
+            | Self::Unloaded { site }
             | Self::Buffer { site, .. }
             | Self::Full { site, .. }
             | Self::NoTickets { site }

@@ -1,5 +1,6 @@
 //! Image files: where they are found, and what is checked before a device loads one.
 
+mod code;
 mod table;
 
 use crate::builder::{self, BuildRequest};
@@ -78,6 +79,14 @@ impl Image {
         Ok(Self { source: Source::File(file.path) })
     }
 
+    /// A module ([`crate::Node::load_module`]): a file, or the name of the package that builds it.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is neither image nor module.
+    pub fn module(text: &str) -> Result<Self, Error> {
+        Self::of_argument(text)
+    }
+
     /// A program of this machine that is to be a rank of a world ([`crate::world::main`]), started
     /// with these arguments. Its standard output and standard error are those of this process.
     ///
@@ -114,13 +123,16 @@ pub(crate) fn file_in(text: &str) -> Option<&Path> {
 
 fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     let exe = std::env::current_exe().map_err(Error::io("finding this executable"))?;
-    let beside = exe.with_file_name(name);
+    let beside = match target.kind {
+        ImageKind::HOSTED_MODULE => exe.with_file_name(format!("lib{}.so", name.replace('-', "_"))),
+        _ => exe.with_file_name(name),
+    };
     // The host's own target folder may have a build of the image's package that [`build`] did not
     // make. It is an image if it has the note.
     if beside != exe && beside.is_file() && ImageFile::open(&beside).is_ok_and(|f| f.check(target).is_ok()) {
         return Ok(beside);
     }
-    match builder::workspace_with(name, &exe)? {
+    match builder::workspace_with(name, &exe, target.kind)? {
         Some(dir) => builder::build(&BuildRequest { name: name.into(), target: target.clone(), dir }),
         None => Err(Error::NoImage {
             name: name.into(),
@@ -257,13 +269,18 @@ impl ImageFile {
         }
         let advice =
             || format!("build one for {} (`hamr image NAME --device DEVICE`), or choose another device", target.triple);
+        if self.kind.is_module() != target.kind.is_module() {
+            let what = |is_module| if is_module { "a module" } else { "an image" };
+            return bad(format!("expected {}, got {}", what(target.kind.is_module()), what(self.kind.is_module())));
+        }
+        let (article, what) = if target.kind.is_module() { ("a", "module") } else { ("an", "image") };
         if self.kind != target.kind {
             let (wanted, got) = (target.kind.text(), self.kind.text());
-            return bad(format!("expected a {wanted} image for this device, got a {got} one; {}", advice()));
+            return bad(format!("expected a {wanted} {what} for this device, got a {got} one; {}", advice()));
         }
         if self.isa != target.isa {
             let (wanted, got) = (target.isa.name(), self.isa.name());
-            return bad(format!("expected an image for {wanted}, got one for {got}; {}", advice()));
+            return bad(format!("expected {article} {what} for {wanted}, got one for {got}; {}", advice()));
         }
         let (min, max) = self.abi;
         if AbiVersion::negotiate(min, max).is_none() {

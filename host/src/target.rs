@@ -19,4 +19,18 @@ impl Target {
     pub fn hosted() -> Self {
         Self { triple: env!("HAMR_HOST_TARGET").into(), kind: ImageKind::HOSTED, isa: Isa::of_this_build() }
     }
+
+    /// What a module must be to be loaded beside such an image. `None`: there are none for it.
+    pub(crate) fn of_module(image: ImageKind, isa: Isa) -> Option<Self> {
+        if image == ImageKind::HOSTED {
+            return Some(Self { kind: ImageKind::HOSTED_MODULE, ..Self::hosted() });
+        }
+        let triple = match isa {
+            Isa::X86_64 => "x86_64-unknown-linux-gnu",
+            Isa::AARCH64 => "aarch64-unknown-none",
+            Isa::RISCV64 => "riscv64gc-unknown-none-elf",
+            _ => return None,
+        };
+        Some(Self { triple: triple.into(), kind: ImageKind::BARE_MODULE, isa })
+    }
 }

@@ -61,6 +61,21 @@ impl Compiler {
         command
     }
 
+    /// The linker that comes with it, which knows every target.
+    ///
+    /// # Errors
+    /// When there is no compiler.
+    pub fn linker(self, dir: &Path) -> std::io::Result<PathBuf> {
+        let said = |arguments: &[&str]| {
+            let output = Command::new(rustc()).current_dir(dir).args(arguments).stdin(Stdio::null()).output()?;
+            Ok::<_, std::io::Error>(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (root, version) = (said(&["--print", "sysroot"])?, said(&["-vV"])?);
+        let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+        let own = Path::new(root.trim()).join("lib/rustlib").join(host).join("bin/rust-lld");
+        Ok(if self == Self::Usual && own.is_file() { own } else { LINKER.into() })
+    }
+
     /// The cargo program.
     pub fn program(self) -> OsString {
         match self {

@@ -46,6 +46,8 @@ const LOG_SYMBOLS: &str = include_str!("../scripts/defmt.x");
 const LOG_SECTIONS: &str = include_str!("../scripts/defmt-sections.x");
 /// The same for a program of an operating system, which has a linker script of its own.
 const HOSTED: &str = include_str!("../scripts/hosted.x");
+/// The linker's script of a bare-metal module, on every instruction set.
+pub const MODULE: &str = include_str!("../scripts/module.x");
 /// An environment variable for the build script of an image: whether its package has a `memory.x`.
 pub const OWN_MEMORY: &str = "HAMR_OWN_MEMORY";
 

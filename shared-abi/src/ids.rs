@@ -46,12 +46,17 @@ impl HandlerKey {
         Self(index & 0x0FFF)
     }
 
+    /// The key of entry `index` of a loaded module's table.
+    pub const fn of_module(module: u8, index: u16) -> Self {
+        Self((module as u16) << 12 | index & 0x0FFF)
+    }
+
     /// Index inside the module.
     pub const fn index(self) -> usize {
         (self.0 & 0x0FFF) as usize
     }
 
-    /// The module; 0 is the image itself, others are reserved.
+    /// The module; 0 is the image itself, from 3 on modules that were loaded; others are reserved.
     pub const fn module(self) -> u8 {
         (self.0 >> 12) as u8
     }

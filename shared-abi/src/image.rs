@@ -15,6 +15,10 @@ open_enum! {
         HOSTED = 1 => "hosted",
         /// Without an operating system.
         BARE = 2 => "bare-metal",
+        /// A module for a hosted image.
+        HOSTED_MODULE = 3 => "hosted",
+        /// A module for a bare-metal image.
+        BARE_MODULE = 4 => "bare-metal",
     }
 }
 
@@ -22,6 +26,21 @@ impl ImageKind {
     /// The kind this code is compiled for.
     pub const fn of_this_build() -> Self {
         if cfg!(any(target_os = "none", hamr_bare)) { Self::BARE } else { Self::HOSTED }
+    }
+
+    /// The same of a module.
+    pub const fn of_this_module() -> Self {
+        Self(Self::of_this_build().0 + 2)
+    }
+
+    /// Is it without an operating system?
+    pub const fn is_bare(self) -> bool {
+        matches!(self, Self::BARE | Self::BARE_MODULE)
+    }
+
+    /// Is it a module, and no image?
+    pub const fn is_module(self) -> bool {
+        matches!(self, Self::HOSTED_MODULE | Self::BARE_MODULE)
     }
 }
 
@@ -68,5 +87,10 @@ impl ImageNote {
             isa: Isa::of_this_build().0,
             kind: ImageKind::of_this_build().0,
         }
+    }
+
+    /// The same of a module.
+    pub const fn of_this_module() -> Self {
+        Self { kind: ImageKind::of_this_module().0, ..Self::of_this_build() }
     }
 }

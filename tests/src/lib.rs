@@ -12,6 +12,7 @@ pub mod handlers;
 pub mod lanes;
 pub mod logs;
 pub mod machines;
+pub mod modules;
 pub mod peers;
 pub mod processes;
 pub mod resources;

@@ -176,7 +176,8 @@ impl<K: Clone> Dispatcher<'_, K> {
                 return self.serve_long(endpoint, found, hdr);
             }
             let Some(entry) = self.table.get(hdr.key().0 as usize) else {
-                return slot.publish_reply(RepHdr::inline(Status::NO_HANDLER, 0).0, found.seq);
+                // A module's, or nobody's.
+                return self.serve_long(endpoint, found, hdr);
             };
             endpoint.known = Known { hdr: two_way, run: entry.run, second: Second::Nothing };
             spill_state(&mut endpoint.known);

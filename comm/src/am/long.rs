@@ -10,6 +10,9 @@ use super::request::{Args, Parts, ReplyMode, parts};
 use super::{Found, SlotAccess};
 use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame, Reply};
+use crate::handler::Entry;
+use crate::registry::Table;
+use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
@@ -57,7 +60,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         args: Args,
         ext: Ext,
     ) -> Result<(Reply, Effects), Status> {
-        let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
+        let handler = Callee::of(self.table, hdr.key()).ok_or(Status::NO_HANDLER)?;
         let mut short = [0; INLINE_WORDS];
         let len = load(&self.heap, &mut self.frame, endpoint, found.slot, args, &mut short)?;
         let slot = endpoint.responder.slot(found.slot);
@@ -65,7 +68,7 @@ impl<K: Clone> Dispatcher<'_, K> {
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
-        let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short, len)));
+        let reply = handler.run(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short, len)));
         Ok((reply, cx.effects()))
     }
 
@@ -195,6 +198,40 @@ impl<K: Clone> Dispatcher<'_, K> {
         }
         self.frame.words[0] = reply.long() as u64;
         RepHdr::inline(Status::RESULT_TOO_LONG, 8)
+    }
+}
+
+/// What a request names: a handler of the image, or of a module. The latter is looked up for each call,
+/// so that an unload leaves no trace of it here.
+#[derive(Clone, Copy)]
+struct Callee {
+    entry: &'static Entry,
+    #[cfg(feature = "modules")]
+    module: Option<crate::module::Run>,
+}
+
+impl Callee {
+    fn of(table: Table, key: HandlerKey) -> Option<Self> {
+        if let Some(entry) = table.get(key.0.into()) {
+            return Some(Self {
+                entry,
+                #[cfg(feature = "modules")]
+                module: None,
+            });
+        }
+        #[cfg(feature = "modules")]
+        if let Some((entry, run)) = crate::module::find(key) {
+            return Some(Self { entry, module: Some(run) });
+        }
+        None
+    }
+
+    fn run(self, cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+        #[cfg(feature = "modules")]
+        if let Some(run) = self.module {
+            return run(self.entry, cx, frame, args);
+        }
+        (self.entry.run)(cx, frame, args)
     }
 }
 

@@ -25,6 +25,9 @@ pub(crate) mod fault;
 mod guard_pages;
 mod logging;
 mod memory;
+mod module_memory;
+#[cfg(feature = "modules")]
+mod modules;
 mod no_abort;
 pub(crate) mod pins;
 mod record;
@@ -50,6 +53,9 @@ use x86_64 as isa;
 
 pub use crate::board::bare_board::{BareBoard, Hardware, StartError};
 pub use memory::ram;
+#[cfg(feature = "modules")]
+#[doc(hidden)]
+pub use module_memory::reserve_modules;
 pub use no_abort::NoAbort;
 #[cfg(feature = "tasks")]
 #[doc(hidden)]
@@ -113,6 +119,8 @@ pub fn main<B: BareBoard, const TASKS: usize>(config: Config) -> ! {
     let device = device.with_tasks(&mut places, config.task_stack);
     let mut device = device;
     tick::limit(config.longest_call_ms);
+    #[cfg(feature = "modules")]
+    modules::take();
     let device = &raw mut device;
     loop {
         fault::arm();

@@ -10,6 +10,8 @@ mod doorbells;
 #[cfg(hamr_image)]
 mod logging;
 mod map;
+#[cfg(feature = "modules")]
+mod modules;
 mod panics;
 pub(crate) mod pins;
 mod runtime;
@@ -120,6 +122,8 @@ impl Board for Process {
 /// The process's main: serves until the host is gone.
 pub fn main(config: Config) -> i32 {
     take_name();
+    #[cfg(feature = "modules")]
+    modules::take(config);
     run(ControlChannel::from_stdin(), Table::of_this_image(), config)
 }
 

@@ -1,31 +1,41 @@
 //! `hamr load`: loads one image into one device, makes one call, and prints the device's
-//! properties.
+//! properties; with `--module`, of a module that is loaded beside the image.
 
+use super::call::module_of;
 use super::devices::{rows, to_json};
 use super::{Cli, Failure, duration, file_in, one_line};
 use crate::{Image, ImageFile};
 use hamr_comm::abi::image::ImageKind;
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Instant;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// A file, or the name of the binary or package that builds it
-    #[arg(value_name = "NAME|PATH")]
-    what: String,
+    #[arg(value_name = "NAME|PATH", required_unless_present = "module")]
+    what: Option<String>,
+    /// Load a module (docs/modules.md) beside the image, list its handlers, and unload it: a file, or the
+    /// package that builds it
+    #[arg(long, value_name = "NAME|PATH")]
+    module: Option<String>,
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    if let Some(module) = &args.module {
+        return load_module(module, args.what.as_deref(), cli);
+    }
+    let Some(what) = &args.what else { return Err(Failure::new("expected an image, got none")) };
     if let Some(other) = &cli.global.image {
-        let (image, tool) = (&args.what, cli.tool.name);
+        let (image, tool) = (what, cli.tool.name);
         return Err(Failure::new(format!(
             "expected one image, got {image} and `--image {other}`: `{tool} load {image}`"
         )));
     }
-    let (image, device) = match file_in(&args.what) {
+    let (image, device) = match file_in(what) {
         Some(path) => (Image::file(path)?, device_for(path, cli)?),
         // A name does not determine the target.
-        None => (Image::named(&args.what), cli.global.device.clone()),
+        None => (Image::named(what), cli.global.device.clone()),
     };
     cli.target_of(&device)?;
     let node = cli.open_on(&device, image, crate::Options::default())?;
@@ -41,6 +51,31 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         let _ = writeln!(text, "  {name:<10} {}", one_line(&value));
     }
     cli.print(&text)
+}
+
+/// Loads a module, lists its handlers and unloads it.
+fn load_module(module: &str, image: Option<&str>, cli: &Cli) -> Result<(), Failure> {
+    let image = image.map_or_else(|| cli.image(), |image| Ok(Image::of_argument(image)?))?;
+    let file = module_of(module, cli)?;
+    let node = cli.open_on(&cli.global.device, image, crate::Options::default())?;
+    let begin = Instant::now();
+    let module = node.load_module(&Image::file(file.path)?)?;
+    let took = begin.elapsed();
+    let names: Vec<&str> = module.handlers().iter().map(|handler| &*handler.name).collect();
+    if cli.global.json {
+        cli.print_json(&serde_json::json!({
+            "module": module.name(), "load_ns": took.as_nanos() as u64, "handlers": names
+        }))?;
+    } else {
+        let handlers: String = names.iter().map(|name| format!("  {}\n", one_line(name))).collect();
+        cli.print(&format!(
+            "MODULE {} on {}, loaded in {}\n{handlers}",
+            module.name(),
+            node.info().name,
+            duration(took)
+        ))?;
+    }
+    Ok(module.unload()?)
 }
 
 /// The device that was typed, or the one that the file is made for.

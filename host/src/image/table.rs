@@ -35,7 +35,7 @@ impl ImageFile {
         self.with_elf(|elf| {
             let memory = ImageBytes::of(elf);
             let mut rows = rows(elf, self.kind, &memory)?;
-            if self.kind != ImageKind::BARE {
+            if !self.kind.is_bare() {
                 // A hosted image sorts its table at start-up; the linker sorts that of a bare-metal
                 // image.
                 let order = |row: &Row| memory.text(row.order).unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn fingerprint(elf: &object::File<'_>, kind: ImageKind) -> Result<u64
 }
 
 fn section<'d, 'f>(elf: &'f object::File<'d>, kind: ImageKind) -> Result<object::Section<'d, 'f>, String> {
-    let name = if kind == ImageKind::BARE { BARE } else { HOSTED };
+    let name = if kind.is_bare() { BARE } else { HOSTED };
     elf.section_by_name(name).ok_or_else(|| no_table(&format!("a file without section {name}")))
 }
 
@@ -96,7 +96,7 @@ fn no_table(got: &str) -> String {
 }
 
 fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &ImageBytes<'_>) -> Result<Vec<Row>, String> {
-    let words = if kind == ImageKind::BARE { BARE_WORDS } else { HOSTED_WORDS };
+    let words = if kind.is_bare() { BARE_WORDS } else { HOSTED_WORDS };
     let section = section(elf, kind)?;
     let bytes = words as u64 * 8;
     if !elf.is_64() {

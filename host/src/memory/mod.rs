@@ -208,6 +208,14 @@ impl DeviceMemory {
         state.free_bytes += size;
     }
 
+    /// Was the buffer dropped, and calls that named it are not answered?
+    pub(crate) fn is_awaited(&self, p: BufferParts) -> bool {
+        let record = self.records.get(p.index as usize);
+        record.is_some_and(|record| {
+            record.generation.load(Ordering::Acquire) as u16 == p.generation && record.is_in_use()
+        })
+    }
+
     /// Checks that a pointer names a live buffer of this device and that `bytes` from its offset
     /// lie in it.
     #[inline(always)]

@@ -7,6 +7,7 @@ mod chain;
 mod control;
 mod features;
 mod info;
+mod module;
 mod named;
 mod staging;
 
@@ -14,6 +15,7 @@ pub use buffer::Buffer;
 pub use chain::{Chain, chain};
 pub use features::Features;
 pub use info::DeviceInfo;
+pub use module::Module;
 pub use named::{HandlerFn, Named};
 
 use crate::Warning;

@@ -2,8 +2,7 @@
 
 use super::Node;
 use crate::stream::KnownKey;
-use crate::{CallError, CallOptions, LocalStream, Pending, SubmitError};
-use hamr_comm::abi::ids::HandlerKey;
+use crate::{CallError, CallOptions, HandlerInfo, LocalStream, Pending, SubmitError};
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::{Call, Context, Enter, ErrorOf, Handler, HandlerResult, Migratable, Task, ValueOf};
 use std::marker::PhantomData;
@@ -60,12 +59,22 @@ impl Node {
     /// [`SubmitError::MissingHandler`], [`SubmitError::OtherSignature`] (other types, or another kind of
     /// handler), [`SubmitError::NoBody`].
     pub fn named<F: HandlerFn>(&self, name: &str) -> Result<Named<'_, F>, SubmitError> {
+        let found = self.find_named::<F>(self.handlers(), name)?;
+        Ok(Named::new(self, name, KnownKey::of_image(found.key)))
+    }
+
+    /// The handler of this name in a table.
+    pub(super) fn find_named<'t, F: HandlerFn>(
+        &self,
+        table: &'t [HandlerInfo],
+        name: &str,
+    ) -> Result<&'t HandlerInfo, SubmitError> {
         let site = || {
             let mut site = self.device().site::<ByName<F>>("looking it up");
             site.handler = name.to_owned().into();
             site
         };
-        let known = self.handlers().iter().find(|handler| handler.name == name);
+        let known = table.iter().find(|handler| handler.name == name);
         let known = known.ok_or_else(|| SubmitError::MissingHandler { site: site() })?;
         let kinds = record_flag::TASK | record_flag::HOST;
         if known.signature != ByName::<F>::SIGNATURE || known.flags & kinds != ByName::<F>::FLAGS & kinds {
@@ -74,12 +83,15 @@ impl Node {
         if !known.has_body() {
             return Err(SubmitError::NoBody { site: site() });
         }
-        let key = KnownKey(HandlerKey::of_index(known.key));
-        Ok(Named { node: self, name: name.to_owned(), key, _types: PhantomData })
+        Ok(known)
     }
 }
 
 impl<'n, F: HandlerFn> Named<'n, F> {
+    pub(super) fn new(node: &'n Node, name: &str, key: KnownKey) -> Self {
+        Self { node, name: name.to_owned(), key, _types: PhantomData }
+    }
+
     /// [`Node::sync`] of the handler with these arguments.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Encodes a bound call into the words of its slot.
 
-use super::CallOptions;
 use super::uses::Uses;
+use super::{CallOptions, ModuleUse};
 use crate::device::Device;
 use crate::keys::why_not;
 use crate::memory::DeviceMemory;
@@ -11,6 +11,7 @@ use hamr_comm::abi::slot::{Ext, INLINE_BYTES, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, 
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable, NamedBuffer};
 use hamr_comm::{Call, Handler, ValueOf};
+use std::sync::atomic::Ordering;
 
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
 pub(super) const fn is_plain<H: Handler>() -> bool {
@@ -141,7 +142,7 @@ pub(super) fn prepare<H: Handler>(
     options: &CallOptions,
 ) -> Result<Message, SubmitError> {
     let site = || device.site::<H>("submitting");
-    let key = options.key.map(|known| known.0).or_else(|| device.keys.key::<H>());
+    let key = options.key.map(|known| known.key).or_else(|| device.keys.key::<H>());
     let key = key.ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
     let mut message = Message {
         hdr: ReqHdr::inline(key, 0),
@@ -165,6 +166,15 @@ fn fill<H: Handler>(
     key: HandlerKey,
 ) -> Result<(), SubmitError> {
     let site = || device.site::<H>("submitting");
+    let module = options.key.and_then(|known| known.module);
+    if let Some(ModuleUse { epoch, buffer }) = module {
+        let unloaded = || SubmitError::Unloaded { site: site() };
+        // A message of an epoch that ends meanwhile is not read in the next.
+        if device.epoch.load(Ordering::Acquire) != epoch {
+            return Err(unloaded());
+        }
+        message.uses.push(device.memory.begin_use(buffer, 0, limits.stream).map_err(|_| unloaded())?);
+    }
     if H::Args::HAS_BUFFERS {
         use_buffers(&call.args, &device.memory, &mut message.uses)
             .map_err(|why| SubmitError::Buffer { site: site(), why })?;
@@ -208,7 +218,13 @@ fn fill<H: Handler>(
     }
     let bytes = scratch.get(..len).unwrap_or(&[]);
     let mut hdr = ReqHdr::inline(key, 0);
-    if limits.two_lines && flags == 0 && reply.is_none() && len > INLINE_BYTES && len <= TWO_LINE_BYTES {
+    if limits.two_lines
+        && module.is_none()
+        && flags == 0
+        && reply.is_none()
+        && len > INLINE_BYTES
+        && len <= TWO_LINE_BYTES
+    {
         let both: &mut [u8] = bytemuck::cast_slice_mut(&mut message.words);
         if let Some(to) = both.get_mut(..len) {
             to.copy_from_slice(bytes);

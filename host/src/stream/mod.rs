@@ -46,6 +46,7 @@ pub(crate) use self::sync::sync_with;
 
 use crate::device::{Device, Fence};
 use crate::{BufferError, Error, SubmitError};
+use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::{BufferPtr, Call, Element, Handler};
 use std::cell::Cell;
@@ -75,9 +76,28 @@ pub struct CallOptions {
     pub key: Option<KnownKey>,
 }
 
-/// A key that this library read in the device's table.
+/// A key that this library knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownKey(pub(crate) HandlerKey);
+pub struct KnownKey {
+    pub(crate) key: HandlerKey,
+    /// Of a module's handler.
+    pub(crate) module: Option<ModuleUse>,
+}
+
+impl KnownKey {
+    /// Of a handler of the device's image.
+    pub(crate) fn of_image(index: u16) -> Self {
+        Self { key: HandlerKey::of_index(index), module: None }
+    }
+}
+
+/// What a call of a module uses: a buffer without content, so that the module is not unloaded before
+/// the reply; and the epoch that the module is loaded in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModuleUse {
+    pub(crate) epoch: u32,
+    pub(crate) buffer: WireBuffer,
+}
 
 impl CallOptions {
     /// Only a deadline.

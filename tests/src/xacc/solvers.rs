@@ -22,7 +22,7 @@ pub fn check_loops(world: &World) {
     );
 }
 
-/// The eigenvalue of class S on all shapes of the nodes of the world, in both views of the same bits.
+/// The eigenvalue of class S on all shapes of the nodes of the world, and of one of them in local view.
 pub fn check_cg(world: &World) {
     let (n, (class, zeta)) = (world.size(), Class::of("S").expect("a class"));
     for ni in (1..=n).filter(|ni| n.is_multiple_of(*ni)) {
@@ -30,6 +30,9 @@ pub fn check_cg(world: &World) {
         for outcome in &outcomes {
             assert!((outcome.zeta / zeta - 1.0).abs() < 1e-10, "{ni} rows of nodes: {outcome:?}");
             assert_eq!(outcome.zeta.to_bits(), outcomes[0].zeta.to_bits());
+        }
+        if ni != n.min(2) {
+            continue;
         }
         for local in &world.run_all(cg_local::with(class, [ni, n / ni])).expect("it runs") {
             assert_eq!(local.zeta.to_bits(), outcomes[0].zeta.to_bits(), "{ni} rows of nodes: {local:?}");

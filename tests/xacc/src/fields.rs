@@ -69,7 +69,7 @@ pub fn host_arrays(w: &mut Spmd, from: HostArray<i32, 2>, to: HostArray<i32, 2>)
             let grid = nodes.template([13, 10]).distribute(by)?;
             let mut a = grid.zeros::<i32>(w)?;
             a.load(&from, w)?;
-            each!([i, j] in grid.all() => a[[i, j]] = 3 * a[[i, j]]);
+            each!([i, j] in grid.all() => a[[i, j]] *= 3);
             a.store(&to, w)
         })?;
     }

@@ -17,8 +17,8 @@ const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "main"];
 
 /// Packages whose tests load images, which cargo does not see as dependencies.
 const LOADS: [(&str, &[&str]); 2] = [
-    ("hamr-tests", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm"]),
-    ("hamr-cli", &["hamr-device-fw-bench", "hamr-device-fw-demo", "hamr-tests-image"]),
+    ("hamr-tests", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm", "hamr-tests-module"]),
+    ("hamr-cli", &["hamr-device-fw-bench", "hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-module"]),
 ];
 
 /// Files outside of packages that a package's tests read; the first prefix that fits counts.

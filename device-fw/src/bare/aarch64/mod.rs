@@ -1,6 +1,8 @@
 //! aarch64, at exception level 1: its start, its traps and its tick.
 
 mod boot;
+#[cfg(feature = "modules")]
+pub(super) mod code;
 mod tables;
 pub(super) mod tick;
 mod traps;

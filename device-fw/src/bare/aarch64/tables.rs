@@ -7,9 +7,13 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the processor reads the tables, and the linker fills in the list of regions.
 
-use crate::bare::guard_pages;
+use crate::bare::{guard_pages, module_memory};
+#[cfg(feature = "modules")]
+use core::arch::asm;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
+#[cfg(feature = "modules")]
+use core::ptr::with_exposed_provenance_mut;
 
 /// Bits of an address.
 const ADDRESS_BITS: u32 = 40;
@@ -18,8 +22,8 @@ const LAST_LEVEL: u32 = 3;
 /// One of level 0 and two of level 1 cover everything. Below, a table is needed where a region
 /// begins or ends inside of an entry: at most four on level 2 (zero and RAM) and six on level 3
 /// (RAM, text, read-only data and the guard), with room for a board whose cached memory begins or
-/// ends inside of one.
-const TABLES: usize = 16;
+/// ends inside of one. Modules have pages in at most two more of level 3.
+const TABLES: usize = if cfg!(feature = "modules") { 18 } else { 16 };
 
 /// Bits of an entry.
 const VALID: u64 = 1 << 0;
@@ -32,12 +36,15 @@ const INNER_SHAREABLE: u64 = 3 << 8;
 /// Without it the first access traps.
 const ACCESSED: u64 = 1 << 10;
 const NEVER_EXECUTE: u64 = 3 << 53;
+/// The address in an entry that refers to a table.
+#[cfg(feature = "modules")]
+const TABLE_ADDRESS: u64 = ((1 << ADDRESS_BITS) - 1) & !0xFFF;
 
 /// What regions are.
 const NOTHING: u64 = 0;
 const DEVICE: u64 = VALID | ACCESSED | NEVER_EXECUTE;
-const CODE: u64 = VALID | ACCESSED | NORMAL | INNER_SHAREABLE | READ_ONLY;
-const DATA: u64 = VALID | ACCESSED | NORMAL | INNER_SHAREABLE | NEVER_EXECUTE;
+pub(super) const CODE: u64 = VALID | ACCESSED | NORMAL | INNER_SHAREABLE | READ_ONLY;
+pub(super) const DATA: u64 = VALID | ACCESSED | NORMAL | INNER_SHAREABLE | NEVER_EXECUTE;
 const CONSTANTS: u64 = DATA | READ_ONLY;
 
 /// Addresses that are the same.
@@ -101,12 +108,42 @@ pub(super) extern "C" fn make() -> u64 {
     table(&mut pool.iter_mut(), 0, 0)
 }
 
+/// Gives whole pages, which tables of the last level map, other rights.
+///
+/// # Safety
+/// They are memory of modules, and nothing relies on the rights that they had.
+#[cfg(feature = "modules")]
+pub(super) unsafe fn set(first: usize, bytes: usize, is: u64) {
+    let root: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, ttbr0_el1", out(reg) root, options(nomem, nostack, preserves_flags)) };
+    for page in (first..first + bytes).step_by(size_of::<Table>()) {
+        let entry = |table: u64, level: u32| {
+            let index = page >> (12 + 9 * (LAST_LEVEL - level)) & 511;
+            with_exposed_provenance_mut::<u64>((table & TABLE_ADDRESS) as usize + index * size_of::<u64>())
+        };
+        let mut table = root;
+        for level in 0..LAST_LEVEL {
+            // SAFETY: an entry of a table that `make` has made: `same` has no answer for memory of modules
+            // above the last level, so there is a table below. No reference to a table is left.
+            table = unsafe { entry(table, level).read_volatile() };
+        }
+        // SAFETY: as above.
+        unsafe { entry(table, LAST_LEVEL).write_volatile(page as u64 | is | TABLE_OR_PAGE) };
+    }
+    // SAFETY: completes the stores, forgets the old rights and what was fetched ahead.
+    unsafe { asm!("dsb ish", "tlbi vmalle1", "ic iallu", "dsb ish", "isb", options(nostack, preserves_flags)) };
+}
+
 /// Makes a table of `level` for the addresses from `base` on; its address, or 0, an entry that maps
 /// nothing, when none is left.
 fn table(pool: &mut core::slice::IterMut<'static, Table>, level: u32, base: u64) -> u64 {
-    let table = match guard_pages::guard_in(base as usize, size_of::<Table>() << 9) {
+    let covers = size_of::<Table>() << 9;
+    let table = match guard_pages::guard_in(base as usize, covers) {
         // SAFETY: each table is made once, before translation is on.
-        Some(guard) if level == LAST_LEVEL => Some(unsafe { guard_pages::page(guard) }),
+        Some(guard) if level == LAST_LEVEL && !module_memory::overlaps(base as usize, covers) => {
+            Some(unsafe { guard_pages::page(guard) })
+        }
         _ => pool.next(),
     };
     let Some(Table(entries)) = table else { return 0 };
@@ -140,6 +177,10 @@ fn same(start: u64, bytes: u64) -> Option<u64> {
     let end = start + bytes;
     if guard_pages::guard_in(start as usize, bytes as usize).is_some() {
         return (bytes == 1).then_some(NOTHING);
+    }
+    if bytes > 1 && module_memory::overlaps(start as usize, bytes as usize) {
+        // The rights of its pages change.
+        return None;
     }
     let region = REGIONS.iter().rev().find(|region| region.start < end && start < region.end)?;
     (region.start <= start && end <= region.end).then_some(region.is)

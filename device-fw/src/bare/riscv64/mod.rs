@@ -1,6 +1,8 @@
 //! riscv64, in machine mode: its start, its traps and its tick.
 
 mod boot;
+#[cfg(feature = "modules")]
+pub(super) mod code;
 #[cfg(feature = "tasks")]
 pub(super) mod guards;
 pub(super) mod tick;

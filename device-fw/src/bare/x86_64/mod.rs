@@ -1,6 +1,8 @@
 //! x86_64, in long mode, entered by a PVH loader: its start, its traps and its tick.
 
 mod boot;
+#[cfg(feature = "modules")]
+pub(super) mod code;
 mod interrupts;
 mod pages;
 mod segments;

@@ -10,7 +10,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: linker symbols, and CR3 has no intrinsic.
 
-use crate::bare::guard_pages;
+use crate::bare::{guard_pages, module_memory};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,8 +33,8 @@ const IS_LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
 
 /// Large pages that may have to be split: the one of page 0, and of each address where the image's
-/// parts meet (code's start and end, data's start, the guard).
-const SPLITS: usize = 5;
+/// parts meet (code's start and end, data's start, the guard). Modules have pages in at most two more.
+const SPLITS: usize = if cfg!(feature = "modules") { 7 } else { 5 };
 
 /// One table. Atomics, because the processor writes its marks into entries.
 #[repr(C, align(4096))]
@@ -94,6 +94,7 @@ impl Parts {
             && ![self.code, self.rodata, self.data].into_iter().any(inside)
             && !(at..at + LARGE).contains(&self.guard)
             && guard_pages::guard_in(at, LARGE).is_none()
+            && !module_memory::overlaps(at, LARGE)
     }
 }
 
@@ -106,8 +107,10 @@ pub(super) fn protect() {
         let table = match guard_pages::guard_in(base, LARGE) {
             _ if parts.is_even(base) => None,
             // SAFETY: each large page is looked at once, and the old tables map all of memory.
-            Some(guard) => Some(&*unsafe { guard_pages::page::<Table>(guard) }),
-            None => small.next(),
+            Some(guard) if !module_memory::overlaps(base, LARGE) => {
+                Some(&*unsafe { guard_pages::page::<Table>(guard) })
+            }
+            _ => small.next(),
         };
         let value = match table {
             Some(table) => {
@@ -126,6 +129,31 @@ pub(super) fn protect() {
     for entry in rest {
         entry.fetch_or(NO_EXECUTE, Ordering::Relaxed);
     }
+    load();
+}
+
+/// Gives whole pages, which a table of small pages maps, other rights.
+#[cfg(feature = "modules")]
+pub(super) fn set(first: usize, bytes: usize, flags: u64) {
+    for page in (first..first + bytes).step_by(PAGE) {
+        // Memory of modules is in these tables, since its large pages are split.
+        let entry = FIRST.0.get(page / LARGE).map(|entry| entry.load(Ordering::Relaxed) & !(PAGE as u64 - 1));
+        let table = SMALL.iter().find(|table| Some((&raw const **table).addr() as u64) == entry);
+        if let Some(entry) = table.and_then(|table| table.0.get(page % LARGE / PAGE)) {
+            entry.store(page as u64 | flags, Ordering::Relaxed);
+        }
+    }
+    load();
+}
+
+/// Flags of pages of modules: code and constants, which nobody writes; all else.
+#[cfg(feature = "modules")]
+pub(super) const CODE: u64 = PRESENT;
+#[cfg(feature = "modules")]
+pub(super) const DATA: u64 = PRESENT | WRITABLE | NO_EXECUTE;
+
+/// Has the processor use the tables as they are.
+fn load() {
     let root = (&raw const ROOT).addr();
     // SAFETY: the tables map all that Rust knows of at the address it had: code to be run,
     // constants to be read, the rest to be written. Without `nomem` they are in memory by now;

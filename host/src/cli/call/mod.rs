@@ -8,10 +8,10 @@ mod show;
 mod types;
 
 use super::{Cli, Failure, one_line};
-use crate::{Buffer, CallError, CallOptions, HandlerInfo, Image, Node, Options};
+use crate::stream::KnownKey;
+use crate::{Buffer, CallError, CallOptions, HandlerInfo, Image, ImageFile, Module, Node, Options, Target};
 use encode::{BufferArgument, Encoded};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
-use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::table::{hash, record_flag};
 use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Malformed};
 use hamr_comm::{Call, Enter, Handler, Migratable};
@@ -29,6 +29,10 @@ pub(super) struct Args {
     /// is a list, [0; 1000], or @FILE with the elements' bytes
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     values: Vec<String>,
+    /// Load a module (docs/modules.md) beside the image, and call a handler of it: a file, or the package
+    /// that builds it
+    #[arg(long, value_name = "NAME|PATH")]
+    module: Option<String>,
     /// Write the bytes of a buffer to a file after the call
     #[arg(long, value_name = "PARAMETER=FILE")]
     save: Vec<String>,
@@ -68,12 +72,24 @@ impl Migratable for Bytes {
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     cli.check_device()?;
     let (file, image) = image_of(cli)?;
-    let signatures = signatures(&file)?;
+    let module = args.module.as_deref().map(|module| module_of(module, cli)).transpose()?;
+    let signatures = signatures(module.as_ref().map_or(&file, |module| &module.path))?;
     let Some(name) = &args.handler else { return print_all(&signatures, cli) };
     let prepared = prepare(name, &signatures, args, cli)?;
     let options = cli.global.apply(prepared.options());
     let node = cli.open_on(&cli.global.device, image, options)?;
-    prepared.run(&node, cli)
+    let Some(module) = module else { return prepared.run(&node, cli) };
+    let module = node.load_module(&Image::file(module.path)?)?;
+    prepared.run_in(&node, Some(&module), cli)?;
+    Ok(module.unload()?)
+}
+
+/// The module's file, for the chosen device.
+pub(super) fn module_of(module: &str, cli: &Cli) -> Result<ImageFile, Failure> {
+    let image = cli.target_of(&cli.global.device)?;
+    let none = || Failure::new(format!("expected a device that takes modules, got {}", cli.global.device));
+    let target = Target::of_module(image.kind, image.isa).ok_or_else(none)?;
+    Ok(Image::module(module)?.resolve(&target)?)
 }
 
 /// The handlers that a file describes.
@@ -113,8 +129,14 @@ impl Prepared<'_> {
 
     /// Calls, prints, saves.
     pub(super) fn run(self, node: &Node, cli: &Cli) -> Result<(), Failure> {
-        let handler = checked(self.signature, node)?;
-        let (value, buffers) = call(self.signature, self.encoded, &handler, node)?;
+        self.run_in(node, None, cli)
+    }
+
+    /// The same of a handler of a module.
+    fn run_in(self, node: &Node, module: Option<&Module<'_>>, cli: &Cli) -> Result<(), Failure> {
+        let handler = checked(self.signature, module.map_or(node.handlers(), Module::handlers))?;
+        let key = module.map_or(KnownKey::of_image(handler.key), |module| module.key(&handler));
+        let (value, buffers) = call(self.signature, self.encoded, &handler, key, node)?;
         for (at, path) in self.saves {
             let bytes = buffers.get(at).map_or(&[][..], |buffer| &buffer.after);
             std::fs::write(&path, bytes).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
@@ -228,11 +250,11 @@ fn saves(texts: &[String], buffers: &[BufferArgument]) -> Result<Vec<(usize, Pat
 }
 
 /// The handler in the device's table, which must have the types that the file describes.
-fn checked(signature: &Signature, node: &Node) -> Result<HandlerInfo, Failure> {
+fn checked(signature: &Signature, table: &[HandlerInfo]) -> Result<HandlerInfo, Failure> {
     let name = &signature.name;
     let missing =
         || Failure::new(format!("the device has no handler `{name}`; name the image that it runs with --image"));
-    let handler = node.handlers().iter().find(|h| h.name == *name).cloned().ok_or_else(missing)?;
+    let handler = table.iter().find(|h| h.name == *name).cloned().ok_or_else(missing)?;
     if handler.signature != signature.hash() {
         return Err(Failure::new(format!(
             "`{name}`: expected the types in the image's file, {signature}, got others in the device's table; name the \
@@ -256,6 +278,7 @@ fn call(
     signature: &Signature,
     encoded: Encoded,
     handler: &HandlerInfo,
+    key: KnownKey,
     node: &Node,
 ) -> Result<(show::Shown, Vec<Changed>), Failure> {
     let Encoded { mut bytes, buffers } = encoded;
@@ -275,11 +298,8 @@ fn call(
         ErrorType::Own(error) => error.longest().max(signature.value.longest()),
         _ => signature.value.longest(),
     };
-    let options = CallOptions {
-        reply_capacity: Some(longest.min(MAX_MESSAGE)),
-        key: Some(crate::stream::KnownKey(HandlerKey::of_index(handler.key))),
-        ..CallOptions::default()
-    };
+    let options =
+        CallOptions { reply_capacity: Some(longest.min(MAX_MESSAGE)), key: Some(key), ..CallOptions::default() };
     let stream = node.stream()?;
     let outcome = match handler.flags & record_flag::TASK != 0 {
         true => stream.sync_with(Call::<Untyped<true>>::new(Bytes(bytes)), options),

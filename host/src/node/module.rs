@@ -1,0 +1,203 @@
+//! Modules: handlers that are loaded beside a running image (`docs/modules.md`).
+
+use super::named::{HandlerFn, Named};
+use super::{Buffer, Node};
+use crate::stream::{KnownKey, ModuleUse};
+use crate::{CallError, Error, HandlerInfo, Image, SubmitError, Target};
+use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::image::ImageKind;
+use hamr_comm::module::{Grant, Load, Refusal, Reserve, Unload};
+use hamr_comm::{Call, Handler, HandlerResult, ValueOf};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two looks at calls in flight.
+const PAUSE: Duration = Duration::from_micros(50);
+/// How long an unload waits for calls, without a deadline of the device's.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// A module of handlers on a device: see [`Node::load_module`]. Dropping it leaves it loaded until the
+/// device's epoch ends.
+pub struct Module<'n> {
+    node: &'n Node,
+    name: String,
+    number: u8,
+    epoch: u32,
+    handlers: Vec<HandlerInfo>,
+    /// What calls of it name.
+    wire: WireBuffer,
+    state: Mutex<State>,
+}
+
+/// What is left of it.
+enum State {
+    /// Calls can be submitted. The buffer has no content: uses of it are counted.
+    Loaded(#[expect(dead_code, reason = "its drop refuses calls")] Buffer<u8>),
+    /// Calls are refused, those in flight have not ended.
+    Leaving,
+    Gone,
+}
+
+impl Node {
+    /// Loads a module beside the running image: its handlers can be called until [`Module::unload`].
+    /// The image is built with the feature `modules` of `hamr-device-fw`; a name is built, as an image
+    /// is.
+    ///
+    /// ```no_run
+    /// # use hamr_comm::Context;
+    /// # fn f(dev: &hamr::Node) -> Result<(), Box<dyn std::error::Error>> {
+    /// let module = dev.load_module(&hamr::Image::module("my-module")?)?;
+    /// let scaled = module.named::<fn(&mut Context, i64) -> i64>("my_module::scaled")?;
+    /// assert_eq!(scaled.sync((21,))?, 42);
+    /// module.unload()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// A file that is no module, or one for another device; [`Error::Module`] with the device's reason:
+    /// no room, another compiler or version of `hamr-comm`.
+    pub fn load_module(&self, module: &Image) -> Result<Module<'_>, Error> {
+        let device = self.device();
+        let info = self.info();
+        let kind = match &device.image {
+            Some(image) => image.kind,
+            None if info.pid != 0 => ImageKind::HOSTED,
+            None => ImageKind::BARE,
+        };
+        let none = || self.module_error("a module", format!("there are none for a device of {}", info.isa));
+        let target = Target::of_module(kind, info.isa).ok_or_else(none)?;
+        let file = module.resolve(&target)?;
+        let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = stem.strip_prefix("lib").unwrap_or(&stem).to_string();
+        let code = file.module_code()?;
+        let epoch = device.epoch.load(Ordering::Acquire);
+        let Grant { module: number, address } = self.ask::<Reserve>(&name, (code.len(), code.code_len()))?;
+        let loaded = (|| {
+            let (bytes, header) = code.at(address).map_err(|why| self.module_error(&name, why))?;
+            let buffer = self.buffer(&bytes)?;
+            self.ask::<Load>(&name, (number, buffer.ptr(), header))
+        })();
+        if loaded.as_ref().is_ok_and(|fingerprint| *fingerprint == file.fingerprint) {
+            let uses = self.allocate::<u8>(0)?;
+            return Ok(Module {
+                node: self,
+                number,
+                epoch,
+                handlers: file.handlers()?,
+                wire: WireBuffer::pack(uses.ptr().parts()),
+                state: Mutex::new(State::Loaded(uses)),
+                name,
+            });
+        }
+        // The first error says more.
+        let _ = self.ask::<Unload>(&name, (number,));
+        loaded?;
+        let why = "expected the handlers in its file, the device found others; build it again".to_owned();
+        Err(self.module_error(&name, why))
+    }
+
+    /// One of the calls that load.
+    fn ask<H>(&self, module: &str, args: H::Args) -> Result<ValueOf<H>, Error>
+    where
+        H: Handler,
+        H::Output: HandlerResult<Error = Refusal>,
+    {
+        self.sync(Call::<H>::new(args)).map_err(|why| self.module_error(module, text(why)))
+    }
+
+    fn module_error(&self, module: &str, why: String) -> Error {
+        Error::Module { device: self.device().name.clone(), module: module.into(), why }
+    }
+}
+
+fn text(why: CallError<Refusal>) -> String {
+    match why {
+        CallError::Handler(refusal) => refusal.to_string(),
+        CallError::Submit(why) if matches!(*why, SubmitError::MissingHandler { .. }) => {
+            "its image takes no modules; build it with the feature `modules` of hamr-device-fw".into()
+        }
+        other => other.to_string(),
+    }
+}
+
+impl Module<'_> {
+    /// The module's file, without `lib` and what is behind the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its handlers, in the order of their keys.
+    pub fn handlers(&self) -> &[HandlerInfo] {
+        &self.handlers
+    }
+
+    /// [`Node::named`] of a handler of the module.
+    ///
+    /// # Errors
+    /// As [`Node::named`].
+    pub fn named<F: HandlerFn>(&self, name: &str) -> Result<Named<'_, F>, SubmitError> {
+        let found = self.node.find_named::<F>(&self.handlers, name)?;
+        Ok(Named::new(self.node, name, self.key(found)))
+    }
+
+    /// What calls of a handler of the module are submitted with.
+    pub(crate) fn key(&self, handler: &HandlerInfo) -> KnownKey {
+        KnownKey {
+            key: HandlerKey::of_module(self.number, handler.key),
+            module: Some(ModuleUse { epoch: self.epoch, buffer: self.wire }),
+        }
+    }
+
+    /// [`Self::unload_within`] the device's deadline.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn unload(&self) -> Result<(), Error> {
+        self.unload_within(self.node.device().options.deadline.unwrap_or(LONGEST_WAIT))
+    }
+
+    /// Takes the module away. From now on its calls are refused; those in flight end first, and their
+    /// results stay readable. A call without a reply for which no thread waits ends when its stream is
+    /// used next, or dropped.
+    ///
+    /// # Errors
+    /// [`Error::Module`] when calls are in flight after `limit`: the module stays loaded, without being
+    /// callable, and may be unloaded again.
+    pub fn unload_within(&self, limit: Duration) -> Result<(), Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Gone) {
+            return Ok(());
+        }
+        // Behind the drop of the buffer every new use of it is refused.
+        *state = State::Leaving;
+        let begin = Instant::now();
+        let parts: BufferParts = self.wire.unpack();
+        let device = self.node.device();
+        while self.is_of_this_epoch() && device.memory.is_awaited(parts) {
+            if begin.elapsed() >= limit {
+                let why = format!("a call of it is in flight after {limit:?}; get its result, then unload again");
+                return Err(self.node.module_error(&self.name, why));
+            }
+            device.reap_unread();
+            std::thread::sleep(PAUSE);
+        }
+        if self.is_of_this_epoch() {
+            self.node.ask::<Unload>(&self.name, (self.number,))?;
+        }
+        *state = State::Gone;
+        Ok(())
+    }
+
+    /// An epoch that ends takes its modules with it.
+    fn is_of_this_epoch(&self) -> bool {
+        self.node.device().epoch.load(Ordering::Acquire) == self.epoch
+    }
+}
+
+impl std::fmt::Debug for Module<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Module({} on {:?})", self.name, self.node)
+    }
+}

@@ -1,0 +1,55 @@
+//! A module of handlers, which tests load beside a running image.
+#![no_std]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use hamr_comm::{BufferPtr, Context, Fault, offload};
+
+hamr_comm::module!();
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Twice the value.
+#[offload]
+pub fn twice(_cx: &mut Context, value: i64) -> i64 {
+    value.wrapping_mul(2)
+}
+
+/// How often it was called since the module was loaded, this call included.
+#[offload]
+pub fn calls(_cx: &mut Context) -> u64 {
+    CALLS.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// Multiplies each element; a table of functions, which a module's loader has to relocate.
+#[offload]
+pub fn scale(cx: &mut Context, how: u8, x: BufferPtr<f64>) -> Result<(), Fault> {
+    static HOW: [fn(f64) -> f64; 2] = [|x| x * 2.0, |x| x / 2.0];
+    let how = HOW.get(usize::from(how)).ok_or_else(|| Fault::msg("no such way"))?;
+    cx.view_mut(x)?.iter_mut().for_each(|x| *x = how(*x));
+    Ok(())
+}
+
+/// More arguments than the slot has room for.
+#[offload]
+pub fn sum(_cx: &mut Context, values: [u64; 12]) -> u64 {
+    values.iter().sum()
+}
+
+/// Panics.
+#[offload]
+pub fn panics(_cx: &mut Context, value: u32) -> u32 {
+    assert!(value == 0, "the module was given {value}");
+    value
+}
+
+/// Counts in word 16 that it is here, then runs until the host sets word 0.
+#[offload]
+pub fn until_open(cx: &mut Context, gate: BufferPtr<u32>) -> Result<u32, Fault> {
+    let words = cx.words(gate)?;
+    let (Some(open), Some(arrived)) = (words.get(0), words.get(16)) else { return Err(Fault::msg("no gate")) };
+    arrived.publish(arrived.load() + 1);
+    while open.observe() == 0 {
+        core::hint::spin_loop();
+    }
+    Ok(open.load())
+}

@@ -1,0 +1,221 @@
+//! Modules on devices of any kind: what must hold wherever they are loaded.
+
+use crate::conformance::{Gate, options, until};
+use crate::devices;
+use hamr::{BufferError, CallError, Error, FaultReport, Image, ImageFile, Module, Node, SubmitError, Target};
+use hamr_comm::abi::image::ImageKind;
+use hamr_comm::{BufferPtr, Context, Fault};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The package of `tests/module`.
+const MODULE: &str = "hamr-tests-module";
+
+type Twice = fn(&mut Context, i64) -> i64;
+type Calls = fn(&mut Context) -> u64;
+type Scale = fn(&mut Context, u8, BufferPtr<f64>) -> Result<(), Fault>;
+type Sum = fn(&mut Context, [u64; 12]) -> u64;
+type Panics = fn(&mut Context, u32) -> u32;
+type UntilOpen = fn(&mut Context, BufferPtr<u32>) -> Result<u32, Fault>;
+
+fn open(spec: &str) -> Node {
+    devices::open(spec, options())
+}
+
+/// The module for the devices of `spec`. It is searched once, because each search asks cargo whether it is
+/// fresh.
+fn module(spec: &str) -> ImageFile {
+    static MODULES: Mutex<BTreeMap<String, ImageFile>> = Mutex::new(BTreeMap::new());
+    let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = modules.entry(spec.into()).or_insert_with(|| {
+        let target = devices::runtime().target(spec).expect("a known device").expect("it takes images");
+        // What the kinds of modules are called by: those of images and 2.
+        let target = Target { kind: ImageKind(target.kind.0 + 2), ..target };
+        Image::module(MODULE).expect("a name").resolve(&target).expect("it builds")
+    });
+    found.clone()
+}
+
+fn load(node: &Node) -> Module<'_> {
+    let file = module(&node.info().name);
+    node.load_module(&Image::file(file.path).expect("a module")).expect("it loads")
+}
+
+fn path_of(handler: &str) -> String {
+    format!("hamr_tests_module::{handler}")
+}
+
+fn is_unloaded<E: std::fmt::Debug>(error: CallError<E>) -> bool {
+    matches!(error, CallError::Submit(why) if matches!(*why, SubmitError::Unloaded { .. }))
+}
+
+/// Calls by name, with arguments and buffers of every way; after the unload they are refused, and the
+/// image's handlers work.
+pub fn calls(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let names: Vec<&str> = module.handlers().iter().map(|handler| &*handler.name).collect();
+    assert!(names.contains(&&*path_of("twice")) && names.is_sorted(), "{names:?}");
+    let twice = module.named::<Twice>(&path_of("twice")).expect("it has it");
+    let pending: Vec<_> = (0..100).map(|i| twice.offload((i,)).expect("sent")).collect();
+    for (i, pending) in pending.into_iter().enumerate() {
+        assert_eq!(pending.wait().expect("runs"), 2 * i as i64);
+    }
+    assert_eq!(twice.sync((21,)).expect("runs"), 42);
+    let sum = module.named::<Sum>(&path_of("sum")).expect("it has it");
+    assert_eq!(sum.sync(([7; 12],)).expect("runs"), 84);
+    let scale = module.named::<Scale>(&path_of("scale")).expect("it has it");
+    let x = node.buffer(&[1.0, 2.0, 3.0]).expect("room");
+    scale.sync((0, x.ptr())).expect("runs");
+    assert_eq!(x.read().expect("there"), [2.0, 4.0, 6.0]);
+    scale.sync((1, x.ptr())).expect("runs");
+    assert_eq!(x.read().expect("there"), [1.0, 2.0, 3.0]);
+    let error = scale.sync((2, x.ptr())).expect_err("no such way").to_string();
+    assert!(error.contains("no such way") && error.contains("hamr_tests_module::scale"), "{error}");
+    assert!(matches!(module.named::<Calls>(&path_of("twice")).err(), Some(SubmitError::OtherSignature { .. })));
+    assert!(matches!(module.named::<Twice>("nowhere").err(), Some(SubmitError::MissingHandler { .. })));
+    assert!(node.named::<Twice>(&path_of("twice")).is_err(), "the image has it not");
+    let live = node.live_buffers();
+    module.unload().expect("nothing runs");
+    assert_eq!(node.live_buffers(), live - 1, "the module's own");
+    let error = twice.sync((1,)).expect_err("it is gone");
+    assert!(error.to_string().contains("hamr_tests_module::twice") && is_unloaded(error));
+    assert!(matches!(twice.offload((1,)).err(), Some(SubmitError::Unloaded { .. })));
+    module.unload().expect("once more is nothing");
+    assert_eq!(node.sync(hamr_tests_kernels::echo::with(7u64)).expect("the image works"), 7);
+}
+
+/// Every load is a new one: statics begin anew, and calls of the last are refused.
+pub fn again(spec: &str) {
+    let node = open(spec);
+    let first = load(&node);
+    let old = first.named::<Calls>(&path_of("calls")).expect("it has it");
+    assert_eq!((old.sync(()).expect("runs"), old.sync(()).expect("runs")), (1, 2));
+    first.unload().expect("nothing runs");
+    for _ in 0..20 {
+        let module = load(&node);
+        let calls = module.named::<Calls>(&path_of("calls")).expect("it has it");
+        assert_eq!((calls.sync(()).expect("runs"), calls.sync(()).expect("runs")), (1, 2));
+        assert!(is_unloaded(old.sync(()).expect_err("gone")));
+        module.unload().expect("nothing runs");
+    }
+}
+
+/// A panic in a module fails its own call, with message and place.
+pub fn panics(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let panics = module.named::<Panics>(&path_of("panics")).expect("it has it");
+    for value in [1, 2] {
+        let Err(CallError::Fault(report)) = panics.sync((value,)) else { panic!("it panics") };
+        let report: &FaultReport = &report;
+        let text = report.to_string();
+        assert!(
+            text.contains(&format!("the module was given {value}")) && text.contains("module/src/lib.rs"),
+            "{text}"
+        );
+    }
+    assert_eq!(panics.sync((0,)).expect("works again"), 0);
+    module.unload().expect("nothing runs");
+}
+
+/// An unload beside a running call says so, or waits for it.
+pub fn waits(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let gate = Gate::new(&node);
+    let until_open = module.named::<UntilOpen>(&path_of("until_open")).expect("it has it");
+    let pending = until_open.offload((gate.ptr(),)).expect("sent");
+    gate.wait_for(1);
+    let error = module.unload_within(Duration::from_millis(30)).expect_err("a handler runs");
+    assert!(matches!(error, Error::Module { .. }) && error.to_string().contains("in flight"), "{error}");
+    assert!(matches!(until_open.offload((gate.ptr(),)).err(), Some(SubmitError::Unloaded { .. })));
+    std::thread::scope(|scope| {
+        let unload = scope.spawn(|| module.unload());
+        gate.open();
+        assert_eq!(pending.wait().expect("it ends first"), 1);
+        unload.join().expect("a thread").expect("unloaded");
+    });
+}
+
+/// What is submitted and not waited for runs before the module goes.
+pub fn detached(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let x = node.buffer(&[1.0]).expect("room");
+    let scale = module.named::<Scale>(&path_of("scale")).expect("it has it");
+    for _ in 0..10 {
+        drop(scale.offload((0, x.ptr())).expect("sent"));
+    }
+    module.unload().expect("all have run");
+    until("the calls are taken in", || !matches!(x.read(), Err(Error::Buffer { why: BufferError::Busy, .. })));
+    assert_eq!(x.read().expect("there"), [1024.0]);
+}
+
+/// A module ends with its epoch.
+pub fn restarts(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let twice = module.named::<Twice>(&path_of("twice")).expect("it has it");
+    assert_eq!(twice.sync((2,)).expect("runs"), 4);
+    node.restart().expect("starts again");
+    assert!(is_unloaded(twice.sync((2,)).expect_err("of the last epoch")));
+    module.unload().expect("it is gone");
+    let module = load(&node);
+    assert_eq!(module.named::<Twice>(&path_of("twice")).expect("it has it").sync((3,)).expect("runs"), 6);
+}
+
+/// The device has room for so many, and says so of the next; an unloaded one makes room.
+pub fn room(spec: &str, most: usize, says: &str) {
+    let node = open(spec);
+    let mut modules: Vec<Module<'_>> = (0..most).map(|_| load(&node)).collect();
+    let next = Image::file(module(spec).path).expect("a module");
+    let error = node.load_module(&next).expect_err("no room").to_string();
+    assert!(error.contains(says), "{error}");
+    modules.swap_remove(most / 2).unload().expect("nothing runs");
+    let next = load(&node);
+    for module in modules.iter().chain([&next]) {
+        let calls = module.named::<Calls>(&path_of("calls")).expect("it has it");
+        assert_eq!(calls.sync(()).expect("runs"), 1, "each has its own statics");
+    }
+}
+
+/// Where the header is in a module's file.
+fn header_in(file: &[u8]) -> usize {
+    let elf = object::File::parse(file).expect("an ELF file");
+    let symbol = elf.symbols().chain(elf.dynamic_symbols()).find(|symbol| symbol.name() == Ok("HAMR_MODULE"));
+    let address = symbol.expect("it has one").address();
+    let segment = elf.segments().find(|s| (s.address()..s.address() + s.size()).contains(&address));
+    let segment = segment.expect("it is loaded");
+    (segment.file_range().0 + (address - segment.address())) as usize
+}
+
+/// What was built otherwise is refused by name, and nothing is left of it.
+pub fn refusals(spec: &str) {
+    let node = open(spec);
+    let bytes = std::fs::read(module(spec).path).expect("a file");
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        let image = Image::module(path.to_str().expect("text"));
+        image.and_then(|image| node.load_module(&image).map(drop)).expect_err("refused").to_string()
+    };
+    let magic = header_in(&bytes);
+    for (offset, says) in [(8, "compiler"), (16, "hamr-comm"), (0, "expected a module")] {
+        let mut other = bytes.clone();
+        other[magic + offset] ^= 1;
+        let error = refused("other", &other);
+        assert!(error.contains(says) && error.contains("other"), "{error}");
+    }
+    let error = refused("short", &bytes[..bytes.len() / 2]);
+    assert!(error.contains("cut short"), "{error}");
+    let error = refused("text", b"no module");
+    assert!(error.contains("expected an ELF file"), "{error}");
+    let image = devices::image(spec);
+    let error = node.load_module(&image).expect_err("an image").to_string();
+    assert!(error.contains("expected a module, got an image"), "{error}");
+    assert_eq!(load(&node).named::<Twice>(&path_of("twice")).expect("it has it").sync((2,)).expect("runs"), 4);
+}

@@ -1,0 +1,66 @@
+//! Modules in a process over shared memory.
+
+use hamr::{Image, Target};
+use hamr_comm::abi::ids::Isa;
+use hamr_comm::abi::image::ImageKind;
+use hamr_tests::{devices, modules};
+
+fn target() -> Target {
+    Target { kind: ImageKind::HOSTED_MODULE, ..Target::hosted() }
+}
+
+#[test]
+fn handlers_are_called_until_the_unload() {
+    modules::calls("shm");
+}
+
+#[test]
+fn every_load_is_a_new_one() {
+    modules::again("shm");
+}
+
+#[test]
+fn a_panic_fails_its_own_call() {
+    modules::panics("shm");
+}
+
+#[test]
+fn an_unload_waits_for_a_call_or_says_that_it_runs() {
+    modules::waits("shm");
+}
+
+#[test]
+fn calls_that_no_thread_waits_for_run_first() {
+    modules::detached("shm");
+}
+
+#[test]
+fn a_module_ends_with_its_epoch() {
+    modules::restarts("shm");
+}
+
+#[test]
+fn thirteen_fit_and_one_makes_room() {
+    modules::room("shm", 13, "at most 13 modules");
+}
+
+#[test]
+fn other_builds_are_refused_by_name() {
+    modules::refusals("shm");
+}
+
+#[test]
+fn a_module_for_another_device_is_refused_by_name() {
+    let file = Image::module("hamr-tests-module").and_then(|module| module.resolve(&target())).expect("it builds");
+    let other = Target { triple: "riscv64gc-unknown-none-elf".into(), kind: ImageKind::BARE_MODULE, isa: Isa::RISCV64 };
+    let error = file.check(&other).expect_err("hosted").to_string();
+    assert!(error.contains("expected a bare-metal module for this device, got a hosted one"), "{error}");
+}
+
+#[test]
+fn an_image_without_the_feature_takes_none() {
+    let image = Image::find("hamr-demo").expect("a name");
+    let node = devices::runtime().open("shm", image).expect("a device");
+    let error = node.load_module(&Image::module("hamr-tests-module").expect("a name")).expect_err("refused");
+    assert!(error.to_string().contains("its image takes no modules"), "{error}");
+}
