@@ -22,13 +22,18 @@ const NOTIFICATION: [u8; 8] = 1u64.to_ne_bytes();
 /// All doorbells of a device. They outlive its epochs: a notification of an old epoch causes a
 /// wake-up without a result.
 pub(crate) struct Doorbells {
+    pub(crate) host: HostDoorbells,
+    theirs: Theirs,
+}
+
+/// The ends that its host has.
+pub(crate) struct HostDoorbells {
     /// Readable when the device has notified.
     notified: Arc<OwnedFd>,
     /// Readable when this process has woken itself.
     woken: Arc<OwnedFd>,
     /// Notifies the device.
     device: OwnedFd,
-    theirs: Theirs,
 }
 
 /// The ends for the device's process.
@@ -60,9 +65,10 @@ impl Doorbells {
     ) -> Result<Self, Error> {
         let make = || {
             let ((notified, host), (own, device)) = (to_host()?, to_device()?);
-            Ok(Self { notified: Arc::new(notified), woken: Arc::new(event()?), device, theirs: Theirs { own, host } })
+            Ok((notified, device, Theirs { own, host }))
         };
-        make().map_err(Error::os("making a doorbell"))
+        let (notified, device, theirs) = make().map_err(Error::os("making a doorbell"))?;
+        Ok(Self { host: HostDoorbells::new(notified, device)?, theirs })
     }
 
     /// The ends for the device's process: the one that it sleeps on, and the one by which it
@@ -74,14 +80,22 @@ impl Doorbells {
     /// What the other ranks of a world notify the device by: not the open file that this process uses,
     /// where it is a pipe.
     pub(crate) fn for_rank(&self) -> Result<OwnedFd, Error> {
-        let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let doorbell = match rustix::fs::open(path, flags, Mode::empty()) {
-            // An eventfd has one open file only.
-            Err(Errno::NXIO) => rustix::io::fcntl_dupfd_cloexec(&self.device, 0),
-            doorbell => doorbell,
-        };
-        doorbell.map_err(Error::os("opening a doorbell for other ranks"))
+        opened_anew(&self.host.device, OFlags::WRONLY)
+    }
+
+    /// The ends for a host that is another process, as [`HostDoorbells::new`] takes them; not the open
+    /// files of this process, where they are pipes.
+    pub(crate) fn for_host(&self) -> Result<[OwnedFd; 2], Error> {
+        Ok([opened_anew(&self.host.notified, OFlags::RDONLY)?, opened_anew(&self.host.device, OFlags::WRONLY)?])
+    }
+}
+
+impl HostDoorbells {
+    /// `notified` is readable when the device has notified; writing to `device` notifies it. Neither
+    /// blocks.
+    pub(crate) fn new(notified: OwnedFd, device: OwnedFd) -> Result<Self, Error> {
+        let woken = event().map_err(Error::os("making a doorbell"))?;
+        Ok(Self { notified: Arc::new(notified), woken: Arc::new(woken), device })
     }
 
     /// One of them is readable when the device has notified or this process has woken itself.
@@ -120,6 +134,17 @@ fn take(doorbell: &OwnedFd) {
     let _ = rustix::io::read(doorbell, &mut [0; 64 * NOTIFICATION.len()]);
 }
 
+/// Another open file of the same pipe.
+fn opened_anew(doorbell: &OwnedFd, access: OFlags) -> Result<OwnedFd, Error> {
+    let path = format!("/proc/self/fd/{}", doorbell.as_raw_fd());
+    let doorbell = match rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
+        // An eventfd has one open file only.
+        Err(Errno::NXIO) => rustix::io::fcntl_dupfd_cloexec(doorbell, 0),
+        doorbell => doorbell,
+    };
+    doorbell.map_err(Error::os("opening a doorbell for another process"))
+}
+
 fn event() -> Result<OwnedFd, Errno> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
@@ -133,7 +158,7 @@ mod tests {
     #[test]
     fn notifications_arrive_once() {
         let doorbells = Doorbells::of_process().expect("pipes");
-        let [notified, woken] = doorbells.descriptors();
+        let [notified, woken] = doorbells.host.descriptors();
         let is_readable = |fd: &OwnedFd| {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
@@ -142,12 +167,12 @@ mod tests {
         for _ in 0..3 {
             assert!(!is_readable(&notified) && !is_readable(&woken));
             rustix::io::write(&doorbells.theirs.host, &NOTIFICATION).expect("the device notifies");
-            doorbells.wake();
+            doorbells.host.wake();
             assert!(is_readable(&notified) && is_readable(&woken));
-            doorbells.sleep(&end, None);
+            doorbells.host.sleep(&end, None);
         }
         assert!(!is_readable(&doorbells.theirs.own));
-        doorbells.notify();
+        doorbells.host.notify();
         assert!(is_readable(&doorbells.theirs.own));
     }
 
@@ -161,12 +186,26 @@ mod tests {
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
             // Another thread has taken the notification meanwhile.
-            take(&doorbells.notified);
+            take(&doorbells.host.notified);
             // The image takes no notification, until the doorbell is full.
-            (0..100_000).for_each(|_| doorbells.notify());
+            (0..100_000).for_each(|_| doorbells.host.notify());
             tell.send(()).expect("the test waits");
         });
         told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");
+    }
+
+    #[test]
+    fn another_host_has_both_directions() {
+        for doorbells in [Doorbells::of_process(), Doorbells::of_emulator()] {
+            let doorbells = doorbells.expect("descriptors");
+            let [notified, device] = doorbells.for_host().expect("descriptors");
+            let other = HostDoorbells::new(notified, device).expect("an eventfd");
+            rustix::io::write(&doorbells.theirs.host, &NOTIFICATION).expect("the device notifies");
+            other.sleep(&event().expect("an eventfd"), None);
+            other.notify();
+            let mut read = [0; 64];
+            assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(NOTIFICATION.len()));
+        }
     }
 
     #[test]
@@ -178,7 +217,7 @@ mod tests {
             let mut read = [0; 64];
             assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(NOTIFICATION.len()));
             fcntl_setfl(&doorbell, OFlags::empty()).expect("its own file");
-            let ours = rustix::fs::fcntl_getfl(&doorbells.device).expect("open");
+            let ours = rustix::fs::fcntl_getfl(&doorbells.host.device).expect("open");
             assert_eq!(ours.contains(OFlags::NONBLOCK), is_apart);
         }
     }

@@ -293,7 +293,9 @@ pub enum SubmitError {
         why: BufferError,
     },
     /// Too many results are unread.
-    #[error("{site}: {limit} calls are in flight or unread (Options::max_outstanding); get or drop some of them")]
+    #[error(
+        "{site}: {limit} calls are in flight or unread (Options::max_outstanding, StreamOptions::max_outstanding); get or drop some of them"
+    )]
     Full {
         /// Where.
         site: Box<Site>,

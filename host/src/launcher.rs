@@ -56,6 +56,14 @@ pub trait Launcher: Send + Sync {
     /// # Errors
     /// What could not be started, and why.
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error>;
+    /// A launcher of the same devices that wait for gdb at their first instruction, at this port of
+    /// this machine. `None` when a debugger cannot hold devices of this kind.
+    ///
+    /// # Errors
+    /// What is missing for it.
+    fn for_debugger(&self, _port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
+        Ok(None)
+    }
     /// Starts one as a rank of a world, over its home.
     ///
     /// # Errors

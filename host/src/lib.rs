@@ -46,11 +46,13 @@ pub use hamr_comm::abi::window::Words;
 pub use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, Never, ValueOf};
 pub use hamr_comm_macros::main;
 
+mod at;
 mod background;
 mod build_id;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod debugger;
 mod device;
 mod doorbells;
 mod error;
@@ -77,6 +79,7 @@ mod program;
 pub mod qemu;
 mod reactor;
 mod runtime;
+pub mod serve;
 mod services;
 mod settings;
 mod shm;
@@ -90,6 +93,7 @@ mod task_lines;
 mod text;
 mod thread;
 mod transfer;
+mod unified;
 mod wait_queue;
 mod wake_fd;
 mod warning;
@@ -111,11 +115,16 @@ pub use runtime::Runtime;
 pub use settings::Setting;
 pub use shm::ShmLauncher;
 pub use site::Site;
-pub use stream::{CallOptions, LocalStream, Pending, SharedStream, Started, Stream, StreamRef};
+pub use stream::{
+    CallOptions, LocalStream, Pending, RequestBlock, SharedStream, Started, Stream, StreamOptions, StreamRef,
+    StreamState,
+};
+
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};
 pub use target::Target;
 pub use task_info::{TaskInfo, TaskWait};
 pub use transfer::{Scope, Transfer};
+pub use unified::{Memory, MemoryMut, copy};
 pub use wake_fd::WakeFd;
 pub use warning::Warning;
 pub use world::{RunError, Stalled, World, WorldError, WorldOptions};

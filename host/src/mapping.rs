@@ -58,6 +58,17 @@ impl Revocable {
         let mapped = unsafe { mmap_anonymous(base.as_ptr().cast(), len, access, flags) };
         mapped.map(drop).map_err(Error::os("letting go of a mapping"))
     }
+
+    /// Replaces the memory by that of another file, from `off` on, for a device whose own memory is
+    /// gone. The file has to be one that [`map_window`] could map in full.
+    pub(crate) fn restore(&self, fd: impl AsFd, off: u64) -> Result<(), Error> {
+        let Mapping { base, len } = *self.0;
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: as in `revoke`: the mapping that `self.0` keeps is replaced in one step, and the
+        // caller's file is as long as it.
+        let mapped = unsafe { mmap(base.as_ptr().cast(), len, access, flags, fd, off) };
+        mapped.map(drop).map_err(Error::os("mapping the memory of a device that is back"))
+    }
 }
 
 /// [`map_window_at`], and the object that can end the mapping.

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::doorbells::Doorbells;
-use crate::link::{Capabilities, Link, Peer};
+use crate::link::{Capabilities, HostEnds, Link, Peer};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
@@ -104,6 +104,8 @@ pub(crate) struct ProcessLink {
     capabilities: Capabilities,
     window: Window<Shared>,
     doorbells: Option<Arc<Doorbells>>,
+    /// The window's memory, of a device that is no rank.
+    memory: Option<Arc<OwnedFd>>,
     process: Mutex<Process>,
     /// Readable when the process has ended. It is outside of the lock above, which stays locked
     /// while one process ends and another starts: the reactor, which also sleeps for other devices,
@@ -121,6 +123,7 @@ impl ProcessLink {
         capabilities: Capabilities,
         window: Window<Shared>,
         doorbells: Option<Arc<Doorbells>>,
+        memory: Option<Arc<OwnedFd>>,
         start: impl Fn() -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let process = start().map_err(|e| match e {
@@ -129,7 +132,16 @@ impl ProcessLink {
         })?;
         let capabilities = Capabilities { doorbell: doorbells.is_some(), ..capabilities };
         let end = Mutex::new(process.pidfd.clone());
-        Ok(Self { kind, capabilities, window, doorbells, process: Mutex::new(process), end, start: Box::new(start) })
+        Ok(Self {
+            kind,
+            capabilities,
+            window,
+            doorbells,
+            memory,
+            process: Mutex::new(process),
+            end,
+            start: Box::new(start),
+        })
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {
@@ -154,23 +166,26 @@ impl Link for ProcessLink {
     }
     fn notify(&self) {
         if let Some(doorbells) = &self.doorbells {
-            doorbells.notify();
+            doorbells.host.notify();
         }
     }
     fn wait(&self, max_us: u32) {
         let limit = Duration::from_micros(max_us.into());
         match &self.doorbells {
             _ if max_us == 0 => std::hint::spin_loop(),
-            Some(doorbells) => doorbells.sleep(&self.end(), (max_us != FOR_EVER).then_some(limit)),
+            Some(doorbells) => doorbells.host.sleep(&self.end(), (max_us != FOR_EVER).then_some(limit)),
             None => std::thread::sleep(limit),
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.doorbells.iter().flat_map(|doorbells| doorbells.descriptors().into_iter().chain([self.end()])).collect()
+        self.doorbells
+            .iter()
+            .flat_map(|doorbells| doorbells.host.descriptors().into_iter().chain([self.end()]))
+            .collect()
     }
     fn wake(&self) {
         if let Some(doorbells) = &self.doorbells {
-            doorbells.wake();
+            doorbells.host.wake();
         }
     }
     fn peer(&self) -> Peer {
@@ -182,6 +197,11 @@ impl Link for ProcessLink {
     }
     fn stop(&self) {
         self.process().end();
+    }
+    fn host_ends(&self) -> Option<HostEnds> {
+        let [notified, device] = self.doorbells.as_ref()?.for_host().ok()?;
+        let memory = rustix::io::fcntl_dupfd_cloexec(self.memory.as_ref()?, 0).ok()?;
+        Some(HostEnds { memory, notified, device, process: self.end() })
     }
     fn restart(&self) -> Result<(), String> {
         let mut process = self.process();

@@ -63,18 +63,6 @@ impl QemuLauncher {
         Self { machines: Machines::Named(&Machine::ALL) }
     }
 
-    /// The built-in machines, each halted before its first instruction until gdb connects to the
-    /// port and lets it run. Their rows are never freed.
-    #[cfg(feature = "cli")]
-    pub(crate) fn for_debugger(port: u16) -> Self {
-        let server: &'static str = format!("tcp:127.0.0.1:{port}").leak();
-        let row = |machine: Machine| {
-            let args: &'static [&'static str] = [machine.args, &["-S", "-gdb", server]].concat().leak();
-            Machine { args, ..machine }
-        };
-        Self { machines: Machines::Named(Machine::ALL.map(row).to_vec().leak()) }
-    }
-
     /// One machine, for a runtime to register under a name of its own.
     pub fn machine(machine: Machine) -> Self {
         Self { machines: Machines::One(machine) }
@@ -128,6 +116,20 @@ impl Launcher for QemuLauncher {
         self.start_over(request, CAPABILITIES, window, Arc::new(Doorbells::of_emulator()?), card)
     }
 
+    fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
+        let server: &'static str = format!("tcp:127.0.0.1:{port}").leak();
+        // The rows are never freed: a program debugs a few devices.
+        let held = |machine: &Machine| {
+            let args: &'static [&'static str] = [machine.args, &["-S", "-gdb", server]].concat().leak();
+            Machine { args, ..*machine }
+        };
+        let machines = match &self.machines {
+            Machines::One(machine) => Machines::One(held(machine)),
+            Machines::Named(machines) => Machines::Named(machines.iter().map(held).collect::<Vec<_>>().leak()),
+        };
+        Ok(Some(Box::new(Self { machines })))
+    }
+
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
@@ -164,11 +166,12 @@ impl QemuLauncher {
         let image = image.ok_or_else(none)?.path.clone();
         let name = device.to_owned();
         let theirs = doorbells.clone();
+        let memory = (!capabilities.world).then(|| card.memfd.clone());
         let start = move || {
             let run = Run { device: &name, image: &image, memory_len: card.len, peer: card.peer };
             start(&machine, &run, &card, &theirs, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", device, capabilities, window, Some(doorbells), start)?))
+        Ok(Box::new(ProcessLink::start("qemu", device, capabilities, window, Some(doorbells), memory, start)?))
     }
 }
 

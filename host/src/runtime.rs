@@ -1,5 +1,6 @@
 //! The runtime: launchers by name, and opening devices.
 
+use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
 use crate::link::Link;
 use crate::node_number::NodeNumber;
@@ -12,11 +13,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Opens devices by name: `shm`, `loopback`, `thread`, `qemu:MACHINE`, `pci:ADDRESS`, and whatever
-/// [`Self::register`] added.
+/// Opens devices by name: `shm`, `loopback`, `thread`, `qemu:MACHINE`, `pci:ADDRESS`, `at:NAME`, and
+/// whatever [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
     pub(crate) services: Arc<Services>,
+}
+
+/// A device that was started.
+pub(crate) struct Launched {
+    pub(crate) link: Box<dyn Link>,
+    /// What it was loaded with.
+    pub(crate) image: Option<ImageFile>,
+    /// Bytes of its window.
+    pub(crate) window_len: u64,
+    /// When its start began, without the search for its image.
+    pub(crate) begin: Instant,
+}
+
+/// How a device waits for gdb.
+pub(crate) struct Held {
+    launcher: Box<dyn Launcher>,
+    port: u16,
+    debugger: Debugger,
 }
 
 impl Runtime {
@@ -30,6 +49,7 @@ impl Runtime {
         runtime.register("loopback", LoopbackLauncher);
         runtime.register("thread", ThreadLauncher);
         runtime.register("pci", crate::pci::PciLauncher);
+        runtime.register("at", crate::at::AtLauncher);
         #[cfg(feature = "qemu")]
         runtime.register("qemu", crate::qemu::QemuLauncher::built_in());
         Ok(runtime)
@@ -65,16 +85,55 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::open`], and sizes that cannot be laid out.
     pub fn open_with(&self, spec: &str, image: Image, options: Options) -> Result<Node, Error> {
-        let (launcher, argument) = self.launcher(spec)?;
-        let file = match launcher.target(argument)? {
-            Some(target) => Some(image.resolve(&target)?),
-            None => None,
-        };
-        let begin = Instant::now();
+        if let Some(debugger) = Debugger::from_environment()
+            && let Some(held) = self.held(spec, debugger)?
+        {
+            let say = |command: &str| {
+                eprintln!("hamr: device {spec} waits for gdb: {command}");
+                Ok(())
+            };
+            return self.open_held(spec, &held, image, options, say);
+        }
         // Before a device is started that there is no number for.
         let number = NodeNumber::take(spec)?;
-        let link = launch(launcher, spec, argument, file.as_ref(), &options)?;
-        Node::attach(spec, number, link, file, options, begin, self.services.clone())
+        let Launched { link, image, begin, .. } = self.launch(spec, image, &options)?;
+        let image = image.or_else(|| link.image());
+        Node::attach(spec, number, link, image, options, begin, self.services.clone())
+    }
+
+    /// How devices of `spec` wait for gdb; `None` where a debugger cannot hold them.
+    pub(crate) fn held(&self, spec: &str, debugger: Debugger) -> Result<Option<Held>, Error> {
+        let port = free_port()?;
+        let launcher = self.launcher(spec)?.0.for_debugger(port)?;
+        Ok(launcher.map(|launcher| Held { launcher, port, debugger }))
+    }
+
+    /// [`Self::open_with`] of a device that waits for gdb. `say` is told the command that attaches
+    /// it, before the device starts.
+    pub(crate) fn open_held<E: From<Error>>(
+        &self,
+        spec: &str,
+        held: &Held,
+        image: Image,
+        options: Options,
+        say: impl FnOnce(&str) -> Result<(), E>,
+    ) -> Result<Node, E> {
+        let Held { launcher, port, debugger } = held;
+        let (_, argument) = self.launcher(spec)?;
+        let number = NodeNumber::take(spec)?;
+        let (options, image) = (Debugger::options(options), resolve(&**launcher, argument, image)?);
+        if let Some(image) = &image {
+            say(&debugger.command(image, *port))?;
+        }
+        let Launched { link, image, begin, .. } = start(&**launcher, spec, argument, image, &options)?;
+        Ok(Node::attach(spec, number, link, image, options, begin, self.services.clone())?)
+    }
+
+    /// Starts a device, without shaking hands.
+    pub(crate) fn launch(&self, spec: &str, image: Image, options: &Options) -> Result<Launched, Error> {
+        let (launcher, argument) = self.launcher(spec)?;
+        let image = resolve(launcher, argument, image)?;
+        start(launcher, spec, argument, image, options)
     }
 
     /// Attaches to a device over a link that the caller made: a fault decorator around another
@@ -105,13 +164,21 @@ impl Runtime {
     }
 }
 
-fn launch(
+/// The file to load, where the launcher takes one.
+fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Option<ImageFile>, Error> {
+    launcher.target(argument)?.map(|target| image.resolve(&target)).transpose()
+}
+
+fn start(
     launcher: &dyn Launcher,
     device: &str,
     argument: &str,
-    image: Option<&ImageFile>,
+    image: Option<ImageFile>,
     options: &Options,
-) -> Result<Box<dyn Link>, Error> {
+) -> Result<Launched, Error> {
+    let begin = Instant::now();
     let window_len = plan_of(options)?.window_len();
-    launcher.launch(&LaunchRequest { device, argument, image, window_len, cpu: options.cpu })
+    let request = LaunchRequest { device, argument, image: image.as_ref(), window_len, cpu: options.cpu };
+    let link = launcher.launch(&request)?;
+    Ok(Launched { link, image, window_len, begin })
 }

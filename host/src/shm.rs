@@ -1,5 +1,6 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
 
+use crate::debugger::is_installed;
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link};
@@ -40,13 +41,11 @@ const CAPABILITIES: Capabilities = Capabilities {
 pub struct ShmLauncher;
 
 /// The same, of images that wait under `gdbserver` at their first instruction.
-#[cfg(feature = "cli")]
-pub(crate) struct ShmDebugLauncher {
+struct ShmDebugLauncher {
     /// The port of this machine that gdb connects to.
-    pub(crate) port: u16,
+    port: u16,
 }
 
-#[cfg(feature = "cli")]
 impl Launcher for ShmDebugLauncher {
     fn describe(&self) -> String {
         "the image as a process under gdbserver".into()
@@ -91,6 +90,14 @@ impl Launcher for ShmLauncher {
         start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), ImageFile::command)
     }
 
+    fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
+        if is_installed("gdbserver") {
+            return Ok(Some(Box::new(ShmDebugLauncher { port })));
+        }
+        let why = "expected `gdbserver` in PATH, found none; `apt-get install gdbserver` brings it".into();
+        Err(Error::Launch { device: "shm".into(), why })
+    }
+
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
@@ -127,8 +134,9 @@ fn start_over(
     let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
     let image = image.ok_or_else(none)?.clone();
     let theirs = doorbells.clone();
+    let memory = (!capabilities.world).then(|| greeting.memfd.clone());
     let start = move || start(command(&image), &image, &greeting, &theirs, cpu);
-    Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), start)?))
+    Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), memory, start)?))
 }
 
 /// `shm:PATH`: a window of another program. It has a host as long as its device runs, so this is

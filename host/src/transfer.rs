@@ -177,7 +177,7 @@ impl Node {
         words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
     }
 
-    fn buffer_error(&self, why: BufferError) -> Error {
+    pub(crate) fn buffer_error(&self, why: BufferError) -> Error {
         self.device().buffer_error(why)
     }
 }
@@ -248,7 +248,7 @@ impl Device {
         self.poll_idle_queues();
     }
 
-    fn buffer_error(&self, why: BufferError) -> Error {
+    pub(crate) fn buffer_error(&self, why: BufferError) -> Error {
         Error::Buffer { device: self.name.clone(), why }
     }
 }

@@ -58,7 +58,7 @@ macro_rules! conformance {
             }
             tasks {
                 all_places_wait_at_once, a_waiting_task_keeps_its_stream, calls_beyond_the_places_wait_or_are_refused,
-                cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns,
+                cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns, a_policy_of_ones_own,
                 values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks, a_waiting_task_is_shown
             }
             host_calls {
@@ -76,20 +76,21 @@ macro_rules! conformance {
             }
             streams {
                 receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
-                threads_without_streams_of_their_own, dropped_with_calls_in_flight
+                threads_without_streams_of_their_own, dropped_with_calls_in_flight, blocks_keep_together, attributes_and_states
             }
             host_functions { run_in_stream_order, leave_later_calls_alone, may_call, have_an_end }
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
             memory {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
-                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices, slice_arguments
+                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices, slice_arguments,
+                unified, portions
             }
             transfers { come_in_submission_order, between_nodes, use_their_buffers, are_futures, refusals, end_with_their_node }
             chains { results_travel, buffers, ends }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
                 outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,
-                a_started_call_ends_with_its_epoch
+                a_started_call_ends_with_its_epoch, waited_for
             }
         }
     };

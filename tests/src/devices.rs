@@ -1,8 +1,10 @@
 //! Opens devices for tests: any kind of device, with the image of the test handlers. A process
 //! searches the image once.
 
+use hamr::serve::Keeper;
 use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +61,25 @@ pub fn open(spec: &str, options: Options) -> Node {
     let options = Options { start_deadline: START_TIMEOUT, ..options };
     runtime().open_with(spec, image(spec), options).expect("a device")
 }
+
+/// A device with that image which outlives its hosts. Behind [`Keeper::run`] of it hosts open
+/// `at:NAME`.
+///
+/// # Panics
+/// When it does not start.
+pub fn keeper(spec: &str, options: &Options, name: &str) -> Keeper {
+    Keeper::start(runtime(), spec, image(spec), options, name).expect("a device")
+}
+
+/// [`keeper`] on a thread, until this process ends. Returns the spec by which hosts open it.
+pub fn keep(spec: &str, options: &Options) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let mut keeper = keeper(spec, options, &name);
+    std::thread::spawn(move || keeper.run(|_| ()).expect("the device stays"));
+    format!("at:{name}")
+}
+
 /// A world of processes in which nothing but a notification ends the sleep of a rank.
 ///
 /// # Panics

@@ -37,16 +37,16 @@ pub fn children(parent: u32) -> Vec<u32> {
     processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
 }
 
-/// Starts this test program again, for one ignored test that acts as a host when the variable is
-/// set, and prints `device PID` on a line of its own when a call is in flight. Returns both
+/// Starts this test program again, for one ignored test that acts as a host when the variable has
+/// this value, and prints `device PID` on a line of its own when a call is in flight. Returns both
 /// processes.
 ///
 /// # Panics
 /// When it prints no such line.
-pub fn host_in_a_call(test: &str, variable: &str) -> (Child, u32) {
+pub fn host_in_a_call(test: &str, variable: &str, value: &str) -> (Child, u32) {
     let mut host = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", test, "--ignored", "--nocapture"])
-        .env(variable, "1")
+        .env(variable, value)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -304,6 +304,18 @@ fn a_function_that_is_removed_ends_its_calls() {
     let error = stream.sync(empty::with()).expect_err("no device");
     assert!(error.to_string().contains("gone from the bus"), "{error}");
     eprintln!("noticed after {:?}: {error}", begin.elapsed());
+    let epoch = node.info().epoch;
+    assert!(node.wait_until_back(Duration::from_millis(100)).is_err(), "nothing is there");
+    // Plugged in again, under the same host.
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.wait_until_back(Duration::from_secs(20)));
+        std::fs::write("/sys/bus/pci/rescan", "1").expect("this is root");
+        waiting.join().expect("returns").expect("it is back");
+    });
+    assert!(node.is_alive() && node.info().epoch != epoch);
+    stream.sync(empty::with()).expect("the stream goes on");
+    assert_eq!(node.sync(echo::with(9u64)).expect("it runs"), 9);
+    std::fs::write(format!("/sys/bus/pci/devices/{address}/remove"), "1").expect("this is root");
     drop(stream);
     drop(node);
     let error = try_open(conformance::options()).expect_err("nothing is there");

@@ -9,6 +9,10 @@ mod common;
 mod modules;
 #[path = "cli/run.rs"]
 mod run;
+#[path = "cli/serve.rs"]
+mod serve;
+#[path = "cli/top.rs"]
+mod top;
 
 use common::{Run, Sparse, Vectors, hamr, image, spawn, until, within};
 use hamr::inspect::{dump, windows_of};

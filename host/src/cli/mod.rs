@@ -29,8 +29,8 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `run`, `call`, `debug`, `handlers`, `logs`, `inspect`, `image` and `setup` are here; `my-tool ping`
-//! and the other variants of `Mine` are added to them. A program without commands of its own passes
+//! `devices`, `load`, `run`, `call`, `debug`, `serve`, `handlers`, `logs`, `inspect`, `top`, `image` and
+//! `setup` are here; `my-tool ping` and the other variants of `Mine` are added to them. A program without commands of its own passes
 //! [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
@@ -48,8 +48,10 @@ mod load;
 mod logs;
 mod progress;
 mod run;
+mod serve;
 #[cfg(feature = "qemu")]
 mod setup;
+mod top;
 
 pub use failure::Failure;
 pub use format::{bytes, duration, one_line};
@@ -191,8 +193,11 @@ enum Command<C: Subcommand> {
     Run(run::Args),
     /// Call a handler of the image with values from the command line, and print its result
     Call(call::Args),
-    /// The same on a device that waits for gdb, and print the command that attaches it
-    Debug(call::Args),
+    /// The same on a device that waits for gdb, and print the command that attaches it; or run a
+    /// program whose devices do
+    Debug(debug::Args),
+    /// Keep a device running for the hosts that open it as `at:NAME`, one after the other
+    Serve(serve::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers(handlers::Args),
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another
@@ -201,6 +206,8 @@ enum Command<C: Subcommand> {
     Logs(logs::Args),
     /// Show the contents of a live window, without changing it
     Inspect(inspect::Args),
+    /// Show all live devices and what they do, until a key is pressed
+    Top(top::Args),
     /// Build an image if it is not fresh, and print its path
     Image(image::Args),
     /// Unpack Debian's packages of QEMU where there is no QEMU; install nothing
@@ -272,10 +279,12 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
         Some(Command::Run(args)) => run::run(&args, cli),
         Some(Command::Call(args)) => call::run(&args, cli),
         Some(Command::Debug(args)) => debug::run(&args, cli),
+        Some(Command::Serve(args)) => serve::run(&args, cli),
         Some(Command::Handlers(args)) => handlers::run(&args, cli),
         #[cfg(feature = "device-logs")]
         Some(Command::Logs(args)) => logs::run(&args, cli),
         Some(Command::Inspect(args)) => inspect::run(&args, cli),
+        Some(Command::Top(args)) => top::run(&args, cli),
         Some(Command::Image(args)) => image::run(&args, cli),
         #[cfg(feature = "qemu")]
         Some(Command::Setup) => setup::run(cli),

@@ -34,6 +34,8 @@ pub(super) struct LossReason {
     pub(super) why: String,
     /// The device ended it by itself, after a fault; the next call may start another epoch.
     pub(super) by_fault: Option<ByFault>,
+    /// This program ended it.
+    pub(super) by_program: bool,
 }
 
 impl Loss {
@@ -169,7 +171,7 @@ impl Device {
         self.keep_crash(epoch);
         let ended = self.epoch.compare_exchange(epoch, NO_EPOCH, Ordering::AcqRel, Ordering::Acquire);
         if epoch != NO_EPOCH && ended.is_ok() {
-            *kept = LossReason { why: why.into(), by_fault };
+            *kept = LossReason { why: why.into(), by_fault, by_program: false };
             // No doorbell comes for a reply that does not come any more: all waiters check again.
             self.link.wake();
         }
@@ -200,8 +202,11 @@ impl Device {
         self.check_peer();
         let epoch = self.epoch.load(Ordering::Acquire);
         self.mark_lost(epoch, why, None);
-        // A device that the program stops is not to be restarted by the next call.
-        self.loss.reason().by_fault = None;
+        // A device that the program stops is not to be restarted by the next call, or by a thread
+        // that waits until it is back.
+        let mut reason = self.loss.reason();
+        (reason.by_fault, reason.by_program) = (None, true);
+        drop(reason);
         if self.link.outlives_host() {
             // From here on the device replies only because it is asked to leave.
             if epoch != NO_EPOCH {

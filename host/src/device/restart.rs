@@ -9,7 +9,10 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Between two looks at a device that may be back.
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Device {
     /// Begins another epoch of a device that ended its last by a fault
@@ -47,6 +50,42 @@ impl Device {
         // window is only a copy for the device.
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop("being restarted");
+        self.begin_epoch(&mut last, ByFault::Crashed)
+    }
+
+    /// Waits until the device has an epoch: another thread began one, or the device is there again
+    /// and this thread begins one.
+    pub(crate) fn wait_until_back(&self, limit: Duration) -> Result<(), Error> {
+        let begin = Instant::now();
+        loop {
+            self.check_open("waiting until it is back")?;
+            self.check_peer();
+            if !self.is_lost() || self.restart() {
+                return Ok(());
+            }
+            let is_back = !self.loss.reason().by_program && self.link.is_back();
+            let tried = is_back.then(|| self.begin_again());
+            if let Some(Ok(())) = tried {
+                return Ok(());
+            }
+            if begin.elapsed() >= limit {
+                let why = match tried {
+                    Some(Err(e)) => format!("{}; it is back, and beginning an epoch failed: {e}", self.loss_reason()),
+                    _ => format!("{}; it is not back within {limit:?}", self.loss_reason()),
+                };
+                return Err(Error::Lost { device: self.name.clone(), stage: "waiting until it is back", why });
+            }
+            std::thread::sleep(LOOK.min(limit));
+        }
+    }
+
+    /// Begins an epoch of a device that came back by itself, unless another thread has.
+    fn begin_again(&self) -> Result<(), Error> {
+        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_open("waiting until it is back")?;
+        if !self.is_lost() {
+            return Ok(());
+        }
         self.begin_epoch(&mut last, ByFault::Crashed)
     }
 

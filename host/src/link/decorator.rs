@@ -1,6 +1,7 @@
 //! Links that change what another link does.
 
-use super::{Capabilities, Link, Peer};
+use super::{Capabilities, HostEnds, Link, Peer};
+use crate::ImageFile;
 use hamr_comm::abi::window::{Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -61,6 +62,18 @@ pub trait Decorator: Send + Sync {
     fn release(&self) {
         self.inner().release();
     }
+    /// [`Link::image`].
+    fn image(&self) -> Option<ImageFile> {
+        self.inner().image()
+    }
+    /// [`Link::host_ends`].
+    fn host_ends(&self) -> Option<HostEnds> {
+        self.inner().host_ends()
+    }
+    /// [`Link::is_back`].
+    fn is_back(&self) -> bool {
+        self.inner().is_back()
+    }
     /// [`Link::restart`].
     ///
     /// # Errors
@@ -109,6 +122,15 @@ impl<D: Decorator> Link for D {
     }
     fn release(&self) {
         Decorator::release(self);
+    }
+    fn image(&self) -> Option<ImageFile> {
+        Decorator::image(self)
+    }
+    fn host_ends(&self) -> Option<HostEnds> {
+        Decorator::host_ends(self)
+    }
+    fn is_back(&self) -> bool {
+        Decorator::is_back(self)
     }
     fn restart(&self) -> Result<(), String> {
         Decorator::restart(self)

@@ -14,6 +14,7 @@ pub use decorator::Decorator;
 pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 
+use crate::ImageFile;
 use hamr_comm::abi::window::{Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -42,6 +43,19 @@ pub enum Peer {
     Alive,
     /// Gone for good in this epoch, and why.
     Gone(String),
+}
+
+/// What another process needs to be the host of a device over shared memory.
+#[derive(Debug)]
+pub struct HostEnds {
+    /// The window's memory, sealed.
+    pub memory: OwnedFd,
+    /// Readable when the device has notified; reading does not block.
+    pub notified: OwnedFd,
+    /// Writing eight bytes notifies the device, and does not block.
+    pub device: OwnedFd,
+    /// Readable when the device's process has ended.
+    pub process: Arc<OwnedFd>,
 }
 
 /// The connection to one device (see the module).
@@ -89,6 +103,19 @@ pub trait Link: Send + Sync {
     /// device, because a thread may be in the middle of a store: a mapping is replaced by memory of
     /// this program's own. Nothing to do where the device ends with its host.
     fn release(&self) {}
+    /// The file of the image that the device runs, where the link did not load it and knows it.
+    fn image(&self) -> Option<ImageFile> {
+        None
+    }
+    /// What a host in another process needs, where the device can have one ([`crate::serve`]).
+    fn host_ends(&self) -> Option<HostEnds> {
+        None
+    }
+    /// Is a device that was gone there again, started by somebody else? Then [`Self::restart`] takes
+    /// what is there. May take some milliseconds.
+    fn is_back(&self) -> bool {
+        false
+    }
     /// Starts a stopped peer again over the same window.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod features;
 mod info;
 mod module;
 mod named;
+mod portions;
 mod staging;
 
 pub use buffer::Buffer;
@@ -27,7 +28,7 @@ use crate::services::Services;
 use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
 use crate::task_lines::tasks;
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream, TaskInfo};
-use crate::{Stream, SubmitError};
+use crate::{Stream, StreamOptions, SubmitError};
 use hamr_comm::{Element, Handler};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -133,7 +134,15 @@ impl Node {
     /// # Errors
     /// When all queue pairs are in use, or the device is gone.
     pub fn stream(&self) -> Result<Stream<'_>, Error> {
-        Stream::open(&self.device, &self.queues)
+        self.stream_with(StreamOptions::default())
+    }
+
+    /// [`Self::stream`] with attributes of its own.
+    ///
+    /// # Errors
+    /// As for [`Self::stream`].
+    pub fn stream_with(&self, options: StreamOptions) -> Result<Stream<'_>, Error> {
+        Stream::open(&self.device, &self.queues, &options)
     }
 
     /// Opens a stream that threads share, behind a lock.
@@ -141,7 +150,15 @@ impl Node {
     /// # Errors
     /// As for [`Self::stream`].
     pub fn shared_stream(&self) -> Result<SharedStream, Error> {
-        SharedStream::open(&self.device, &self.queues)
+        self.shared_stream_with(StreamOptions::default())
+    }
+
+    /// [`Self::shared_stream`] with attributes of its own.
+    ///
+    /// # Errors
+    /// As for [`Self::stream`].
+    pub fn shared_stream_with(&self, options: StreamOptions) -> Result<SharedStream, Error> {
+        SharedStream::open(&self.device, &self.queues, &options)
     }
 
     /// The calling thread's own stream, opened at the first use and closed with the thread or the
@@ -227,6 +244,19 @@ impl Node {
     /// When the link cannot start its device again, or the device does not come up.
     pub fn restart(&self) -> Result<(), Error> {
         self.device.restart_on_request()
+    }
+
+    /// Waits, at most `limit`, until a device that was lost serves again, in a new epoch as after
+    /// [`Self::restart`]. It comes back when another thread restarts it; after a fault, as the next
+    /// call would begin an epoch ([`crate::Options::restart`]); or when somebody else has started it,
+    /// where its link can tell ([`crate::link::Link::is_back`]) and this program did not stop it. Returns at once while the device is there. Nothing that was
+    /// sent before runs in the new epoch. Buffers stay; a device that lost its memory, too, returns
+    /// with unspecified contents.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] with the reason of the loss when the limit has passed.
+    pub fn wait_until_back(&self, limit: Duration) -> Result<(), Error> {
+        self.device.wait_until_back(limit)
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {

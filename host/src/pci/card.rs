@@ -2,6 +2,7 @@
 //! itself; and how the program releases them when the system asks for the function back.
 
 use super::vfio::Vfio;
+use crate::Error;
 use crate::mapping::Revocable;
 use hamr_comm::abi::preamble::{MAGIC, word};
 use hamr_comm::abi::window::{Shared, Window};
@@ -9,6 +10,7 @@ use hamr_comm::handshake::HostHandshake;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -84,6 +86,14 @@ impl Card {
     /// Has the system asked for the function back?
     pub(super) fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Acquire)
+    }
+
+    /// Maps a function through sysfs that left the bus and is there again, in the place of what was
+    /// mapped before: its memory, and its registers where they were.
+    pub(super) fn restore(&self, memory: &File, registers: Option<&File>) -> Result<(), Error> {
+        let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = [Some(memory), registers].into_iter().flatten();
+        maps.iter().zip(files).try_for_each(|(map, file)| map.restore(file, 0))
     }
 
     /// Ends this program's use of the function, and returns one that it has through vfio. For

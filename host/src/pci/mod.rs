@@ -28,6 +28,7 @@ use hamr_comm::handshake::HostHandshake;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -241,6 +242,26 @@ impl PciLink {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a function that left the bus and is there again, through sysfs.
+    fn take_again(&self) -> Result<(), Error> {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.function.memory_file()?;
+        // A function that comes back has files of its own.
+        let inode = |file: &File| file.metadata().map(|file| file.ino()).ok();
+        if lock.as_ref().and_then(inode) == inode(&file) {
+            return Ok(());
+        }
+        let (have, needed) = (self.function.bar(2), self.card.window.len());
+        if have < needed {
+            return Err(Error::WindowTooShort { device: self.device.clone(), needed, has: have });
+        }
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("locking the function's memory"))?;
+        self.function.enable()?;
+        self.card.restore(&file, self.function.register_file().ok().as_ref())?;
+        *lock = Some(file);
+        Ok(())
+    }
+
     /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
     fn wait_until_left(&self) -> bool {
         let epoch = Epoch(self.card.load(word::EPOCH));
@@ -369,11 +390,34 @@ impl Link for PciLink {
         }
     }
 
+    fn is_back(&self) -> bool {
+        if self.is_released.load(Ordering::Acquire) || self.card.is_taken() || !self.function.is_there() {
+            return false;
+        }
+        if self.card.vfio.is_none() && self.take_again().is_err() {
+            return false;
+        }
+        match self.card.load(0) {
+            NO_DEVICE => false,
+            MAGIC if HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) => true,
+            // An image that runs there leaves the old epoch first.
+            MAGIC => {
+                HostHandshake::close(&self.card.window);
+                self.notify();
+                false
+            }
+            // A reset took all memory.
+            _ => true,
+        }
+    }
+
     fn restart(&self) -> Result<(), String> {
         if self.card.is_taken() {
             return Err("the system took its function back; open the device again".into());
         }
-        if !HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) {
+        if self.card.load(0) == MAGIC
+            && !HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH)))
+        {
             return Err(format!(
                 "expected {} to leave its epoch within {LEAVE_TIMEOUT:?}, it did not: a handler does not end, or the image is gone; \
                  reset the device",
@@ -442,5 +486,39 @@ mod tests {
         first.window().write_bytes(0, &[0xAA; 4096]).expect("inside");
         drop(first);
         assert_eq!((second.card.load(word::OPEN_QUEUES), in_file()), (9, 9));
+    }
+
+    #[test]
+    fn a_function_that_is_there_again_is_mapped_in_the_place_of_the_old_one() {
+        const LEN: u64 = 1 << 16;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("function");
+        let make = || {
+            std::fs::create_dir(&path).expect("makes a folder");
+            make_function(&path, LEN);
+        };
+        make();
+        let address = "0000:00:01.0".parse().expect("an address");
+        let request = LaunchRequest { device: "card", argument: "", image: None, window_len: LEN, cpu: None };
+        let link = PciLink::open(&request, address, Function::in_folder(path.clone())).expect("no host has it");
+        let kept = link.window().keep_word(word::OPEN_QUEUES).expect("in the preamble");
+        kept.word().store(7);
+        std::fs::rename(&path, folder.path().join("gone")).expect("leaves the bus");
+        assert!(!link.is_back());
+        make();
+        let other = File::options().read(true).write(true).open(path.join("resource2")).expect("it is there");
+        flock(&other, FlockOperation::NonBlockingLockExclusive).expect("another host has it");
+        assert!(!link.is_back());
+        drop(other);
+        assert!(link.is_back() && link.is_back());
+        let first = |folder: &std::path::Path| {
+            std::fs::read(folder.join("resource2")).expect("reads")[word::OPEN_QUEUES as usize]
+        };
+        assert_eq!(kept.word().load(), 0, "the new memory");
+        kept.word().store(9);
+        assert_eq!((first(&folder.path().join("gone")), first(&path)), (7, 9));
+        link.restart().expect("it is in no epoch");
+        // A second host is still kept away.
+        assert!(PciLink::open(&request, address, Function::in_folder(path.clone())).is_err());
     }
 }

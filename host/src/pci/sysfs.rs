@@ -129,10 +129,15 @@ impl Function {
     /// The registers; `None` when they cannot be mapped. A mapping begins with the page that they
     /// are in.
     pub(super) fn registers(&self) -> Option<(Window<Shared>, Revocable)> {
-        let file = File::options().read(true).write(true).open(self.folder.join("resource0")).ok()?;
+        let file = self.register_file().ok()?;
         let (start, len) = (self.resource(0)?.0 % rustix::param::page_size() as u64, self.bar(0));
         let (page, map) = map_revocable(&file, 0, start + len, true).ok()?;
         Some((page.part(start, len).ok()?, map))
+    }
+
+    /// The file of the registers.
+    pub(super) fn register_file(&self) -> std::io::Result<File> {
+        File::options().read(true).write(true).open(self.folder.join("resource0"))
     }
 
     /// The file of its memory.

@@ -4,7 +4,7 @@
 
 use super::encode::takes_put;
 use super::put_data::PutData;
-use super::{CallOptions, Pending, StreamRef, Submitter, submit, wait};
+use super::{CallOptions, Pending, StreamRef, StreamState, Submitter, submit, wait};
 use crate::device::Device;
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
@@ -223,6 +223,19 @@ pub(crate) fn one_way_failures(stream: impl StreamRef) -> u64 {
 
 pub(crate) fn outstanding(stream: impl StreamRef) -> usize {
     stream.with(|submitter, _| submitter.outstanding())
+}
+
+pub(crate) fn state(stream: impl StreamRef) -> StreamState {
+    stream.device().check_peer();
+    stream.with(|submitter, device| {
+        submitter.poll(device);
+        let calls = submitter.calls_so_far();
+        match submitter.epoch().is_none() {
+            true => StreamState::Lost,
+            false if submitter.have_run(device, calls) => StreamState::Idle,
+            false => StreamState::Running,
+        }
+    })
 }
 
 pub(crate) fn flush(stream: impl StreamRef) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! The streams that each thread has of its own.
 
-use super::{Access, Owned, QueuePairs, Used, User, call_methods};
+use super::{Access, Owned, QueuePairs, StreamOptions, Used, User, call_methods};
 use crate::Error;
 use crate::device::Device;
 use std::cell::{Cell, RefCell};
@@ -73,14 +73,17 @@ impl<'n> LocalStream<'n> {
     #[inline]
     pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         if is_in_body() {
-            return Ok(Self { owned: Rc::new(Owned::open(device, queues, User::Body)?), _node: PhantomData });
+            return Ok(Self {
+                owned: Rc::new(Owned::open(device, queues, User::Body, &StreamOptions::default())?),
+                _node: PhantomData,
+            });
         }
         STREAMS.with_borrow_mut(|streams| {
             if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
                 return Ok(Self { owned: owned.clone(), _node: PhantomData });
             }
             streams.retain(|s| !s.device.is_closed());
-            let owned = Rc::new(Owned::open(device, queues, User::Program)?);
+            let owned = Rc::new(Owned::open(device, queues, User::Program, &StreamOptions::default())?);
             streams.push(owned.clone());
             Ok(Self { owned, _node: PhantomData })
         })

@@ -33,7 +33,7 @@ mod wait;
 
 pub use local::LocalStream;
 pub use pending::Pending;
-pub use shared::SharedStream;
+pub use shared::{RequestBlock, SharedStream};
 pub use started::Started;
 
 pub(crate) use calls::call_methods;
@@ -111,6 +111,26 @@ impl CallOptions {
     }
 }
 
+/// Attributes of one stream, in place of what the device was opened with. Ends with
+/// `..StreamOptions::default()`, as [`crate::Options`] does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// Calls in flight or unread; else [`crate::Options::max_outstanding`].
+    pub max_outstanding: Option<usize>,
+}
+
+/// What a stream is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamState {
+    /// Every call that was submitted has run.
+    Idle,
+    /// Calls are in flight.
+    Running,
+    /// The device is gone: calls are refused until it is back.
+    Lost,
+}
+
 mod sealed {
     use super::{Device, Submitter};
     use std::ops::DerefMut;
@@ -178,9 +198,14 @@ struct Owned {
 }
 
 impl Owned {
-    fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, user: User) -> Result<Self, Error> {
+    fn open(
+        device: &Arc<Device>,
+        queues: &Arc<QueuePairs>,
+        user: User,
+        options: &StreamOptions,
+    ) -> Result<Self, Error> {
         let (device, queues) = (device.clone(), queues.clone());
-        let (index, submitter) = queues.take(&device, user)?;
+        let (index, submitter) = queues.take(&device, user, options)?;
         Ok(Self { device, queues, index, submitter: Cell::new(Some(submitter)) })
     }
 
@@ -257,8 +282,17 @@ pub struct Stream<'n> {
 }
 
 impl<'n> Stream<'n> {
-    pub(crate) fn open(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
-        Ok(Self { owned: Owned::open(device, queues, User::Program)?, _node: PhantomData })
+    pub(crate) fn open(
+        device: &'n Arc<Device>,
+        queues: &Arc<QueuePairs>,
+        options: &StreamOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self { owned: Owned::open(device, queues, User::Program, options)?, _node: PhantomData })
+    }
+
+    /// What the stream is doing.
+    pub fn state(&self) -> StreamState {
+        calls::state(self)
     }
 
     call_methods!(self, &Self, call: self, keep: self, open: Some(self));

@@ -1,7 +1,7 @@
 //! The queue pairs of a device: which of them belong to streams.
 
 use super::wait::measure_polls;
-use super::{Submitter, User};
+use super::{StreamOptions, Submitter, User};
 use crate::Error;
 use crate::device::{Device, Fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,12 @@ impl QueuePairs {
     }
 
     /// Takes a queue pair that no stream has.
-    pub(super) fn take(&self, device: &Device, user: User) -> Result<(u32, Box<Submitter>), Error> {
+    pub(super) fn take(
+        &self,
+        device: &Device,
+        user: User,
+        options: &StreamOptions,
+    ) -> Result<(u32, Box<Submitter>), Error> {
         if device.is_lost() && !device.restart() {
             let why = device.loss_reason();
             return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
@@ -65,6 +70,7 @@ impl QueuePairs {
             },
         };
         submitter.set_chained(user == User::Body);
+        submitter.set_max_outstanding(options.max_outstanding.unwrap_or(device.options.max_outstanding));
         show_open(device, &slots);
         Ok((index as u32, submitter))
     }

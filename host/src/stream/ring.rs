@@ -159,7 +159,7 @@ fn publish<H: Handler>(
     let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position())) else {
         give_back(calls, reserved);
         message.uses.release(&device.memory);
-        let limit = device.options.max_outstanding;
+        let limit = calls.table.limit();
         return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
     };
     let long = scratch.get(..message.chunk);

@@ -1,11 +1,13 @@
 //! A stream that threads share.
 
-use super::{Access, QueuePairs, Submitter, User, call_methods, calls, submit, there};
+use super::{Access, QueuePairs, StreamOptions, StreamState, Submitter, User, call_methods, calls, submit, there};
 use crate::background::{WorkSite, Worker};
 use crate::device::Device;
 use crate::{Error, PendingWork};
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 /// A stream that threads share: every call takes a lock, while it submits and polls. A call whose
 /// result does not come within about a microsecond gives the lock back and waits without it. A flush
@@ -20,19 +22,71 @@ struct SharedInner {
     device: Arc<Device>,
     queues: Arc<QueuePairs>,
     index: u32,
-    /// There until the drop.
-    submitter: Mutex<Option<Box<Submitter>>>,
+    state: Mutex<State>,
+    /// Notified at the end of each block.
+    block_ended: Condvar,
     /// Runs the host functions.
     host_functions: Worker,
 }
 
+struct State {
+    /// There until the drop.
+    submitter: Option<Box<Submitter>>,
+    /// The thread that has the stream for itself, and how many blocks of it are open.
+    block: Option<(ThreadId, u32)>,
+}
+
 impl SharedStream {
-    pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+    pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, options: &StreamOptions) -> Result<Self, Error> {
         let (device, queues) = (device.clone(), queues.clone());
-        let (index, submitter) = queues.take(&device, User::Program)?;
-        let submitter = Mutex::new(Some(submitter));
-        let host_functions = Worker::new("hamr-host-fns");
-        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, submitter, host_functions }) })
+        let (index, submitter) = queues.take(&device, User::Program, options)?;
+        let state = Mutex::new(State { submitter: Some(submitter), block: None });
+        let (block_ended, host_functions) = (Condvar::new(), Worker::new("hamr-host-fns"));
+        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, state, block_ended, host_functions }) })
+    }
+
+    /// Keeps other threads off the stream until the block is dropped, so that no call of theirs comes
+    /// between the calls that this thread submits meanwhile. This thread uses the stream as ever, and
+    /// may open another block inside.
+    ///
+    /// Other threads that use the stream or wait for a result of it wait for the block's end, without
+    /// a limit of their own: a block is for a few submissions.
+    pub fn block(&self) -> RequestBlock<'_> {
+        let mut state = self.locked();
+        let depth = state.block.map_or(0, |(_, depth)| depth);
+        state.block = Some((std::thread::current().id(), depth + 1));
+        RequestBlock { stream: self, _thread: PhantomData }
+    }
+
+    /// A sync point: done when every call that was submitted before has run. Later calls do not wait
+    /// for it.
+    ///
+    /// # Errors
+    /// As of [`Self::run_on_host`].
+    pub fn sync_point(&self) -> Result<PendingWork<()>, Error> {
+        self.run_on_host(|| ())
+    }
+
+    /// What the stream is doing.
+    pub fn state(&self) -> StreamState {
+        calls::state(self)
+    }
+
+    /// The lock, unless a block of another thread is open.
+    #[inline(always)]
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // A panic inside leaves the submitter consistent: it changes its state only in steps that
+        // end consistent.
+        let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.block.is_some() { self.behind_block(state) } else { state }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn behind_block<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let me = std::thread::current().id();
+        let is_closed = |state: &mut State| state.block.is_some_and(|(owner, _)| owner != me);
+        self.shared.block_ended.wait_while(state, is_closed).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `f` on a thread of the library, in the order of the stream: when every call that was
@@ -66,28 +120,46 @@ impl SharedStream {
     call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
 }
 
+/// A thread has a stream for itself: [`SharedStream::block`].
+#[must_use = "the block ends when this is dropped"]
+pub struct RequestBlock<'s> {
+    stream: &'s SharedStream,
+    /// It ends on the thread that began it.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for RequestBlock<'_> {
+    fn drop(&mut self) {
+        let mut state = self.stream.locked();
+        state.block = state.block.filter(|(_, depth)| *depth > 1).map(|(owner, depth)| (owner, depth - 1));
+        if state.block.is_none() {
+            self.stream.shared.block_ended.notify_all();
+        }
+    }
+}
+
 impl Drop for SharedInner {
     fn drop(&mut self) {
-        let submitter = self.submitter.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let submitter = self.state.get_mut().unwrap_or_else(PoisonError::into_inner).submitter.take();
         self.queues.detach(&self.device, self.index, submitter);
     }
 }
 
 /// The lock of a shared stream.
-pub struct Locked<'s>(MutexGuard<'s, Option<Box<Submitter>>>);
+pub struct Locked<'s>(MutexGuard<'s, State>);
 
 impl Deref for Locked<'_> {
     type Target = Submitter;
     #[inline(always)]
     fn deref(&self) -> &Submitter {
-        there(self.0.as_deref())
+        there(self.0.submitter.as_deref())
     }
 }
 
 impl DerefMut for Locked<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Submitter {
-        there(self.0.as_deref_mut())
+        there(self.0.submitter.as_deref_mut())
     }
 }
 
@@ -99,9 +171,7 @@ impl Access for SharedStream {
         Self: 'a;
     #[inline(always)]
     fn enter(&self) -> Locked<'_> {
-        // A panic inside leaves the submitter consistent: it changes its state only in steps that
-        // end consistent.
-        Locked(self.shared.submitter.lock().unwrap_or_else(PoisonError::into_inner))
+        Locked(self.locked())
     }
     #[inline(always)]
     fn device(&self) -> &Device {

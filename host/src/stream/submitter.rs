@@ -458,6 +458,11 @@ impl Submitter {
         self.calls.chained = chained;
     }
 
+    /// See [`PendingTable::set_limit`].
+    pub(super) fn set_max_outstanding(&mut self, limit: usize) {
+        self.calls.table.set_limit(limit);
+    }
+
     /// Does a task wait for its calls, through a body?
     pub(super) fn is_chained(&self) -> bool {
         self.calls.chained

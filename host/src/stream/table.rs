@@ -88,6 +88,8 @@ pub(super) struct PendingTable {
     free: u32,
     in_use: usize,
     limit: usize,
+    /// Free entries beyond the limit, in no list.
+    parked: usize,
     cold_parts: Vec<ColdPart>,
     free_cold: Vec<u32>,
 }
@@ -100,9 +102,35 @@ impl PendingTable {
             free: NONE,
             in_use: 0,
             limit,
+            parked: 0,
             cold_parts: Vec::with_capacity(64),
             free_cold: Vec::with_capacity(64),
         }
+    }
+
+    /// From now on so many entries are used at most. Those that are in use stay.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        if limit == self.limit {
+            return;
+        }
+        (self.limit, self.free, self.parked) = (limit, NONE, 0);
+        let mut room = limit.saturating_sub(self.in_use);
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            match entry.state() {
+                EntryState::Free(_) if room > 0 => {
+                    entry.set_state(EntryState::Free(self.free));
+                    self.free = index as u32;
+                    room -= 1;
+                }
+                EntryState::Free(_) => self.parked += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// See [`Self::set_limit`].
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Calls in flight or unread.
@@ -127,7 +155,7 @@ impl PendingTable {
 
     #[cold]
     fn grow(&mut self, state: EntryState) -> Option<u32> {
-        if self.entries.len() >= self.limit {
+        if self.entries.len() - self.parked >= self.limit {
             return None;
         }
         let mut entry = Entry { state: 0, hdr: RepHdr(0), cold: NONE, words: [0; INLINE_WORDS] };

@@ -123,7 +123,7 @@ impl World {
     }
 
     /// Runs `main` of every rank, as [`Self::run_program`] does: what a program gives to
-    /// [`main`](crate::world::main), and the handler `main` of an image (`docs/worlds.md`), which gets
+    /// [`main`], and the handler `main` of an image (`docs/worlds.md`), which gets
     /// `arguments` as one text.
     ///
     /// # Errors

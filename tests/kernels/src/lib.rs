@@ -14,6 +14,7 @@ pub mod lanes;
 pub mod lost;
 pub mod nested;
 pub mod peers;
+pub mod policy;
 pub mod resources;
 pub mod slices;
 pub mod task_crashes;

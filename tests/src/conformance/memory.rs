@@ -7,6 +7,7 @@ use hamr::{
 use hamr_comm::BufferPtr;
 use hamr_kernels::bench::empty;
 use hamr_kernels::demo::{axpy, dot_f64, fill};
+use hamr_tests_kernels::slices::{count, view_again};
 use hamr_tests_kernels::{append, append_named, increment_after, wait_at};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -431,4 +432,81 @@ fn still_there(node: &Node, log: &Log) {
     let gate = Gate::new(node);
     gate.open();
     assert_eq!(node.sync(wait_at::with(gate.ptr(), 3)).expect("runs"), 3);
+}
+
+/// One copy for memory of the program and of any device.
+pub fn unified(open: Open) {
+    let (one, two) = (open(options()), open(options()));
+    let data: Vec<u64> = (0..10_000).collect();
+    let (x, y) = (one.allocate::<u64>(data.len()).expect("room"), two.allocate::<u64>(data.len()).expect("room"));
+    let z = one.allocate::<u64>(data.len()).expect("room");
+    hamr::copy(&data[..], (&one, &x)).expect("to a device");
+    hamr::copy((&one, &x), (&two, &y)).expect("between devices");
+    hamr::copy((&one, x.ptr()), (&one, &z)).expect("on one device");
+    for (node, buffer) in [(&two, &y), (&one, &z)] {
+        let mut back = vec![0; data.len()];
+        hamr::copy((node, buffer), &mut back[..]).expect("from a device");
+        assert_eq!(back, data);
+        let from = hamr::Memory::from((node, buffer));
+        assert_eq!((from.len(), from.is_empty()), (data.len(), false));
+        assert!(from.device().is_some_and(|device| std::ptr::eq(device, node)));
+    }
+    let mut here = vec![0; data.len()];
+    hamr::copy(&data[..], &mut here[..]).expect("in the program");
+    assert_eq!(here, data);
+    assert!(hamr::Memory::Host(&data[..]).device().is_none());
+    for wrong in [
+        hamr::copy(&data[1..], (&one, &x)),
+        hamr::copy((&one, &x), &mut here[1..]),
+        hamr::copy((&one, &x), (&two, y.slice(1..10_000).expect("inside"))),
+        hamr::copy(&data[1..], &mut here[..]),
+    ] {
+        match wrong {
+            Err(Error::Buffer { why: BufferError::Overrun { .. }, .. } | Error::InvalidConfig { .. }) => {}
+            other => panic!("expected lengths that differ, got {other:?}"),
+        }
+    }
+    assert!(matches!(why(hamr::copy(&data[..], (&two, x.ptr()))), BufferError::Foreign { .. }));
+}
+
+/// Slices beyond the heap, in portions.
+pub fn portions(open: Open) {
+    let node = open(Options { heap: 1 << 20, ..options() });
+    let data: Vec<u64> = (0..500_000).map(|n| n % 1000).collect();
+    assert!(size_of_val(&data[..]) > 3 << 20, "more than the heap");
+    let sums = node.stream_in(&data, |portion, _| count::with(portion, 7u64)).expect("runs");
+    assert!(sums.len() >= 15, "{} portions", sums.len());
+    assert_eq!(sums.iter().sum::<u64>(), 500);
+    let mut to = vec![0u64; data.len()];
+    let mut ranges = Vec::new();
+    let done = node.stream_out(&mut to, |portion, range| {
+        ranges.push(range.clone());
+        fill::with(range.start as u64, portion)
+    });
+    assert_eq!(done.expect("runs").len(), ranges.len());
+    let mut end = 0;
+    for range in ranges {
+        assert_eq!(range.start, end, "in order, without gaps");
+        assert!(to[range.clone()].iter().all(|value| *value == range.start as u64), "{range:?}");
+        end = range.end;
+    }
+    assert_eq!(end, to.len());
+    assert!(node.stream_in(&[0u64; 0], |portion, _| count::with(portion, 7)).expect("nothing to do").is_empty());
+    assert_eq!(node.stream_in(&[7u64], |portion, _| count::with(portion, 7)).expect("runs"), [1]);
+    // The first failure ends it.
+    let mut sent = 0;
+    let failed = node.stream_in(&data, |portion, _| {
+        sent += 1;
+        view_again::with(BufferPtr::from_wire(portion.wire()), BufferPtr::from_wire(portion.wire()))
+    });
+    assert!(matches!(failed, Err(CallError::Fault(_))), "{failed:?}");
+    assert!(sent <= 3, "{sent} portions were sent");
+    node.flush().expect("all ran");
+    assert_eq!(node.live_buffers(), 0);
+    let full = node.allocate::<u8>(node.free_bytes() as usize).expect("all of it");
+    match refusal(node.stream_in(&data, |portion, _| count::with(portion, 7u64)).expect_err("no room")) {
+        SubmitError::NoRoom { .. } => {}
+        other => panic!("expected no room, got {other}"),
+    }
+    drop(full);
 }

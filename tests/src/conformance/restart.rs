@@ -159,3 +159,28 @@ pub fn a_started_call_ends_with_its_epoch(open: Open) {
     assert_eq!(read.start(echo::with(5u64)).expect("sent").wait().expect("runs"), 5);
     drop(gate);
 }
+
+/// A thread waits until another one has restarted the device.
+pub fn waited_for(open: Open) {
+    let node = open(options());
+    node.wait_until_back(Duration::ZERO).expect("it is there");
+    let stream = node.stream().expect("free");
+    let gate = block(&node, &stream);
+    let log = Log::new(&node, 8);
+    let old: Vec<_> = (0..8).map(|n| stream.offload(append::with(log.words(), n)).expect("sent")).collect();
+    node.stop();
+    drop(gate);
+    let error = node.wait_until_back(Duration::from_millis(20)).expect_err("nothing restarts it").to_string();
+    for part in ["stopped by this program", "waiting until it is back", "20ms"] {
+        assert!(error.contains(part), "`{part}` in: {error}");
+    }
+    let epoch = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.wait_until_back(Duration::from_secs(60)).map(|()| node.info().epoch));
+        node.restart().expect("starts again");
+        waiting.join().expect("returns").expect("it is back")
+    });
+    assert_eq!(epoch, 2);
+    old.into_iter().for_each(|p| ended(p.wait()));
+    assert_eq!(stream.sync(echo::with(7u64)).expect("the stream goes on"), 7);
+    assert_eq!(log.entries(&node), [0u64; 0], "nothing of the old epoch runs in the new one");
+}

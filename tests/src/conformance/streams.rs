@@ -1,7 +1,7 @@
 //! Streams and threads.
 
 use super::{Gate, Log, Open, driven, options, until};
-use hamr::{CallOptions, Error, Options, SharedStream};
+use hamr::{CallOptions, Error, Options, SharedStream, StreamOptions, StreamState, SubmitError};
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::{background, echo_many, panics};
 use hamr_tests_kernels::{append, append_named, echo, wait_at};
@@ -213,4 +213,92 @@ pub fn dropped_with_calls_in_flight(open: Open) {
     assert_eq!(log.entries(&node), (0..50).collect::<Vec<_>>());
     drop((log, gate));
     assert_eq!(node.live_buffers(), 0);
+}
+
+/// While a thread has a block of a shared stream, no call of another thread comes between its own.
+pub fn blocks_keep_together(open: Open) {
+    const BLOCKS: u64 = 20;
+    const CALLS: u64 = 10;
+    let node = open(options());
+    let shared = node.shared_stream().expect("a stream is free");
+    let log = Log::new(&node, (4 * BLOCKS * CALLS) as usize);
+    let begin = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (shared, words, begin) = (shared.clone(), log.words(), &begin);
+            scope.spawn(move || {
+                begin.wait();
+                for n in 0..BLOCKS {
+                    let _block = shared.block();
+                    for call in 0..CALLS {
+                        let value = (thread * BLOCKS + n) * CALLS + call;
+                        // Time for the others to come between, if they could.
+                        if call == 5 {
+                            std::thread::sleep(Duration::from_micros(200));
+                        }
+                        match call {
+                            // Waits inside, and a block in a block.
+                            3 => drop(shared.sync(append::with(words, value)).expect("runs")),
+                            6 => {
+                                let _inner = shared.block();
+                                shared.send(append::with(words, value)).expect("sent");
+                            }
+                            _ => drop(shared.offload(append::with(words, value)).expect("sent")),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    shared.flush().expect("all ran");
+    let entries = log.entries(&node);
+    assert_eq!(entries.len() as u64, 4 * BLOCKS * CALLS);
+    for block in entries.chunks(CALLS as usize) {
+        let first = block[0];
+        assert!(first % CALLS == 0 && block.iter().zip(first..).all(|(value, wanted)| *value == wanted), "{block:?}");
+    }
+}
+
+/// Attributes of a stream, its state, and a point behind all that was queued.
+pub fn attributes_and_states(open: Open) {
+    let node = open(options());
+    {
+        // A queue pair may have had another limit.
+        let stream = node.stream().expect("free");
+        drop((0..50u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect::<Vec<_>>());
+        stream.flush().expect("all ran");
+    }
+    for _ in 0..2 {
+        let stream = node.stream_with(StreamOptions { max_outstanding: Some(3) }).expect("free");
+        let mut kept: Vec<_> = (0..3u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
+        match stream.offload(echo::with(3u64)) {
+            Err(SubmitError::Full { limit: 3, .. }) => {}
+            other => panic!("expected a full stream, got {:?}", other.map(|_| ())),
+        }
+        assert_eq!(kept.remove(0).wait().expect("runs"), 0);
+        assert_eq!(stream.offload(echo::with(3u64)).expect("sent").wait().expect("runs"), 3);
+    }
+    let shared = node.shared_stream_with(StreamOptions::default()).expect("free");
+    let mut many: Vec<_> = (0..100u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
+    assert_eq!(many.pop().expect("sent").wait().expect("runs"), 99);
+    drop(many);
+    let stream = node.stream().expect("free");
+    assert_eq!((shared.state(), stream.state()), (StreamState::Idle, StreamState::Idle));
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let waiting = shared.offload(wait_at::with(gate.ptr(), 5)).expect("sent");
+        gate.wait_for(1);
+        let point = shared.sync_point().expect("a thread");
+        let later = shared.offload(echo::with(1u64)).expect("sent");
+        assert!(!point.is_done() && shared.state() == StreamState::Running);
+        assert_eq!(stream.state(), StreamState::Idle, "another stream");
+        gate.open();
+        point.wait().expect("the calls before have run");
+        assert_eq!(waiting.wait().expect("runs"), 5);
+        assert_eq!(later.wait().expect("runs"), 1);
+    });
+    node.stop();
+    assert_eq!((shared.state(), stream.state()), (StreamState::Lost, StreamState::Lost));
+    node.restart().expect("starts again");
+    assert_eq!((shared.state(), stream.state()), (StreamState::Idle, StreamState::Idle));
 }

@@ -5,6 +5,7 @@ use crate::crashes::fault;
 use hamr::{CallError, CallOptions, Node, Options, SubmitError, TaskWait};
 use hamr_comm::abi::status::Status;
 use hamr_kernels::faults::background;
+use hamr_tests_kernels::policy::{admit, admitted};
 use hamr_tests_kernels::waits::{
     POLLS, SLEEPS, YIELDS, doubles, gather_at, panics_behind, reverses, shares, sleeps, wait_task_at, waits_for_ever,
     waits_within, yields,
@@ -221,6 +222,27 @@ pub fn tasks_take_turns(open: Open) {
     let mut last: Vec<u64> = sums.into_iter().map(|call| call.wait().expect("no task has it across a wait")).collect();
     last.sort_unstable();
     assert_eq!(last.last().map(|sum| sum % 200), Some(0), "{last:?}");
+}
+
+/// The type of a handler's first parameter decides when it runs: a policy that its crate defines.
+pub fn a_policy_of_ones_own(open: Open) {
+    let node = open(many());
+    let stream = node.stream().expect("free");
+    let calls: Vec<_> = (0..3u64).map(|n| stream.offload(admitted::with(n)).expect("sent")).collect();
+    for n in 0..100u64 {
+        assert_eq!(node.sync(echo::with(n)).expect("served meanwhile"), n);
+        node.ping().expect("served meanwhile");
+    }
+    assert!(calls.iter().all(|call| !call.is_done()), "none is admitted");
+    assert_eq!(node.sync(admit::with(2)).expect("runs"), 2);
+    until("two begin", || calls.iter().filter(|call| call.is_done()).count() == 2);
+    assert_eq!(node.sync(admit::with(1)).expect("runs"), 1, "the two have used theirs");
+    let mut values: Vec<_> = calls.into_iter().map(|call| call.wait().expect("goes on")).collect();
+    values.sort_unstable_by_key(|(value, _)| *value);
+    assert_eq!(values.iter().map(|(value, _)| *value).collect::<Vec<_>>(), [0, 1, 2]);
+    let mut left: Vec<_> = values.iter().map(|(_, left)| *left).collect();
+    left.sort_unstable();
+    assert_eq!(left, [0, 0, 1]);
 }
 
 /// Arguments, views and results of tasks that wait.

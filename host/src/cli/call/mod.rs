@@ -38,6 +38,13 @@ pub(super) struct Args {
     save: Vec<String>,
 }
 
+impl Args {
+    /// Were arguments or files given?
+    pub(super) fn has_values(&self) -> bool {
+        !self.values.is_empty() || !self.save.is_empty()
+    }
+}
+
 /// A call whose types only the command line and the image know; `TASK`: of a task.
 struct Untyped<const TASK: bool>;
 

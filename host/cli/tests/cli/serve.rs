@@ -1,0 +1,66 @@
+//! `hamr serve`: a device for several commands, one after the other.
+
+use super::{json, refused};
+use crate::common::{hamr, image, signal, spawn};
+use serde_json::Value;
+
+fn name(of: &str) -> String {
+    format!("{of}-{}", std::process::id())
+}
+
+#[test]
+fn a_device_serves_one_command_after_the_other() {
+    let name = name("one");
+    let at = format!("at:{name}");
+    let mut served = spawn(&["serve", &name, "--json"]);
+    let first: Value = serde_json::from_str(&served.hear(1)).expect("a line");
+    assert_eq!((first["event"].as_str(), first["name"].as_str()), (Some("serving"), Some(&*name)));
+    let mut pids = Vec::new();
+    for epoch in 1..4 {
+        let device = json(&hamr(&["devices", "--device", &at, "--json"]));
+        assert_eq!(device["device"]["epoch"], epoch);
+        pids.push(device["device"]["pid"].as_u64().expect("a process"));
+    }
+    assert!(pids.windows(2).all(|two| two[0] == two[1]), "{pids:?}");
+    let call =
+        hamr(&["call", "axpy", "2", "[1, 2]", "[10, 20]", "--device", &at, "--image", &image().display().to_string()]);
+    assert!(call.code == Some(0) && call.stdout.ends_with("y = [12.0, 24.0]\n"), "{call:?}");
+    // While there is a host.
+    let mut follower = spawn(&["logs", "--device", &at, "--follow"]);
+    let heard = served.hear(1 + 2 * 4 + 1);
+    assert!(heard.lines().last().is_some_and(|line| line.contains("\"attached\"")), "{heard}");
+    let second = hamr(&["devices", "--device", &at]);
+    refused(&second, &[&at, &format!("process {}", follower.id()), "a second one is refused"]);
+    follower = follower.kill();
+    drop(follower);
+    refused(&hamr(&["serve", &name]), &["runs already", "--stop"]);
+    let end = hamr(&["serve", &name, "--stop"]);
+    assert_eq!((end.code, end.stdout.as_str(), end.stderr.as_str()), (Some(0), "", ""), "{end:?}");
+    let served = served.wait();
+    assert_eq!(served.code, Some(0), "{served:?}");
+    assert!(served.stdout.contains("\"refused\"") && served.stdout.contains("\"left\""), "{served:?}");
+    served.left_nothing();
+    refused(&hamr(&["devices", "--device", &at]), &["found none of that name", "hamr serve"]);
+}
+
+#[test]
+fn an_interrupt_ends_the_device_too() {
+    for how in ["INT", "KILL"] {
+        let name = name(how);
+        let mut served = spawn(&["serve", &name]);
+        assert!(served.hear(1).contains(&format!("--device at:{name}")));
+        signal(served.id(), how);
+        let served = served.wait();
+        assert_eq!(served.code, None, "{served:?}");
+        served.left_nothing();
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_one_clear_line() {
+    refused(&hamr(&["serve", "a b"]), &["`a b`", "1 to 64"]);
+    refused(&hamr(&["serve", "name-of-none", "--stop"]), &["found none of that name"]);
+    refused(&hamr(&["serve", "looped", "--device", "loopback"]), &["expected shm or qemu"]);
+    refused(&hamr(&["serve", "nothing", "--device", "toaster"]), &["`toaster`"]);
+    refused(&hamr(&["devices", "--device", "at:"]), &["1 to 64"]);
+}

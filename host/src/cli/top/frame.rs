@@ -1,0 +1,217 @@
+//! One look at all windows, what moved since the one before, and its text.
+
+#[cfg(feature = "device-logs")]
+use super::super::inspect::texts;
+use super::super::{Cli, one_line};
+#[cfg(feature = "device-logs")]
+use crate::inspect::dump_with_lines;
+use crate::inspect::{Dump, Found, Queue, dump, windows};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// Counts of published words are as wide as this (abi §4).
+const COUNT_MASK: u32 = 0x00FF_FFFF;
+
+pub(super) struct Sample {
+    at: Instant,
+    devices: Vec<Row>,
+}
+
+/// A device.
+struct Row {
+    found: Found,
+    dump: Dump,
+    /// Calls that were published since the look before, per second.
+    rate: Option<f64>,
+    /// Faults that were seen since the first look.
+    faults: u64,
+    /// The last of them: which handler, and what.
+    last_fault: Option<String>,
+    /// `at work`, `waits`, `still`; empty at the first look.
+    activity: &'static str,
+}
+
+/// A slot's place in its window.
+type Place = (u32, &'static str, u32);
+/// The tag and count of a published word.
+type Word = (u8, u32);
+
+impl Sample {
+    pub(super) fn take(before: Option<&Self>, lines: usize, cli: &Cli) -> Self {
+        let at = Instant::now();
+        // A window that ended meanwhile is left out.
+        let rows = windows().into_iter().filter_map(|found| {
+            let dump = look(&found, lines, cli)?;
+            let last = before.and_then(|before| {
+                let same = |row: &&Row| row.found.path == found.path && row.found.name == found.name;
+                Some((before.devices.iter().find(same)?, at - before.at))
+            });
+            Some(Row::new(found, dump, last.map(|(row, passed)| (row, passed.as_secs_f64()))))
+        });
+        Self { at, devices: rows.collect() }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let row = |row: &Row| {
+            json!({
+                "name": row.found.name,
+                "path": row.found.path,
+                "host": row.found.host_pid,
+                "device": row.found.device_pid,
+                "epoch": row.found.epoch,
+                "state": row.found.device_state,
+                "calls_per_s": row.rate,
+                "in_flight": row.in_flight(),
+                "queues": row.queues().map(depth).collect::<Vec<_>>(),
+                "tasks": row.dump.tasks.len(),
+                "faults": row.faults,
+                "last_fault": row.last_fault,
+                "crash": row.dump.crash.as_ref().map(|crash| crash.text.clone()),
+            })
+        };
+        self.devices.iter().map(row).collect()
+    }
+
+    /// Lines of at most so many characters.
+    pub(super) fn text(&self, columns: usize) -> Vec<String> {
+        let number = self.devices.len();
+        let mut text = vec![format!("{number} {}", if number == 1 { "device" } else { "devices" })];
+        if number > 0 {
+            text.push(format!(
+                "{:<16} {:>8} {:>8} {:>5} {:<9} {:<8} {:>10} {:>6} {:>5} {:>6}  {}",
+                "DEVICE", "HOST", "PROCESS", "EPOCH", "STATE", "", "CALLS/S", "FLIGHT", "TASKS", "FAULTS", "QUEUES"
+            ));
+        }
+        text.extend(self.devices.iter().map(Row::line));
+        for row in &self.devices {
+            let name = one_line(&row.found.name);
+            if let Some(fault) = &row.last_fault {
+                text.push(format!("{name}: fault: {}", one_line(fault)));
+            }
+            if let Some(crash) = &row.dump.crash {
+                text.push(format!("{name}: crash in epoch {}: {}", crash.epoch, one_line(&crash.text)));
+            }
+        }
+        #[cfg(feature = "device-logs")]
+        if self.devices.iter().any(|row| !row.dump.lines.is_empty()) {
+            text.push(String::new());
+            text.push("LOG".into());
+            let lines = |row: &Row| {
+                let name = one_line(&row.found.name);
+                row.dump.lines.iter().map(|line| format!("{name}: {}", one_line(&line.to_string()))).collect::<Vec<_>>()
+            };
+            text.extend(self.devices.iter().flat_map(lines));
+        }
+        text.into_iter().map(|line| line.chars().take(columns).collect()).collect()
+    }
+}
+
+impl Row {
+    fn new(found: Found, dump: Dump, before: Option<(&Self, f64)>) -> Self {
+        let (now, seen) = (requests(&dump), faults(&dump));
+        let (mut rate, mut faults, mut last_fault, mut activity) = (None, 0, None, "");
+        let known = before.map(|(row, _)| self::faults(&row.dump)).unwrap_or_default();
+        if let Some((row, seconds)) = before {
+            let then = requests(&row.dump);
+            let calls: u64 = now.iter().map(|(place, word)| since(then.get(place), *word)).sum();
+            (rate, faults, last_fault) = (Some(calls as f64 / seconds), row.faults, row.last_fault.clone());
+            activity =
+                match (row.dump.device.alive != dump.device.alive, row.dump.device.progress != dump.device.progress) {
+                    (_, true) => "at work",
+                    (true, false) => "waits",
+                    (false, false) => "still",
+                };
+        }
+        for (place, (word, text)) in &seen {
+            if known.get(place).is_none_or(|(known, _)| known != word) {
+                faults += 1;
+                last_fault = Some(text.clone());
+            }
+        }
+        Self { found, dump, rate, faults, last_fault, activity }
+    }
+
+    /// The streams; the first queue pair is the control stream.
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.dump.queues.iter().skip(1).filter(|queue| queue.open && !queue.slots.is_empty())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.queues().map(depth).sum()
+    }
+
+    fn line(&self) -> String {
+        let Found { name, host_pid, device_pid, epoch, device_state, .. } = &self.found;
+        let depths: Vec<String> = self.queues().map(|queue| depth(queue).to_string()).collect();
+        let rate = self.rate.map_or_else(String::new, |rate| format!("{rate:.0}"));
+        format!(
+            "{:<16} {host_pid:>8} {device_pid:>8} {epoch:>5} {device_state:<9} {:<8} {rate:>10} {:>6} {:>5} {:>6}  {}",
+            one_line(name),
+            self.activity,
+            self.in_flight(),
+            self.dump.tasks.len(),
+            self.faults,
+            depths.join(" ")
+        )
+    }
+}
+
+/// Calls of a queue pair that have no result yet.
+fn depth(queue: &Queue) -> usize {
+    queue.slots.iter().filter(|slot| matches!(slot.state, "requested" | "taken" | "changing")).count()
+}
+
+fn requests(dump: &Dump) -> HashMap<Place, Word> {
+    let slots = dump.queues.iter().flat_map(|queue| queue.slots.iter().map(move |slot| (queue.index, slot)));
+    slots
+        .filter_map(|(queue, slot)| {
+            let request = slot.request.as_ref()?;
+            Some(((queue, slot.kind, slot.index), (request.tag, request.count)))
+        })
+        .collect()
+}
+
+fn faults(dump: &Dump) -> HashMap<Place, (Word, String)> {
+    let slots = dump.queues.iter().flat_map(|queue| queue.slots.iter().map(move |slot| (queue.index, slot)));
+    slots
+        .filter_map(|(queue, slot)| {
+            let reply = slot.reply.as_ref().filter(|_| slot.state == "answered")?;
+            let text = reply.fault.clone()?;
+            let handler = slot.request.as_ref().and_then(|request| request.handler.clone()).unwrap_or_default();
+            Some(((queue, slot.kind, slot.index), ((reply.tag, reply.count), format!("{handler}: {text}"))))
+        })
+        .collect()
+}
+
+/// Requests of a slot since the look before. A slot of another epoch began at zero.
+fn since(before: Option<&Word>, (tag, count): Word) -> u64 {
+    let before = before.filter(|(known, _)| *known == tag).map_or(0, |(_, count)| *count);
+    (count.wrapping_sub(before) & COUNT_MASK).into()
+}
+
+#[cfg(feature = "device-logs")]
+fn look(found: &Found, lines: usize, cli: &Cli) -> Option<Dump> {
+    let plain = dump(&found.path).ok()?;
+    let image = if lines == 0 { None } else { texts(&plain.device, cli).ok().flatten() };
+    let Some(image) = image else { return Some(plain) };
+    dump_with_lines(&found.path, &image, lines).ok()
+}
+
+#[cfg(not(feature = "device-logs"))]
+fn look(found: &Found, _lines: usize, _cli: &Cli) -> Option<Dump> {
+    dump(&found.path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_wrap_and_begin_anew_in_an_epoch() {
+        assert_eq!(since(None, (1, 5)), 5);
+        assert_eq!(since(Some(&(1, 3)), (1, 5)), 2);
+        assert_eq!(since(Some(&(1, COUNT_MASK)), (1, 1)), 2);
+        assert_eq!(since(Some(&(1, 3)), (2, 1)), 1);
+    }
+}

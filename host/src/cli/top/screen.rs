@@ -1,0 +1,82 @@
+//! A terminal's other screen, without echo and line editing; it is as before when this is dropped.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::io::{Result, Write, stdin, stdout};
+use std::time::Duration;
+
+/// Other screen, no cursor; and the reverse.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// To the first line; the rest of a line; the rest of the screen.
+const HOME: &str = "\x1b[H";
+const REST_OF_LINE: &str = "\x1b[K\r\n";
+const REST_OF_SCREEN: &str = "\x1b[J";
+/// What a terminal without a size has.
+const SIZE: (usize, usize) = (24, 80);
+/// Keys that end: q, Q, and what Ctrl-C is without its signal.
+const END: [u8; 3] = [b'q', b'Q', 3];
+
+pub(super) struct Screen {
+    before: Termios,
+}
+
+impl Screen {
+    pub(super) fn open() -> Result<Self> {
+        let before = tcgetattr(stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw)?;
+        let screen = Self { before };
+        write(ENTER)?;
+        Ok(screen)
+    }
+
+    /// Rows and columns.
+    pub(super) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(stdout()) {
+            Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
+            _ => SIZE,
+        }
+    }
+
+    /// Shows these lines, and no others. In one write, so that no half of a frame is seen.
+    pub(super) fn show(&self, lines: &[String]) -> Result<()> {
+        let mut frame = String::from(HOME);
+        // The last line has no end: that would move the screen.
+        frame += &lines.join(REST_OF_LINE);
+        frame += "\x1b[K";
+        frame += REST_OF_SCREEN;
+        write(&frame)
+    }
+
+    /// Was a key pressed that ends, within this time? Others are ignored, but end the wait.
+    pub(super) fn key_within(&self, limit: Duration) -> bool {
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        let input = stdin();
+        // A signal, such as that of another size, ends the wait early.
+        if !poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0) {
+            return false;
+        }
+        let mut keys = [0; 64];
+        match rustix::io::read(&input, &mut keys) {
+            // The terminal is gone.
+            Ok(0) | Err(_) => true,
+            Ok(read) => keys.iter().take(read).any(|key| END.contains(key)),
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Without a terminal there is nothing to restore.
+        let _ = write(LEAVE);
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+fn write(text: &str) -> Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

@@ -1,0 +1,328 @@
+//! Keeping a device for the hosts that come and go: the library half of `hamr serve`.
+//!
+//! A [`Keeper`] starts the device and gives it to one host at a time, which opens it as `at:NAME`.
+//! Between two hosts it ends the epoch of the one that left, so that nothing of it runs behind the
+//! next one's back; a device that does not leave is started again. Only [`crate::ShmLauncher`] and
+//! QEMU have devices that can be kept: their memory and their doorbells can be given away.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), hamr::Error> {
+//! let runtime = hamr::Runtime::new()?;
+//! let image = hamr::Image::find("my-image")?;
+//! let mut keeper = hamr::serve::Keeper::start(&runtime, "shm", image, &hamr::Options::default(), "board")?;
+//! keeper.run(|event| println!("{event}"))     // until another process says stop: `hamr serve board --stop`
+//! # }
+//! ```
+
+use crate::at::protocol::{self, Answer, Ask};
+use crate::link::{HostEnds, Link, Peer};
+use crate::runtime::Launched;
+use crate::{Error, Image, Options, Runtime};
+use hamr_comm::handshake::HostHandshake;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use crate::at::LEAVE_TIMEOUT;
+
+/// How long a new process of the device may take to read the window.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// A device whose process ends sooner than this was not worth starting.
+const SHORT: Duration = Duration::from_secs(1);
+/// So many of these in a row end the keeper.
+const MOST_SHORT: u32 = 3;
+/// Connections that have not said yet what they want.
+const MOST_WAITING: usize = 16;
+
+/// What a keeper has to tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A host has the device.
+    Attached {
+        /// Its process.
+        pid: i32,
+    },
+    /// It has it no more.
+    Left {
+        /// Its process.
+        pid: i32,
+    },
+    /// A second host was refused.
+    Refused {
+        /// Its process.
+        pid: i32,
+        /// What it was told.
+        why: String,
+    },
+    /// The device was started again.
+    Restarted {
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attached { pid } => write!(f, "process {pid} is the host"),
+            Self::Left { pid } => write!(f, "process {pid} has left"),
+            Self::Refused { pid, why } => write!(f, "refused process {pid}: {why}"),
+            Self::Restarted { why } => write!(f, "started again: {why}"),
+        }
+    }
+}
+
+/// A device that runs without this process being its host. Dropping it ends the device.
+pub struct Keeper {
+    name: String,
+    device: String,
+    link: Box<dyn Link>,
+    /// Readable when the device's process has ended.
+    process: Arc<OwnedFd>,
+    window_len: u64,
+    image: String,
+    listener: OwnedFd,
+    waiting: Vec<OwnedFd>,
+    host: Option<Host>,
+    started: Instant,
+    short: u32,
+}
+
+struct Host {
+    socket: OwnedFd,
+    pid: i32,
+}
+
+/// What there is to do.
+enum Due {
+    Accept,
+    Device,
+    Host,
+    Waiting(usize),
+}
+
+impl Keeper {
+    /// Starts the device of `spec` with `image`. Hosts attach to `at:NAME`; their [`Options`] need no
+    /// longer window than these.
+    ///
+    /// # Errors
+    /// A name that is taken or no name, a kind whose devices cannot be kept, and as
+    /// [`Runtime::open_with`].
+    pub fn start(runtime: &Runtime, spec: &str, image: Image, options: &Options, name: &str) -> Result<Self, Error> {
+        let fail = |why: String| Error::Launch { device: format!("at:{name}"), why };
+        protocol::check_name(name).map_err(fail)?;
+        // Before the device is started.
+        let listener = protocol::listen(name)?.ok_or_else(|| {
+            fail(format!("expected a name of its own, `serve {name}` runs already; `serve {name} --stop` ends it"))
+        })?;
+        let Launched { link, image, window_len, begin } = runtime.launch(spec, image, options)?;
+        let Some(HostEnds { process, .. }) = link.host_ends() else {
+            let why =
+                format!("a device of kind {} cannot be given to other processes: expected shm or qemu", link.kind());
+            link.stop();
+            return Err(Error::Launch { device: spec.into(), why });
+        };
+        Ok(Self {
+            name: name.into(),
+            device: spec.into(),
+            link,
+            process,
+            window_len,
+            image: image.map(|image| image.path.display().to_string()).unwrap_or_default(),
+            listener,
+            waiting: Vec::new(),
+            host: None,
+            started: begin,
+            short: 0,
+        })
+    }
+
+    /// Bytes of the device's window.
+    pub fn window_len(&self) -> u64 {
+        self.window_len
+    }
+
+    /// Keeps the device until a process of this user asks for its end ([`stop`]).
+    ///
+    /// # Errors
+    /// A device that ends again and again.
+    pub fn run(&mut self, mut tell: impl FnMut(Event)) -> Result<(), Error> {
+        loop {
+            match self.wait() {
+                Due::Accept => self.accept(),
+                Due::Device => {
+                    let Peer::Gone(why) = self.link.peer() else { continue };
+                    self.count_end(&why)?;
+                    self.start_again()?;
+                    tell(Event::Restarted { why });
+                }
+                Due::Host => self.attend_host(&mut tell)?,
+                Due::Waiting(index) => {
+                    let socket = self.waiting.swap_remove(index);
+                    match protocol::asked(&socket) {
+                        Some(Ask::Attach) => self.attach(socket, &mut tell),
+                        Some(Ask::Stop) => {
+                            // The answer is the end of the connection, when nothing is left.
+                            self.link.stop();
+                            return Ok(());
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> Due {
+        loop {
+            let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+            fds.extend(self.waiting.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            // A host asks for another process itself, when it has taken in what the last one left.
+            let due = self.host.as_ref().map_or(&*self.process, |host| &host.socket);
+            fds.push(PollFd::new(due, PollFlags::IN));
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+            // The host first: the next one may be waiting for its end.
+            if ready(self.waiting.len() + 1) {
+                return if self.host.is_some() { Due::Host } else { Due::Device };
+            }
+            if let Some(index) = (0..self.waiting.len()).find(|index| ready(index + 1)) {
+                return Due::Waiting(index);
+            }
+            if ready(0) {
+                return Due::Accept;
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let accepted = rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
+        if let Ok(socket) = accepted
+            && protocol::same_user(&socket).is_ok()
+            && self.waiting.len() < MOST_WAITING
+        {
+            self.waiting.push(socket);
+        }
+    }
+
+    fn attach(&mut self, socket: OwnedFd, tell: &mut impl FnMut(Event)) {
+        let pid = protocol::same_user(&socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+        if let Some(host) = &self.host {
+            let why = format!("at:{} has a host, process {}; a second one is refused", self.name, host.pid);
+            // An error means that it has left.
+            let _ = protocol::answer(&socket, &Answer::Refused(why.clone()), &[]);
+            return tell(Event::Refused { pid, why });
+        }
+        let Some(HostEnds { memory, notified, device, process }) = self.link.host_ends() else { return };
+        let (kind, image) = (self.link.kind().into(), self.image.clone());
+        let granted = Answer::Granted { window_len: self.window_len, kind, image };
+        let descriptors = [memory.as_fd(), notified.as_fd(), device.as_fd(), process.as_fd()];
+        if protocol::answer(&socket, &granted, &descriptors).is_ok() {
+            self.host = Some(Host { socket, pid });
+            self.short = 0;
+            tell(Event::Attached { pid });
+        }
+    }
+
+    /// The host wants another process, or has left.
+    fn attend_host(&mut self, tell: &mut impl FnMut(Event)) -> Result<(), Error> {
+        let Some(host) = self.host.take() else { return Ok(()) };
+        match protocol::receive(&host.socket) {
+            Err(Errno::INTR | Errno::AGAIN) => self.host = Some(host),
+            Ok((bytes, _)) if bytes == protocol::RENEW => {
+                let why = format!("process {} asked for it", host.pid);
+                self.link.stop();
+                self.start_again()?;
+                tell(Event::Restarted { why });
+                if protocol::answer(&host.socket, &Answer::Renewed, &[self.process.as_fd()]).is_ok() {
+                    self.host = Some(host);
+                }
+            }
+            _ => {
+                tell(Event::Left { pid: host.pid });
+                self.end_epoch(tell)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Behind it the device has a process and is in no epoch.
+    fn end_epoch(&mut self, tell: &mut impl FnMut(Event)) -> Result<(), Error> {
+        let window = self.link.window();
+        let mut why = None;
+        if !crate::at::has_left(window) {
+            HostHandshake::close(window);
+            self.link.notify();
+            if !self.wait_until_left(LEAVE_TIMEOUT) && self.link.peer() == Peer::Alive {
+                why = Some(format!("it did not leave its epoch within {LEAVE_TIMEOUT:?}"));
+                self.link.stop();
+            }
+        }
+        if let Peer::Gone(end) = self.link.peer() {
+            self.start_again()?;
+            tell(Event::Restarted { why: why.unwrap_or(end) });
+        }
+        Ok(())
+    }
+
+    /// The device ended without a host. One that does so again and again is given up.
+    fn count_end(&mut self, why: &str) -> Result<(), Error> {
+        self.short = if self.started.elapsed() < SHORT { self.short + 1 } else { 0 };
+        if self.short < MOST_SHORT {
+            return Ok(());
+        }
+        let why = format!("expected a device that stays, it ended {MOST_SHORT} times in a row: {why}");
+        Err(Error::Launch { device: self.device.clone(), why })
+    }
+
+    fn wait_until_left(&self, limit: Duration) -> bool {
+        let begin = Instant::now();
+        while !crate::at::has_left(self.link.window()) {
+            if begin.elapsed() > limit || self.link.peer() != Peer::Alive {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        true
+    }
+
+    /// Starts a device whose process has ended.
+    fn start_again(&mut self) -> Result<(), Error> {
+        let fail = |why: String| Error::Launch { device: self.device.clone(), why };
+        // The new process must not take the offer of an epoch that is over.
+        HostHandshake::close(self.link.window());
+        self.link.restart().map_err(fail)?;
+        self.started = Instant::now();
+        if let Some(ends) = self.link.host_ends() {
+            self.process = ends.process;
+        }
+        // It acknowledges the end of the old epoch. If it ends instead, the next look sees that.
+        self.wait_until_left(START_TIMEOUT);
+        Ok(())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.link.stop();
+    }
+}
+
+/// Ends the device that is kept under this name, and returns when its keeper is gone.
+///
+/// # Errors
+/// When there is none.
+pub fn stop(name: &str) -> Result<(), Error> {
+    let fail = |why| Error::Launch { device: format!("at:{name}"), why };
+    let socket = protocol::connect(name, Ask::Stop).map_err(fail)?;
+    // Not an answer but the end, which is no packet.
+    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+    while poll(&mut fds, None) == Err(Errno::INTR) {}
+    Ok(())
+}
