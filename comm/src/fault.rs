@@ -4,7 +4,7 @@
 //! got. The host makes a sentence of them, so that an image needs no formatting code.
 
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
-use crate::why::Why;
+use crate::why::{NODE, Why};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::ClaimError;
 
@@ -234,7 +234,10 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
         (status, _) => match Why::of(status, numbers) {
             Some(why) if status == Status::REMOTE => match kind {
                 0 => write!(f, "a call to the host failed: {why}"),
-                rank => write!(f, "a call to rank {} failed: {why}", rank.saturating_sub(1)),
+                whom => match whom.checked_sub(NODE.into()) {
+                    Some(node) => write!(f, "a call to node {node} failed: {why}"),
+                    None => write!(f, "a call to rank {} failed: {why}", whom.saturating_sub(1)),
+                },
             },
             _ => f.write_str(status.text()),
         },
@@ -246,6 +249,7 @@ impl core::error::Error for Fault {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::string::ToString;
 
     fn encoded(trace: &Trace, text: &str) -> std::vec::Vec<u8> {
         let mut bytes = [0; 1024];
@@ -253,6 +257,14 @@ mod tests {
         trace.encode(text, &mut out);
         let len = out.needed();
         bytes[..len].to_vec()
+    }
+
+    #[test]
+    fn a_failed_call_names_whom_it_called() {
+        let said = |whom, detail| Fault::new(Status::REMOTE, [whom, Status::NO_HANDLER.0.into(), detail]).to_string();
+        assert_eq!(said(0, 2), "a call to the host failed: the host serves no calls");
+        assert_eq!(said(3, 0), "a call to rank 2 failed: no such handler there");
+        assert_eq!(said(1 << 31 | 7, 5), "a call to node 7 failed: the device was lost");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Calls that a task makes: to handlers of the host.
+//! Calls that a task makes: to handlers of the host, of ranks, and of other devices.
 //!
 //! The task encodes the arguments and suspends; the serve loop publishes the message, and resumes the
 //! task with a copy of the reply. So no code of the task changes what the device knows of a queue,
@@ -6,9 +6,10 @@
 
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::handler::{Call, Enter, ErrorOf, Handler, HandlerResult, ValueOf};
+use crate::handler::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use crate::outgoing;
+use crate::relay::{CallTarget, callee, encode};
 use crate::task::wait::{Callee, Interrupted, Message, Place, Target, Wait};
 use crate::task::{Answer, Marks, Reason, Task};
 use crate::why::{NotSent, Why, detail};
@@ -17,7 +18,6 @@ use core::marker::PhantomData;
 use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::table::record_flag;
 use hamr_shared_abi::task_line::WaitKind;
 
 /// The host program, which runs handlers whose first parameter is `&mut Host`.
@@ -114,6 +114,8 @@ impl Ended {
                     too_long(number(bytes, 0) as usize, outgoing::here(|outgoing| outgoing.longest(target)))
                 }
                 Status::NO_BODY => (Status::NO_HANDLER, 0),
+                // Of a relayed call the host says more.
+                Status::NO_HANDLER => (Status::NO_HANDLER, number(bytes, 16)),
                 status => (status, 0),
             },
             Self::NotSent(NotSent::Full) => (Status::QUEUE_FULL, detail::HERE),
@@ -138,12 +140,7 @@ impl Ended {
     }
 }
 
-fn callee<H: Handler>(target: Target) -> Callee {
-    let is_task = <H::Kind as Enter>::FLAGS & record_flag::TASK != 0;
-    Callee { target, id: H::ID, signature: H::SIGNATURE, is_task }
-}
-
-/// A wait for the reply of a handler of the host or of a rank.
+/// A wait for the reply of a handler of the host, which may relay the call, or of a rank.
 fn reply_of(target: Target, key: HandlerKey, at: Place) -> Reason {
     match target.rank() {
         None => Reason::of(WaitKind::HOST, key.0, 0, at),
@@ -186,23 +183,23 @@ impl<'t> Task<'t> {
     #[track_caller]
     pub fn sync<H: Handler>(
         &self,
-        target: impl Into<Target>,
+        target: impl CallTarget,
         call: Call<H>,
     ) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
-        let target = target.into();
-        let ended = self.exchange(&callee::<H>(target), Place::caller(), &|out| call.args.encode(out));
-        self.outcome::<H>(target, ended)
+        let ended = self.exchange(&callee::<H, _>(target), Place::caller(), &|out| encode(target, &call, out));
+        self.outcome::<H>(target.target(), ended)
     }
 
     /// Begins a call. Others run until the task waits for the result ([`Self::wait_for`]).
     #[track_caller]
     pub fn offload<H: Handler>(
         &self,
-        target: impl Into<Target>,
+        target: impl CallTarget,
         call: Call<H>,
     ) -> Result<Pending<'t, H>, TaskCallError<ErrorOf<H>>> {
-        let target = target.into();
-        match self.begin(&callee::<H>(target), Place::caller(), &|out| call.args.encode(out)) {
+        let begun = self.begin(&callee::<H, _>(target), Place::caller(), &|out| encode(target, &call, out));
+        let target = target.target();
+        match begun {
             Ok((handle, key)) => Ok(Pending { handle, key, marks: self.marks(), target, _handler: PhantomData }),
             Err(ended) => Err(TaskCallError::Failed(ended.fault(target, H::NAME, &[]))),
         }
@@ -229,7 +226,7 @@ impl<'t> Task<'t> {
     }
 
     /// [`Context::send`]; the message leaves at the next wait.
-    pub fn send<H: Handler>(&self, target: impl Into<Target>, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+    pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
         self.lent(|slice| slice.cx.send(target, call))
     }
 
@@ -319,10 +316,10 @@ impl<'t> Task<'t> {
 impl Context<'_> {
     /// Calls a handler without waiting for it, and without a result. The message leaves when this
     /// handler returns. `Full` after some 500 words of messages.
-    pub fn send<H: Handler>(&self, target: impl Into<Target>, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        let target = target.into();
-        let sent = outgoing::here(|outgoing| outgoing.send(&callee::<H>(target), &|out| call.args.encode(out)));
+    pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+        let callee = callee::<H, _>(target);
+        let sent = outgoing::here(|outgoing| outgoing.send(&callee, &|out| encode(target, &call, out)));
         self.note_sent();
-        sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target, H::NAME, &[])))
+        sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target.target(), H::NAME, &[])))
     }
 }

@@ -36,6 +36,7 @@ pub mod migrate;
 pub mod module;
 mod outgoing;
 pub mod registry;
+pub mod relay;
 mod resource;
 pub mod signature;
 mod staging;
@@ -55,6 +56,7 @@ pub use handler::{Call, Enter, Entry, ErrorOf, Handler, HandlerError, HandlerRes
 pub use host::Host;
 pub use host_call::{HOST, Pending, TaskCallError};
 pub use migrate::{Bits, Migratable};
+pub use relay::CallTarget;
 pub use resource::Resource;
 pub use staging::{Stage, Staged, Staging};
 pub use task::{Interrupted, Target, Task};

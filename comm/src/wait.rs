@@ -14,7 +14,7 @@
 
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::{AtomicU32, Order, Ordering};
-use hamr_shared_abi::window::Word;
+use hamr_shared_abi::window::{KeptWord, Word};
 
 /// A wait word: even while its poller polls, odd while the poller waits for a notification.
 pub trait WaitWord: Copy {
@@ -38,6 +38,51 @@ impl WaitWord for Word<'_> {
     #[inline(always)]
     fn store(self, value: u32) {
         Word::store(self, value);
+    }
+}
+
+impl<K> WaitWord for &KeptWord<K> {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        self.word().load()
+    }
+    #[inline(always)]
+    fn store(self, value: u32) {
+        self.word().store(value);
+    }
+}
+
+/// When a device notifies the host of messages in one host queue (abi §12).
+#[derive(Default)]
+pub struct QueueNotifier {
+    /// The odd value that the host was notified for last, and the newest message then.
+    value: u32,
+    newest: u64,
+}
+
+impl QueueNotifier {
+    /// One that has not notified yet.
+    pub const fn new() -> Self {
+        Self { value: 0, newest: 0 }
+    }
+
+    /// Rules 21 and 22 of abi §12: must the host be notified of the messages up to `newest`? Again
+    /// for the same odd value, when all messages that it was notified of have replies: it may have
+    /// taken them before the notification came.
+    #[inline(always)]
+    pub fn needs_notify(
+        &mut self,
+        host: impl WaitWord,
+        newest: Option<u64>,
+        is_answered: impl Fn(u64) -> bool,
+    ) -> bool {
+        let word = host.load();
+        let Some(newest) = newest.filter(|_| word & 1 != 0) else { return false };
+        if is_answered(newest) || word == self.value && !is_answered(self.newest) {
+            return false;
+        }
+        (self.value, self.newest) = (word, newest);
+        true
     }
 }
 

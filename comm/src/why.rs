@@ -4,6 +4,9 @@
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::status::Status;
 
+/// The first number of a REMOTE fault, of a call to another device: this and the node's number.
+pub(crate) const NODE: u32 = 1 << 31;
+
 /// The last number of a REMOTE fault.
 pub(crate) mod detail {
     /// The caller's own device found it.
@@ -12,6 +15,10 @@ pub(crate) mod detail {
     pub(crate) const NO_HOST: u64 = 2;
     /// The handler has other types there.
     pub(crate) const OTHER_TYPES: u64 = 3;
+    /// The host relays no call there: no such device is open.
+    pub(crate) const NO_NODE: u64 = 4;
+    /// The device that the call was relayed to was lost, or begins anew.
+    pub(crate) const LOST: u64 = 5;
 }
 
 /// Why a call was not sent.
@@ -48,6 +55,10 @@ pub enum Why {
     OtherTypes,
     /// The host serves no calls of devices.
     NoHost,
+    /// No device of this number is open in the host program.
+    NoNode,
+    /// The device that was called was lost or restarted. The call may have run.
+    LostNode,
     /// This task's wait ended before the reply came. The call may have run.
     Interrupted,
     /// The same because this rank was lost, which ends the world.
@@ -76,6 +87,8 @@ impl Why {
             (Status::RESULT_TOO_LONG, both) => Self::TooLong { wanted: (both >> 32) as u32, max: both as u32 },
             (Status::NO_HANDLER, detail::NO_HOST) => Self::NoHost,
             (Status::NO_HANDLER, detail::OTHER_TYPES) => Self::OtherTypes,
+            (Status::NO_HANDLER, detail::NO_NODE) => Self::NoNode,
+            (Status::NO_HANDLER, detail::LOST) => Self::LostNode,
             (Status::NO_HANDLER, _) => Self::NotThere,
             (Status::BAD_REQUEST, detail::HERE) => Self::Corrupt,
             (status, _) if status.0 >= Status::FIRST_FAULT => Self::Fault(status),
@@ -95,6 +108,8 @@ impl core::fmt::Display for Why {
             Self::NotThere => "no such handler there",
             Self::OtherTypes => "the handler has other types there",
             Self::NoHost => "the host serves no calls",
+            Self::NoNode => "no such device is open",
+            Self::LostNode => "the device was lost",
             Self::Interrupted => Status::INTERRUPTED.text(),
             Self::Corrupt => "a malformed reply",
         })

@@ -38,7 +38,7 @@
 //! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on
 //! handler crates.
 
-pub use hamr_comm::abi::ids::{Isa, RankId};
+pub use hamr_comm::abi::ids::{Isa, NodeId, RankId};
 pub use hamr_comm::abi::image::ImageKind;
 pub use hamr_comm::abi::rings::LogLevel;
 pub use hamr_comm::abi::version::AbiVersion;
@@ -78,6 +78,7 @@ mod program;
 #[cfg(feature = "qemu")]
 pub mod qemu;
 mod reactor;
+mod relay;
 mod runtime;
 pub mod serve;
 mod services;
@@ -94,6 +95,7 @@ mod text;
 mod thread;
 mod transfer;
 mod unified;
+mod untyped;
 mod wait_queue;
 mod wake_fd;
 mod warning;

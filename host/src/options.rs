@@ -1,5 +1,6 @@
 //! Sizes, limits and wait mode of one device, as the program sets them.
 
+use crate::relay::handlers_with_relay;
 use crate::{Error, MemoryHook};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};
@@ -38,6 +39,9 @@ pub struct Options {
     /// Bytes of each staging chunk of calls to the host, a multiple of 64, at most 16 KiB: the
     /// longest arguments and the longest result of one.
     pub host_chunk: u32,
+    /// Tasks of this device may call handlers of the runtime's other devices, through the host
+    /// (`task.sync(NodeId(n), …)`).
+    pub relay: bool,
     /// Bytes of the device's heap.
     pub heap: u64,
     /// Bytes behind the heap, a multiple of 4096, that no buffer is in: the segment of a rank
@@ -96,6 +100,7 @@ impl Default for Options {
             tasks: plan.tasks,
             serve_in_wait: true,
             host_chunk: plan.host_chunk,
+            relay: false,
             heap: plan.heap,
             segment: 0,
             max_buffers: 1 << 16,
@@ -133,6 +138,11 @@ impl Options {
         }
     }
 
+    /// What the device can call in this program.
+    pub(crate) fn host_handlers(&self) -> Table {
+        if self.relay { handlers_with_relay() } else { Table::of_host_handlers() }
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             streams: self.streams,
@@ -141,7 +151,7 @@ impl Options {
             chunk: self.chunk,
             tasks: self.tasks,
             host_chunk: self.host_chunk,
-            host_table: Table::of_host_handlers().wire_len(),
+            host_table: self.host_handlers().wire_len(),
             heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
             ..Plan::default()
         }

@@ -3,8 +3,10 @@
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
 use crate::link::Link;
+use crate::node::Nodes;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
+use crate::relay::Relays;
 use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
@@ -45,6 +47,7 @@ impl Runtime {
     /// None today; kinds that need the system's help to exist will have some.
     pub fn new() -> Result<Self, Error> {
         let mut runtime = Self { launchers: BTreeMap::new(), services: Arc::default() };
+        runtime.serve(Relays(Box::new(Nodes::default())));
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
         runtime.register("thread", ThreadLauncher);

@@ -56,6 +56,7 @@ table! {
     tasks "HAMR_TASKS" "tasks that can call the host"
     serve_in_wait "HAMR_SERVE_IN_WAIT" "a thread that waits for a task runs what the task calls"
     host_chunk "HAMR_HOST_CHUNK" "bytes of the longest call to the host, a multiple of 64"
+    relay "HAMR_RELAY" "tasks may call other devices of the program"
     heap "HAMR_HEAP" "memory for buffers"
     segment "HAMR_SEGMENT" "memory of a rank that no buffer is in, a multiple of 4096"
     max_buffers "HAMR_MAX_BUFFERS" "buffers at once"

@@ -8,7 +8,10 @@ pub use core::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};
 
 /// How a word is published and observed in one kind of memory. A window is generic over it, so the
 /// fast path has no branch on it.

@@ -15,6 +15,7 @@ pub mod machines;
 pub mod modules;
 pub mod peers;
 pub mod processes;
+pub mod relays;
 pub mod resources;
 pub mod sleeping;
 pub mod spy;

@@ -4,7 +4,7 @@
 //! reply.
 
 use super::request::{Args, Parts, parts};
-use super::{Found, Responder, SlotAccess, Slots};
+use super::{Expected, Found, QueueEnd, Responder, SlotAccess};
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::Entry;
 use crate::registry::Table;
@@ -38,21 +38,6 @@ impl HostCallInfo<'_> {
     }
 }
 
-/// The slots in which the next messages come, as they were when it was made: for a look at a queue
-/// that another thread may take over meanwhile.
-#[derive(Clone, Copy)]
-pub struct Expected {
-    hot: u32,
-    ring: (u32, u32),
-}
-
-impl Expected {
-    /// Is one of the messages there?
-    pub fn is_there<K>(&self, slots: &Queue<K>) -> bool {
-        slots.hot().req_seq() == self.hot || slots.ring(self.ring.0).req_seq() == self.ring.1
-    }
-}
-
 /// A reply that is not published yet.
 #[must_use]
 pub struct HostReply {
@@ -68,18 +53,6 @@ impl<K: Clone> HostResponder<K> {
     pub fn new(slots: Queue<K>, epoch: Epoch) -> Self {
         let longest = slots.rep_chunk_len().max(slots.req_chunk_len());
         Self { responder: Responder::new(slots, epoch), scratch: vec![0; longest.max(SHORTEST_SCRATCH)].into() }
-    }
-
-    /// Is a message there?
-    #[inline]
-    pub fn has_next(&self) -> bool {
-        self.responder.has_next()
-    }
-
-    /// Where the next messages come.
-    pub fn expected(&self) -> Expected {
-        let (hot, ring) = self.responder.expected();
-        Expected { hot, ring }
     }
 
     /// Takes the next message and runs it: `run` calls the body, and says whether that learned of a
@@ -112,9 +85,21 @@ impl<K: Clone> HostResponder<K> {
         let found = self.responder.next(true)?;
         Some(HostReply { found, hdr: RepHdr::inline(status, 0), words: [0; INLINE_WORDS], long: 0 })
     }
+}
 
-    /// Publishes the reply of the last [`Self::run_next`].
-    pub fn publish(&self, reply: &HostReply) {
+impl<K: Clone> QueueEnd for HostResponder<K> {
+    type Reply = HostReply;
+
+    #[inline]
+    fn has_next(&self) -> bool {
+        self.responder.has_next()
+    }
+
+    fn expected(&self) -> Expected {
+        self.responder.expected()
+    }
+
+    fn publish(&self, reply: &HostReply) {
         let slot = self.responder.slot(reply.found.slot);
         if reply.long != 0
             && let Some(bytes) = self.scratch.get(..reply.long)

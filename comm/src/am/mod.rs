@@ -27,19 +27,36 @@ mod request;
 mod requester;
 mod responder;
 mod second_line;
+#[cfg(not(hamr_bare))]
+mod served_queue;
 #[cfg(feature = "tasks")]
 mod task_slot;
+#[cfg(not(hamr_bare))]
+mod watch;
 
-pub use crate::wait::{Notifier, WaitWord, Waiter};
+pub use crate::wait::{Notifier, QueueNotifier, WaitWord, Waiter};
 pub use activity::Activity;
 pub use hamr_shared_abi::window::{SlotAccess, Slots};
 pub use handoff::{ControlHandoff, LoanStatus};
 #[cfg(not(hamr_bare))]
-pub use host_responder::{Expected, HostCallInfo, HostReply, HostResponder};
+pub use host_responder::{HostCallInfo, HostReply, HostResponder};
 pub use idle::{Idle, IdleStep, Moment};
 pub use pauses::Pauses;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::{InHot, Requester};
 pub use responder::{Found, Responder};
+#[cfg(not(hamr_bare))]
+pub use served_queue::{Expected, Held, QueueEnd, ServedQueue};
 #[cfg(feature = "tasks")]
 pub use task_slot::{TaskSlot, Tasks};
+#[cfg(not(hamr_bare))]
+pub use watch::Watch;
+
+/// Locks of threads of the host, which the model checker swaps.
+#[cfg(not(hamr_bare))]
+mod locks {
+    #[cfg(loom)]
+    pub(super) use hamr_shared_abi::sync::{Condvar, Mutex, MutexGuard};
+    #[cfg(not(loom))]
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+}

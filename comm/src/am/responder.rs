@@ -143,10 +143,10 @@ impl<S: Slots> Responder<S> {
         self.slots.hot().req_seq() == self.hot_seq
     }
 
-    /// The words of the next messages: in the hot slot, and in which ring slot.
+    /// Where the next messages come.
     #[cfg(not(hamr_bare))]
-    pub(super) fn expected(&self) -> (u32, (u32, u32)) {
-        (self.hot_seq, (self.ring_pos, self.ring_seq))
+    pub fn expected(&self) -> super::Expected {
+        super::Expected { hot: self.hot_seq, ring: (self.ring_pos, self.ring_seq) }
     }
 
     /// Is a new message in either slot? It is not counted as taken.

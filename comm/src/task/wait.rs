@@ -1,8 +1,9 @@
 //! What a task waits for, and why a wait ends without it.
 
+use crate::why::NODE;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use core::panic::Location;
-use hamr_shared_abi::ids::{HandlerKey, RankId};
+use hamr_shared_abi::ids::{HandlerKey, NodeId, RankId};
 use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::task_line::WaitKind;
 
@@ -120,7 +121,7 @@ impl Reason {
     }
 }
 
-/// Who is called: the host program, or a rank of this device's world.
+/// Who is called: the host program, a rank of this device's world, or another device of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target(u32);
 
@@ -138,13 +139,18 @@ impl Target {
 
     /// The rank, if it is one.
     pub const fn rank(self) -> Option<RankId> {
-        match self.0.checked_sub(1) {
-            Some(rank) => Some(RankId(rank)),
-            None => None,
+        match self.0 {
+            1..NODE => Some(RankId(self.0 - 1)),
+            _ => None,
         }
     }
 
-    /// How faults and messages name it: 0 is the host, others are a rank and one.
+    pub(crate) const fn of_node(node: NodeId) -> Self {
+        Self(NODE | node.0 as u32)
+    }
+
+    /// How faults and messages name it: 0 is the host, a rank is itself and one, another device its
+    /// number and 2^31.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
@@ -157,7 +163,7 @@ impl Target {
 /// A rank of this device's world; itself, too.
 impl From<RankId> for Target {
     fn from(rank: RankId) -> Self {
-        Self(rank.0.saturating_add(1))
+        Self(rank.0.min(NODE - 2) + 1)
     }
 }
 

@@ -154,7 +154,7 @@ pub(super) fn shake_hands(
             | world,
         required: feature::TICKETS | world,
         fingerprint: Table::of_this_image().fingerprint(),
-        host_handlers: Table::of_host_handlers(),
+        host_handlers: options.host_handlers(),
         pid: std::process::id(),
         idle_policy: options.idle_policy(),
     };

@@ -10,6 +10,7 @@ mod info;
 mod module;
 mod named;
 mod portions;
+mod relayed;
 mod staging;
 
 pub use buffer::Buffer;
@@ -18,6 +19,7 @@ pub use features::Features;
 pub use info::DeviceInfo;
 pub use module::Module;
 pub use named::{HandlerFn, Named};
+pub(crate) use relayed::Nodes;
 
 use crate::Warning;
 use crate::device::Device;

@@ -15,6 +15,7 @@ pub mod lost;
 pub mod nested;
 pub mod peers;
 pub mod policy;
+pub mod relays;
 pub mod resources;
 pub mod slices;
 pub mod task_crashes;

@@ -11,6 +11,8 @@
 mod cancel;
 mod ends;
 mod epochs;
+mod host_queues;
+mod host_workers;
 mod lanes;
 mod order;
 mod sleep;

@@ -9,12 +9,13 @@ mod types;
 
 use super::{Cli, Failure, one_line};
 use crate::stream::KnownKey;
+use crate::untyped::{Arguments, Bytes, Untyped};
 use crate::{Buffer, CallError, CallOptions, HandlerInfo, Image, ImageFile, Module, Node, Options, Target};
 use encode::{BufferArgument, Encoded};
+use hamr_comm::Call;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
-use hamr_comm::abi::table::{hash, record_flag};
-use hamr_comm::migrate::{Decoder, Encoder, MAX_MESSAGE, Malformed};
-use hamr_comm::{Call, Enter, Handler, Migratable};
+use hamr_comm::abi::table::record_flag;
+use hamr_comm::migrate::MAX_MESSAGE;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use types::{ErrorType, Signature};
@@ -42,37 +43,6 @@ impl Args {
     /// Were arguments or files given?
     pub(super) fn has_values(&self) -> bool {
         !self.values.is_empty() || !self.save.is_empty()
-    }
-}
-
-/// A call whose types only the command line and the image know; `TASK`: of a task.
-struct Untyped<const TASK: bool>;
-
-impl<const TASK: bool> Handler for Untyped<TASK> {
-    const NAME: &'static str = "the called handler";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = if TASK { record_flag::TASK } else { 0 };
-    type Kind = hamr_comm::Context<'static>;
-    type Args = Bytes;
-    type Output = Result<Bytes, Bytes>;
-    fn run(_: &mut <Self::Kind as Enter>::This<'_>, _: Bytes) -> Result<Bytes, Bytes> {
-        hamr_comm::handler::no_body()
-    }
-}
-
-/// An encoded value.
-#[derive(Clone, Debug)]
-struct Bytes(Vec<u8>);
-
-impl Migratable for Bytes {
-    const SIZE: Option<usize> = None;
-    const SHAPE: u64 = hash(b"bytes");
-    const TYPE_NAME: &'static str = "bytes";
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.bytes(&self.0);
-    }
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        Ok(Self(from.rest().to_vec()))
     }
 }
 
@@ -307,10 +277,12 @@ fn call(
     };
     let options =
         CallOptions { reply_capacity: Some(longest.min(MAX_MESSAGE)), key: Some(key), ..CallOptions::default() };
+    // No other thread knows its buffers.
+    let arguments = Arguments { bytes, buffers: Vec::new() };
     let stream = node.stream()?;
     let outcome = match handler.flags & record_flag::TASK != 0 {
-        true => stream.sync_with(Call::<Untyped<true>>::new(Bytes(bytes)), options),
-        false => stream.sync_with(Call::<Untyped<false>>::new(Bytes(bytes)), options),
+        true => stream.sync_with(Call::<Untyped<true>>::new(arguments), options),
+        false => stream.sync_with(Call::<Untyped<false>>::new(arguments), options),
     };
     let value = match outcome {
         Ok(Bytes(value)) => show::value(&signature.value, &value).map_err(|_| malformed(signature))?,

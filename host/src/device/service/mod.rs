@@ -1,6 +1,6 @@
 //! Serves the calls of a device: its host queues (abi §12), by the threads that wait and by workers.
 //!
-//! - `queue`: which thread holds a queue, and how it leaves.
+//! - `hamr_comm::am::ServedQueue`: which thread holds a queue, and how it leaves.
 //! - `body`: what runs there.
 //! - A thread that waits for a task serves the queue of that task ([`Waiting`]) and no other: a body
 //!   of another task might want a lock that the thread has.
@@ -8,7 +8,6 @@
 
 mod bell;
 mod body;
-mod queue;
 mod waiting;
 mod workers;
 
@@ -19,12 +18,17 @@ use super::{Device, Fence};
 use crate::{Error, Options};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::abi::window::{KeptWord, Queue, Shared, Window};
+use hamr_comm::am::HostResponder;
 use hamr_comm::registry::Table;
-use queue::{Held, ServedQueue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use workers::Workers;
+
+/// One host queue, and one that this thread holds.
+type ServedQueue = hamr_comm::am::ServedQueue<Queue<Shared>, KeptWord<Shared>, HostResponder<Shared>>;
+type Held<'q> = hamr_comm::am::Held<'q, Queue<Shared>, KeptWord<Shared>, HostResponder<Shared>>;
 
 /// The host's side of all host queues of a device.
 pub(crate) struct Service {
@@ -39,11 +43,11 @@ pub(crate) struct Service {
 
 impl Service {
     pub(super) fn new(window: &Window<Shared>, layout: &Layout, options: &Options, sources: ServiceSources) -> Self {
-        let table = Table::of_host_handlers();
+        let table = options.host_handlers();
         let plan = options.plan();
         let queue = |tasks: &hamr_comm::abi::tasks::TasksLayout, index| {
             let slots = window.queue(&tasks.queue(index)).ok()?;
-            ServedQueue::new(window, slots, tasks.wait_word(index)).ok()
+            Some(ServedQueue::new(slots, window.keep_word(tasks.wait_word(index)).ok()?))
         };
         let queues = match layout.planned_tasks(&plan) {
             Ok(tasks) if !table.is_empty() => (0..tasks.queues()).map_while(|index| queue(&tasks, index)).collect(),
@@ -54,7 +58,9 @@ impl Service {
 
     /// The window is laid out for this epoch, and the device serves and calls.
     pub(super) fn enter(&self, epoch: Epoch) {
-        self.queues.iter().for_each(|queue| queue.enter(epoch));
+        for queue in &self.queues {
+            queue.enter(epoch, HostResponder::new(queue.slots().clone(), epoch));
+        }
         self.epochs.fetch_add(1, Ordering::Release);
         self.workers.wake();
     }
@@ -85,17 +91,7 @@ impl Service {
 
     /// A queue with a message, for a worker. What other threads hold is theirs.
     fn find(&self) -> Option<(usize, Held<'_>)> {
-        self.queues.iter().enumerate().find_map(|(index, queue)| {
-            loop {
-                let held = queue.hold()?;
-                if held.has_next() {
-                    return Some((index, held));
-                }
-                if !held.leave() {
-                    return None;
-                }
-            }
-        })
+        self.queues.iter().enumerate().find_map(|(index, queue)| Some((index, queue.hold_with_message::<Coherent>()?)))
     }
 
     /// Takes the next message of a queue that this thread holds. False: there is none.

@@ -1,9 +1,9 @@
 //! A thread that waits for a task serves what that task calls.
 
 use super::super::Device;
-use super::Service;
 use super::body::depth;
-use super::queue::Held;
+use super::{Held, Service};
+use hamr_comm::abi::sync::Coherent;
 
 /// A thread that is in so many bodies serves no more: its stack has an end.
 const DEEPEST: u32 = 8;
@@ -25,8 +25,7 @@ impl<'d> Waiting<'d> {
     }
 
     /// Looks once, and runs a body if one is there. `is_answered` looks for the reply that this thread
-    /// waits for: a place goes to the next task behind the reply to its last one, so a message found
-    /// in front of that look is one of this task.
+    /// waits for.
     pub(crate) fn pass(&mut self, is_answered: impl FnOnce() -> bool) {
         let service = &self.device.service;
         if self.held.is_none() {
@@ -36,8 +35,7 @@ impl<'d> Waiting<'d> {
             }
         }
         if let Some(held) = &mut self.held
-            && held.has_next()
-            && !is_answered()
+            && held.has_next_of_task(is_answered)
         {
             service.run_next(self.device, self.index, held);
         }
@@ -45,7 +43,7 @@ impl<'d> Waiting<'d> {
 
     /// The thread is about to sleep. True: it must look again instead.
     pub(crate) fn pause(&mut self) -> bool {
-        self.held.take().is_some_and(Held::leave)
+        self.held.take().is_some_and(Held::leave::<Coherent>)
     }
 }
 

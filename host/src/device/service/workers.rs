@@ -1,19 +1,18 @@
 //! The threads that serve host queues for which no thread waits.
 //!
-//! One of them *watches*: it sleeps on the doorbell. When it finds a message, it gives the watch to
-//! another worker, an idle one or a new one, before it runs the body, which may take any time. So
-//! there is always one more than bodies run, and no body keeps another from being found. The number
-//! has a bound: each worker that does not watch holds a queue or is about to end.
+//! One of them *watches* ([`Watch`]): it sleeps on the doorbell, and when it finds a message gives the
+//! watch to another. Their number has a bound: each worker that does not watch holds a queue or is
+//! about to end.
 
 use super::super::{Device, Fence};
+use super::Held;
 use super::bell::{Bell, Kick};
-use super::queue::Held;
 use hamr_comm::abi::status::Status;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::am::Watch;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// An idle worker that does not watch ends after so long.
-const IDLE: Duration = Duration::from_secs(10);
 /// The watcher looks this often at a device that cannot notify.
 const NAP: Duration = Duration::from_millis(1);
 /// And at others, should a notification be lost.
@@ -22,27 +21,13 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_millis(1);
 
 pub(super) struct Workers {
-    state: Mutex<State>,
-    changed: Condvar,
+    watch: Watch,
     kick: Kick,
-}
-
-#[derive(Default)]
-struct State {
-    /// A worker watches.
-    watched: bool,
-    /// Workers that wait to watch.
-    idle: usize,
-    stopped: bool,
 }
 
 impl Workers {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), kick: Kick::new() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { watch: Watch::new(), kick: Kick::new() }
     }
 
     /// The watcher looks at all queues.
@@ -51,44 +36,8 @@ impl Workers {
     }
 
     pub(super) fn stop(&self) {
-        self.state().stopped = true;
-        self.changed.notify_all();
+        self.watch.stop();
         self.kick.wake();
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.state().stopped
-    }
-
-    /// Waits for the watch. False: the worker ends.
-    fn take_watch(&self) -> bool {
-        let mut state = self.state();
-        state.idle += 1;
-        let waits = |state: &mut State| state.watched && !state.stopped;
-        let (mut state, _) =
-            self.changed.wait_timeout_while(state, IDLE, waits).unwrap_or_else(PoisonError::into_inner);
-        state.idle -= 1;
-        let takes = !state.watched && !state.stopped;
-        state.watched |= takes;
-        takes
-    }
-
-    /// Gives the watch to another worker. False: there is none to be had, and this one keeps it.
-    fn give_watch(&self, device: &Arc<Device>) -> bool {
-        let mut state = self.state();
-        state.watched = false;
-        if state.idle != 0 {
-            drop(state);
-            self.changed.notify_one();
-            return true;
-        }
-        drop(state);
-        if start(device).is_ok() {
-            return true;
-        }
-        let mut state = self.state();
-        // Taken meanwhile by a worker that came back.
-        !std::mem::replace(&mut state.watched, true)
     }
 }
 
@@ -100,14 +49,14 @@ pub(super) fn start(device: &Arc<Device>) -> std::io::Result<()> {
 
 fn work(device: &Arc<Device>) {
     let service = &device.service;
-    while service.workers.take_watch() {
+    while service.workers.watch.take() {
         let (index, held) = loop {
             let Some((index, mut held)) = watch(device) else { return };
-            if service.workers.give_watch(device) {
+            if service.workers.watch.give(|| start(device).is_ok()) {
                 break (index, held);
             }
             // A body that takes its time would keep all others waiting.
-            held.refuse_next(Status::QUEUE_FULL);
+            held.run_next(|queue| queue.refuse_next(Status::QUEUE_FULL));
             device.notify(Fence::Full);
         };
         stay(device, index, held);
@@ -121,7 +70,7 @@ fn watch(device: &Device) -> Option<(usize, Held<'_>)> {
     let mut epoch = service.epochs();
     let mut bell = Bell::new(device, &service.workers.kick);
     loop {
-        if service.workers.is_stopped() {
+        if service.workers.watch.is_stopped() {
             return None;
         }
         if let Some(found) = service.find() {
@@ -155,7 +104,7 @@ fn stay<'d>(device: &'d Device, index: usize, mut held: Held<'d>) {
                 break;
             }
         }
-        if !held.leave() {
+        if !held.leave::<Coherent>() {
             return;
         }
         match service.queues.get(index).and_then(|queue| queue.hold()) {

@@ -1,0 +1,177 @@
+//! Calls of one device to another, for any two kinds of devices: [`relays!`](crate::relays) makes one `#[test]` per case.
+//!
+//! `$specs` are the two kinds; both devices are of one runtime, as `devices::open` makes them.
+
+use crate::conformance::{options, until};
+use crate::devices;
+use hamr::{CallError, Node, Options};
+use hamr_comm::abi::status::Status;
+use hamr_tests_kernels::relays::{
+    OUTCOMES, bounce, pass, pass_buffer, pass_many, pass_otherwise, pass_wait, there, wait_there,
+};
+use std::time::{Duration, Instant};
+
+/// The tests of calls between a device of the first kind and one of the second.
+#[macro_export]
+macro_rules! relays {
+    ($first:literal, $second:literal) => {
+        $crate::relays!($first, $second;
+            every_value, many_at_once, buffers, outcomes, nested_to_the_last_place, a_wait_that_ends, a_device_that_ends,
+            a_caller_that_ends, needs_the_option
+        );
+    };
+    ($first:literal, $second:literal; $($case:ident),*) => {$(
+        #[test]
+        fn $case() {
+            $crate::relays::$case(($first, $second));
+        }
+    )*};
+}
+
+type Specs = (&'static str, &'static str);
+
+fn both((first, second): Specs) -> (Node, Node) {
+    let options = Options { relay: true, tickets: 64, ..options() };
+    (devices::open(first, options.clone()), devices::open(second, options))
+}
+
+fn number(node: &Node) -> u16 {
+    node.info().node
+}
+
+/// Arguments and results in the slot and in the chunk, of one length and of several.
+pub fn every_value(specs: Specs) {
+    let (a, b) = both(specs);
+    let to = number(&b);
+    assert_eq!(a.sync(pass::with(to, 7u8)).expect("runs"), 7);
+    assert_eq!(a.sync(pass::with(to, [49u8; 49])).expect("runs"), [49; 49]);
+    let words: [u64; 40] = std::array::from_fn(|n| n as u64);
+    assert_eq!(a.sync(pass::with(to, words)).expect("runs"), words);
+    let text: heapless::String<64> = "fünf".try_into().expect("short");
+    assert_eq!(a.sync(pass::with(to, text.clone())).expect("runs"), text);
+    let list: heapless::Vec<u32, 50> = (0..50).collect();
+    assert_eq!(a.sync(pass::with(to, list.clone())).expect("runs"), list);
+    // The other way, and to itself.
+    assert_eq!(b.sync(pass::with(number(&a), 8u8)).expect("runs"), 8);
+    assert_eq!(a.sync(pass::with(number(&a), 9u8)).expect("runs"), 9);
+}
+
+/// Tasks of both devices call each other; for some of them no thread waits.
+pub fn many_at_once(specs: Specs) {
+    const TIMES: u32 = 64;
+    let (a, b) = both(specs);
+    let expected = (0..u64::from(TIMES)).sum::<u64>();
+    std::thread::scope(|scope| {
+        for (from, to) in [(&a, number(&b)), (&b, number(&a))] {
+            scope.spawn(move || {
+                let calls: Vec<_> = (0..4).map(|_| from.offload(pass_many::with(to, TIMES)).expect("sent")).collect();
+                // Workers serve them.
+                until("all calls end", || calls.iter().all(|call| call.is_done()));
+                for call in calls {
+                    assert_eq!(call.wait().expect("runs"), expected);
+                }
+            });
+        }
+    });
+}
+
+/// Buffers of the device that is called are viewed there; those of others are refused.
+pub fn buffers(specs: Specs) {
+    let (a, b) = both(specs);
+    let to = number(&b);
+    let x = b.buffer(&[1u64, 2, 3, 4]).expect("room");
+    assert_eq!(a.sync(pass_buffer::with(to, x.ptr().wire().words())).expect("runs"), 10);
+    let foreign = a.buffer(&[1u64]).expect("room");
+    let error = a.sync(pass_buffer::with(to, foreign.ptr().wire().words())).expect_err("a buffer of the caller");
+    assert!(error.to_string().contains(&format!("on {}: ", name(&b))), "{error}");
+}
+
+/// Errors of the handler come back with their type; others say where and why.
+pub fn outcomes(specs: Specs) {
+    let (a, b) = both(specs);
+    let (to, there) = (number(&b), name(&b));
+    let text = |way: u32| match a.sync(pass_otherwise::with(to, way)) {
+        Ok(text) => text.as_str().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(text(0), "7 is odd");
+    for (way, said) in [
+        (1, format!("on {there}: it is full")),
+        (2, format!("on {there}: ")),
+        (3, format!("on {there}: ")),
+        (4, format!("on {there}: ")),
+        (5, "no such device is open".into()),
+    ] {
+        let got = text(way);
+        assert!(got.contains(&said) && got.contains(&name(&a)), "{}: {got}", OUTCOMES[way as usize]);
+    }
+}
+
+fn name(node: &Node) -> String {
+    node.info().name
+}
+
+/// A calls B calls A, until both have no place left.
+pub fn nested_to_the_last_place(specs: Specs) {
+    let (a, b) = both(specs);
+    let (here, to) = (number(&a), number(&b));
+    let places = a.info().tasks.min(16) + b.info().tasks.min(16);
+    let even = 2 * a.info().tasks.min(b.info().tasks).min(16);
+    assert_eq!(a.sync(bounce::with(here, to, even - 1)).expect("each has a place"), even - 1);
+    let begin = Instant::now();
+    let error = a.sync(bounce::with(here, to, places + 2)).expect_err("one has none").to_string();
+    assert!(error.contains(Status::QUEUE_FULL.text()), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    assert_eq!(a.sync(bounce::with(here, to, even - 1)).expect("all places are free again"), even - 1);
+}
+
+/// The wait of the caller ends, and the call there with it. Until then its buffer is in use.
+pub fn a_wait_that_ends(specs: Specs) {
+    let (a, b) = both(specs);
+    let flag = b.buffer(&[0u32]).expect("room");
+    let waits = a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 100_000)).expect("sent");
+    until("the task there waits", || b.put(&[0], flag.ptr()).is_err());
+    let error = waits.wait().expect_err("no time");
+    let CallError::Fault(report) = &error else { panic!("{error}") };
+    assert_eq!(report.status, Status::INTERRUPTED, "{error}");
+    until("the call there ends", || b.put(&[0], flag.ptr()).is_ok());
+    assert_eq!(a.sync(pass::with(number(&b), 1u8)).expect("goes on"), 1);
+}
+
+/// The device that is called ends: the call says so, and the caller goes on.
+pub fn a_device_that_ends(specs: Specs) {
+    let (a, b) = both(specs);
+    let flag = b.buffer(&[0u32]).expect("room");
+    let waits = a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 30_000_000)).expect("sent");
+    until("the task there waits", || !b.tasks().is_empty());
+    b.stop();
+    let error = waits.wait().expect_err("the device is gone").to_string();
+    assert!(error.contains("the device was lost") && error.contains(&format!("on {}: ", name(&b))), "{error}");
+    assert!(error.contains(&name(&a)), "{error}");
+    let to = number(&b);
+    drop(b);
+    let error = a.sync(pass::with(to, 1u8)).expect_err("no device").to_string();
+    assert!(error.contains("no such device is open"), "{error}");
+    assert_eq!(a.sync(there::with(3u8)).expect("goes on"), 3);
+}
+
+/// The caller ends while the other device runs its call, which has no reader then.
+pub fn a_caller_that_ends(specs: Specs) {
+    let (a, b) = both(specs);
+    let flag = b.buffer(&[0u32]).expect("room");
+    let waits = a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 300_000)).expect("sent");
+    until("the task there waits", || !b.tasks().is_empty());
+    a.stop();
+    let error = waits.wait().expect_err("the caller is gone");
+    assert!(matches!(error, CallError::DeviceLost(..)), "{error}");
+    until("the call there ends", || b.put(&[1], flag.ptr()).is_ok());
+    assert_eq!(b.sync(wait_there::with(flag.ptr())).expect("goes on"), 1);
+}
+
+/// Without the option a device calls no other.
+pub fn needs_the_option((first, second): Specs) {
+    let (a, b) = (devices::open(first, options()), devices::open(second, options()));
+    let error = a.sync(pass::with(number(&b), 1u8)).expect_err("it may not");
+    let CallError::Fault(report) = &error else { panic!("{error}") };
+    assert_eq!(report.numbers[1], u64::from(Status::NO_HANDLER.0), "{error}");
+}
