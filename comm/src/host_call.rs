@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::handler::{Call, ErrorOf, Handler, HandlerResult, ValueOf};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use crate::outgoing;
-use crate::relay::{CallTarget, callee, encode};
+use crate::relay::{CallTarget, addressed};
 use crate::task::wait::{Callee, Interrupted, Message, Place, Target, Wait};
 use crate::task::{Answer, Marks, Reason, Task};
 use crate::why::{NotSent, Why, detail};
@@ -115,7 +115,7 @@ impl Ended {
                 }
                 Status::NO_BODY => (Status::NO_HANDLER, 0),
                 // Of a relayed call the host says more.
-                Status::NO_HANDLER => (Status::NO_HANDLER, number(bytes, 16)),
+                Status::NO_HANDLER => (Status::NO_HANDLER, number(bytes, 0)),
                 status => (status, 0),
             },
             Self::NotSent(NotSent::Full) => (Status::QUEUE_FULL, detail::HERE),
@@ -186,7 +186,8 @@ impl<'t> Task<'t> {
         target: impl CallTarget,
         call: Call<H>,
     ) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
-        let ended = self.exchange(&callee::<H, _>(target), Place::caller(), &|out| encode(target, &call, out));
+        let at = Place::caller();
+        let ended = addressed::<H, _, _>(target, &call.args, |to, encode| self.exchange(to, at, encode));
         self.outcome::<H>(target.target(), ended)
     }
 
@@ -197,7 +198,8 @@ impl<'t> Task<'t> {
         target: impl CallTarget,
         call: Call<H>,
     ) -> Result<Pending<'t, H>, TaskCallError<ErrorOf<H>>> {
-        let begun = self.begin(&callee::<H, _>(target), Place::caller(), &|out| encode(target, &call, out));
+        let at = Place::caller();
+        let begun = addressed::<H, _, _>(target, &call.args, |to, encode| self.begin(to, at, encode));
         let target = target.target();
         match begun {
             Ok((handle, key)) => Ok(Pending { handle, key, marks: self.marks(), target, _handler: PhantomData }),
@@ -317,8 +319,8 @@ impl Context<'_> {
     /// Calls a handler without waiting for it, and without a result. The message leaves when this
     /// handler returns. `Full` after some 500 words of messages.
     pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        let callee = callee::<H, _>(target);
-        let sent = outgoing::here(|outgoing| outgoing.send(&callee, &|out| encode(target, &call, out)));
+        let sent =
+            addressed::<H, _, _>(target, &call.args, |to, encode| outgoing::here(|outgoing| outgoing.send(to, encode)));
         self.note_sent();
         sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target.target(), H::NAME, &[])))
     }

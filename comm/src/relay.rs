@@ -3,7 +3,7 @@
 //! The task calls a handler that the host library has, whose arguments are those of the handler that
 //! is called there, behind what the host needs to call it. The reply is that of the other device.
 
-use crate::handler::{Call, Enter, Handler};
+use crate::handler::{Enter, Handler};
 use crate::migrate::{Encoder, Migratable, NamedBuffer};
 use crate::task::wait::{Callee, Target};
 #[cfg(not(hamr_bare))]
@@ -54,35 +54,34 @@ impl CallTarget for NodeId {
     }
 }
 
-/// The handler that is called, and where the message goes.
+/// Runs `f` with the handler that the message goes to, and what encodes its arguments.
 #[inline(always)]
-pub(crate) fn callee<H: Handler, T: CallTarget>(to: T) -> Callee {
+pub(crate) fn addressed<H: Handler, T: CallTarget, R>(
+    to: T,
+    args: &H::Args,
+    f: impl FnOnce(&Callee, &dyn Fn(&mut Encoder<'_>)) -> R,
+) -> R {
+    let kind = <H::Kind as Enter>::FLAGS;
     if const { T::IS_NODE } {
-        return Callee { target: Target::HOST, id: hash(NAME.as_bytes()), signature: SIGNATURE, is_task: false };
+        let relay = Callee { target: Target::HOST, id: hash(NAME.as_bytes()), signature: SIGNATURE, is_task: false };
+        return f(&relay, &|out| encode::<H>(to.target(), args, out));
     }
-    let is_task = <H::Kind as Enter>::FLAGS & record_flag::TASK != 0;
-    Callee { target: to.target(), id: H::ID, signature: H::SIGNATURE, is_task }
+    let is_task = kind & record_flag::TASK != 0;
+    f(&Callee { target: to.target(), id: H::ID, signature: H::SIGNATURE, is_task }, &|out| args.encode(out))
 }
 
-/// The arguments of the message.
-#[inline(always)]
-pub(crate) fn encode<H: Handler, T: CallTarget>(to: T, call: &Call<H>, out: &mut Encoder<'_>) {
-    if const { T::IS_NODE } {
-        let mut buffers = 0u32;
-        if H::Args::HAS_BUFFERS {
-            call.args.visit_buffers(&mut |_: NamedBuffer| buffers += 1);
-        }
-        // A task here is one there: the flags of a handler's kind are part of its types.
-        let kind = <H::Kind as Enter>::FLAGS;
-        (to.target().number() & 0xFFFF, buffers, kind, 0u32, H::ID, H::SIGNATURE).encode(out);
-        if H::Args::HAS_BUFFERS {
-            call.args.visit_buffers(&mut |buffer: NamedBuffer| {
-                let [low, high] = buffer.wire.words();
-                (low, high, buffer.bytes).encode(out);
-            });
-        }
-    }
-    call.args.encode(out);
+/// The arguments of a message to the host, which relays it.
+fn encode<H: Handler>(to: Target, args: &H::Args, out: &mut Encoder<'_>) {
+    let mut buffers = 0u32;
+    args.visit_buffers(&mut |_: NamedBuffer| buffers += 1);
+    // A task here is one there: the flags of a handler's kind are part of its types.
+    let kind = <H::Kind as Enter>::FLAGS;
+    (to.number() & 0xFFFF, buffers, kind, 0u32, H::ID, H::SIGNATURE).encode(out);
+    args.visit_buffers(&mut |buffer: NamedBuffer| {
+        let [low, high] = buffer.wire.words();
+        (low, high, buffer.bytes).encode(out);
+    });
+    args.encode(out);
 }
 
 /// The reply to a relayed call that the other device did not get, or has no reply to: `why` is one of
@@ -95,5 +94,5 @@ pub fn not_relayed(why: Why, text: &str) -> Fault {
         Why::LostNode => detail::LOST,
         _ => 0,
     };
-    Fault { numbers: [0, 0, detail], ..Fault::with_text(Status::NO_HANDLER, text) }
+    Fault { numbers: [detail, 0, 0], ..Fault::with_text(Status::NO_HANDLER, text) }
 }

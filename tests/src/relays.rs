@@ -1,4 +1,4 @@
-//! Calls of one device to another, for any two kinds of devices: [`relays!`](crate::relays) makes one `#[test]` per case.
+//! Calls of one device to another, for any two kinds of devices: [`relays!`](crate::relays!) makes one `#[test]` per case.
 //!
 //! `$specs` are the two kinds; both devices are of one runtime, as `devices::open` makes them.
 

@@ -110,7 +110,9 @@ impl Task<'_> {
     /// [`Self::wait_until`] for what a rank publishes, and notifies this one of.
     ///
     /// Ranks that work alike come within nanoseconds of each other, so the task looks for a while itself.
-    pub(crate) fn wait_for_peer(&self, reason: Reason, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    pub(crate) fn wait_for_peer(&self, reason: Reason, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        let mut ready = ready;
         #[cfg(all(feature = "tasks", feature = "world"))]
         for _ in 0..self.suspender.with(|slice| slice.looks) {
             if ready() {

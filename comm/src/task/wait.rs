@@ -139,10 +139,8 @@ impl Target {
 
     /// The rank, if it is one.
     pub const fn rank(self) -> Option<RankId> {
-        match self.0 {
-            1..NODE => Some(RankId(self.0 - 1)),
-            _ => None,
-        }
+        // One comparison with zero: nodes have the highest bit.
+        if self.0 as i32 > 0 { Some(RankId(self.0 - 1)) } else { None }
     }
 
     pub(crate) const fn of_node(node: NodeId) -> Self {

@@ -25,6 +25,7 @@ pub(crate) mod fault;
 mod guard_pages;
 mod logging;
 mod memory;
+#[cfg(any(feature = "modules", not(target_arch = "riscv64")))]
 mod module_memory;
 #[cfg(feature = "modules")]
 mod modules;

@@ -87,6 +87,9 @@ fn device_for(path: &Path, cli: &Cli) -> Result<String, Failure> {
     match file.kind {
         ImageKind::HOSTED => Ok("shm".into()),
         ImageKind::BARE => Ok(format!("qemu:{}", file.isa.name())),
+        kind if kind.is_module() => {
+            Err(Failure::new(format!("{}: expected an image, got a module: `load IMAGE --module {0}`", path.display())))
+        }
         _ => Err(Failure::new(format!(
             "{}: expected a hosted or a bare-metal image, got kind {}; name a device with --device",
             path.display(),

@@ -140,8 +140,8 @@ pub(super) unsafe fn set(first: usize, bytes: usize, is: u64) {
 fn table(pool: &mut core::slice::IterMut<'static, Table>, level: u32, base: u64) -> u64 {
     let covers = size_of::<Table>() << 9;
     let table = match guard_pages::guard_in(base as usize, covers) {
-        // SAFETY: each table is made once, before translation is on.
         Some(guard) if level == LAST_LEVEL && !module_memory::overlaps(base as usize, covers) => {
+            // SAFETY: each table is made once, before translation is on.
             Some(unsafe { guard_pages::page(guard) })
         }
         _ => pool.next(),

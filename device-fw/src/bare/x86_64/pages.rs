@@ -106,8 +106,8 @@ pub(super) fn protect() {
         let base = number * LARGE;
         let table = match guard_pages::guard_in(base, LARGE) {
             _ if parts.is_even(base) => None,
-            // SAFETY: each large page is looked at once, and the old tables map all of memory.
             Some(guard) if !module_memory::overlaps(base, LARGE) => {
+                // SAFETY: each large page is looked at once, and the old tables map all of memory.
                 Some(&*unsafe { guard_pages::page::<Table>(guard) })
             }
             _ => small.next(),
