@@ -19,11 +19,6 @@ impl<K, F: Order> HostQueue<K, F> {
         Self { calls: CallQueue::new(slots, epoch), wait, notifier: QueueNotifier::new() }
     }
 
-    /// Have all messages replies?
-    pub(super) fn is_answered(&self) -> bool {
-        self.calls.requester.next_position().checked_sub(1).is_none_or(|newest| self.calls.is_answered(newest))
-    }
-
     /// Must the host be notified of a message here?
     #[inline(never)]
     pub(super) fn needs_notify(&mut self) -> bool {

@@ -21,6 +21,11 @@ pub(crate) struct TaskCalls {
 impl TaskCalls {
     pub(crate) const NONE: Self = Self { calls: [None; MAX_CALLS], used: 0 };
 
+    #[cfg(feature = "world")]
+    pub(crate) fn get(&self, handle: u32) -> Option<&TaskCall> {
+        self.calls.get(handle as usize)?.as_ref()
+    }
+
     pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut TaskCall> {
         self.calls.get_mut(handle as usize)?.as_mut()
     }

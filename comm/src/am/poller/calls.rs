@@ -26,7 +26,7 @@ pub(in super::super) struct Calls<K, F> {
     kept: KeptReplies,
     /// The host has to be notified of a message.
     pub(super) notifies_host: bool,
-    /// A host queue had a message without a reply when they were last looked at.
+    /// There was a message to the host in this epoch.
     has_asked: bool,
 }
 
@@ -133,11 +133,11 @@ impl<K, F: Order> Calls<K, F> {
     }
 
     /// Does a task wait for a reply that no other task has to write?
-    pub(super) fn is_quick(slot: &mut TaskSlot) -> bool {
+    #[cfg(feature = "world")]
+    pub(super) fn is_quick(slot: &TaskSlot) -> bool {
         let Wait::Reply { call, .. } = slot.wait else { return false };
-        slot.calls.get_mut(call).is_some_and(|call| match call {
+        slot.calls.get(call).is_some_and(|call| match call {
             TaskCall::Host(_) => true,
-            #[cfg(all(feature = "tasks", feature = "world"))]
             TaskCall::Rank(_, call) => call.is_inline(),
         })
     }
@@ -147,7 +147,7 @@ impl<K, F: Order> Calls<K, F> {
     pub(super) fn has_reply(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
         let Wait::Reply { call, .. } = slot.wait else { return false };
         let Some(call) = slot.calls.get_mut(call) else { return false };
-        self.is_answered(place, call)
+        slot.job.is_some() && self.is_answered(place, call)
     }
 
     /// What a task that goes on is told: the reply that it waits for, copied to the front of `to`, and
@@ -278,13 +278,6 @@ impl<K, F: Order> Calls<K, F> {
 
     /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
     pub(super) fn host_misses_a_message(&mut self) -> bool {
-        let mut misses = false;
-        if core::mem::take(&mut self.has_asked) {
-            for queue in &mut self.host {
-                misses |= queue.needs_notify();
-                self.has_asked |= !queue.is_answered();
-            }
-        }
-        misses
+        self.has_asked && self.host.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
     }
 }

@@ -5,8 +5,10 @@ use super::super::handoff::LentControl;
 use super::super::long::load;
 use super::super::request::ReplyMode;
 use super::super::{Notifier, SlotAccess, Tasks};
+#[cfg(feature = "world")]
+use super::BUDGET;
 use super::calls::Calls;
-use super::{BUDGET, Poller, Round, STATE_CHECK_MASK};
+use super::{Poller, Round, STATE_CHECK_MASK};
 use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame};
 use crate::handshake::Accepted;
@@ -124,7 +126,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn calls_are_due(&mut self) -> bool {
         let Tasks { slots, sends, .. } = &mut self.dispatcher.tasks;
         *sends && outgoing::here(Outgoing::has_messages)
-            || (0..).zip(slots.iter_mut()).any(|(place, slot)| slot.job.is_some() && self.calls.has_reply(place, slot))
+            || slots.iter_mut().enumerate().any(|(place, slot)| self.calls.has_reply(place, slot))
     }
 
     /// Gives each task that is ready a slice, behind a round that served so many messages.
@@ -137,22 +139,20 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.dispatcher.tasks.is_ready = false;
         self.send();
-        let mut left = self.dispatcher.tasks.live;
         for index in 0..self.dispatcher.tasks.len() {
-            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index).filter(|_| left != 0) else { break };
-            if slot.job.is_none() {
-                continue;
-            }
-            left -= 1;
+            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index) else { break };
             if slot.is_ready() || self.calls.has_reply(index, slot) {
                 if !self.lent {
                     self.lend_control();
                 }
                 served += u32::from(self.run_slice(index, clock));
                 self.send();
-                let mut left = BUDGET;
-                while left != 0 && self.reply_is_near(index) {
-                    left -= 1;
+                // Only with worlds: the other images are to be small.
+                #[cfg(feature = "world")]
+                for _ in 1..BUDGET {
+                    if !self.reply_is_near(index) {
+                        break;
+                    }
                     served += u32::from(self.run_slice(index, clock));
                     self.send();
                 }
@@ -181,13 +181,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// The task in this place is the only one, and waits for a reply: does that come at once?
+    #[cfg(feature = "world")]
     fn reply_is_near(&mut self, index: usize) -> bool {
-        let Some(slot) = self.dispatcher.tasks.slots.get_mut(index).filter(|_| self.dispatcher.tasks.live == 1) else {
+        let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
+        let Some(slot) = slots.get_mut(index).filter(|slot| *live == 1 && Calls::<K, F>::is_quick(slot)) else {
             return false;
         };
-        if !Calls::<K, F>::is_quick(slot) {
-            return false;
-        }
         for _ in 0..self.extra_polls {
             if self.calls.has_reply(index, slot) {
                 return true;
