@@ -7,6 +7,7 @@ use hamr_linker::compiler::{Compiler, rustc};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The arguments of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +140,11 @@ fn link_module(
     dir: &Path,
 ) -> Result<PathBuf, Error> {
     let no = |why: String| Error::NoImage { name: name.into(), why };
-    let (script, module) = (all.with_extension("x"), all.with_extension("module"));
+    // Other threads and processes may link the same module: each in files of its own.
+    static LINKED: AtomicU32 = AtomicU32::new(0);
+    let number = LINKED.fetch_add(1, Ordering::Relaxed);
+    let own = |extension: &str| all.with_extension(format!("{}-{number}.{extension}", std::process::id()));
+    let (script, linked, module) = (own("x"), own("module"), all.with_extension("module"));
     std::fs::write(&script, hamr_linker::MODULE).map_err(|e| no(format!("cannot write {}: {e}", script.display())))?;
     let linker =
         compiler.linker(dir).map_err(|e| no(format!("cannot run `{}`: {e}", Path::new(&rustc()).display())))?;
@@ -160,10 +165,14 @@ fn link_module(
         .arg("--no-whole-archive")
         .arg(all)
         .arg("-o")
-        .arg(&module)
+        .arg(&linked)
         .stdin(Stdio::null());
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(module),
+    let output = command.output();
+    let _ = std::fs::remove_file(&script);
+    match output {
+        Ok(output) if output.status.success() => std::fs::rename(&linked, &module)
+            .map(|()| module)
+            .map_err(|e| no(format!("cannot rename {}: {e}", linked.display()))),
         Ok(output) => Err(no(format!(
             "linking it failed ({}): {}",
             output.status,
