@@ -256,7 +256,8 @@ impl Handler for Load {
     ) -> Result<u64, Refusal> {
         let slot = slot_of(module);
         let loaded = load(cx, slot, image, header);
-        if loaded.is_err() {
+        // A number that was not reserved is another module's, or free.
+        if !matches!(loaded, Ok(_) | Err(Refusal::NotLoaded)) {
             // The error says more than a second one would.
             let _ = unload(slot);
         }
