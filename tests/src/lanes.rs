@@ -20,7 +20,7 @@ pub fn check_overlap(world: &World) {
     }
 }
 
-/// Replies of inline handlers that no task reads keep nobody from calling: a rank has more of them than
+/// Replies of inline handlers that no task reads keep no rank from calling: one has more of them than
 /// a ring has slots.
 pub fn check_unread(world: &World) {
     let node = world.node(0);

@@ -151,7 +151,7 @@ fn a_device_that_another_keeper_starts_is_waited_for() {
     stop(&name).expect("it is kept");
     first.join().expect("no panic").expect("asked to end");
     until("the loss is noticed", || !node.is_alive());
-    let error = node.wait_until_back(Duration::from_millis(50)).expect_err("nobody starts it").to_string();
+    let error = node.wait_until_back(Duration::from_millis(50)).expect_err("it is not started").to_string();
     assert!(error.contains("which kept it, has ended") && error.contains("50ms"), "{error}");
     let second = keep(keeper("shm", &options(), &name));
     node.wait_until_back(LONG).expect("it is there again");

@@ -68,7 +68,7 @@ fn job() -> Job {
 /// The world, in any context.
 pub(crate) fn with_world<R>(f: impl FnOnce(&WorldRef<'_>) -> R) -> R {
     // SAFETY: the task lives below `main` on this thread's stack (`enter`), which does not return, and
-    // nobody has a unique reference to it: the rank borrows it for as long.
+    // no unique reference to it exists: the rank borrows it for as long.
     let task = unsafe { &*job().task };
     match task.world() {
         Some(world) => f(&world),

@@ -105,7 +105,7 @@ unsafe extern "C" fn gex_HSL_Lock(lock: *mut Lock) {
     }
 }
 
-/// Takes a lock that nobody has.
+/// Takes a lock that is free.
 ///
 /// # Safety
 /// A lock.

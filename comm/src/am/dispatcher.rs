@@ -176,7 +176,7 @@ impl<K: Clone> Dispatcher<'_, K> {
                 return self.serve_long(endpoint, found, hdr);
             }
             let Some(entry) = self.table.get(hdr.key().0 as usize) else {
-                // A module's, or nobody's.
+                // A handler of a module, or none.
                 return self.serve_long(endpoint, found, hdr);
             };
             endpoint.known = Known { hdr: two_way, run: entry.run, second: Second::Nothing };

@@ -111,7 +111,7 @@ pub trait Link: Send + Sync {
     fn host_ends(&self) -> Option<HostEnds> {
         None
     }
-    /// Is a device that was gone there again, started by somebody else? Then [`Self::restart`] takes
+    /// Is a device that was gone there again, started by another program? Then [`Self::restart`] takes
     /// what is there. May take some milliseconds.
     fn is_back(&self) -> bool {
         false

@@ -250,10 +250,10 @@ impl Node {
 
     /// Waits, at most `limit`, until a device that was lost serves again, in a new epoch as after
     /// [`Self::restart`]. It comes back when another thread restarts it; after a fault, as the next
-    /// call would begin an epoch ([`crate::Options::restart`]); or when somebody else has started it,
-    /// where its link can tell ([`crate::link::Link::is_back`]) and this program did not stop it. Returns at once while the device is there. Nothing that was
-    /// sent before runs in the new epoch. Buffers stay; a device that lost its memory, too, returns
-    /// with unspecified contents.
+    /// call would begin an epoch ([`crate::Options::restart`]); or when another program has started it,
+    /// where its link can tell ([`crate::link::Link::is_back`]) and this program did not stop it. Returns
+    /// at once while the device is there. Nothing that was sent before runs in the new epoch. Buffers
+    /// stay; a device that lost its memory, too, returns with unspecified contents.
     ///
     /// # Errors
     /// [`Error::Lost`] with the reason of the loss when the limit has passed.

@@ -146,7 +146,7 @@ pub(super) fn set(first: usize, bytes: usize, flags: u64) {
     load();
 }
 
-/// Flags of pages of modules: code and constants, which nobody writes; all else.
+/// Flags of pages of modules: code and constants, which are not written; all else.
 #[cfg(feature = "modules")]
 pub(super) const CODE: u64 = PRESENT;
 #[cfg(feature = "modules")]
