@@ -45,7 +45,7 @@ pub(super) const PIPELINES: [Line; 3] = [
     ("`call_unread`, 100,000", "call_unread", None),
 ];
 
-pub(super) const TRANSFERS: [Line; 11] = [
+pub(super) const TRANSFERS: [Line; 16] = [
     ("`put_8b`", "put_8b", Some(("size", 8))),
     ("`get_8b`", "get_8b", Some(("size", 8))),
     ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
@@ -55,13 +55,49 @@ pub(super) const TRANSFERS: [Line; 11] = [
     ("`put_notify` 64 B", "put_notify", Some(("size", 64))),
     ("`put_notify` 1 KiB", "put_notify", Some(("size", 1 << 10))),
     ("`put_notify` 1 MiB", "put_notify", Some(("size", 1 << 20))),
+    ("`put_sync_64b`", "put_sync_64b", Some(("size", 64))),
+    ("`put_sync_1k`", "put_sync_1k", Some(("size", 1 << 10))),
+    ("`put_async_submit`", "put_async_submit", None),
+    ("`overlap`", "overlap", None),
+    ("`inout_1k`", "inout_1k", None),
     ("`log_line`", "log_line", None),
     ("`call_asleep`", "call_asleep", None),
 ];
 
+pub(super) const TASKS: [Line; 11] = [
+    ("`task_call`", "task_call", None),
+    ("`task_switch`", "task_switch", None),
+    ("`host_call`", "host_call", None),
+    ("`host_call_asleep`", "host_call_asleep", None),
+    ("`chain_16`", "chain_16", None),
+    ("`world_call`", "world_call", None),
+    ("`world_signal`", "world_signal", None),
+    ("`world_barrier`", "world_barrier", None),
+    ("`world_put_8b`", "world_put_8b", Some(("size", 8))),
+    ("`world_put_64k`", "world_put_64k", Some(("size", 64 << 10))),
+    ("`world_run`", "world_run", None),
+];
+
+pub(super) const GASNET: [Line; 13] = [
+    ("`gas_am_short`", "gas_am_short", Some(("args", 0))),
+    ("`gas_am_short`, 11 arguments", "gas_am_short", Some(("args", 11))),
+    ("`gas_am_short`, 16 arguments", "gas_am_short", Some(("args", 16))),
+    ("`gas_am_medium` 64 B", "gas_am_medium", Some(("size", 64))),
+    ("`gas_am_medium` 1 KiB", "gas_am_medium", Some(("size", 1 << 10))),
+    ("`gas_am_medium` 16 KiB", "gas_am_medium", Some(("size", 16320))),
+    ("`gas_am_long` 64 B", "gas_am_long", Some(("size", 64))),
+    ("`gas_am_long` 1 KiB", "gas_am_long", Some(("size", 1 << 10))),
+    ("`gas_am_long` 16 KiB", "gas_am_long", Some(("size", 16320))),
+    ("`gas_flood`", "gas_flood", None),
+    ("`gas_put_8b`", "gas_put_8b", Some(("size", 8))),
+    ("`gas_get_8b`", "gas_get_8b", Some(("size", 8))),
+    ("`gas_barrier`", "gas_barrier", None),
+];
+
 /// The rows of `hamr bench` that the page and the charts need, each once.
 pub(super) fn rows() -> Vec<&'static str> {
-    let lines = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
+    let calls = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
+    let lines = calls.chain(&TASKS).chain(&GASNET);
     let mut names = vec!["call_single", "call_window"];
     for (_, name, _) in lines {
         if !names.contains(name) {

@@ -2,7 +2,7 @@
 //! `<!-- begin NAME -->` and `<!-- end NAME -->`.
 
 use super::data::{Data, Figure};
-use super::lines::{CALLS, FLOORS, Line, PIPELINES, TRANSFERS};
+use super::lines::{CALLS, FLOORS, GASNET, Line, PIPELINES, TASKS, TRANSFERS};
 use crate::Error;
 use serde_json::{Value, json};
 
@@ -14,13 +14,15 @@ pub(super) const PAGES: [&str; 2] = ["docs/performance.md", "README.md"];
 /// Makes a part.
 type Part = fn(&Data) -> String;
 
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 12] = [
     ("machine", machine),
     ("floors", |data| table(data, &FLOORS)),
     ("calls", |data| table(data, &CALLS)),
     ("single", single),
     ("pipelines", |data| table(data, &PIPELINES)),
     ("transfers", |data| table(data, &TRANSFERS)),
+    ("tasks", |data| table(data, &TASKS)),
+    ("gasnet", |data| table(data, &GASNET)),
     ("systems", systems),
     ("instructions", instructions),
     ("machines", machines),
