@@ -10,7 +10,7 @@
 //! subtracted, but for the call.
 
 use super::callgrind::between;
-use super::{BoxError, callgrind, gas_count};
+use super::{BoxError, callgrind, gas_count, task_count};
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Pending, Runtime, SharedStream, Started, Stream};
 use hamr_comm::abi::ids::HandlerKey;
@@ -37,7 +37,7 @@ const MANY: u64 = 2000;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 27] = [
+const COUNTED: [(&str, &str); 31] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -62,6 +62,10 @@ const COUNTED: [(&str, &str); 27] = [
     ("device_serve", "device, empty call in the serve loop"),
     ("device_serve_32b", "device, 32 B -> 8 B in the serve loop"),
     ("device_idle_64", "device, an idle round over 64 streams"),
+    ("device_task", "device, an empty task"),
+    ("device_turn", "device, a turn of a task that yields"),
+    ("device_waiting", "device, a round while a task waits for the host"),
+    ("device_host_call", "device, the host's reply, and the next call to it"),
     ("gas_request", "request_short to a rank"),
     ("gas_serve", "that rank's poll, and its reply"),
     ("gas_collect", "the poll that finds the reply"),
@@ -498,6 +502,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
         device_idle_64(poller);
     }
     gas_count::run(calls)?;
+    task_count::run(calls)?;
     Ok(true)
 }
 
@@ -538,6 +543,9 @@ fn inclusive(profile: &str, function: &str) -> Option<u64> {
         "device_serve" | "device_serve_32b" => {
             let sent = if function == "device_serve" { "empty_again" } else { "sum_again" };
             Some(between(profile, "counted_run", function)? - between(profile, "thunk", sent)?)
+        }
+        "device_task" | "device_turn" | "device_waiting" | "device_host_call" => {
+            between(profile, "tasks_counted", function)
         }
         poll if poll.starts_with("device_") => between(profile, poll, "device_poll"),
         gas if gas.starts_with("gas_") => between(profile, "gas_counted", gas),

@@ -23,6 +23,7 @@ mod rows;
 mod sleeping;
 mod stats;
 mod table;
+mod task_count;
 mod transfers;
 mod ways;
 mod worlds;
