@@ -90,14 +90,18 @@ fn elements(class: &Class, mut take: impl FnMut(i64, i64, f64)) {
 }
 
 /// This node's part of the matrix, row after row; columns count from the first one here.
-pub(crate) struct Matrix<'c> {
+pub struct Matrix<'c> {
     start: &'c mut [u32],
     column: &'c mut [u32],
     value: &'c mut [f64],
 }
 
 impl<'c> Matrix<'c> {
-    pub(crate) fn make(w: &mut Spmd<'c>, class: &Class, rows: Range<i64>, columns: Range<i64>) -> Result<Self, Fault> {
+    /// Makes the part in these rows and columns, in memory of this node.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn make(w: &mut Spmd<'c>, class: &Class, rows: Range<i64>, columns: Range<i64>) -> Result<Self, Fault> {
         let n = (rows.end - rows.start) as usize;
         let here = |i, j| {
             let inside = rows.contains(&i) && columns.contains(&j);
@@ -137,7 +141,7 @@ impl<'c> Matrix<'c> {
     }
 
     /// `y = A x`, with this node's part of each. Four sums: an addition need not wait for the one before.
-    pub(crate) fn times(&self, x: &[f64], y: &mut [f64]) {
+    pub fn times(&self, x: &[f64], y: &mut [f64]) {
         for (y, row) in y.iter_mut().zip(self.start.windows(2)) {
             let row = row[0] as usize..row[1] as usize;
             let mut sums = [0.0; 4];

@@ -1,17 +1,47 @@
 //! Programs that run on all devices of a world, each in a module of its own.
 //!
+//! They are in the table of an image that says [`handlers!`](crate::handlers), and not in that of a
+//! program that calls them.
+//!
 //! Who may depend on it: images and the programs that start them.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod cg;
 pub mod cg_local;
-mod cg_matrix;
+pub mod cg_matrix;
 pub mod himeno;
 pub mod himeno_files;
 pub mod himeno_local;
+pub mod idle;
 pub mod laplace;
 mod run;
 pub mod stream;
 
+#[doc(hidden)]
+pub use hamr_comm::__entry;
 pub use hamr_xacc::HostArray;
+
+/// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
+mod unlisted {
+    pub(super) use hamr_comm::*;
+
+    macro_rules! no_entry {
+        ($handler:ty, $section:expr) => {};
+    }
+    pub(super) use no_entry as __entry;
+}
+
+/// Puts the programs into the table of this image.
+#[macro_export]
+macro_rules! handlers {
+    () => {
+        $crate::handlers!(
+            cg::cg cg_local::cg_local himeno::himeno himeno_files::himeno_of himeno_local::himeno_local idle::idle
+            idle::nothing laplace::laplace stream::stream
+        );
+    };
+    ($($module:ident :: $name:ident)*) => {
+        $($crate::__entry!($crate::$module::$name, concat!("hamr_programs::", stringify!($module), "::", stringify!($name)));)*
+    };
+}

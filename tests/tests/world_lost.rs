@@ -1,13 +1,14 @@
 //! Tasks that wait for a rank that is lost: each wait ends with a fault that names the rank and why.
 
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{CallError, Image, Options, Runtime, ShmLauncher, WaitMode, World, WorldOptions};
+use hamr::{CallError, Image, Node, Options, Pending, Runtime, ShmLauncher, WaitMode, World, WorldOptions};
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::{Fault, Task};
+use hamr_comm::{Fault, Handler, Task};
 use hamr_tests::devices;
 use hamr_tests::spy::{Memory, Spy};
 use hamr_tests_kernels::lanes::waits_for_cancel;
 use hamr_tests_kernels::lost::{NOTE, Note, WAYS, waits_for};
+use hamr_tests_xacc::lost::{PROGRAM_NOTE, PROGRAM_WAYS, program_waits_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,12 +28,24 @@ fn number(note: &Note, at: usize) -> u32 {
 
 /// All ranks but one wait for that one, which is lost by `end`. Each wait names it and has `why`.
 fn check(world: &World, memory: &Memory, victim: u32, how: usize, end: impl FnOnce(), why: &str) {
-    let way = WAYS[how];
+    let others = (0..world.size()).filter(|rank| *rank != victim);
+    let call = |rank| world.node(rank).offload(waits_for::with(how as u32, victim)).expect("sent");
+    let calls = others.map(|rank| (rank, call(rank))).collect();
+    check_calls(world, (memory, NOTE), victim, WAYS[how], calls, end, why);
+}
+
+/// The calls are those of the ranks that wait, and of the one that is lost if it has one.
+fn check_calls<H: Handler<Output = Result<u32, Fault>>>(
+    world: &World,
+    (memory, at): (&Memory, u64),
+    victim: u32,
+    way: &str,
+    calls: Vec<(u32, Pending<H, &Node>)>,
+    end: impl FnOnce(),
+    why: &str,
+) {
     let others = || (0..world.size()).filter(|rank| *rank != victim);
-    let note = |rank| memory.segment::<96>(RankId(rank), NOTE);
-    let calls: Vec<_> = others()
-        .map(|rank| (rank, world.node(rank).offload(waits_for::with(how as u32, victim)).expect("sent")))
-        .collect();
+    let note = |rank| memory.segment::<96>(RankId(rank), at);
     let begin = Instant::now();
     while !others().all(|rank| number(&note(rank), 0) == 1) {
         assert!(begin.elapsed() < devices::START_TIMEOUT, "{way}: they do not begin");
@@ -83,6 +96,22 @@ fn waits_of_processes_name_the_rank() {
     }
     let world = runtime.world_with(&["spy"; 2], devices::image("shm"), options(WaitMode::Adaptive)).expect("a world");
     check(&world, &memory, 1, 0, || world.node(1).stop(), "stopped by this program");
+}
+
+/// Each wait of coarrays and of arrays that are distributed.
+#[test]
+fn waits_of_programs_name_the_rank() {
+    let memory = Memory::default();
+    let mut runtime = Runtime::new().expect("a runtime");
+    Spy::register(&mut runtime, "spy", ShmLauncher, &memory);
+    for (how, way) in PROGRAM_WAYS.iter().enumerate() {
+        let wait = if how % 2 == 0 { WaitMode::Adaptive } else { WaitMode::Sleep };
+        let world = runtime.world_with(&["spy"; 3], devices::image("shm"), options(wait)).expect("a world");
+        let victim = how as u32 % 3;
+        let call = |rank| world.node(rank).offload(program_waits_for::with(how as u32, victim)).expect("sent");
+        let calls = (0..world.size()).map(|rank| (rank, call(rank))).collect();
+        check_calls(&world, (&memory, PROGRAM_NOTE), victim, way, calls, || kill(&world, victim), "SIGKILL");
+    }
 }
 
 #[test]

@@ -2,6 +2,5 @@
 #![no_std]
 #![no_main]
 
-use hamr_programs as _;
-
+hamr_programs::handlers!();
 hamr_device_fw::image!(tasks = 2, task_stack = 128 << 10);

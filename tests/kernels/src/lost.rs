@@ -19,11 +19,7 @@ pub type Note = [u8; 96];
 #[offload(unordered)]
 pub fn waits_for(task: &mut Task, how: u32, at: u32) -> Result<u32, Fault> {
     let at = RankId(at);
-    let note = |note: &[u8]| -> Result<(), Fault> {
-        let world = world_of(task.world())?;
-        Ok(world.put(world.me(), NOTE, note)?)
-    };
-    note(&1u32.to_le_bytes())?;
+    begins(task, NOTE)?;
     let waited = match how {
         0 => task.sync(at, waits_for_cancel::with()).map_err(Fault::from),
         1 => match task.offload(at, waits_for_cancel::with()) {
@@ -35,12 +31,30 @@ pub fn waits_for(task: &mut Task, how: u32, at: u32) -> Result<u32, Fault> {
         _ => task.wait_signal(world_of(task.world())?.me(), 5, |value| value != 0),
     };
     if let Err(fault) = &waited {
-        let mut bytes: Note = [0; 96];
-        let (numbers, text) = bytes.split_at_mut(8);
-        let words = [2u32, fault.numbers[0] as u32].map(u32::to_le_bytes);
-        numbers.copy_from_slice(words.as_flattened());
-        text.iter_mut().zip(fault.text.bytes()).for_each(|(to, byte)| *to = byte);
-        note(&bytes)?;
+        fails(task, NOTE, fault)?;
     }
     waited
+}
+
+/// Leaves in a note of this rank that it is about to wait.
+///
+/// # Errors
+/// The task is on no rank.
+pub fn begins(task: &Task, note: u64) -> Result<(), Fault> {
+    let world = world_of(task.world())?;
+    Ok(world.put(world.me(), note, &1u32.to_le_bytes())?)
+}
+
+/// Leaves there how its wait has ended.
+///
+/// # Errors
+/// The task is on no rank.
+pub fn fails(task: &Task, note: u64, fault: &Fault) -> Result<(), Fault> {
+    let mut bytes: Note = [0; 96];
+    let (numbers, text) = bytes.split_at_mut(8);
+    let words = [2u32, fault.numbers[0] as u32].map(u32::to_le_bytes);
+    numbers.copy_from_slice(words.as_flattened());
+    text.iter_mut().zip(fault.text.bytes()).for_each(|(to, byte)| *to = byte);
+    let world = world_of(task.world())?;
+    Ok(world.put(world.me(), note, &bytes)?)
 }

@@ -8,11 +8,14 @@ pub mod claims;
 pub mod coarrays;
 pub mod collectives;
 pub mod fields;
+pub mod lost;
 pub mod shadows;
 pub mod solvers;
 
 use hamr_comm::Fault;
 pub use hamr_xacc::HostArray;
+
+hamr_programs::handlers!();
 
 /// Fails a program that has got something else than it should.
 fn check(is_right: bool, what: &str) -> Result<(), Fault> {

@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-xacc", &["hamr-comm", "hamr-xacc-macros"]),
     ("hamr-programs", &["hamr-comm", "hamr-xacc"]),
     ("hamr-programs-image", &["hamr-device-fw", "hamr-linker", "hamr-programs"]),
-    ("hamr-tests-xacc", &["hamr-comm", "hamr-programs", "hamr-xacc"]),
+    ("hamr-tests-xacc", &["hamr-comm", "hamr-programs", "hamr-tests-kernels", "hamr-xacc"]),
     (
         "hamr-tests-image",
         &["hamr-comm", "hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels", "hamr-tests-xacc"],
@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi"]),
     ("hamr", &["hamr-comm", "hamr-comm-macros", "hamr-device-fw", "hamr-linker", "hamr-qemu"]),
-    ("hamr-cli", &["hamr", "hamr-comm", "hamr-gas", "hamr-kernels"]),
+    ("hamr-cli", &["hamr", "hamr-comm", "hamr-gas", "hamr-kernels", "hamr-programs", "hamr-xacc"]),
     ("hamr-programs-host", &["hamr", "hamr-programs"]),
     ("hamr-gas-sim", &["hamr-gas"]),
     ("hamr-gas-process", &["hamr", "hamr-comm", "hamr-gas"]),

@@ -52,6 +52,12 @@ impl Goal {
             ("world_signal", _) => Some(AtMost(1.2)),
             ("world_barrier" | "gas_barrier", _) => Some(AtMost(1.5)),
             ("world_put_64k", _) => Some(AtLeast(0.95)),
+            ("himeno" | "cg", _) => Some(AtMost(1.02)),
+            ("xacc_axpy" | "xacc_dot", _) => Some(AtMost(1.05)),
+            ("xacc_barrier" | "xacc_reduce" | "xacc_post", _) => Some(AtMost(1.5)),
+            ("xacc_reflect" | "xacc_gmove", _) => Some(AtLeast(0.9)),
+            ("xacc_ranks", _) => Some(AtMost(1.3)),
+            ("xacc_run", _) => Some(AtMost(3.0)),
             ("call_empty_vs_shm", _) => Some(AtMost(3.0)),
             _ => None,
         }

@@ -6,7 +6,7 @@
 //! and the device is launched several times.
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
-//! `worlds` and `gas` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `worlds`, `gas` and `xacc` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
 mod callgrind;
@@ -27,6 +27,7 @@ mod task_count;
 mod transfers;
 mod ways;
 mod worlds;
+mod xacc;
 
 pub(crate) use instructions::counted_run;
 
@@ -135,6 +136,7 @@ fn measure(
         }
     }
     gas::measure(image, machine, table, wanted)?;
+    xacc::measure(runtime, machine, table, wanted)?;
     if wanted("log_line") || wanted("call_empty_logs") {
         logging::measure(&node, table)?;
     }
@@ -142,6 +144,9 @@ fn measure(
     drop(node);
     if device == SHM && worlds::ROWS.iter().any(|row| wanted(row)) {
         worlds::measure(runtime, image, global, machine, table, wanted)?;
+    }
+    if device == SHM && wanted("xacc_run") {
+        xacc::run(runtime, machine, table)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 57] = [
+const ALL: [(&str, By); 68] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -76,6 +76,17 @@ const ALL: [(&str, By); 57] = [
     ("gas_get_8b", By::Other),
     ("gas_barrier", By::Other),
     ("chain_16", By::Other),
+    ("himeno", By::Other),
+    ("cg", By::Other),
+    ("xacc_axpy", By::Other),
+    ("xacc_dot", By::Other),
+    ("xacc_barrier", By::Other),
+    ("xacc_reduce", By::Other),
+    ("xacc_post", By::Other),
+    ("xacc_reflect", By::Other),
+    ("xacc_gmove", By::Other),
+    ("xacc_ranks", By::Other),
+    ("xacc_run", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.

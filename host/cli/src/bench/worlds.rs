@@ -98,18 +98,17 @@ fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Re
 
 /// An empty run, and as many calls, one behind the other.
 fn run(world: &World, table: &mut Table) -> Result<(), BoxError> {
-    let each = |begin: Instant| begin.elapsed().as_nanos() as f64 / f64::from(RUNS);
-    let begin = Instant::now();
-    for _ in 0..RUNS {
-        world.nodes().iter().try_for_each(|node| node.sync(empty::with()))?;
-    }
-    let floor = each(begin);
-    let begin = Instant::now();
-    for _ in 0..RUNS {
-        world.run(empty::with())?;
-    }
-    table.add(Key::new("world_run"), &[each(begin)], Some(Beside { what: "two calls", ns: &[floor] }));
+    let floor = of_each(|| world.nodes().iter().try_for_each(|node| node.sync(empty::with())))?;
+    let ns = of_each(|| world.run(empty::with()))?;
+    table.add(Key::new("world_run"), &[ns], Some(Beside { what: "two calls", ns: &[floor] }));
     Ok(())
+}
+
+/// Nanoseconds of one of [`RUNS`].
+pub(super) fn of_each<E>(mut f: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let begin = Instant::now();
+    (0..RUNS).try_for_each(|_| f())?;
+    Ok(begin.elapsed().as_nanos() as f64 / f64::from(RUNS))
 }
 
 /// Nanoseconds of each of so many operations.

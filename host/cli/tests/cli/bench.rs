@@ -38,10 +38,10 @@ fn rows_state_their_spell_and_what_is_beside_them() {
     assert!(named("call_single").iter().all(|row| row["p9999_ns"].as_f64() >= row["p999_ns"].as_f64()));
 }
 
-/// Each row of tasks and of worlds, a barrier of GASNet's interface, and what they stand beside.
+/// Each row of tasks, of worlds and of programs, a barrier of GASNet's interface, and what they stand beside.
 #[test]
 fn rows_of_tasks_worlds_and_barriers_have_values() {
-    const ROWS: [(&str, Option<&str>); 10] = [
+    const ROWS: [(&str, Option<&str>); 18] = [
         ("task_call", Some("two lines")),
         ("host_call", Some("floor")),
         ("task_switch", None),
@@ -52,6 +52,14 @@ fn rows_of_tasks_worlds_and_barriers_have_values() {
         ("world_put_64k", Some("memcpy")),
         ("world_run", Some("two calls")),
         ("gas_barrier", Some("two flags")),
+        ("xacc_axpy", Some("loop")),
+        ("xacc_dot", Some("loop")),
+        ("xacc_barrier", Some("two flags")),
+        ("xacc_reduce", Some("two flags")),
+        ("xacc_post", Some("two flags")),
+        ("xacc_reflect", Some("memcpy")),
+        ("xacc_gmove", Some("memcpy")),
+        ("xacc_run", Some("two calls")),
     ];
     let only = ROWS.map(|(name, _)| name).join(",");
     let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", &only]));
