@@ -340,16 +340,18 @@ pub(crate) fn measure_transfers(
         }
     }
     if wanted("inout_1k") {
-        for _ in 0..REPETITIONS {
+        for repetition in 0..REPETITIONS {
+            let spell = floors.one_line(repetition, Gap::NONE)?.spell();
             let (ours, by_hand) = area.in_out(1 << 10)?;
             let beside = Beside { what: "by hand", ns: &[by_hand] };
-            table.add(Key::new("inout_1k").size(1 << 10), &[ours], Some(beside));
+            table.add(Key::new("inout_1k").size(1 << 10).spell(spell), &[ours], Some(beside));
         }
     }
     if wanted("chain_16") {
-        for _ in 0..REPETITIONS {
+        for repetition in 0..REPETITIONS {
+            let spell = floors.one_line(repetition, Gap::NONE)?.spell();
             let (ours, one) = area.chain_16()?;
-            table.add(Key::new("chain_16"), &[ours], Some(Beside { what: "one call", ns: &[one] }));
+            table.add(Key::new("chain_16").spell(spell), &[ours], Some(Beside { what: "one call", ns: &[one] }));
         }
     }
     for _ in 0..REPETITIONS {

@@ -1,6 +1,7 @@
 //! Rows of two ranks, pinned to the two processors. Their tasks take the time: this program sleeps
 //! meanwhile, because its processor is that of rank 0.
 
+use super::stats::Spell;
 use super::table::{Beside, Key, Table, Unit};
 use super::{BoxError, Machine, REPETITIONS};
 use hamr::cli::Global;
@@ -66,20 +67,21 @@ fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Re
         let [tight, paused] = [false, true].map(|paused| both(world, rank_flags::with(TIMES, one_line, paused)));
         Ok(tight?.min(paused?))
     };
+    let line = flags(true)?;
+    let spell = Spell::of(line);
     if wanted("world_call") {
-        let floor = flags(true)?;
         let ns = each(asleep(first, rank_calls::with(TIMES))?, TIMES);
-        table.add(Key::new("world_call"), &[ns], Some(Beside { what: "one line", ns: &[floor] }));
+        table.add(Key::new("world_call").spell(spell), &[ns], Some(Beside { what: "one line", ns: &[line] }));
     }
     if wanted("world_signal") {
         let floor = flags(false)?;
         let ns = both(world, rank_signals::with(TIMES))?;
-        table.add(Key::new("world_signal"), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
+        table.add(Key::new("world_signal").spell(spell), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
     }
     if wanted("world_barrier") {
         let floor = flags(false)?;
         let ns = both(world, rank_barriers::with(TIMES))?;
-        table.add(Key::new("world_barrier"), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
+        table.add(Key::new("world_barrier").spell(spell), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
     }
     if wanted("world_put_8b") {
         let times = 100 * TIMES;
