@@ -37,7 +37,8 @@ const FOREIGN_FLAGS: [&str; 2] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
 /// on standard error), or when no binary has the name.
 pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     let BuildRequest { name, target, dir } = request;
-    let no = |why: String| Error::NoImage { name: name.clone(), why };
+    let what = noun(target.kind);
+    let no = |why: String| Error::NoImage { what, name: name.clone(), why };
     let package = package_of(name, dir, target.kind)?;
     let (cpu, level) =
         (setting(&package.settings, "target-cpu", target), setting(&package.settings, "opt-level", target));
@@ -46,9 +47,8 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
             "target-cpu `native` is this host's processor, a bare-metal image needs the name of its own".into()
         ));
     }
-    let compiler = compiler_for(name, &target.triple, dir)?;
+    let compiler = compiler_for(name, target, dir)?;
     let is_module = target.kind.is_module();
-    let what = if is_module { "module" } else { "image" };
     eprintln!("hamr: building {what} {name} for {} ({})", target.triple, target.kind.text());
     let mut command = compiler.cargo(if is_module { "rustc" } else { "build" }, &target.triple);
     command
@@ -125,6 +125,11 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     link_module(name, &path, &libraries, compiler, dir)
 }
 
+/// What messages call a file of this kind.
+pub(crate) const fn noun(kind: ImageKind) -> &'static str {
+    if kind.is_module() { "module" } else { "image" }
+}
+
 /// The files of an artifact.
 fn files(message: &serde_json::Value) -> impl Iterator<Item = PathBuf> {
     message["filenames"].as_array().into_iter().flatten().filter_map(|file| file.as_str().map(PathBuf::from))
@@ -139,7 +144,7 @@ fn link_module(
     compiler: Compiler,
     dir: &Path,
 ) -> Result<PathBuf, Error> {
-    let no = |why: String| Error::NoImage { name: name.into(), why };
+    let no = |why: String| Error::NoImage { what: "module", name: name.into(), why };
     // Other threads and processes may link the same module: each in files of its own.
     static LINKED: AtomicU32 = AtomicU32::new(0);
     let number = LINKED.fetch_add(1, Ordering::Relaxed);
@@ -208,12 +213,13 @@ fn flags(target: &Target) -> Vec<&'static str> {
 }
 
 /// The compiler that has the standard library of this target, or its source.
-fn compiler_for(name: &str, triple: &str, dir: &Path) -> Result<Compiler, Error> {
+fn compiler_for(name: &str, target: &Target, dir: &Path) -> Result<Compiler, Error> {
+    let triple = &*target.triple;
     // Every compiler has the host's own target, and asking takes time at each start of a device.
     if triple == Target::hosted().triple {
         return Ok(Compiler::Usual);
     }
-    let no = |why: String| Err(Error::NoImage { name: name.into(), why });
+    let no = |why: String| Err(Error::NoImage { what: noun(target.kind), name: name.into(), why });
     match Compiler::of(triple, dir) {
         Ok(Some(compiler)) => Ok(compiler),
         Ok(None) => no(format!(
@@ -253,7 +259,7 @@ fn setting(settings: &serde_json::Value, key: &str, target: &Target) -> Option<S
 /// library.
 fn package_of(name: &str, dir: &Path, kind: ImageKind) -> Result<Binary, Error> {
     let cargos_kind = if kind.is_module() { "cdylib" } else { "bin" };
-    let no = |why: String| Error::NoImage { name: name.into(), why };
+    let no = |why: String| Error::NoImage { what: noun(kind), name: name.into(), why };
     let output = Command::new(Compiler::Usual.program())
         .current_dir(dir)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])

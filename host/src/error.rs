@@ -27,9 +27,11 @@ pub enum Error {
         /// Expected and got.
         why: String,
     },
-    /// The image was not found and cannot be built here.
-    #[error("no image `{name}`: {why}")]
+    /// The image or module was not found and cannot be built here.
+    #[error("no {what} `{name}`: {why}")]
     NoImage {
+        /// `image` or `module`.
+        what: &'static str,
         /// What was asked for.
         name: String,
         /// Where the host searched and which command to type.

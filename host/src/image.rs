@@ -135,12 +135,20 @@ fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
     match builder::workspace_with(name, &exe, target.kind)? {
         Some(dir) => builder::build(&BuildRequest { name: name.into(), target: target.clone(), dir }),
         None => Err(Error::NoImage {
+            what: builder::noun(target.kind),
             name: name.into(),
-            why: format!(
-                "it is not at {}, {IMAGE_VARIABLE} is not set, and this program was not started inside a cargo workspace; \
-                 build it with `hamr image {name}` in its workspace and set {IMAGE_VARIABLE} to the path printed",
-                beside.display()
-            ),
+            why: match target.kind.is_module() {
+                true => format!(
+                    "it is not at {}, and this program was not started inside a cargo workspace; build it with `hamr image \
+                     --module {name}` in its workspace and name the path printed",
+                    beside.display()
+                ),
+                false => format!(
+                    "it is not at {}, {IMAGE_VARIABLE} is not set, and this program was not started inside a cargo workspace; \
+                     build it with `hamr image {name}` in its workspace and set {IMAGE_VARIABLE} to the path printed",
+                    beside.display()
+                ),
+            },
         }),
     }
 }

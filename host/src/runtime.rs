@@ -134,9 +134,14 @@ impl Runtime {
 
     /// Starts a device, without shaking hands.
     pub(crate) fn launch(&self, spec: &str, image: Image, options: &Options) -> Result<Launched, Error> {
+        self.launch_as(spec, spec, image, options)
+    }
+
+    /// [`Self::launch`] of a device that is called `name`, also in its window.
+    pub(crate) fn launch_as(&self, name: &str, spec: &str, image: Image, options: &Options) -> Result<Launched, Error> {
         let (launcher, argument) = self.launcher(spec)?;
         let image = resolve(launcher, argument, image)?;
-        start(launcher, spec, argument, image, options)
+        start(launcher, name, argument, image, options)
     }
 
     /// Attaches to a device over a link that the caller made: a fault decorator around another

@@ -119,7 +119,8 @@ impl Keeper {
         let listener = protocol::listen(name)?.ok_or_else(|| {
             fail(format!("expected a name of its own, `serve {name}` runs already; `serve {name} --stop` ends it"))
         })?;
-        let Launched { link, image, window_len, begin } = runtime.launch(spec, image, options)?;
+        let Launched { link, image, window_len, begin } =
+            runtime.launch_as(&format!("at:{name}"), spec, image, options)?;
         let Some(HostEnds { process, .. }) = link.host_ends() else {
             let why =
                 format!("a device of kind {} cannot be given to other processes: expected shm or qemu", link.kind());

@@ -45,7 +45,7 @@ fn open(image: Option<&str>) -> Result<(Runtime, Node), Error> {
     };
     if takes_image && image.is_unnamed() {
         let why = "expected its name in `#[hamr::main(image = …)]`, `--image`, or a file in HAMR_IMAGE".into();
-        return Err(Error::NoImage { name: String::new(), why });
+        return Err(Error::NoImage { what: "image", name: String::new(), why });
     }
     let node = runtime.open_with(&device, image, options)?;
     Ok((runtime, node))

@@ -5,6 +5,8 @@ mod bench;
 #[path = "cli/call.rs"]
 mod call;
 mod common;
+#[path = "cli/examples.rs"]
+mod examples;
 #[path = "cli/modules.rs"]
 mod modules;
 #[path = "cli/run.rs"]

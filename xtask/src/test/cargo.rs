@@ -38,20 +38,22 @@ pub(crate) fn no_std(run: &Run) -> Outcome {
         // Only rustup's compiler has clippy.
         let lints = compiler == Compiler::Usual;
         let microvm: &[&str] = if target == X86_64 { &["hamr-tests-microvm"] } else { &[] };
-        // The second run is for programs with a main loop of their own.
-        for (packages, features) in [(DEVICE_SIDE, true), (RANKS, true), (microvm, true), (&["hamr-device-fw"], false)]
-        {
+        let bench = ["--features", "hamr-kernels/bench"];
+        // The last ones: for images that take modules, and for programs with a main loop of their own.
+        let runs: [(&[&str], &[&str]); 5] = [
+            (DEVICE_SIDE, &bench),
+            (RANKS, &[]),
+            (microvm, &[]),
+            (&["hamr-device-fw"], &["--features", "modules,tasks"]),
+            (&["hamr-device-fw"], &["--no-default-features"]),
+        ];
+        for (packages, features) in runs {
             if packages.is_empty() {
                 continue;
             }
             let mut command = toolchain::cargo(compiler, if lints { "clippy" } else { "check" }, target);
             command.args(packages.iter().flat_map(|package| ["--package", package]));
-            if packages.contains(&"hamr-kernels") {
-                command.args(["--features", "hamr-kernels/bench"]);
-            }
-            if !features {
-                command.arg("--no-default-features");
-            }
+            command.args(features);
             if target == X86_64 {
                 command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=hamr_bare\u{1f}-Cpanic=abort");
                 command.env("CARGO_TARGET_DIR", run.metadata.target.join("bare"));

@@ -6,7 +6,7 @@
 //! and the device is launched several times.
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
-//! `worlds`, `gas` and `xacc` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `worlds`, `gas`, `xacc` and `modules` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
 mod callgrind;
@@ -18,6 +18,7 @@ mod goals;
 mod instructions;
 mod logging;
 mod machine;
+mod modules;
 mod row;
 mod rows;
 mod sleeping;
@@ -126,6 +127,9 @@ fn measure(
         if wanted("host_call_asleep") {
             sleeping::host_call_asleep(&waiter, machine.device(), table)?;
         }
+    }
+    if wanted("load_module") {
+        modules::measure(runtime, device, options.clone(), table)?;
     }
     if device != SHM && wanted("call_empty_vs_shm") {
         // Interleaved on the same processors, so that a slow phase of the machine affects both.

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 68] = [
+const ALL: [(&str, By); 69] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -87,6 +87,7 @@ const ALL: [(&str, By); 68] = [
     ("xacc_gmove", By::Other),
     ("xacc_ranks", By::Other),
     ("xacc_run", By::Other),
+    ("load_module", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.

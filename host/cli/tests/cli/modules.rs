@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The module of the tests, built once.
-fn module() -> &'static str {
+pub(crate) fn module() -> &'static str {
     static MODULE: OnceLock<String> = OnceLock::new();
     MODULE.get_or_init(|| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hamr"));
@@ -50,7 +50,7 @@ fn what_is_no_module_is_one_clear_line() {
     refused(&load(checks()), &["expected a module, got an image"]);
     refused(&load("/bin/true"), &["/bin/true"]);
     refused(&load("/nonexistent/module"), &["/nonexistent/module"]);
-    refused(&load("nothing-of-this-name"), &["nothing-of-this-name", "`cdylib`"]);
+    refused(&load("nothing-of-this-name"), &["no module `nothing-of-this-name`", "`cdylib`"]);
     refused(&hamr(&["load", "--module", module()]), &["hamr_tests_module", "takes no modules"]);
     refused(
         &hamr(&["load", "hamr-checks", "--device", "qemu:riscv64", "--module", module()]),

@@ -2,6 +2,7 @@
 
 use super::{json, refused};
 use crate::common::{hamr, image, signal, spawn};
+use crate::run::checks;
 use serde_json::Value;
 
 fn name(of: &str) -> String {
@@ -25,6 +26,9 @@ fn a_device_serves_one_command_after_the_other() {
     let call =
         hamr(&["call", "axpy", "2", "[1, 2]", "[10, 20]", "--device", &at, "--image", &image().display().to_string()]);
     assert!(call.code == Some(0) && call.stdout.ends_with("y = [12.0, 24.0]\n"), "{call:?}");
+    // Windows are shown under the device's name.
+    let shown = json(&hamr(&["top", "--json"]));
+    assert!(shown.as_array().expect("rows").iter().any(|row| row["name"] == *at), "{shown}");
     // While there is a host.
     let mut follower = spawn(&["logs", "--device", &at, "--follow"]);
     let heard = served.hear(1 + 2 * 4 + 1);
@@ -41,6 +45,20 @@ fn a_device_serves_one_command_after_the_other() {
     assert!(served.stdout.contains("\"refused\"") && served.stdout.contains("\"left\""), "{served:?}");
     served.left_nothing();
     refused(&hamr(&["devices", "--device", &at]), &["found none of that name", "hamr serve"]);
+}
+
+#[test]
+fn types_are_those_of_the_image_that_runs() {
+    let name = name("types");
+    let at = format!("at:{name}");
+    let mut served = spawn(&["serve", &name, "--image", checks()]);
+    served.hear(1);
+    // This program does not link the handler.
+    let call = hamr(&["call", "admit", "3", "--device", &at]);
+    assert_eq!((call.code, call.stdout.as_str(), call.stderr.lines().count()), (Some(0), "3\n", 0), "{call:?}");
+    refused(&hamr(&["call", "admit", "3", "--device", &at, "--module", "any"]), &["takes no image"]);
+    assert_eq!(hamr(&["serve", &name, "--stop"]).code, Some(0));
+    served.wait().left_nothing();
 }
 
 #[test]

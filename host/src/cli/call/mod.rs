@@ -48,7 +48,7 @@ impl Args {
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     cli.check_device()?;
-    let (file, image) = image_of(cli)?;
+    let Some((file, image)) = image_of(cli)? else { return call_running(args, cli) };
     let module = args.module.as_deref().map(|module| module_of(module, cli)).transpose()?;
     let signatures = signatures(module.as_ref().map_or(&file, |module| &module.path))?;
     let Some(name) = &args.handler else { return print_all(&signatures, cli) };
@@ -59,6 +59,32 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let module = node.load_module(&Image::file(module.path)?)?;
     prepared.run_in(&node, Some(&module), cli)?;
     Ok(module.unload()?)
+}
+
+/// Calls a device whose image runs already, and is known when it is attached.
+fn call_running(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    let device = &cli.global.device;
+    if args.module.is_some() {
+        // The error says that there is no target.
+        cli.target_of(device)?;
+    }
+    let node = cli.open_on(device, cli.image()?, cli.global.apply(Options::default()))?;
+    let unknown = || {
+        Failure::new(format!(
+            "expected the file of the image that runs on {device}, which has the types of its handlers, it is not known \
+             here: name it with --image PATH"
+        ))
+    };
+    let file = match node.info().image {
+        Some(file) => file,
+        None if node.info().link == "loopback" => std::env::current_exe()?,
+        None => return Err(unknown()),
+    };
+    let signatures = signatures(&file)?;
+    match &args.handler {
+        Some(name) => prepare(name, &signatures, args, cli)?.run(&node, cli),
+        None => print_all(&signatures, cli),
+    }
 }
 
 /// The module's file, for the chosen device.
@@ -122,18 +148,18 @@ impl Prepared<'_> {
     }
 }
 
-/// The file with the types, and the image for the device.
-fn image_of(cli: &Cli) -> Result<(PathBuf, Image), Failure> {
+/// The file with the types, and the image for the device. `None` of a device that has its image, where
+/// no file is named.
+fn image_of(cli: &Cli) -> Result<Option<(PathBuf, Image)>, Failure> {
     let image = cli.image()?;
     match cli.runtime.target(&cli.global.device)? {
         Some(target) => {
             let file = image.resolve(&target)?.path;
-            Ok((file.clone(), Image::file(file)?))
+            Ok(Some((file.clone(), Image::file(file)?)))
         }
-        // A device whose image runs already, if it is not named: this program itself, as with loopback.
         None => match &cli.global.image {
-            Some(text) if super::file_in(text).is_some() => Ok((text.into(), image)),
-            _ => Ok((std::env::current_exe()?, image)),
+            Some(text) if super::file_in(text).is_some() => Ok(Some((text.into(), image))),
+            _ => Ok(None),
         },
     }
 }

@@ -1,0 +1,30 @@
+//! The load of a module into a running device.
+
+use super::table::{Key, Table};
+use super::{BoxError, REPETITIONS};
+use hamr::{Image, ImageKind, Options, Runtime, Target};
+use std::time::Instant;
+
+/// An image that takes modules, and a module: those of the tests.
+const IMAGE: &str = "hamr-checks";
+const MODULE: &str = "hamr-tests-module";
+
+/// Adds the row `load_module`: from a file that is built to handlers that can be called. In a device of
+/// its own: the image of the other rows takes no modules.
+pub(crate) fn measure(runtime: &Runtime, device: &str, options: Options, table: &mut Table) -> Result<(), BoxError> {
+    let Some(target) = runtime.target(device)? else {
+        eprintln!("hamr: bench: load_module skipped: device {device} is loaded with no image");
+        return Ok(());
+    };
+    let kind = if target.kind.is_bare() { ImageKind::BARE_MODULE } else { ImageKind::HOSTED_MODULE };
+    let file = Image::module(MODULE)?.resolve(&Target { kind, ..target })?;
+    let module = Image::file(file.path)?;
+    let node = runtime.open_with(device, Image::module(IMAGE)?, options)?;
+    for _ in 0..REPETITIONS {
+        let begin = Instant::now();
+        let loaded = node.load_module(&module)?;
+        table.add(Key::new("load_module"), &[begin.elapsed().as_nanos() as f64], None);
+        loaded.unload()?;
+    }
+    Ok(())
+}
