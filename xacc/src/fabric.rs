@@ -92,6 +92,19 @@ impl<'c> Fabric<'c> {
         failed
     }
 
+    /// [`Self::wait_until`] for what a rank stores in a signal word: the wait names the rank, which wakes this one.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, from: u32, word: u32, ready: impl Fn() -> Result<bool, Fault>) -> Result<(), Fault> {
+        let failed = Cell::new(None);
+        self.task.wait_signal(RankId(from), word, |_| {
+            ready().unwrap_or_else(|fault| {
+                failed.set(Some(fault));
+                true
+            })
+        })?;
+        failed.into_inner().map_or(Ok(()), Err)
+    }
+
     pub(crate) fn task(&self) -> &'c Task<'c> {
         self.task
     }

@@ -45,6 +45,11 @@ impl<'c> Posts<'c> {
         self.kept(from, usize::from(TAGS + tag))
     }
 
+    /// The signal word of a tag.
+    pub(crate) fn word(tag: u8) -> u32 {
+        FIRST + u32::from(tag)
+    }
+
     /// Posts to a rank.
     pub(crate) fn post(&self, world: &WorldRef<'_>, to: u32, tag: u8) -> Result<(), Fault> {
         let (Some(begun), Some(count)) = (self.kept(to, 32), self.posted(to, tag)) else { return Ok(()) };
@@ -54,14 +59,14 @@ impl<'c> Posts<'c> {
             world.signal(RankId(to), PROGRAM, self.program)?;
         }
         count.set(count.get().wrapping_add(1));
-        Ok(world.signal(RankId(to), FIRST + u32::from(tag), count.get())?)
+        Ok(world.signal(RankId(to), Self::word(tag), count.get())?)
     }
 
     /// Takes a post of a rank, if there is one.
     pub(crate) fn take(&self, world: &WorldRef<'_>, from: u32, tag: u8) -> Result<bool, Fault> {
         let Some(taken) = self.taken(from, tag) else { return Ok(false) };
         if world.signalled(RankId(from), PROGRAM)? != self.program
-            || world.signalled(RankId(from), FIRST + u32::from(tag))? == taken.get()
+            || world.signalled(RankId(from), Self::word(tag))? == taken.get()
         {
             return Ok(false);
         }

@@ -20,6 +20,7 @@ mod metadata;
 mod new;
 mod performance;
 mod process;
+mod programs;
 mod put_out;
 mod setup;
 mod size;
@@ -108,6 +109,11 @@ const TASKS: &[Task] = &[
         run: credits::task,
     },
     Task { name: "put-out", about: "measure puts to memory of another process, by pinning", run: put_out::task },
+    Task {
+        name: "programs",
+        about: "run Himeno and CG in their larger sizes, compare them with what they should be: [--large]",
+        run: programs::task,
+    },
     Task {
         name: "sloc",
         about: "count the lines of the programs, beside those of the XcalableACC paper and of serial C",

@@ -41,7 +41,10 @@ pub fn program_waits_for(task: &mut Task, how: u32, at: u32) -> Result<u32, Faul
 fn wait(w: &mut Spmd, how: u32, at: u32) -> Result<u32, Fault> {
     let all = w.nodes([w.size()])?;
     let line = all.template([12]).distribute([Block])?;
-    let (mut a, mut b) = (line.shadow([1]).zeros::<f64>(w)?, line.zeros::<f64>(w)?);
+    // Of three nodes, each has something for each other one.
+    let other = all.template([12]).distribute([Cyclic])?;
+    let (mut a, mut b) = (line.shadow([1]).zeros::<f64>(w)?, other.zeros::<f64>(w)?);
+    let ring = Halo::new([1]).periodic([true]);
     // Every node has all of it.
     let replicated = all.template([w.size().into(), 12]).distribute([Block, Whole])?.align([on(1)]).zeros::<f64>(w)?;
     let mut whole = w.own([12]).zeros::<f64>(w)?;
@@ -56,18 +59,18 @@ fn wait(w: &mut Spmd, how: u32, at: u32) -> Result<u32, Fault> {
     }
     match how {
         0 => w.barrier()?,
-        1 => drop(w.reduce(Sum, 1.0f64)?),
+        1 => w.reduce(Sum, 1.0f64).map(|_| ())?,
         2 => w.bcast(at, &mut 1u8)?,
-        3 => drop(line.zeros::<f64>(w)?),
-        4 => a.reflect(w)?,
-        5 => a.reflect_start(Halo::new([1]), w).and_then(|()| a.reflect_finish(w))?,
-        6 => b.section_mut(s![..11]).gmove(a.section(s![1..]), w)?,
-        7 => b.section_mut(s![..11]).gmove_start(a.section(s![1..]), w).and_then(|()| b.gmove_finish(w))?,
+        3 => line.zeros::<f64>(w).map(|_| ())?,
+        4 => a.reflect_with(ring, w)?,
+        5 => a.reflect_start(ring, w).and_then(|()| a.reflect_finish(w))?,
+        6 => b.gmove(&a, w)?,
+        7 => b.gmove_start(&a, w).and_then(|()| b.gmove_finish(w))?,
         8 => whole.gmove_sum(&replicated, w)?,
         9 => w.sync_all()?,
         10 => w.sync_image(at)?,
-        11 => drop(w.wait(at, 3)?),
-        12 => drop(w.wait(None, None)?),
+        11 => w.wait(at, 3).map(|_| ())?,
+        12 => w.wait(None, None).map(|_| ())?,
         13 => locks.locked(0, 0, w, |_| Ok(()))?,
         _ => locks.critical(w, |_| Ok(()))?,
     }

@@ -2,8 +2,9 @@
 
 use super::no_image;
 use crate::error::fault;
-use crate::posts::TAGS;
+use crate::posts::{Posts, TAGS};
 use crate::spmd::Spmd;
+use core::cell::Cell;
 use hamr_comm::Fault;
 
 impl Spmd<'_> {
@@ -34,19 +35,24 @@ impl Spmd<'_> {
             Some(tag) => known(tag)?..tag + 1,
             None => 0..TAGS,
         };
-        let mut found = None;
-        fabric.wait_until(|| {
+        let found = Cell::new(None);
+        let look = || {
             let (posts, world) = (fabric.posts(), fabric.world()?);
             for (image, tag) in images.clone().flat_map(|image| tags.clone().map(move |tag| (image, tag))) {
                 let rank = set.rank(image).ok_or_else(|| no_image(image, size))?;
                 if posts.take(&world, rank, tag)? {
-                    found = Some((image, tag));
+                    found.set(Some((image, tag)));
                     break;
                 }
             }
-            Ok(found.is_some())
-        })?;
-        found.ok_or_else(|| Fault::msg("a wait without a post"))
+            Ok(found.get().is_some())
+        };
+        // Of any image, there is no rank to name.
+        match set.rank(images.start).filter(|_| images.len() == 1) {
+            Some(rank) => fabric.wait_for(rank, Posts::word(tags.start), look)?,
+            None => fabric.wait_until(look)?,
+        }
+        found.get().ok_or_else(|| Fault::msg("a wait without a post"))
     }
 }
 

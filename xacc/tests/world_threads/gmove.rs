@@ -135,7 +135,7 @@ where
 }
 
 /// Cases of a run: a run costs more than many of them.
-const AT_ONCE: usize = 20;
+pub(crate) const AT_ONCE: usize = 20;
 
 /// Runs cases on one world. The first that fails is told as it is, because it ends the world.
 pub(crate) fn cases<V: std::fmt::Debug + Clone + Send + Sync + 'static>(

@@ -45,7 +45,7 @@ pub(super) const PIPELINES: [Line; 3] = [
     ("`call_unread`, 100,000", "call_unread", None),
 ];
 
-pub(super) const TRANSFERS: [Line; 16] = [
+pub(super) const TRANSFERS: [Line; 17] = [
     ("`put_8b`", "put_8b", Some(("size", 8))),
     ("`get_8b`", "get_8b", Some(("size", 8))),
     ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
@@ -60,6 +60,7 @@ pub(super) const TRANSFERS: [Line; 16] = [
     ("`put_async_submit`", "put_async_submit", None),
     ("`overlap`", "overlap", None),
     ("`inout_1k`", "inout_1k", None),
+    ("`load_module`", "load_module", None),
     ("`log_line`", "log_line", None),
     ("`call_asleep`", "call_asleep", None),
 ];
@@ -94,10 +95,26 @@ pub(super) const GASNET: [Line; 13] = [
     ("`gas_barrier`", "gas_barrier", None),
 ];
 
+pub(super) const PROGRAMS: [Line; 13] = [
+    ("`himeno`, 1 rank", "himeno", Some(("ranks", 1))),
+    ("`himeno`, 2 ranks", "himeno", Some(("ranks", 2))),
+    ("`cg`", "cg", None),
+    ("`xacc_axpy`", "xacc_axpy", None),
+    ("`xacc_dot`", "xacc_dot", None),
+    ("`xacc_barrier`", "xacc_barrier", None),
+    ("`xacc_reduce`", "xacc_reduce", None),
+    ("`xacc_post`", "xacc_post", None),
+    ("`xacc_reflect`", "xacc_reflect", None),
+    ("`xacc_gmove`", "xacc_gmove", None),
+    ("`xacc_ranks`, 4", "xacc_ranks", Some(("ranks", 4))),
+    ("`xacc_ranks`, 8", "xacc_ranks", Some(("ranks", 8))),
+    ("`xacc_run`", "xacc_run", None),
+];
+
 /// The rows of `hamr bench` that the page and the charts need, each once.
 pub(super) fn rows() -> Vec<&'static str> {
     let calls = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
-    let lines = calls.chain(&TASKS).chain(&GASNET);
+    let lines = calls.chain(&TASKS).chain(&GASNET).chain(&PROGRAMS);
     let mut names = vec!["call_single", "call_window"];
     for (_, name, _) in lines {
         if !names.contains(name) {

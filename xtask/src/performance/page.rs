@@ -2,7 +2,7 @@
 //! `<!-- begin NAME -->` and `<!-- end NAME -->`.
 
 use super::data::{Data, Figure};
-use super::lines::{CALLS, FLOORS, GASNET, Line, PIPELINES, TASKS, TRANSFERS};
+use super::lines::{CALLS, FLOORS, GASNET, Line, PIPELINES, PROGRAMS, TASKS, TRANSFERS};
 use crate::Error;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) const PAGES: [&str; 2] = ["docs/performance.md", "README.md"];
 /// Makes a part.
 type Part = fn(&Data) -> String;
 
-const PARTS: [(&str, Part); 12] = [
+const PARTS: [(&str, Part); 13] = [
     ("machine", machine),
     ("floors", |data| table(data, &FLOORS)),
     ("calls", |data| table(data, &CALLS)),
@@ -23,6 +23,7 @@ const PARTS: [(&str, Part); 12] = [
     ("transfers", |data| table(data, &TRANSFERS)),
     ("tasks", |data| table(data, &TASKS)),
     ("gasnet", |data| table(data, &GASNET)),
+    ("programs", |data| table(data, &PROGRAMS)),
     ("systems", systems),
     ("instructions", instructions),
     ("machines", machines),
