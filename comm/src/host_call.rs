@@ -243,8 +243,11 @@ impl<'t> Task<'t> {
                 }
                 Err(why) => return why.into(),
             };
+            if !ended.may_find_place(to.target) {
+                return ended;
+            }
             let now = self.micros();
-            if !ended.may_find_place(to.target) || now - *begun.get_or_insert(now) >= TRY_AGAIN_US {
+            if now - *begun.get_or_insert(now) >= TRY_AGAIN_US {
                 return ended;
             }
             let pause = Wait::Time(self.until().min(now + PAUSE_US));

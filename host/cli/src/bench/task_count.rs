@@ -59,14 +59,13 @@ impl Bench {
         Ok(Self { poller, end, calls, host_table, count: 0 })
     }
 
-    /// Sends the call of a task with these words of arguments; the word of its reply.
-    fn send(&mut self, key: HandlerKey, args: &[u64]) -> u32 {
+    /// Sends the call of a task with so many bytes of arguments; the word of its reply.
+    fn send(&mut self, key: HandlerKey, args: u64, len: usize) -> u32 {
         self.count += 1;
         let ticket_seq = seq(Epoch::FIRST.tag(), self.count, COUNT_BITS);
         // Fields of `Ext`: no deadline, and ticket 0.
-        let ext = [u64::from(ticket_seq) << 32, 0];
-        let words = [&ext[..], args].concat();
-        let hdr = ReqHdr::inline(key, 8 * words.len()).with(ReqHdr::TICKET | ReqHdr::UNORDERED | ReqHdr::EXT);
+        let words = [u64::from(ticket_seq) << 32, 0, args];
+        let hdr = ReqHdr::inline(key, 16 + len).with(ReqHdr::TICKET | ReqHdr::UNORDERED | ReqHdr::EXT);
         self.end.submit_ring(hdr, &words);
         self.end.release_oldest();
         ticket_seq
@@ -131,20 +130,23 @@ fn tasks_counted(calls: u64) -> Result<(), BoxError> {
     let mut bench = Bench::new(device_table, Table::of(HOST.iter().collect()))?;
     let lost = || BoxError::from("a task has not ended");
     for _ in 0..calls {
-        let word = bench.send(key(empty_task::NAME)?, &[]);
+        let word = bench.send(key(empty_task::NAME)?, 0, 0);
         device_task(&mut bench.poller);
         if !bench.has_reply(word) {
             return Err(lost());
         }
     }
-    let word = bench.send(key(yields::NAME)?, &[calls]);
+    let word = bench.send(key(yields::NAME)?, calls, 4);
     for _ in 0..=calls {
+        if bench.has_reply(word) {
+            return Err("a task has not yielded".into());
+        }
         device_turn(&mut bench.poller);
     }
     if !bench.has_reply(word) {
         return Err(lost());
     }
-    let word = bench.send(key(call_host::NAME)?, &[calls]);
+    let word = bench.send(key(call_host::NAME)?, calls, 8);
     for _ in 0..=calls {
         device_host_call(&mut bench.poller);
         if bench.has_reply(word) {
