@@ -26,6 +26,7 @@ pub(super) fn build(cache: &Path) -> Result<Programs, Error> {
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    cargo.args(["--config", "profile.release.package.'*'.opt-level=0"]);
     let messages = child::capture(&mut cargo, LIMIT)?;
     let find = |name: &str| {
         let lines = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -23,6 +23,8 @@ use system::Cpus;
 
 /// Launches, unless `--launches` says otherwise.
 const LAUNCHES: usize = 10;
+/// Launches, of these, that also measure programs over arrays, which take long.
+const PROGRAM_LAUNCHES: usize = 3;
 /// The time for one run of `hamr bench`.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// How often another system is measured again because the spell changed meanwhile.
@@ -74,8 +76,11 @@ fn measure(launches: usize) -> Result<Data, Error> {
     }
     for launch in 1..=launches {
         println!("launch {launch} of {launches}");
-        bench(&mut data, &["--only", &calls_and_transfers()])?;
+        bench(&mut data, &["--only", &lines::rows().join(",")])?;
         others(&mut data, &rivals, cpus);
+        if launch <= PROGRAM_LAUNCHES {
+            bench(&mut data, &["--only", &lines::programs().join(",")])?;
+        }
     }
     // Counts do not vary, and a machine's start is slow.
     bench(&mut data, &["--only", "instructions_call_empty"])?;
@@ -99,11 +104,6 @@ fn bench(data: &mut Data, arguments: &[&str]) -> Result<(), Error> {
     command.args(["bench", "--json", "--launches", "1"]).args(arguments);
     let output = child::capture(&mut command, LIMIT)?;
     output.lines().try_for_each(|line| data.add_line(line))
-}
-
-/// The rows of one launch: all of those that the page shows and that need a device.
-fn calls_and_transfers() -> String {
-    lines::rows().join(",")
 }
 
 /// One run of a system.

@@ -33,7 +33,7 @@ const BUS: Looks = Looks::Of(&["hamr-tests", "hamr-cli", "hamr-tests-image"]);
 /// Fast steps first: they find the most frequent mistakes. `docs/testing.md` lists them with their
 /// budgets.
 pub(super) const STEPS: &[Step] = &[
-    check("setup", "targets, components and tools are installed", 10, Looks::Packages(&[]), |_| {
+    check("setup", "targets, components and tools are installed", 15, Looks::Packages(&[]), |_| {
         Outcome::noted(setup::run())
     }),
     check("fmt", "every file is formatted", 5, Looks::Everywhere, cargo::fmt),
@@ -46,31 +46,31 @@ pub(super) const STEPS: &[Step] = &[
     check("licences", "dependencies are under permissive licences", 3, MANIFESTS, |r| {
         Outcome::noted(licences::check(&r.metadata))
     }),
-    check("unsafe", "only in the files of docs/unsafe.md, each with its proof", 2, SOURCES, |_| {
+    check("unsafe", "only in the files of docs/unsafe.md, each with its proof", 5, SOURCES, |_| {
         Outcome::noted(unsafety::check())
     }),
-    check("clippy", "no warning in any target of the workspace", 35, Looks::Packages(&[]), cargo::clippy),
+    check("clippy", "no warning in any target of the workspace", 55, Looks::Packages(&[]), cargo::clippy),
     check(
         "no-std",
         "the device's crates build for bare metal, without a warning",
-        30,
+        50,
         Looks::Of(&["hamr-device-fw", "hamr-kernels"]),
         cargo::no_std,
     ),
-    check("features", "each cargo feature builds alone", 35, Looks::Packages(&[]), cargo::features),
-    check("image", "the images that tests load build, hosted and for each machine", 80, IMAGES, |_| image::step()),
-    check("size", "code and constants of each bare-metal image stay within their limit", 10, IMAGES, |_| size::step()),
-    suite("tests", "unit, integration and conformance tests", 260, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
-    suite("guest", "a host on a real bus, in a Linux guest beside each machine", 115, BUS, |r| {
+    check("features", "each cargo feature builds alone", 80, Looks::Packages(&[]), cargo::features),
+    check("image", "the images that tests load build, hosted and for each machine", 270, IMAGES, |_| image::step()),
+    check("size", "code and constants of each bare-metal image stay within their limit", 5, IMAGES, |_| size::step()),
+    suite("tests", "unit, integration and conformance tests", 660, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
+    suite("guest", "a host on a real bus, in a Linux guest beside each machine", 190, BUS, |r| {
         guest::step(&r.metadata)
     }),
-    suite("doctests", "the examples in the documentation", 15, Looks::Packages(&[]), cargo::doctests),
-    suite("loom", "the model checker's tests of memory order", 65, Looks::Of(&["hamr-tests-model"]), cargo::loom),
-    check("docs", "the documentation builds without a warning", 15, Looks::Packages(&[".md"]), cargo::docs),
+    suite("doctests", "the examples in the documentation", 10, Looks::Packages(&[]), cargo::doctests),
+    suite("loom", "the model checker's tests of memory order", 120, Looks::Of(&["hamr-tests-model"]), cargo::loom),
+    check("docs", "the documentation builds without a warning", 20, Looks::Packages(&[".md"]), cargo::docs),
     suite(
         "instructions",
         "an empty call stays below its instruction limit",
-        35,
+        5,
         Looks::Of(&["hamr-cli", "hamr-device-fw"]),
         |_| instructions::step(),
     ),
