@@ -133,7 +133,9 @@ pub fn a_wait_that_ends(specs: Specs) {
     until("the task there waits", || b.put(&[0], flag.ptr()).is_err());
     let error = waits.wait().expect_err("no time");
     let CallError::Fault(report) = &error else { panic!("{error}") };
-    assert_eq!(report.status, Status::INTERRUPTED, "{error}");
+    // The call there has what is left of the wait. Which end is seen first is the scheduler's.
+    let there = report.status == Status::REMOTE && report.text.contains("deadline passed");
+    assert!(report.status == Status::INTERRUPTED || there, "{error}");
     until("the call there ends", || b.put(&[0], flag.ptr()).is_ok());
     assert_eq!(a.sync(pass::with(number(&b), 1u8)).expect("goes on"), 1);
 }

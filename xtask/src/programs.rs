@@ -1,6 +1,6 @@
 //! `cargo xtask programs`: the programs on devices in the sizes that the tests have no time for.
-//! Himeno's field has to be the same on any number of devices, in both views; CG has to find the
-//! eigenvalues that NPB gives, to 1e-10, which `cg` itself verifies.
+//! Himeno's field has to be the same on any number of devices, and `gosa` in both views; CG has to
+//! find the eigenvalues that NPB gives, to 1e-10, which `cg` itself verifies. Laplace and STREAM have to end.
 
 use crate::metadata::Metadata;
 use crate::{Error, child};
@@ -36,7 +36,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let _ = std::fs::remove_file(&file);
     done?;
     for class in ["S", "W", "A", "B"] {
-        // The larger ones take longer than they tell.
+        // A and B on two devices only: a run of B takes a minute.
         let shapes = if matches!(class, "S" | "W") { &SHAPES[..] } else { &SHAPES[1..3] };
         for [rows, columns] in shapes.iter().filter(|[rows, columns]| (rows * columns).is_power_of_two()) {
             let shape = [class.into(), rows.to_string(), columns.to_string()];

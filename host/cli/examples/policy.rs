@@ -19,6 +19,7 @@ impl Program for Admitted<'static> {
 
     fn enter<R>(task: &mut Task<'_>, f: impl FnOnce(&mut Admitted<'_>) -> R) -> Result<R, Fault> {
         task.wait_until(|| QUOTA.load(Ordering::Relaxed) > 0)?;
+        // A device's handlers run on one thread, so none was between.
         QUOTA.fetch_sub(1, Ordering::Relaxed);
         Ok(f(&mut Admitted { _task: task }))
     }

@@ -38,7 +38,7 @@ impl Node {
     ///
     /// # Errors
     /// Of the first call that fails; [`SubmitError::NoRoom`] when the heap has no room for a portion or
-    /// there is no stream. Later portions are not sent then.
+    /// there is no stream. Later portions are not sent then, and those that were sent have run.
     pub fn stream_in<T: Element, H: Handler>(
         &self,
         data: &[T],
@@ -85,14 +85,31 @@ impl Node {
     fn in_portions<T: Element, H: Handler>(
         &self,
         len: usize,
+        begin: impl FnMut(&Self, BufferPtr<T>, Range<usize>) -> Result<Call<H>, Error>,
+        end: impl FnMut(BufferPtr<T>, Range<usize>, ValueOf<H>) -> Result<(), Error>,
+    ) -> Result<(), CallError<ErrorOf<H>>> {
+        let stream = self.stream().map_err(|why| self.no_portion::<H>(why))?;
+        let outcome = self.portions_on(&stream, len, begin, end);
+        if outcome.is_err() {
+            // Behind their calls, buffers are free. That these fail too says nothing more.
+            let _ = stream.flush();
+        }
+        outcome
+    }
+
+    fn no_portion<H: Handler>(&self, why: Error) -> CallError<ErrorOf<H>> {
+        let site = self.device().site::<H>("moving a portion of a slice");
+        SubmitError::NoRoom { site, why: why.to_string() }.into()
+    }
+
+    fn portions_on<T: Element, H: Handler>(
+        &self,
+        stream: &Stream<'_>,
+        len: usize,
         mut begin: impl FnMut(&Self, BufferPtr<T>, Range<usize>) -> Result<Call<H>, Error>,
         mut end: impl FnMut(BufferPtr<T>, Range<usize>, ValueOf<H>) -> Result<(), Error>,
     ) -> Result<(), CallError<ErrorOf<H>>> {
-        let failed = |why: Error| -> CallError<ErrorOf<H>> {
-            let site = self.device().site::<H>("moving a portion of a slice");
-            SubmitError::NoRoom { site, why: why.to_string() }.into()
-        };
-        let stream = self.stream().map_err(failed)?;
+        let failed = |why: Error| self.no_portion::<H>(why);
         let most = (LONGEST as u64).min(self.free_bytes() / SHARE) as usize / size_of::<T>().max(1);
         let most = most.max(1);
         let mut running = VecDeque::new();

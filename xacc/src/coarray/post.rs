@@ -47,8 +47,8 @@ impl Spmd<'_> {
             }
             Ok(found.get().is_some())
         };
-        // Of any image, there is no rank to name.
-        match set.rank(images.start).filter(|_| images.len() == 1) {
+        // Of any image or tag, there is no one word to name.
+        match set.rank(images.start).filter(|_| images.len() == 1 && tags.len() == 1) {
             Some(rank) => fabric.wait_for(rank, Posts::word(tags.start), look)?,
             None => fabric.wait_until(look)?,
         }

@@ -17,9 +17,16 @@ pub(crate) fn measure(runtime: &Runtime, device: &str, options: Options, table: 
         return Ok(());
     };
     let kind = if target.kind.is_bare() { ImageKind::BARE_MODULE } else { ImageKind::HOSTED_MODULE };
-    let file = Image::module(MODULE)?.resolve(&Target { kind, ..target })?;
-    let module = Image::file(file.path)?;
-    let node = runtime.open_with(device, Image::module(IMAGE)?, options)?;
+    // By `module` also the image: `find` would take what HAMR_IMAGE names.
+    let files = Image::module(MODULE)?.resolve(&Target { kind, ..target.clone() });
+    let (module, image) = match (files, Image::module(IMAGE)?.resolve(&target)) {
+        (Ok(module), Ok(image)) => (Image::file(module.path)?, Image::file(image.path)?),
+        (Err(e), _) | (_, Err(e)) => {
+            eprintln!("hamr: bench: load_module skipped: {e}");
+            return Ok(());
+        }
+    };
+    let node = runtime.open_with(device, image, options)?;
     for _ in 0..REPETITIONS {
         let begin = Instant::now();
         let loaded = node.load_module(&module)?;

@@ -67,19 +67,19 @@ fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Re
         let [tight, paused] = [false, true].map(|paused| both(world, rank_flags::with(TIMES, one_line, paused)));
         Ok(tight?.min(paused?))
     };
-    let line = flags(true)?;
-    let spell = Spell::of(line);
     if wanted("world_call") {
+        let line = flags(true)?;
+        let spell = Spell::of(line);
         let ns = each(asleep(first, rank_calls::with(TIMES))?, TIMES);
         table.add(Key::new("world_call").spell(spell), &[ns], Some(Beside { what: "one line", ns: &[line] }));
     }
     if wanted("world_signal") {
-        let floor = flags(false)?;
+        let (spell, floor) = (Spell::of(flags(true)?), flags(false)?);
         let ns = both(world, rank_signals::with(TIMES))?;
         table.add(Key::new("world_signal").spell(spell), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
     }
     if wanted("world_barrier") {
-        let floor = flags(false)?;
+        let (spell, floor) = (Spell::of(flags(true)?), flags(false)?);
         let ns = both(world, rank_barriers::with(TIMES))?;
         table.add(Key::new("world_barrier").spell(spell), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
     }

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use super::table::{Beside, Key, Table, Unit};
 use super::{BoxError, worlds};
 use by_hand::{Exchange, pin};
-use hamr::{Image, Options, Runtime, WaitMode, World, WorldOptions};
+use hamr::{Image, Options, Runtime, Target, WaitMode, World, WorldOptions};
 use hamr_comm::Fault;
 use hamr_programs::cg::Class;
 use hamr_programs::{cg, himeno, idle};
@@ -64,7 +64,7 @@ pub(super) fn measure(
                 let ours = w.scope(|w| cg::cg(w, class, [w.size(), 1]))?;
                 let (by_hand, zeta) = w.scope(|w| by_hand::cg(w, &class))?;
                 if (zeta / ours.zeta - 1.0).abs() > 1e-10 {
-                    return Err(Fault::msg("two ways to an eigenvalue lead to two"));
+                    return Err(Fault::msg(&format!("expected zeta {zeta}, as by hand, got {}", ours.zeta)));
                 }
                 add(pairs, Key::new("cg"), ours.seconds * 1e9, by_hand);
             }
@@ -86,7 +86,15 @@ pub(super) fn run(runtime: &Runtime, machine: &Machine, table: &mut Table) -> Re
     let WorldOptions { rank, .. } = WorldOptions::default();
     let rank = Options { segment: 1 << 20, wait: WaitMode::Sleep, ..rank };
     let options = WorldOptions { rank, cpus: vec![machine.host(), machine.device()], ..WorldOptions::default() };
-    let world = runtime.world_with(&["shm"; 2], Image::find("hamr-programs")?, options)?;
+    // By `module`: `find` would take what HAMR_IMAGE names.
+    let image = match Image::module("hamr-programs")?.resolve(&Target::hosted()) {
+        Ok(file) => Image::file(file.path)?,
+        Err(e) => {
+            eprintln!("hamr: bench: xacc_run skipped: {e}");
+            return Ok(());
+        }
+    };
+    let world = runtime.world_with(&["shm"; 2], image, options)?;
     for _ in 0..MANY {
         let calls = worlds::of_each(|| world.nodes().iter().try_for_each(|node| node.sync(idle::nothing::with())))?;
         let runs = worlds::of_each(|| world.run(idle::idle::with()))?;
@@ -143,7 +151,9 @@ fn transfers(
                     if !is_wanted {
                         continue;
                     }
-                    let raw = try_time(TIMES, || flags.exchange())?;
+                    let spell = flags.spell()?;
+                    let [tight, paused] = [false, true].map(|paused| try_time(TIMES, || flags.exchange_by(paused)));
+                    let raw = tight?.min(paused?);
                     let ours = try_time(TIMES, || match name {
                         "xacc_barrier" => w.barrier(),
                         "xacc_reduce" => w.reduce(Sum, 1.0f64).map(drop),
@@ -153,7 +163,7 @@ fn transfers(
                             w.wait(other, 3).map(drop)
                         }
                     })?;
-                    add(pairs, Key::new(name), ours, raw);
+                    add(pairs, Key::new(name).spell(spell), ours, raw);
                 }
             }
             Ok(())
@@ -178,14 +188,16 @@ fn copies(w: &mut Spmd<'_>, pairs: &Pairs, reflect: bool, gmove: bool) -> Result
     let line = nodes.template([LINE]).distribute([Block])?;
     let (mut a, b) = (line.zeros::<f64>(w)?, line.full(1.0f64, w)?);
     let mut memory = by_hand::Copies::new();
+    let mut flags = Exchange::new(w.me());
     for _ in 0..MANY {
+        let spell = flags.spell()?;
         if reflect {
             let bytes = plane as usize * size_of::<f32>();
             w.barrier()?;
             let copy = time(times, || memory.copy(bytes));
             w.barrier()?;
             let ours = try_time(times, || p.reflect(w))?;
-            add(pairs, Key::new("xacc_reflect").size(bytes).unit(Unit::GbS), ours, copy);
+            add(pairs, Key::new("xacc_reflect").size(bytes).unit(Unit::GbS).spell(spell), ours, copy);
         }
         if gmove {
             // Each rank's half.
@@ -195,7 +207,7 @@ fn copies(w: &mut Spmd<'_>, pairs: &Pairs, reflect: bool, gmove: bool) -> Result
             w.barrier()?;
             let shifted = || a.section_mut(s![..LINE - 1]).gmove(b.section(s![1..]), w);
             let ours = try_time(times / 10, shifted)?;
-            add(pairs, Key::new("xacc_gmove").size(bytes).unit(Unit::GbS), ours, copy);
+            add(pairs, Key::new("xacc_gmove").size(bytes).unit(Unit::GbS).spell(spell), ours, copy);
         }
     }
     Ok(())

@@ -68,23 +68,21 @@ fn call_running(args: &Args, cli: &Cli) -> Result<(), Failure> {
         // The error says that there is no target.
         cli.target_of(device)?;
     }
-    let node = cli.open_on(device, cli.image()?, cli.global.apply(Options::default()))?;
-    let unknown = || {
-        Failure::new(format!(
-            "expected the file of the image that runs on {device}, which has the types of its handlers, it is not known \
-             here: name it with --image PATH"
-        ))
-    };
-    let file = match node.info().image {
-        Some(file) => file,
-        None if node.info().link == "loopback" => std::env::current_exe()?,
-        None => return Err(unknown()),
-    };
+    let open = |options| cli.open_on(device, cli.image()?, cli.global.apply(options));
+    let plain = Options::default();
+    let node = open(plain.clone())?;
+    // Where the image is not known, this program's types: the device's table tells whether they are its own.
+    let file = node.info().image.map_or_else(std::env::current_exe, Ok)?;
     let signatures = signatures(&file)?;
-    match &args.handler {
-        Some(name) => prepare(name, &signatures, args, cli)?.run(&node, cli),
-        None => print_all(&signatures, cli),
+    let Some(name) = &args.handler else { return print_all(&signatures, cli) };
+    let prepared = prepare(name, &signatures, args, cli)?;
+    let options = prepared.options();
+    if options.heap == plain.heap {
+        return prepared.run(&node, cli);
     }
+    // The buffers need a larger heap, which an epoch has from its beginning.
+    drop(node);
+    prepared.run(&open(options)?, cli)
 }
 
 /// The module's file, for the chosen device.

@@ -1,6 +1,7 @@
 //! What the programs are compared with, as it is written for threads: each has its part of the
 //! arrays, and copies what it needs of the other's.
 
+use super::super::stats::Spell;
 use hamr_comm::Fault;
 use hamr_programs::cg::Class;
 use hamr_programs::cg_matrix::Matrix;
@@ -45,15 +46,47 @@ impl Exchange {
     }
 
     /// Sets one, and waits for the other.
-    pub(super) fn exchange(&mut self) -> Result<(), Fault> {
+    fn exchange(&mut self) -> Result<(), Fault> {
+        self.exchange_by(true)
+    }
+
+    /// The same, with a pause between looks or without.
+    pub(super) fn exchange_by(&mut self, paused: bool) -> Result<(), Fault> {
+        self.set();
+        self.wait(paused)
+    }
+
+    /// Near or far: there and back, one behind the other.
+    pub(super) fn spell(&mut self) -> Result<Spell, Fault> {
+        const TURNS: u32 = 200;
+        self.exchange()?;
+        let begin = Instant::now();
+        for _ in 0..TURNS {
+            if self.me == 0 {
+                self.exchange()?;
+            } else {
+                self.count = self.count.wrapping_add(1);
+                self.wait(true)?;
+                FLAGS[self.me].0.store(self.count, Ordering::Release);
+            }
+        }
+        Ok(Spell::of(begin.elapsed().as_nanos() as f64 / f64::from(TURNS)))
+    }
+
+    fn set(&mut self) {
         self.count = self.count.wrapping_add(1);
         FLAGS[self.me].0.store(self.count, Ordering::Release);
-        let (mut turns, begin) = (0u32, Instant::now());
+    }
+
+    fn wait(&self, paused: bool) -> Result<(), Fault> {
+        let (mut turns, mut begin) = (0u32, None);
         // The other side may be a step ahead.
         while (FLAGS[1 - self.me].0.load(Ordering::Acquire).wrapping_sub(self.count) as i32) < 0 {
-            spin_loop();
+            if paused {
+                spin_loop();
+            }
             turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(1 << 20) && begin.elapsed() > LIMIT {
+            if turns.is_multiple_of(1 << 20) && begin.get_or_insert_with(Instant::now).elapsed() > LIMIT {
                 return Err(Fault::msg("the other thread does not come"));
             }
         }
