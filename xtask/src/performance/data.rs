@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Fields that tell rows of one name apart.
-const VARIANTS: [&str; 8] = ["device", "spell", "size", "gap_ns", "handler_ns", "threads", "streams", "window"];
+const VARIANTS: [&str; 10] =
+    ["device", "spell", "size", "gap_ns", "handler_ns", "threads", "streams", "window", "args", "ranks"];
 /// The unit of a row's value is its field's name.
 const UNITS: [&str; 3] = ["p50_ns", "rate", "gb_s"];
 

@@ -94,6 +94,10 @@ fn measure(launches: usize) -> Result<Data, Error> {
         println!("left out: {error}");
         data.add_missing("sizes of images");
     }
+    for row in page::empty_lines(&data) {
+        println!("left out: {row}");
+        data.add_missing(&row);
+    }
     Ok(data)
 }
 

@@ -68,6 +68,14 @@ fn table(data: &Data, lines: &[Line]) -> String {
     text
 }
 
+/// The labels of lines without a figure: a row whose fields are not those of its line.
+pub(super) fn empty_lines(data: &Data) -> Vec<String> {
+    let tables: [&[Line]; 7] = [&FLOORS, &CALLS, &PIPELINES, &TRANSFERS, &TASKS, &GASNET, &PROGRAMS];
+    let lines = tables.into_iter().flatten();
+    let is_empty = |(_, name, vary): &&Line| ["near", "far"].iter().all(|s| find(data, s, name, *vary).is_none());
+    lines.filter(is_empty).map(|(label, ..)| (*label).to_owned()).collect()
+}
+
 /// A ratio, bold where it misses its goal, which follows.
 fn beside_goal(ratio: f64, goal: Option<(bool, f64)>) -> String {
     let ratio = format!("{ratio:.2}");
@@ -282,6 +290,12 @@ mod tests {
         let text = table(&data(), &CALLS);
         assert!(text.contains("| `call_empty` | 62 (60–62) | **1.24** (≤1.15) | – |  |\n"), "{text}");
         assert!(text.contains("| `call_32b` | – |  | – |  |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_line_without_a_figure_is_named() {
+        let empty = empty_lines(&data());
+        assert!(empty.contains(&"`call_32b`".to_owned()) && !empty.contains(&"`call_empty`".to_owned()), "{empty:?}");
     }
 
     #[test]
