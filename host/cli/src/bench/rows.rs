@@ -4,7 +4,7 @@ use super::calls::{self, call_32b, call_48b, call_64b, call_112b, call_async, ca
 use super::floors::{Floors, Gap};
 use super::stats::{Spell, median};
 use super::table::{Beside, Key, Table, Unit};
-use super::transfers::{Area, LARGEST, SIZES};
+use super::transfers::{Area, SIZES, SUBMITTED};
 use super::ways::{self, HANDLERS, Handlers};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
 use hamr::{Node, SharedStream, Stream};
@@ -325,19 +325,19 @@ pub(crate) fn measure_transfers(
         }
     }
     if wanted("put_async_submit") {
-        let from = area.shared();
+        let from = area.submitted()?;
         for _ in 0..REPETITIONS {
             let (ours, put) = area.put_async_submit(&from)?;
             let beside = Beside { what: "put", ns: &[put] };
-            table.add(Key::new("put_async_submit").size(LARGEST), &[ours], Some(beside));
+            table.add(Key::new("put_async_submit").size(SUBMITTED), &[ours], Some(beside));
         }
     }
     if wanted("overlap") {
-        let from = area.shared();
+        let from = area.submitted()?;
         for _ in 0..REPETITIONS {
             let (ours, longer) = area.overlap(&stream, &from)?;
             let beside = Beside { what: "the longer", ns: &[longer] };
-            table.add(Key::new("overlap").size(LARGEST), &[ours], Some(beside));
+            table.add(Key::new("overlap").size(SUBMITTED), &[ours], Some(beside));
         }
     }
     if wanted("inout_1k") {

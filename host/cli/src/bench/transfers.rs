@@ -16,6 +16,8 @@ pub(crate) const SIZES: [usize; 11] =
     [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, LARGEST];
 /// The largest size.
 pub(crate) const LARGEST: usize = STREAMED;
+/// What is submitted, and what transfers beside a handler.
+pub(crate) const SUBMITTED: usize = 16 << 20;
 
 /// The memory for transfers, made once per launch.
 pub(crate) struct Area<'n> {
@@ -205,9 +207,9 @@ impl Area<'_> {
         Ok((chained, one))
     }
 
-    /// What it puts.
-    pub(crate) fn shared(&self) -> Arc<[u32]> {
-        self.private.as_slice().into()
+    /// What is submitted.
+    pub(crate) fn submitted(&self) -> Result<Arc<[u32]>, BoxError> {
+        Ok(self.private.get(..SUBMITTED / 4).ok_or("a size beyond the data")?.into())
     }
 }
 
