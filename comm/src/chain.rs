@@ -141,8 +141,9 @@ fn run(cx: &mut Context<'_>, links: &Links) -> Result<LastResult, Stop> {
         if reply.hdr().status() != Status::OK {
             return Err(refused(link, &reply, payload.unwrap_or(&[])));
         }
-        let result = payload.and_then(|bytes| heapless::Vec::from_slice(bytes).ok());
-        last.0 = result.ok_or_else(|| stop(link, Status::RESULT_TOO_LONG, ""))?;
+        last.0.clear();
+        let taken = payload.and_then(|bytes| last.0.extend_from_slice(bytes).ok());
+        taken.ok_or_else(|| stop(link, Status::RESULT_TOO_LONG, ""))?;
         link = link.saturating_add(1);
     }
     Ok(last)
