@@ -3,20 +3,22 @@
 
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
+use std::collections::BTreeSet;
 use std::io::Cursor;
 
 /// An initramfs under construction.
 pub(super) struct Archive {
     entries: Vec<(NewcBuilder, Cursor<Vec<u8>>)>,
+    folders: BTreeSet<String>,
 }
 
 impl Archive {
     /// An archive with the folders `names`, and the two devices that a kernel needs before anything
     /// is mounted.
     pub(super) fn new(names: &[&str]) -> Self {
-        let mut this = Self { entries: Vec::new() };
+        let mut this = Self { entries: Vec::new(), folders: BTreeSet::new() };
         for name in names {
-            this.add(entry(name, ModeFileType::Directory, 0o755), Vec::new());
+            this.folder(name);
         }
         let device = |name, minor| entry(name, ModeFileType::Char, 0o666).rdev_minor(minor);
         this.add(device("dev/console", 1).rdev_major(5), Vec::new());
@@ -24,9 +26,18 @@ impl Archive {
         this
     }
 
-    /// A file that every user may read and run.
+    /// A file that every user may read and run, with the folders on its path.
     pub(super) fn file(&mut self, name: &str, content: Vec<u8>) {
+        for (end, _) in name.match_indices('/') {
+            self.folder(&name[..end]);
+        }
         self.add(entry(name, ModeFileType::Regular, 0o755), content);
+    }
+
+    fn folder(&mut self, name: &str) {
+        if self.folders.insert(name.to_owned()) {
+            self.add(entry(name, ModeFileType::Directory, 0o755), Vec::new());
+        }
     }
 
     /// The archive's bytes.
@@ -52,6 +63,8 @@ mod tests {
     fn entries_are_what_a_kernel_needs() {
         let mut archive = Archive::new(&["dev"]);
         archive.file("init", b"12345".to_vec());
+        archive.file("lib/x/a", Vec::new());
+        archive.file("lib/x/b", Vec::new());
         let bytes = archive.finish().expect("memory");
         let (mut rest, mut found) = (&*bytes, Vec::new());
         loop {
@@ -79,6 +92,10 @@ mod tests {
                 ("dev/console", 0o020_666, 5, 1, 0),
                 ("dev/null", 0o020_666, 1, 3, 0),
                 ("init", 0o100_755, 0, 0, 5),
+                ("lib", 0o040_755, 0, 0, 0),
+                ("lib/x", 0o040_755, 0, 0, 0),
+                ("lib/x/a", 0o100_755, 0, 0, 0),
+                ("lib/x/b", 0o100_755, 0, 0, 0),
             ]
         );
     }

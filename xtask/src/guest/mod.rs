@@ -107,11 +107,12 @@ struct Lab {
 impl Lab {
     fn new(cache: PathBuf, packages: Packages) -> Result<Self, Error> {
         let kernel = packages.kernel().ok_or_else(|| Error::Failed("the kernel's package has no kernel".into()))?;
-        let programs = programs::build(&cache)?;
         let folder = cache.join(format!("run-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
         // Made before the first step that can fail, so that the folder is removed with it.
-        let mut lab = Self { folder, kernel, packages, programs, vectors: vectors(), dot: String::new() };
+        let mut lab =
+            Self { folder, kernel, packages, programs: Programs::default(), vectors: vectors(), dot: String::new() };
+        lab.programs = programs::build(&lab.folder)?;
         lab.dot = lab.dot_over_shm()?;
         Ok(lab)
     }
@@ -174,8 +175,9 @@ impl Lab {
         archive.file("init", init.into());
         archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n".to_vec());
         archive.file("bin/busybox", read(&self.packages.busybox())?);
-        archive.file("bin/hamr", read(&self.programs.hamr)?);
-        archive.file("bin/guest", read(&self.programs.tests)?);
+        for (path, file) in &self.programs.files {
+            archive.file(path, read(file)?);
+        }
         for module in script::VFIO.iter().chain(&script::UIO) {
             let missing = || Error::Failed(format!("the kernel's package has no module {module}"));
             archive.file(&format!("lib/{module}.ko"), read(&self.packages.module(module).ok_or_else(missing)?)?);
