@@ -41,6 +41,9 @@ pub const MAX_MESSAGE: usize = 1 << 14;
 pub trait Migratable: Sized {
     /// Bytes on the wire when every value has the same number of them; `None` for owning types.
     const SIZE: Option<usize>;
+    /// Bytes on the wire of the longest value; `None` where values have no bound. The host makes room for it before a call that
+    /// returns the type.
+    const LONGEST: Option<usize> = Self::SIZE;
     /// Hash of the wire shape: part of every signature that contains the type.
     const SHAPE: u64;
     /// The type as a program spells it, with its path when it is a user's: part of the names of
@@ -207,6 +210,30 @@ pub const fn same_sizes(variants: &[Option<usize>]) -> Option<usize> {
     }
 }
 
+/// Bytes of the longest of these variants, behind one tag byte; `None` when one has no bound. Used by
+/// the derive for enums.
+pub const fn longest(variants: &[Option<usize>]) -> Option<usize> {
+    let mut longest = 0;
+    let mut i = 0;
+    while i < variants.len() {
+        match variants[i] {
+            Some(n) if n > longest => longest = n,
+            Some(_) => {}
+            None => return None,
+        }
+        i += 1;
+    }
+    Some(1 + longest)
+}
+
+/// Bytes of `n` values of at most `each` bytes.
+const fn times(each: Option<usize>, n: usize) -> Option<usize> {
+    match each {
+        Some(each) => each.checked_mul(n),
+        None => None,
+    }
+}
+
 /// Shape of a composite: its name, then its parts in order. Used by tuples and the derive.
 pub const fn join_shapes(name: &str, parts: &[u64]) -> u64 {
     let mut state = hash(name.as_bytes());
@@ -273,6 +300,7 @@ impl Migratable for char {
 impl<T: Migratable> Migratable for Option<T> {
     // One tag byte; the value follows only when there is one, so the size is fixed for none.
     const SIZE: Option<usize> = None;
+    const LONGEST: Option<usize> = longest(&[T::LONGEST]);
     const SHAPE: u64 = join_shapes("Option", &[T::SHAPE]);
     const TYPE_NAME: &'static str = const { Name::new("Option<").then(T::TYPE_NAME).then(">") }.as_str();
     const DESCRIPTION: &'static str = const { Description::new("Option<").then(T::DESCRIPTION).then(">") }.as_str();
@@ -295,10 +323,8 @@ impl<T: Migratable> Migratable for Option<T> {
 }
 
 impl<T: Migratable, const N: usize> Migratable for [T; N] {
-    const SIZE: Option<usize> = match T::SIZE {
-        Some(n) => Some(n * N),
-        None => None,
-    };
+    const SIZE: Option<usize> = times(T::SIZE, N);
+    const LONGEST: Option<usize> = times(T::LONGEST, N);
     const SHAPE: u64 = join_shapes("array", &[T::SHAPE, N as u64]);
     const TYPE_NAME: &'static str =
         const { Name::new("[").then(T::TYPE_NAME).then("; ").then_number(N).then("]") }.as_str();
@@ -343,6 +369,7 @@ macro_rules! tuples {
     ($(($($t:ident $i:tt)*))*) => {$(
         impl<$($t: Migratable),*> Migratable for ($($t,)*) {
             const SIZE: Option<usize> = add_sizes(&[$($t::SIZE),*]);
+            const LONGEST: Option<usize> = add_sizes(&[$($t::LONGEST),*]);
             const SHAPE: u64 = join_shapes("tuple", &[$($t::SHAPE),*]);
             const TYPE_NAME: &'static str =
                 const { Name::new("(").then_list(&[$($t::TYPE_NAME),*]).then(")") }.as_str();
@@ -409,6 +436,7 @@ impl<T: Pod> Migratable for Bits<T> {
 
 impl<const N: usize> Migratable for heapless::String<N> {
     const SIZE: Option<usize> = None;
+    const LONGEST: Option<usize> = Some(4 + N);
     const SHAPE: u64 = hash(b"str");
     const TYPE_NAME: &'static str = const { Name::new("String<").then_number(N).then(">") }.as_str();
     const DESCRIPTION: &'static str = Self::TYPE_NAME;
@@ -425,6 +453,7 @@ impl<const N: usize> Migratable for heapless::String<N> {
 
 impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
     const SIZE: Option<usize> = None;
+    const LONGEST: Option<usize> = add_sizes(&[Some(4), times(T::LONGEST, N)]);
     const SHAPE: u64 = join_shapes("seq", &[T::SHAPE]);
     const TYPE_NAME: &'static str =
         const { Name::new("Vec<").then(T::TYPE_NAME).then(", ").then_number(N).then(">") }.as_str();

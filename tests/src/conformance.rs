@@ -82,7 +82,7 @@ macro_rules! conformance {
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }
             memory {
                 there_and_back, buffers_read_and_write, slices, copies, overruns, freed_pointers, foreign_pointers, busy_buffers,
-                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices, slice_arguments,
+                ordered_transfers, dropped_while_named, out_of_memory, too_many_buffers, scopes, records_are_reused, hooks, staged_slices, slice_arguments, slice_results,
                 unified, portions
             }
             transfers { come_in_submission_order, between_nodes, use_their_buffers, are_futures, refusals, end_with_their_node }

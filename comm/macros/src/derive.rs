@@ -90,9 +90,10 @@ impl Variant<'_> {
         quote!(#path { #(#members: #locals),* })
     }
 
-    fn sizes(&self, krate: &Path) -> TokenStream {
-        let types = self.types();
-        quote!(#krate::migrate::add_sizes(&[#(<#types as #krate::Migratable>::SIZE),*]))
+    /// The sum of a constant of the fields, `SIZE` or `LONGEST`.
+    fn sum(&self, krate: &Path, constant: &str) -> TokenStream {
+        let (types, constant) = (self.types(), format_ident!("{constant}"));
+        quote!(#krate::migrate::add_sizes(&[#(<#types as #krate::Migratable>::#constant),*]))
     }
 
     /// The names of the fields, or their numbers.
@@ -147,8 +148,11 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
     let is_enum = matches!(input.data, Data::Enum(_));
     let types = variants.iter().flat_map(Variant::types);
     let has_buffers = quote!(false #(|| <#types as #krate::Migratable>::HAS_BUFFERS)*);
-    let sizes = variants.iter().map(|v| v.sizes(krate));
-    let size = if is_enum { quote!(#krate::migrate::same_sizes(&[#(#sizes),*])) } else { quote!(#(#sizes)*) };
+    let of_variants = |constant, combine| {
+        let sums = variants.iter().map(|v| v.sum(krate, constant));
+        if is_enum { quote!(#krate::migrate::#combine(&[#(#sums),*])) } else { quote!(#(#sums)*) }
+    };
+    let (size, longest) = (of_variants("SIZE", quote!(same_sizes)), of_variants("LONGEST", quote!(longest)));
     let (shape, description) = (shape(input, variants, krate), description(input, variants, krate));
     let patterns = variants.iter().map(Variant::pattern);
     let encoders = variants.iter().enumerate().map(|(tag, v)| {
@@ -184,6 +188,7 @@ fn packed(input: &DeriveInput, variants: &[Variant<'_>], krate: &Path) -> TokenS
     });
     quote! {
         const SIZE: ::core::option::Option<usize> = #size;
+        const LONGEST: ::core::option::Option<usize> = #longest;
         const SHAPE: u64 = #shape;
         const DESCRIPTION: &'static str = #description;
         const HAS_BUFFERS: bool = #has_buffers;

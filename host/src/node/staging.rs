@@ -3,7 +3,8 @@
 use super::{Buffer, Node};
 use crate::{CallError, Error, SubmitError};
 use hamr_comm::abi::buffer::WireBuffer;
-use hamr_comm::{BufferPtr, Call, ErrorOf, Handler, Stage, Staged, Staging, ValueOf};
+use hamr_comm::abi::slot::SECOND_BYTES;
+use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, Stage, Staged, Staging, ValueOf};
 use zerocopy::FromZeros;
 
 /// The slices of one call.
@@ -11,6 +12,8 @@ struct Slices<'n, 'd> {
     node: &'n Node,
     /// Their buffers, and where the bytes go when the call has succeeded.
     staged: Vec<(Buffer<u8>, Option<&'d mut [u8]>)>,
+    /// One that fits the call's message, and travels in it: its bytes, how many, and its buffer.
+    with_call: Option<([u8; SECOND_BYTES], usize, BufferPtr<u8>)>,
     /// The first failure. The call is not sent then.
     failed: Option<Error>,
 }
@@ -41,13 +44,16 @@ impl Node {
         &self,
         bind: impl FnOnce(&mut Staging<'_, 'd>) -> Call<H>,
     ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let mut stage = Slices { node: self, staged: Vec::new(), failed: None };
+        let mut stage = Slices { node: self, staged: Vec::new(), with_call: None, failed: None };
         let call = bind(&mut Staging::new(&mut stage));
         let site = |stage| self.device().site::<H>(stage);
         if let Some(why) = stage.failed {
             return Err(SubmitError::NoRoom { site: site("staging its slices"), why: why.to_string() }.into());
         }
-        let value = self.sync(call)?;
+        let value = match &stage.with_call {
+            Some((bytes, len, to)) => self.put_sync(bytes.get(..*len).unwrap_or_default(), *to, call)?,
+            None => self.sync(call)?,
+        };
         for (buffer, back) in stage.staged {
             if let Some(to) = back {
                 let lost = |why: Error| CallError::DeviceLost(site("reading its slices"), why.to_string().into());
@@ -55,6 +61,45 @@ impl Node {
             }
         }
         Ok(value)
+    }
+
+    /// Calls a handler whose result is a slice: `bind` gets a buffer of `most` elements for it, and the handler returns how many of
+    /// them it wrote, from the first on. Slices of the program are staged as by [`Self::sync_staged`].
+    ///
+    /// ```no_run
+    /// # use hamr_comm::{offload, Context};
+    /// # fn f(dev: &hamr::Node, xs: &[i32]) -> Result<(), Box<dyn std::error::Error>> {
+    /// #[offload]
+    /// pub fn positive(_: &mut Context, x: &[i32], out: &mut [i32]) -> u32 {
+    ///     let found = out.iter_mut().zip(x.iter().filter(|x| **x > 0));
+    ///     found.map(|(to, from)| *to = *from).count() as u32
+    /// }
+    ///
+    /// let found: Vec<i32> = dev.sync_to_vec(xs.len(), |s, out| positive::with(s.input(xs), out))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::sync_staged`]; [`CallError::Corrupt`] when the handler returns more than `most`.
+    pub fn sync_to_vec<'d, T: Element, H: Handler>(
+        &self,
+        most: usize,
+        bind: impl FnOnce(&mut Staging<'_, 'd>, BufferPtr<T>) -> Call<H>,
+    ) -> Result<Vec<T>, CallError<ErrorOf<H>>>
+    where
+        ValueOf<H>: Into<u64>,
+    {
+        let site = |stage| self.device().site::<H>(stage);
+        let no_room = |why: Error| SubmitError::NoRoom { site: site("staging its result"), why: why.to_string() };
+        let buffer = self.allocate::<T>(most).map_err(no_room)?;
+        let written = self.sync_staged(|staging| bind(staging, buffer.ptr()))?.into();
+        let corrupt = || format!("{written} as the length of a result with room for {most}").into();
+        let len = usize::try_from(written).ok().filter(|len| *len <= most);
+        let len = len.ok_or_else(|| CallError::Corrupt(site("reading its result"), corrupt()))?;
+        let mut values = vec![T::zeroed(); len];
+        let lost = |why: Error| CallError::DeviceLost(site("reading its result"), why.to_string().into());
+        self.get(buffer.ptr(), &mut values).map_err(lost)?;
+        Ok(values)
     }
 }
 
@@ -84,9 +129,16 @@ impl<'d> Stage<'d> for Slices<'_, 'd> {
 }
 
 impl Slices<'_, '_> {
-    fn filled(&self, bytes: &[u8]) -> Result<Buffer<u8>, Error> {
+    fn filled(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, Error> {
         let buffer = self.node.allocate(bytes.len())?;
-        self.node.put(bytes, buffer.ptr())?;
+        let mut small = [0; SECOND_BYTES];
+        match small.get_mut(..bytes.len()) {
+            Some(to) if self.with_call.is_none() => {
+                to.copy_from_slice(bytes);
+                self.with_call = Some((small, bytes.len(), buffer.ptr()));
+            }
+            _ => self.node.put(bytes, buffer.ptr())?,
+        }
         Ok(buffer)
     }
 }

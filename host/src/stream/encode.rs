@@ -4,7 +4,7 @@ use super::uses::Uses;
 use super::{CallOptions, ModuleUse};
 use crate::device::Device;
 use crate::keys::why_not;
-use crate::memory::DeviceMemory;
+use crate::memory::{Block, DeviceMemory};
 use crate::{BufferError, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{Ext, INLINE_BYTES, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
@@ -49,13 +49,27 @@ const fn is_fixed<H: Handler>(limit: usize) -> bool {
         Some(n) => n <= limit,
         None => false,
     };
-    // A result that is always longer than the slot may need a reply buffer; one of variable size
-    // has the chunk.
+    // A result that is always longer than the slot may need a reply buffer; of one of variable size
+    // [`fits_chunk`] tells.
     let short_result = match <ValueOf<H> as Migratable>::SIZE {
         Some(n) => n <= INLINE_BYTES,
         None => true,
     };
     short && short_result && H::FLAGS & (record_flag::TASK | record_flag::UNORDERED) == 0
+}
+
+/// Bytes of the longest result of `H`, which are reserved unless the call's options say otherwise.
+const fn longest_result<H: Handler>() -> usize {
+    match <ValueOf<H> as Migratable>::LONGEST {
+        Some(n) if n < MAX_MESSAGE => n,
+        _ => MAX_MESSAGE,
+    }
+}
+
+/// Does every result of `H` fit the slot, or its chunk of so many bytes?
+#[inline(always)]
+pub(super) fn fits_chunk<H: Handler>(reply_chunk: impl FnOnce() -> usize) -> bool {
+    (const { longest_result::<H>() <= INLINE_BYTES }) || longest_result::<H>() <= reply_chunk()
 }
 
 /// Bytes of the arguments of a plain handler.
@@ -199,15 +213,12 @@ fn fill<H: Handler>(
         flags |= ReqHdr::UNORDERED;
     }
     let no_room = |e: crate::Error| SubmitError::NoRoom { site: site(), why: e.to_string() };
-    let wanted = options.reply_capacity.unwrap_or(0).max(ValueOf::<H>::SIZE.unwrap_or(0));
-    let reply = if wanted > limits.reply_chunk.max(INLINE_BYTES) {
+    let reply = reply_room::<H>(limits, options, &device.memory).map_err(no_room)?;
+    message.uses.blocks[1] = reply;
+    if reply.is_some() {
         flags |= ReqHdr::REPLY_BUF;
-        let block = device.memory.allocate(wanted as u64).map_err(no_room)?;
-        message.uses.blocks[1] = Some(block);
-        Some([block.off, block.bytes])
-    } else {
-        None
-    };
+    }
+    let reply = reply.map(|block| [block.off, block.bytes]);
     let room = INLINE_BYTES - message.len - if reply.is_some() { 16 } else { 0 };
     scratch.resize(MAX_MESSAGE, 0);
     let mut out = Encoder::new(scratch);
@@ -262,6 +273,22 @@ fn fill<H: Handler>(
     }
     message.hdr = ReqHdr(hdr.0 | (message.len as u32) << 16).with(flags);
     Ok(())
+}
+
+/// Room in the heap for a result that may be longer than the chunk. Without room, one that has no
+/// fixed size and that no option asks it for has the chunk: most are shorter than the longest.
+fn reply_room<H: Handler>(
+    limits: Limits,
+    options: &CallOptions,
+    memory: &DeviceMemory,
+) -> Result<Option<Block>, crate::Error> {
+    let fixed = ValueOf::<H>::SIZE.unwrap_or(0);
+    let wanted = options.reply_capacity.unwrap_or(longest_result::<H>()).max(fixed);
+    if wanted <= limits.reply_chunk.max(INLINE_BYTES) {
+        return Ok(None);
+    }
+    let block = memory.allocate(wanted as u64);
+    if options.reply_capacity.is_none() && fixed == 0 { Ok(block.ok()) } else { block.map(Some) }
 }
 
 fn use_buffers<A: Migratable>(args: &A, memory: &DeviceMemory, uses: &mut Uses) -> Result<(), BufferError> {

@@ -66,7 +66,8 @@ pub struct CallOptions {
     /// hosted image, the process with it. At most 35 minutes. The handler gets it in place of
     /// `deadline`.
     pub limit: Option<Duration>,
-    /// Bytes reserved for a result of variable size; without it, one chunk.
+    /// Bytes reserved for a result of variable size, at least one chunk; without it, as many as the
+    /// type's longest value has, where the heap has them, and 16 KiB at most.
     pub reply_capacity: Option<usize>,
     /// May overtake and be overtaken by other calls of the stream (only tasks make use of
     /// it).

@@ -3,7 +3,7 @@
 
 use super::CallOptions;
 use super::completion::Calls;
-use super::encode::{Limits, Message, is_plain, is_task, plain_hdr, plain_words, prepare, used_words};
+use super::encode::{Limits, Message, fits_chunk, is_plain, is_task, plain_hdr, plain_words, prepare, used_words};
 use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
@@ -24,6 +24,7 @@ struct Reserved {
 #[inline(always)]
 pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> Option<u32> {
     if const { is_plain::<H>() }
+        && fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
         && calls.end.req.ring_has_room()
         && let Some(key) = device.keys.key::<H>()
@@ -61,7 +62,8 @@ pub(super) fn try_offload<H: Handler>(
     options: &CallOptions,
 ) -> Result<Option<u32>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
-    let message = prepare_reserved(calls, scratch, device, call, options, reserved)?;
+    let limits = limits(calls);
+    let message = prepare_reserved(calls, scratch, device, call, options, reserved, limits)?;
     publish::<H>(calls, scratch, device, message, reserved).map(Some)
 }
 
@@ -81,7 +83,9 @@ pub(super) fn try_send<H: Handler>(
     call: &Call<H>,
 ) -> Result<Option<Sent>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
-    let mut message = prepare_reserved(calls, scratch, device, call, &CallOptions::default(), reserved)?;
+    // Its result is discarded, however long it is.
+    let limits = Limits { reply_chunk: usize::MAX, ..limits(calls) };
+    let mut message = prepare_reserved(calls, scratch, device, call, &CallOptions::default(), reserved, limits)?;
     if is_task::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
         let entry = publish::<H>(calls, scratch, device, message, reserved)?;
         if let Some(cold) = calls.table.cold_or_new(entry) {
@@ -142,8 +146,9 @@ fn prepare_reserved<H: Handler>(
     call: &Call<H>,
     options: &CallOptions,
     reserved: Reserved,
+    limits: Limits,
 ) -> Result<Message, SubmitError> {
-    let message = prepare(scratch, limits(calls), device, call, options);
+    let message = prepare(scratch, limits, device, call, options);
     message.inspect_err(|_| give_back(calls, reserved))
 }
 

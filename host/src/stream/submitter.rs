@@ -6,7 +6,7 @@
 
 use super::CallOptions;
 use super::completion::{Calls, Progress};
-use super::encode::{Limits, fits_hot, needs_two_lines, plain_hdr, plain_words, prepare, used_words};
+use super::encode::{Limits, fits_chunk, fits_hot, needs_two_lines, plain_hdr, plain_words, prepare, used_words};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
@@ -191,7 +191,11 @@ impl Submitter {
         key: HandlerKey,
         put: Option<PutData<'_>>,
     ) -> Option<(ReqHdr, InlineUses<'d>)> {
-        if (const { needs_two_lines::<H>() } || put.is_some()) && !self.calls.end.req.slots().has_two_lines() {
+        let slots = self.calls.end.req.slots();
+        if (const { needs_two_lines::<H>() } || put.is_some()) && !slots.has_two_lines() {
+            return None;
+        }
+        if !fits_chunk::<H>(|| slots.rep_chunk_len()) {
             return None;
         }
         if self.calls.end.epoch().is(device.epoch.load(Ordering::Acquire))

@@ -14,6 +14,14 @@ pub fn count<T: Element + PartialEq>(_: &mut Context, x: &[T], wanted: T) -> u64
     x.iter().filter(|&&x| x == wanted).count() as u64
 }
 
+/// The elements that are multiples of `of`, as many as there is room for; how many there are.
+#[offload]
+pub fn multiples(_: &mut Context, of: u32, x: &[u32], out: &mut [u32]) -> u32 {
+    let found = || x.iter().filter(|x| x.is_multiple_of(of));
+    out.iter_mut().zip(found()).for_each(|(to, from)| *to = *from);
+    found().count() as u32
+}
+
 /// Six slices, as many as a handler may have: sums of the others by element, and their number.
 #[offload]
 pub fn sums(

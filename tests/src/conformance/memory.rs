@@ -383,6 +383,38 @@ pub fn staged_slices(open: Open) {
     assert_eq!(node.live_buffers(), 1, "nothing of a call stays");
 }
 
+/// A result of as many elements as the handler wants, up to what the caller has room for; staged
+/// slices of every length about what one message carries.
+pub fn slice_results(open: Open) {
+    use hamr_tests_kernels::slices::{add_scaled, multiples};
+
+    let node = open(Options { heap: 1 << 20, ..options() });
+    let free = node.free_bytes();
+    let numbers: Vec<u32> = (0..20_000).collect();
+    for (of, len) in [(1u32, 20_000), (1, 0), (3, 16), (3, 17), (3, 4000), (50_000, 1)] {
+        let input = &numbers[..len];
+        let found: Vec<u32> = node.sync_to_vec(len, |s, out| multiples::with(of, s.input(input), out)).expect("runs");
+        assert!(found.iter().eq(input.iter().filter(|x| x.is_multiple_of(of))), "of {of} below {len}: {found:?}");
+    }
+    // The handler writes what it has room for, and says how many it has found.
+    let short = node.sync_to_vec::<u32, _>(10, |s, out| multiples::with(1, s.input(&numbers[..11]), out));
+    match short {
+        Err(CallError::Corrupt(_, what)) => assert!(what.contains("11 as the length") && what.contains("10"), "{what}"),
+        other => panic!("expected a length beyond the room, got {other:?}"),
+    }
+    let large = node.sync_to_vec::<u32, _>(1 << 20, |s, out| multiples::with(1, s.input(&numbers), out));
+    let full = refusal(large.expect_err("no room"));
+    assert!(matches!(&full, SubmitError::NoRoom { why, .. } if why.contains(&free.to_string())), "{full}");
+    for len in 0..20 {
+        let (xs, mut ys) = (vec![1.5f64; len], vec![2.0; len]);
+        node.sync_staged(add_scaled::staged(2.0, &xs, &mut ys)).expect("runs");
+        assert_eq!(ys, vec![5.0; len]);
+        node.sync_staged(|s| add_scaled::with(1.0, s.input(&xs), s.in_out(&mut ys))).expect("runs");
+        assert_eq!(ys, vec![6.5; len]);
+    }
+    assert_eq!((node.live_buffers(), node.free_bytes()), (0, free));
+}
+
 /// Handlers whose arguments are slices: with slices of the program and with buffers.
 pub fn slice_arguments(open: Open) {
     use hamr_tests_kernels::slices::{add_scaled, budget, count, sums, view_again};

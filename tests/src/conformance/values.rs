@@ -24,14 +24,13 @@ where
         assert_eq!(stream.sync_with(call(), roomy).expect("echoes"), *value);
         assert_eq!(stream.offload_with(call(), roomy).expect("sent").wait().expect("echoes"), *value);
         assert_eq!(shared.offload_with(call(), roomy).expect("sent").wait().expect("echoes"), *value);
-        if T::SIZE.is_some() {
-            // For these, the host reserves room by itself.
-            assert_eq!(stream.sync(call()).expect("echoes"), *value);
-            assert_eq!(stream.offload(call()).expect("sent").wait().expect("echoes"), *value);
-            assert_eq!(shared.sync(call()).expect("echoes"), *value);
-            assert_eq!(node.sync(call()).expect("echoes"), *value);
-            assert_eq!(node.offload(call()).expect("sent").wait().expect("echoes"), *value);
-        }
+        // The host reserves room by itself.
+        assert_eq!(stream.sync(call()).expect("echoes"), *value);
+        assert_eq!(stream.start(call()).expect("sent").wait().expect("echoes"), *value);
+        assert_eq!(stream.offload(call()).expect("sent").wait().expect("echoes"), *value);
+        assert_eq!(shared.sync(call()).expect("echoes"), *value);
+        assert_eq!(node.sync(call()).expect("echoes"), *value);
+        assert_eq!(node.offload(call()).expect("sent").wait().expect("echoes"), *value);
     }
     assert_eq!(stream.outstanding(), 0);
     assert_eq!(node.live_buffers(), 0, "long messages give their memory back");
@@ -178,8 +177,8 @@ pub fn validated_and_composite(open: Open) {
     there_and_back(&node, &[everything]);
 }
 
-/// Without reserved room, the error of a long result of variable size contains its length; with
-/// room the result arrives.
+/// Room for the longest value of a result's type is reserved. With less, the error of a longer one
+/// contains its length.
 pub fn result_too_long(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
@@ -187,13 +186,29 @@ pub fn result_too_long(open: Open) {
         CallError::ResultTooLong { needed, .. } => needed,
         other => panic!("expected ResultTooLong, got {other}"),
     };
-    assert_eq!(needed(stream.sync(letters::with(3000)).expect_err("no room was reserved")), 3004);
-    assert_eq!(needed(stream.offload(letters::with(1021)).expect("sent").wait().expect_err("one too many")), 1025);
-    assert_eq!(stream.sync(letters::with(1020)).expect("fits the chunk").len(), 1020);
+    assert_eq!(stream.sync(letters::with(4096)).expect("the longest of its type").len(), 4096);
+    let chunk = CallOptions::reply_capacity(0);
+    assert_eq!(needed(stream.sync_with(letters::with(3000), chunk).expect_err("no room was reserved")), 3004);
+    let one_more = stream.offload_with(letters::with(1021), chunk).expect("sent").wait();
+    assert_eq!(needed(one_more.expect_err("one too many")), 1025);
+    assert_eq!(stream.sync_with(letters::with(1020), chunk).expect("fits the chunk").len(), 1020);
     let exact = CallOptions::reply_capacity(3004);
     assert_eq!(stream.sync_with(letters::with(3000), exact).expect("fits exactly").len(), 3000);
     assert_eq!(needed(stream.sync_with(letters::with(3001), exact).expect_err("one too many")), 3005);
     assert_eq!(node.live_buffers(), 0);
+    // Where the heap has no room, short results still arrive.
+    let all = node.allocate::<u8>(node.free_bytes() as usize).expect("all of it");
+    assert_eq!(stream.sync(letters::with(1020)).expect("fits the chunk").len(), 1020);
+    assert_eq!(needed(stream.sync(letters::with(1021)).expect_err("no room")), 1025);
+    drop(all);
+    // A call whose result is discarded reserves nothing.
+    let free = node.free_bytes();
+    for seed in 0..100 {
+        stream.send(make_many::with(seed)).expect("sent");
+        stream.send(letters::with(4096)).expect("sent");
+    }
+    stream.flush().expect("all have run");
+    assert_eq!(node.free_bytes(), free);
 }
 
 /// Longer than any message: the host's error contains the value's length, and nothing is sent.
