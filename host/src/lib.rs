@@ -129,7 +129,7 @@ pub use transfer::{Scope, Transfer};
 pub use unified::{Memory, MemoryMut, copy};
 pub use wake_fd::WakeFd;
 pub use warning::Warning;
-pub use world::{RunError, Stalled, World, WorldError, WorldOptions};
+pub use world::{RunError, Stalled, StartedRun, World, WorldError, WorldOptions};
 
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);

@@ -4,6 +4,7 @@ mod claims;
 mod coarrays;
 mod collectives;
 mod himeno;
+mod kept;
 mod shadows;
 mod solvers;
 
@@ -11,6 +12,7 @@ pub use claims::check_claims;
 pub use coarrays::{check_coarrays, check_misused};
 pub use collectives::{check_collectives, check_mismatches, pairs};
 pub use himeno::{check_exact, check_himeno, check_host_arrays};
+pub use kept::{check_failed_starts, check_kept};
 pub use shadows::{check_refused, check_shadows};
 pub use solvers::{check_cg, check_loops};
 
@@ -38,6 +40,15 @@ macro_rules! xacc_cases {
         fn himenos_field_has_the_same_bits_on_any_nodes() {
             for ranks in $himeno {
                 $crate::xacc::check_himeno(&$world(ranks), ranks == 3);
+            }
+        }
+
+        #[test]
+        fn runs_are_started_over_arrays_that_are_kept() {
+            for ranks in $loops {
+                let world = $world(ranks);
+                $crate::xacc::check_kept(&world);
+                $crate::xacc::check_failed_starts(&world);
             }
         }
 

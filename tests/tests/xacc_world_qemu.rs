@@ -41,6 +41,14 @@ fn himenos_field_has_the_same_bits_on_any_processor() {
     xacc::check_himeno(&world(&MIXED), false);
 }
 
+/// Started runs, too, and one that fails.
+#[test]
+fn arrays_are_kept_between_runs() {
+    let mixed = world(&["qemu:x86_64", "qemu:riscv64"]);
+    xacc::check_kept(&mixed);
+    xacc::check_failed_starts(&mixed);
+}
+
 /// Also a panic in a view, where nothing unwinds.
 #[test]
 fn images_read_and_write_each_others_coarrays() {

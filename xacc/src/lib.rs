@@ -16,6 +16,7 @@ mod exact;
 mod exchange;
 mod fabric;
 mod host;
+mod kept;
 pub mod math;
 pub mod plan;
 mod posts;
@@ -32,6 +33,7 @@ pub use coarray::{Coarray, Local, Locks, Remote, View, ViewMut};
 pub use exact::Exact;
 pub use hamr_xacc_macros::{each, s};
 pub use host::HostArray;
+pub use kept::Kept;
 pub use spmd::{Spmd, program};
 
 /// What programs use.
@@ -44,7 +46,7 @@ pub mod prelude {
     pub use crate::plan::Halo;
     pub use crate::section::Sel::{self, Own};
     pub use crate::section::{Step, triplet};
-    pub use crate::{Array, Coarray, HostArray, Locks, Spmd, each, s};
+    pub use crate::{Array, Coarray, HostArray, Kept, Locks, Spmd, each, s};
     pub use hamr_comm::world::AtomicOp;
     pub use hamr_comm::{Fault, Migratable, offload};
 }

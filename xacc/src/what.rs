@@ -33,6 +33,8 @@ impl Kind {
     pub(crate) const SYNC_IMAGES: Self = Self(15);
     pub(crate) const STORE: Self = Self(16);
     pub(crate) const LOAD: Self = Self(17);
+    pub(crate) const KEEP: Self = Self(18);
+    pub(crate) const OPEN: Self = Self(19);
 }
 
 /// A collective: kind, number, set, and two names or numbers; and where it was called.
@@ -145,6 +147,8 @@ impl fmt::Display for What {
             Kind::SYNC_IMAGES => f.write_str("sync_images"),
             Kind::STORE => write!(f, "store of the array at {of:#x}"),
             Kind::LOAD => write!(f, "load of the array at {of:#x}"),
+            Kind::KEEP => write!(f, "keep of the array at {of:#x}"),
+            Kind::OPEN => write!(f, "open of the kept array at {of:#x}"),
             Kind(other) => write!(f, "a collective of kind {other}"),
         }
     }

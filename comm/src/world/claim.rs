@@ -8,12 +8,13 @@
 #![expect(unsafe_code)]
 // UNSAFETY: bytes leave the heap, and come back to it (`docs/unsafe.md` "claims of segments").
 
-use super::Rank;
 use super::piece::Memory;
+use super::{Rank, WorldRef};
 use crate::claimed::{self, Claimed};
 use crate::fault::Fault;
 use crate::task::Task;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
 use hamr_shared_abi::window::LentHeap;
 
 /// The rank's segment, from some offset to its end. It is released when this is dropped, and when the
@@ -42,6 +43,24 @@ impl Task<'_> {
         let at = at.ok_or_else(|| Fault::msg("the segment is too short"))?;
         claimed::set(Claimed { bytes, by: place });
         Ok(SegmentClaim { task: self, at, bytes, from })
+    }
+}
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+
+/// A note of what programs of the rank leave in its segment for later ones. Nothing enforces it: a handler
+/// that has no claim may view, and so write, all of the segment.
+impl WorldRef<'_> {
+    /// How much of this rank's segment is kept, in bytes from its start: 0 at first, then as
+    /// [`Self::keep`] said last.
+    pub fn kept(&self) -> u64 {
+        u64::from(self.rank.kept.load(Ordering::Relaxed)) * LINE
+    }
+
+    /// Says how much of this rank's segment is kept, in bytes from its start, rounded up to 64.
+    pub fn keep(&self, bytes: u64) {
+        self.rank.kept.store(u32::try_from(bytes.div_ceil(LINE)).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 }
 

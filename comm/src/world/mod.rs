@@ -73,6 +73,9 @@ pub struct Rank {
     /// Meetings with each rank, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     meetings: [AtomicU32; hamr_shared_abi::world::MAX_RANKS],
+    /// Lines of the segment that programs keep, likewise.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    kept: AtomicU32,
 }
 
 impl Rank {
@@ -95,6 +98,8 @@ impl Rank {
             run: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
             meetings: [const { AtomicU32::new(0) }; hamr_shared_abi::world::MAX_RANKS],
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            kept: AtomicU32::new(0),
         }
     }
 

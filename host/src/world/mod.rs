@@ -1,8 +1,8 @@
 //! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
 //!
-//! `start` lays the memory out and starts the ranks, `run` calls all of them, `watch` follows them and
-//! ends all of them when one has left, was lost or hangs (`stall`); `program` is about ranks that are
-//! ordinary programs.
+//! `start` lays the memory out and starts the ranks, `run` calls all of them, `started` does so without
+//! waiting, `watch` follows them and ends all of them when one has left, was lost or hangs (`stall`);
+//! `program` is about ranks that are ordinary programs.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,6 +17,7 @@ mod program;
 mod run;
 mod stall;
 mod start;
+mod started;
 mod watch;
 
 use crate::{BufferError, Error, Node, Options, PendingWork, TaskInfo};
@@ -31,6 +32,7 @@ use watch::Watched;
 pub(crate) use program::{ARGUMENTS, Main};
 pub use program::{ProgramError, is_rank, main, serve};
 pub use run::RunError;
+pub use started::StartedRun;
 
 /// Sizes and habits of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]

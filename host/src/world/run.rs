@@ -1,6 +1,8 @@
 //! Runs: one call to every rank at once.
 
 use super::World;
+use super::started::{Before, Open};
+use super::watch::Watched;
 use crate::stream::Pending;
 use crate::{CallError, CallOptions, Error, SharedStream, SubmitError};
 use hamr_comm::abi::ids::RankId;
@@ -8,13 +10,14 @@ use hamr_comm::{Call, ErrorOf, Handler, Never, ValueOf};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// How long the calls of a failed run may take to end once they are cancelled.
 const CANCEL_TIME: Duration = Duration::from_secs(2);
+const NOT_SENT: &str = "before it was sent";
 
 /// A run that failed, and the rank whose call failed first.
 #[derive(Debug)]
@@ -42,17 +45,19 @@ impl<E> RunError<E> {
     }
 }
 
-/// What runs of a world share; its lock is taken for a whole run.
+/// What runs of a world share; its lock is taken for a whole run, unless that was started.
 #[derive(Default)]
 pub(super) struct Runs {
     /// One per rank, from the first run on.
     streams: Vec<SharedStream>,
+    /// Those that were started and have not ended, and the failure of one that has.
+    pub(super) open: Open,
     /// A run has failed: barrier and signal words may be anything.
-    is_stale: bool,
+    pub(super) is_stale: bool,
 }
 
 /// A call of a run, which has not ended.
-pub(super) trait Sent<V, E> {
+pub(super) trait Sent<V, E>: Send {
     fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<V, CallError<E>>>;
     fn cancel(&self);
 }
@@ -125,8 +130,20 @@ impl World {
         begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<V, E> + 'c>, SubmitError>,
         failed: impl FnOnce(&RunError<E>),
     ) -> Result<Vec<V>, RunError<E>> {
-        let mut runs = self.begin_run()?;
-        let mut calls = Calls { world: self, open: Vec::new(), values: Vec::new(), failure: None };
+        let mut runs = self.begin_run(Before::Ended)?;
+        let outcome = self.calls(&runs, begin).wait(failed);
+        runs.is_stale = outcome.is_err();
+        outcome
+    }
+
+    /// The calls that `begin` sends.
+    pub(super) fn calls<'c, V, E>(
+        &self,
+        runs: &Runs,
+        begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<V, E> + 'c>, SubmitError>,
+    ) -> Calls<'c, V, E> {
+        let watched = self.watched.clone();
+        let mut calls = Calls { watched, open: Vec::new(), values: Vec::new(), failure: None, until: None };
         for (rank, stream) in runs.streams.iter().enumerate() {
             match begin(rank as u32, stream) {
                 Ok(sent) => calls.open.push(Some(sent)),
@@ -136,14 +153,20 @@ impl World {
                 }
             }
         }
-        let outcome = calls.wait(failed);
-        runs.is_stale = outcome.is_err();
-        outcome
+        calls
+    }
+
+    pub(super) fn runs(&self) -> MutexGuard<'_, Runs> {
+        lock(&self.runs)
     }
 
     /// Takes the lock, and leaves what a failed run has left behind.
-    fn begin_run<E>(&self) -> Result<MutexGuard<'_, Runs>, RunError<E>> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn begin_run<E>(&self, before: Before) -> Result<MutexGuard<'_, Runs>, RunError<E>> {
+        let mut runs = self.runs();
+        runs.wait_for_started(before);
+        if let Some((rank, why)) = runs.open.take_failure() {
+            return Err(self.not_sent(rank, format!("a run before it has failed: {why}")));
+        }
         for (rank, node) in self.nodes().iter().enumerate().skip(runs.streams.len()) {
             let stream = node.shared_stream().map_err(|why| self.not_begun(rank, why))?;
             runs.streams.push(stream);
@@ -160,18 +183,23 @@ impl World {
     }
 
     fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {
-        let site = Box::new(crate::Site {
-            device: self.name_of(rank),
-            handler: "a run".into(),
-            stage: "before it was sent",
-            task: None,
-        });
         let error = match why {
-            Error::Lost { why, .. } => CallError::DeviceLost(site, why.into()),
-            Error::Timeout { .. } => CallError::Deadline(site),
-            other => SubmitError::NoRoom { site, why: other.to_string() }.into(),
+            Error::Lost { why, .. } => CallError::DeviceLost(self.watched.site(rank, NOT_SENT), why.into()),
+            Error::Timeout { .. } => CallError::Deadline(self.watched.site(rank, NOT_SENT)),
+            other => return self.not_sent(rank, other.to_string()),
         };
-        RunError { rank: RankId(rank as u32), name: self.name_of(rank), error }
+        RunError { rank: RankId(rank as u32), name: self.watched.name_of(rank), error }
+    }
+
+    fn not_sent<E>(&self, rank: usize, why: String) -> RunError<E> {
+        let error = SubmitError::NoRoom { site: self.watched.site(rank, NOT_SENT), why }.into();
+        RunError { rank: RankId(rank as u32), name: self.watched.name_of(rank), error }
+    }
+}
+
+impl Watched {
+    fn site(&self, rank: usize, stage: &'static str) -> Box<crate::Site> {
+        Box::new(crate::Site { device: self.name_of(rank), handler: "a run".into(), stage, task: None })
     }
 
     fn name_of(&self, rank: usize) -> String {
@@ -180,20 +208,26 @@ impl World {
 }
 
 /// A world has a rank.
-fn of_first<T>(mut values: Vec<T>) -> T {
+pub(super) fn of_first<T>(mut values: Vec<T>) -> T {
     values.swap_remove(0)
 }
 
+pub(super) fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The calls of a run.
-struct Calls<'w, 'c, V, E> {
-    world: &'w World,
+pub(super) struct Calls<'c, V, E> {
+    watched: Arc<Watched>,
     /// Those that have not ended, by rank.
     open: Vec<Option<Box<dyn Sent<V, E> + 'c>>>,
     values: Vec<Option<V>>,
     failure: Option<RunError<E>>,
+    /// Behind a failure: how long the others may take.
+    until: Option<Instant>,
 }
 
-impl<V, E> Calls<'_, '_, V, E> {
+impl<V, E> Calls<'_, V, E> {
     fn end(&mut self, rank: usize, outcome: Result<V, CallError<E>>) {
         match outcome {
             Ok(value) => {
@@ -201,7 +235,7 @@ impl<V, E> Calls<'_, '_, V, E> {
                 self.values[rank] = Some(value);
             }
             Err(error) if self.failure.is_none() => {
-                let name = self.world.name_of(rank);
+                let name = self.watched.name_of(rank);
                 self.failure = Some(RunError { rank: RankId(rank as u32), name, error });
             }
             // The others end because of the first.
@@ -211,33 +245,54 @@ impl<V, E> Calls<'_, '_, V, E> {
 
     /// Waits for all of them; after a failure for so long only.
     fn wait(mut self, failed: impl FnOnce(&RunError<E>)) -> Result<Vec<V>, RunError<E>> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut failed = Some(failed);
-        let mut until = None;
-        loop {
-            self.poll(&mut Context::from_waker(&waker));
-            if let Some(failure) = &self.failure
-                && let Some(failed) = failed.take()
-            {
-                until = Some(Instant::now() + CANCEL_TIME);
-                failed(failure);
-                // The end of the world ends them where a rank was lost, and tells their tasks which.
-                if !failure.is_lost() {
-                    self.open.iter().flatten().for_each(|sent| sent.cancel());
+        park_until(|task| {
+            let has_ended = self.step(task, |failure| {
+                if let Some(failed) = failed.take() {
+                    failed(failure);
                 }
-            }
-            if self.open.iter().all(Option::is_none) || until.is_some_and(|until| Instant::now() >= until) {
-                break;
-            }
-            match until {
-                None => std::thread::park(),
-                Some(until) => std::thread::park_timeout(until.saturating_duration_since(Instant::now())),
+            });
+            if has_ended { Ok(()) } else { Err(self.until) }
+        });
+        self.outcome()
+    }
+
+    /// Looks for outcomes. The first failure cancels the other calls. True: all have ended, or have had
+    /// their time.
+    pub(super) fn step(&mut self, task: &mut Context<'_>, failed: impl FnOnce(&RunError<E>)) -> bool {
+        self.poll(task);
+        if let (Some(failure), None) = (&self.failure, self.until) {
+            self.until = Some(Instant::now() + CANCEL_TIME);
+            failed(failure);
+            // The end of the world ends them where a rank was lost, and tells their tasks which.
+            if !failure.is_lost() {
+                self.open.iter().flatten().for_each(|sent| sent.cancel());
             }
         }
-        match self.failure {
+        self.open.iter().all(Option::is_none) || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Of calls that have ended.
+    pub(super) fn outcome(&mut self) -> Result<Vec<V>, RunError<E>> {
+        match self.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(self.values.into_iter().flatten().collect()),
+            None => Ok(std::mem::take(&mut self.values).into_iter().flatten().collect()),
         }
+    }
+
+    pub(super) fn failure(&self) -> Option<&RunError<E>> {
+        self.failure.as_ref()
+    }
+
+    /// When the calls that are left are given up.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// A run before this one has failed on a rank.
+    pub(super) fn spoil(&mut self, rank: usize) {
+        let error = CallError::Cancelled(self.watched.site(rank, "behind a run that has failed"));
+        self.end(rank, Err(error));
     }
 
     fn poll(&mut self, task: &mut Context<'_>) {
@@ -248,6 +303,17 @@ impl<V, E> Calls<'_, '_, V, E> {
                 self.open[rank] = None;
                 self.end(rank, outcome);
             }
+        }
+    }
+}
+
+/// Calls `look` until it is content; it says how long this thread may sleep if nothing wakes it.
+pub(super) fn park_until(mut look: impl FnMut(&mut Context<'_>) -> Result<(), Option<Instant>>) {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    while let Err(until) = look(&mut Context::from_waker(&waker)) {
+        match until {
+            None => std::thread::park(),
+            Some(until) => std::thread::park_timeout(until.saturating_duration_since(Instant::now())),
         }
     }
 }

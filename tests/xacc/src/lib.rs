@@ -8,6 +8,7 @@ pub mod claims;
 pub mod coarrays;
 pub mod collectives;
 pub mod fields;
+pub mod kept;
 pub mod lost;
 pub mod shadows;
 pub mod solvers;

@@ -21,7 +21,7 @@ pub enum Dist<'g> {
 }
 
 /// A distributed range of indices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Map<'g> {
     pub(crate) lo: i64,
     pub(crate) hi: i64,
@@ -29,7 +29,7 @@ pub(crate) struct Map<'g> {
     kind: Kind<'g>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind<'g> {
     Block(i64),
     Cyclic(i64),

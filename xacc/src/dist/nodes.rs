@@ -6,7 +6,7 @@ use crate::error::{DistError, refuse};
 use crate::section::Sel;
 
 /// Nodes in row-major order over a part of an executing set, with any number of dimensions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Grid {
     /// The executing set.
     pub(crate) team: NodeSet,

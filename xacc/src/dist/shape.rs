@@ -58,7 +58,7 @@ impl Align {
 }
 
 /// One dimension of an array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Axis<'g> {
     /// The array's indices.
     pub(crate) lo: i64,

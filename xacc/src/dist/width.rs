@@ -1,7 +1,7 @@
 //! Widths of shadows.
 
 /// Copies of the neighbours' elements beside a node's own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Width {
     /// The whole dimension.
     Full,

@@ -5,7 +5,7 @@ use super::Spmd;
 use crate::fabric::all_to_all;
 use crate::what::{Kind, What};
 use core::panic::Location;
-use hamr_comm::world::{Memory, Piece};
+use hamr_comm::world::{Memory, Piece, WorldRef};
 use hamr_comm::{Element, Fault};
 
 /// Array `n` begins `n * STAGGER` bytes behind a multiple of `PAGE`, so that equal elements of arrays
@@ -14,16 +14,50 @@ const STAGGER: u64 = 192;
 const PAGE: u64 = 4096;
 const TURN: u64 = PAGE / STAGGER;
 
+/// Kept arrays at most that a program opens.
+const MOST_OPENED: usize = 32;
+
 /// What is left of the claim.
 pub(super) struct Arena<'c> {
     memory: Memory<'c>,
     /// Arrays so far.
     arrays: u64,
+    /// What earlier programs have kept, without the arrays that this one has opened; none in a scope.
+    kept: Option<heapless::Vec<Memory<'c>, { MOST_OPENED + 1 }>>,
 }
 
 impl<'c> Arena<'c> {
-    pub(super) fn new(memory: Memory<'c>) -> Self {
-        Self { memory, arrays: 0 }
+    pub(super) fn new(mut memory: Memory<'c>, world: &WorldRef<'_>) -> Result<Self, Fault> {
+        let mut kept = heapless::Vec::new();
+        if let Some(bytes) = world.kept().checked_sub(memory.off()) {
+            let bytes = usize::try_from(bytes).map_err(|_| full())?;
+            // There is room for one.
+            let _ = kept.push(memory.take_front(bytes).ok_or_else(full)?);
+        }
+        Ok(Self { memory, arrays: 0, kept: Some(kept) })
+    }
+
+    /// Is this that of a scope, at whose end its arrays end?
+    pub(super) fn is_scope(&self) -> bool {
+        self.kept.is_none()
+    }
+
+    /// Takes kept bytes from `off` of the segment on, a multiple of 64; `None`: they are not kept, or have
+    /// been taken.
+    fn take_kept(&mut self, off: u64, bytes: usize) -> Option<Memory<'c>> {
+        let kept = self.kept.as_mut()?;
+        let has = |part: &Memory<'_>| {
+            off.checked_sub(part.off()).is_some_and(|from| from + bytes as u64 <= part.len() as u64)
+        };
+        if kept.is_full() {
+            return None;
+        }
+        let mut part = kept.swap_remove(kept.iter().position(has)?);
+        let before = part.take_front((off - part.off()) as usize);
+        let taken = part.take_front(bytes);
+        // One was taken out, and there was room for another.
+        before.into_iter().chain(Some(part)).filter(|part| !part.is_empty()).for_each(|part| drop(kept.push(part)));
+        taken
     }
 
     /// Where the next array may begin.
@@ -32,7 +66,7 @@ impl<'c> Arena<'c> {
     }
 
     pub(super) fn lend(&mut self) -> Arena<'_> {
-        Arena { memory: self.memory.lend(), arrays: self.arrays }
+        Arena { memory: self.memory.lend(), arrays: self.arrays, kept: None }
     }
 }
 
@@ -67,8 +101,7 @@ impl<'c> Spmd<'c> {
     /// agree on; its bytes are of earlier use.
     #[track_caller]
     pub(crate) fn allocate<T: Element>(&mut self, n: usize) -> Result<Piece<'c, T>, Fault> {
-        let bytes = n.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_next_multiple_of(64));
-        let bytes = bytes.ok_or_else(full)?;
+        let bytes = bytes_of::<T>(n)?;
         let what = What::new(Kind::ALLOCATE, self.set, Location::caller()).of(bytes as u64, 0);
         // The furthest of all nodes: some may have made arrays for themselves in a task.
         let mine = [self.arena.top(), self.arena.arrays];
@@ -86,6 +119,19 @@ impl<'c> Spmd<'c> {
         self.arena.arrays = array + 1;
         Ok(memory.take_front(bytes).ok_or_else(full)?.piece())
     }
+
+    /// Memory of an earlier program's array of `n` elements that begins at `off`.
+    pub(crate) fn kept<T: Element>(&mut self, off: u64, n: usize) -> Result<Piece<'c, T>, Fault> {
+        if self.arena.is_scope() {
+            return Err(Fault::msg("kept arrays are opened outside of scopes"));
+        }
+        let memory = self.arena.take_kept(off, bytes_of::<T>(n)?).filter(|_| off.is_multiple_of(64));
+        Ok(memory.ok_or_else(|| Fault::msg("this array is not kept here, or is open already"))?.piece())
+    }
+}
+
+fn bytes_of<T>(n: usize) -> Result<usize, Fault> {
+    n.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_next_multiple_of(64)).ok_or_else(full)
 }
 
 #[cold]

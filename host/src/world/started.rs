@@ -1,0 +1,198 @@
+//! Runs that are started, and waited for later.
+//!
+//! The calls of each are sent at once. A stream runs its tasks one after the other, so on every rank
+//! the runs follow each other in the order of their starts. What waits for one looks at all of them:
+//! a call that fails cancels the runs behind its own, too, because signals and barriers of the ranks
+//! may be out of step from there on.
+
+use super::World;
+use super::run::{Calls, RunError, Runs, Sent, lock, of_first, park_until};
+use crate::CallOptions;
+use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+/// Runs at once: the start of another one waits for the first of them. Each has a ticket of the stream
+/// of each rank.
+const MOST: usize = 8;
+
+/// What a run waits for before it begins.
+#[derive(Clone, Copy)]
+pub(super) enum Before {
+    /// All runs that were started have ended.
+    Ended,
+    /// There is room for one more, and none of them has failed.
+    Room,
+}
+
+/// A run that [`World::start`] has begun, or its outcome.
+///
+/// Dropped, it runs on; the next run waits for it, and fails if it has failed.
+#[must_use = "a failure of it is found by `wait`, or ends the next run"]
+pub struct StartedRun<'w, H: Handler> {
+    world: &'w World,
+    run: Arc<Mutex<Started<ValueOf<H>, ErrorOf<H>>>>,
+}
+
+struct Started<V, E> {
+    calls: Calls<'static, V, E>,
+    has_ended: bool,
+}
+
+impl<H: Handler> fmt::Debug for StartedRun<'_, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartedRun").finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// Begins a [`run`](Self::run) and does not wait for it. The next run, started or not, begins on each
+    /// rank behind this one; up to eight are started at a time, then this waits for the first.
+    ///
+    /// When a call fails, the runs that were started behind it are cancelled. The first run or start that
+    /// comes then fails and says why, unless a [`StartedRun::wait`] has.
+    ///
+    /// # Errors
+    /// An earlier run has failed, and no wait has said so; the calls could not be sent.
+    pub fn start<H: Handler>(&self, call: Call<H>) -> Result<StartedRun<'_, H>, RunError<ErrorOf<H>>>
+    where
+        H::Args: Clone,
+        ValueOf<H>: Send + 'static,
+        ErrorOf<H>: fmt::Debug + Send + 'static,
+    {
+        let mut runs = self.begin_run(Before::Room)?;
+        let send = |_, stream: &crate::SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
+            Ok(Box::new(stream.offload_with(call.clone(), CallOptions::default())?))
+        };
+        let calls = self.calls(&runs, send);
+        let run = Arc::new(Mutex::new(Started { calls, has_ended: false }));
+        runs.open.runs.push_back(run.clone());
+        Ok(StartedRun { world: self, run })
+    }
+}
+
+impl<H: Handler> StartedRun<'_, H> {
+    /// Has it ended, so that [`Self::wait`] returns at once? Never waits.
+    pub fn is_done(&self) -> bool {
+        if let Ok(mut runs) = self.world.runs.try_lock() {
+            runs.look(&mut Context::from_waker(Waker::noop()));
+        }
+        lock(&self.run).has_ended
+    }
+
+    /// Waits for it; the value of rank 0.
+    ///
+    /// # Errors
+    /// As for [`World::run`]; a run before it has failed, and it was cancelled.
+    pub fn wait(self) -> Result<ValueOf<H>, RunError<ErrorOf<H>>> {
+        self.wait_all().map(of_first)
+    }
+
+    /// Waits for it; the values of all ranks, in order.
+    ///
+    /// # Errors
+    /// As for [`Self::wait`].
+    pub fn wait_all(self) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>> {
+        // Other threads that wait for runs of this world wait for this one first.
+        let mut runs = self.world.runs();
+        park_until(|task| {
+            runs.look(task);
+            if lock(&self.run).has_ended { Ok(()) } else { Err(runs.open.until()) }
+        });
+        let outcome = lock(&self.run).calls.outcome();
+        if outcome.is_err() {
+            runs.open.failure = None;
+        }
+        outcome
+    }
+}
+
+/// Runs that were started.
+#[derive(Default)]
+pub(super) struct Open {
+    /// Those that have not ended, in their order.
+    runs: VecDeque<Arc<dyn Ongoing>>,
+    /// The failure of one that has ended, which no wait has returned: the rank, and what happened.
+    failure: Option<(usize, String)>,
+}
+
+/// A run of any type.
+trait Ongoing: Send + Sync {
+    /// Looks for outcomes.
+    fn look(&self, task: &mut Context<'_>);
+    fn has_ended(&self) -> bool;
+    /// Where and why it has failed.
+    fn failure(&self) -> Option<(usize, String)>;
+    /// When the calls that are left of a failed one are given up.
+    fn until(&self) -> Option<Instant>;
+    /// One before it has failed on this rank.
+    fn spoil(&self, rank: usize);
+}
+
+impl<V: Send, E: fmt::Debug + Send> Ongoing for Mutex<Started<V, E>> {
+    fn look(&self, task: &mut Context<'_>) {
+        let mut run = lock(self);
+        run.has_ended = run.calls.step(task, |_| {});
+    }
+    fn has_ended(&self) -> bool {
+        lock(self).has_ended
+    }
+    fn failure(&self) -> Option<(usize, String)> {
+        lock(self).calls.failure().map(|failure| (failure.rank.0 as usize, failure.to_string()))
+    }
+    fn until(&self) -> Option<Instant> {
+        lock(self).calls.until()
+    }
+    fn spoil(&self, rank: usize) {
+        lock(self).calls.spoil(rank);
+    }
+}
+
+impl Open {
+    /// The failure of a run, if no wait has returned it.
+    pub(super) fn take_failure(&mut self) -> Option<(usize, String)> {
+        self.failure.take()
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.runs.iter().filter_map(|run| run.until()).min()
+    }
+}
+
+impl Runs {
+    /// Looks for outcomes of all runs that were started.
+    fn look(&mut self, task: &mut Context<'_>) {
+        // The last one first: where it has ended, those before it have, and so their failures are seen.
+        self.open.runs.iter().rev().for_each(|run| run.look(task));
+        let mut failed: Option<(usize, String)> = None;
+        for run in &self.open.runs {
+            match &failed {
+                None => failed = run.failure(),
+                Some((rank, _)) => {
+                    run.spoil(*rank);
+                    run.look(task);
+                }
+            }
+        }
+        if failed.is_some() && !self.is_stale {
+            self.is_stale = true;
+            self.open.failure = failed;
+        }
+        self.open.runs.retain(|run| !run.has_ended());
+    }
+
+    /// Waits for runs that were started.
+    pub(super) fn wait_for_started(&mut self, before: Before) {
+        park_until(|task| {
+            self.look(task);
+            let is_free = match before {
+                Before::Room => !self.is_stale && self.open.runs.len() < MOST,
+                Before::Ended => false,
+            };
+            if is_free || self.open.runs.is_empty() { Ok(()) } else { Err(self.open.until()) }
+        });
+    }
+}
