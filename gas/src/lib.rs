@@ -8,7 +8,6 @@
 //! Who may depend on it: programs, images, `xacc`. It depends on `hamr-comm` alone.
 
 #![no_std]
-#![forbid(unsafe_code)]
 
 pub mod credit;
 mod error;
@@ -18,6 +17,9 @@ mod kinds;
 mod lock;
 mod message;
 mod rank;
+#[cfg(not(hamr_bare))]
+mod shared;
+mod thread;
 mod wire;
 
 pub use error::{GasError, Name};
@@ -26,3 +28,5 @@ pub use kinds::Kinds;
 pub use lock::Hsl;
 pub use message::{Msg, SegRange, Token};
 pub use rank::{BarrierName, Event, Rank, Which};
+#[cfg(not(hamr_bare))]
+pub use shared::SharedRank;

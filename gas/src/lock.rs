@@ -2,6 +2,7 @@
 
 use crate::GasError;
 use crate::rank::Rank;
+use crate::thread::{pause, this_thread};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// A handler-safe lock (`gasnet_hsl_t`) around a value that handlers and other code use: one that is
@@ -36,7 +37,13 @@ impl<T> Hsl<T> {
             self.holder.load(Ordering::Relaxed) != this_thread(),
             "hamr: a lock is taken by its holder: a handler ran in a call of the rank that the holder made, or locks are nested"
         );
-        self.hold(&mut self.value.lock(), f)
+        let mut value = loop {
+            match self.value.try_lock() {
+                Some(value) => break value,
+                None => pause(),
+            }
+        };
+        self.hold(&mut value, f)
     }
 
     /// The same without waiting (`gasnet_hsl_trylock`). `None`: it is taken.
@@ -56,20 +63,6 @@ impl<T> Hsl<T> {
         let _held = Held(&self.holder);
         f(value)
     }
-}
-
-/// A number that no other thread has at the same time; not 0.
-#[cfg(not(hamr_bare))]
-fn this_thread() -> usize {
-    extern crate std;
-    std::thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| core::ptr::from_ref(here).addr())
-}
-
-/// An image without a system has one thread for programs and handlers.
-#[cfg(hamr_bare)]
-fn this_thread() -> usize {
-    1
 }
 
 impl<S> Rank<'_, S> {

@@ -113,7 +113,13 @@ extern struct hamr_gex_mapped hamr_gex_mapped[GASNET_MAXNODES];
 void hamr_gex_outside(const char *function, gex_TM_t tm, gex_Rank_t rank, const void *addr, size_t nbytes)
     __attribute__((noreturn, cold));
 void hamr_gex_restricted(const char *function) __attribute__((noreturn, cold));
+#if defined(GASNET_SEQ)
 extern int hamr_gex_is_restricted;
+#define HAMR_GEX_IS_RESTRICTED() hamr_gex_is_restricted
+#else /* each thread by itself */
+int hamr_gex_is_thread_restricted(void);
+#define HAMR_GEX_IS_RESTRICTED() hamr_gex_is_thread_restricted()
+#endif
 
 /* Client, endpoints, segments. */
 
@@ -462,9 +468,7 @@ gex_Event_t gex_Coll_BarrierNB(gex_TM_t tm, gex_Flags_t flags);
 
 /* Where bytes of a rank's segment are in this process. */
 static inline char *hamr_gex_at(const char *function, gex_TM_t tm, gex_Rank_t rank, const void *addr, size_t nbytes) {
-#if defined(GASNET_SEQ) /* other threads may be in none */
-  if (__builtin_expect(hamr_gex_is_restricted, 0)) hamr_gex_restricted(function);
-#endif
+  if (__builtin_expect(HAMR_GEX_IS_RESTRICTED(), 0)) hamr_gex_restricted(function);
   if (__builtin_expect(rank < tm->size, 1)) {
     const struct hamr_gex_mapped *const there = &hamr_gex_mapped[tm->jobranks ? tm->jobranks[rank] : rank];
     const uintptr_t off = (uintptr_t)addr - there->owner;

@@ -16,7 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 static IS_INIT: AtomicBool = AtomicBool::new(false);
 
 /// Meets the other ranks, with messages between them from then on.
-fn init() -> c_int {
+///
+/// # Safety
+/// `mode` is a string of C.
+unsafe fn init(mode: *const c_char) -> c_int {
     if !job::is_here() {
         die("expected the thread of main, which is a rank; is the program's main called by another language's start?");
     }
@@ -30,6 +33,10 @@ fn init() -> c_int {
         board::state(world, Fact::Base, base.expose_provenance() as u64);
         team::begin(world.me().0, world.size());
     });
+    // SAFETY: the caller's promise.
+    if unsafe { CStr::from_ptr(mode) } != c"SEQ" {
+        job::allow_threads();
+    }
     match job::with_rank("gex_Client_Init", |rank| rank.attach(&handlers::TABLE).map(|()| rank.max_medium())) {
         Ok(bytes) => {
             job::set_max_medium(bytes - envelope::FRONT);
@@ -55,9 +62,10 @@ unsafe extern "C" fn hamr_gex_client_init(
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
     flags: u32,
-    _mode: *const c_char,
+    mode: *const c_char,
 ) -> c_int {
-    let result = init();
+    // SAFETY: the caller's promise.
+    let result = unsafe { init(mode) };
     if result != 0 {
         return result;
     }
@@ -77,9 +85,13 @@ unsafe extern "C" fn hamr_gex_client_init(
 }
 
 /// `gasnet_init`.
+///
+/// # Safety
+/// A string of C.
 #[unsafe(no_mangle)]
-extern "C" fn hamr_gasnet_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char, _mode: *const c_char) -> c_int {
-    init()
+unsafe extern "C" fn hamr_gasnet_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char, mode: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { init(mode) }
 }
 
 /// Binds a segment of each rank; all call it.

@@ -5,10 +5,11 @@
 
 use crate::die::die;
 use crate::errors::{ERR_BARRIER_MISMATCH, ERR_NOT_READY, give};
+use crate::job::{self, common};
+use crate::progress;
 use crate::team::BARRIER;
-use crate::{job, progress};
-use std::cell::Cell;
 use std::ffi::c_int;
+use std::sync::Mutex;
 
 const ANONYMOUS: c_int = 1;
 const MISMATCH: c_int = 2;
@@ -28,10 +29,8 @@ enum Agreed {
     Mismatch,
 }
 
-std::thread_local! {
-    static PHASE: Cell<Option<Phase>> = const { Cell::new(None) };
-    static LAST: Cell<Agreed> = const { Cell::new(Agreed::Anonymous) };
-}
+static PHASE: Mutex<Option<Phase>> = Mutex::new(None);
+static LAST: Mutex<Agreed> = Mutex::new(Agreed::Anonymous);
 
 impl Agreed {
     fn of(id: c_int, flags: c_int) -> Self {
@@ -73,19 +72,23 @@ impl Agreed {
 #[unsafe(no_mangle)]
 extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     job::check("gasnet_barrier_notify");
-    if PHASE.get().is_some() {
+    let _locked = job::lock();
+    let mut phase = common(&PHASE);
+    if phase.is_some() {
         die("gasnet_barrier_notify: the last barrier was notified and not waited for");
     }
     let step = job::with_world(|world| BARRIER.say(world, &Agreed::of(id, flags).bytes()));
-    PHASE.set(Some(Phase { step, said: 0 }));
+    *phase = Some(Phase { step, said: 0 });
 }
 
 /// How the barrier ended, if it has.
 fn end(function: &str, id: c_int, flags: c_int) -> Option<c_int> {
-    let Some(phase) = PHASE.get() else { die(&format!("{function}: no barrier was notified")) };
+    let _locked = job::lock();
+    let mut inside = common(&PHASE);
+    let Some(phase) = *inside else { die(&format!("{function}: no barrier was notified")) };
     let agreed = job::with_world(|world| {
         let said = BARRIER.said(world, phase.step, phase.said);
-        PHASE.set(Some(Phase { said, ..phase }));
+        *inside = Some(Phase { said, ..phase });
         (said == BARRIER.size()).then(|| {
             let said = (0..said).map(|rank| {
                 let mut bytes = [0; 8];
@@ -95,8 +98,8 @@ fn end(function: &str, id: c_int, flags: c_int) -> Option<c_int> {
             said.fold(Agreed::Anonymous, Agreed::with)
         })
     })?;
-    PHASE.set(None);
-    LAST.set(agreed);
+    *inside = None;
+    *common(&LAST) = agreed;
     // A wait may have a name where the notification had none, and none where it had one.
     let is_mismatch = match (agreed, Agreed::of(id, flags)) {
         (Agreed::Mismatch, _) | (_, Agreed::Mismatch) => true,
@@ -137,7 +140,7 @@ extern "C" fn gasnet_barrier(id: c_int, flags: c_int) -> c_int {
 /// A place for the name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gasnet_barrier_result(id: *mut c_int) -> c_int {
-    match LAST.get() {
+    match *common(&LAST) {
         Agreed::Named(name) => {
             // SAFETY: the caller's promise.
             unsafe { give(id, name) };

@@ -76,7 +76,7 @@ pub(crate) fn leave_by_exit(code: c_int) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn gasnet_exit(code: c_int) -> ! {
     if !job::is_here() {
-        die("gasnet_exit: only the thread of main may call it");
+        die("gasnet_exit: only the thread of main may call it; in GASNET_PAR any thread may");
     }
     leave(code)
 }

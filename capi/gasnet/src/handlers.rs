@@ -13,8 +13,8 @@ use crate::job::{self, restriction};
 use crate::segments::mapped;
 use crate::{errors, objects};
 use hamr_gas::{Handlers, Kinds, Msg, Token};
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
 
 /// Clients have the indices from here on (`GEX_AM_INDEX_BASE`).
 pub(crate) const FIRST: u8 = 128;
@@ -47,28 +47,25 @@ pub(crate) const ANY: c_uint = c_uint::MAX;
 const REQUEST: u32 = 8;
 const REPLY: u32 = 16;
 
-std::thread_local! {
-    /// By client index. Boxes: programs get pointers to them.
-    static ENTRIES: RefCell<[Option<Box<Entry>>; 128]> = const { RefCell::new([const { None }; 128]) };
-}
+// SAFETY: the library follows none of its pointers; the function is called as the program says.
+unsafe impl Send for Entry {}
+// SAFETY: as above; it does not change.
+unsafe impl Sync for Entry {}
+
+/// By client index. They stay: programs get pointers to them.
+static ENTRIES: [OnceLock<Entry>; 128] = [const { OnceLock::new() }; 128];
 
 /// Registers a handler; the highest free index for 0. `Err`: the index is taken, or none is free.
 pub(crate) fn register(entry: Entry) -> Result<u8, &'static str> {
-    ENTRIES.with_borrow_mut(|entries| {
-        let at = match entry.index.checked_sub(FIRST) {
-            Some(at) => usize::from(at),
-            None if entry.index != 0 => return Err("an index below 128 is the library's"),
-            None => entries.iter().rposition(Option::is_none).ok_or("all indices are taken")?,
-        };
-        match entries.get_mut(at) {
-            Some(free @ None) => {
-                let index = FIRST + at as u8;
-                *free = Some(Box::new(Entry { index, ..entry }));
-                Ok(index)
-            }
-            _ => Err("the index is taken"),
+    let take = |index: u8, row: &OnceLock<Entry>| row.set(Entry { index, ..entry }).is_ok().then_some(index);
+    match entry.index.checked_sub(FIRST) {
+        Some(at) => ENTRIES.get(usize::from(at)).and_then(|row| take(entry.index, row)).ok_or("the index is taken"),
+        None if entry.index != 0 => Err("an index below 128 is the library's"),
+        None => {
+            let mut rows = (FIRST..=255).zip(&ENTRIES).rev();
+            rows.find_map(|(index, row)| take(index, row)).ok_or("all indices are taken")
         }
-    })
+    }
 }
 
 /// The token of a message (`gex_Token_t`), as long as its handler runs.
@@ -112,11 +109,7 @@ fn reply<const AT: u8>(_: &mut (), message: Msg<'_>) {
 fn run(at: u8, message: Msg<'_>, reply: Option<Token<'_>>) {
     let (source, mut args, mut reply) = (message.source().0, message.args(), reply);
     let landed = message.landed();
-    let entry = ENTRIES.with_borrow(|entries| {
-        let entry = entries.get(usize::from(at - FIRST)).and_then(Option::as_deref);
-        entry.map(|entry| (std::ptr::from_ref(entry), *entry))
-    });
-    let Some((pointer, entry)) = entry else {
+    let Some(entry) = ENTRIES.get(usize::from(at - FIRST)).and_then(OnceLock::get) else {
         die(&format!("rank {source} sent a message to handler {at}, which is not registered here"))
     };
     if reply.is_some() && entry.flags & REQUEST == 0 && args == NOTE_ARGS {
@@ -166,7 +159,7 @@ fn run(at: u8, message: Msg<'_>, reply: Option<Token<'_>>) {
         let text = ["", "a short", "a medium", "", "a long"].get(kind as usize).unwrap_or(&"");
         die(&format!("rank {source} sent {text} message to handler {at}, which was not registered for that kind"));
     }
-    let mut token = CToken { source, is_request, is_long, entry: pointer, reply };
+    let mut token = CToken { source, is_request, is_long, entry, reply };
     let Some(function) = entry.function else { die(&format!("handler {at} was registered without a function")) };
     let bits = if is_request { restriction::REQUEST_HANDLER } else { restriction::REPLY_HANDLER };
     job::restrict(bits);

@@ -1,30 +1,52 @@
-//! What this process is: the rank, the task that its `main` runs in, and what it may do now.
+//! What this process is: the rank, the task that its `main` runs in, and what a thread may do now.
+//!
+//! In the modes PAR and PARSYNC any thread may call the library: [`lock`] is around each call, and what
+//! the library keeps for all threads is used under it alone. In SEQ it is the thread of `main`, without
+//! a lock.
 
 #![expect(unsafe_code)]
 // UNSAFETY: C has one rank per process and passes nothing to find it by, so a pointer to it is kept.
 
 use crate::die::{die, ended, set_name};
-use hamr_comm::world::WorldRef;
+use hamr_comm::abi::sync::{AtomicU32, Ordering};
+use hamr_comm::world::{GasWorld, WorldRef};
 use hamr_comm::{Fault, Task};
 use hamr_gas::{GasError, Rank};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The rank of a C program.
 pub(crate) type CRank = Rank<'static, ()>;
 
 /// Pointers to what is on the stack of the task below `main`, which never returns.
-#[derive(Clone, Copy)]
 struct Job {
     rank: *mut CRank,
     task: *const Task<'static>,
+    gas: GasWorld,
 }
 
+// SAFETY: what the pointers lead to is used under `lock` (`with_rank`, `with_world`), or by the thread
+// of `main` alone. A `GasWorld` is references to what any thread may read.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+static JOB: OnceLock<Job> = OnceLock::new();
+/// Several threads may call.
+static HAS_THREADS: AtomicBool = AtomicBool::new(false);
+static MEDIUM: AtomicUsize = AtomicUsize::new(0);
+/// The lock of PAR: 1 held, 2 also waited for.
+static LOCK: AtomicU32 = AtomicU32::new(0);
+
 std::thread_local! {
-    /// Of the thread that `main` runs on; others have none.
-    static JOB: Cell<Option<Job>> = const { Cell::new(None) };
-    static MEDIUM: Cell<usize> = const { Cell::new(0) };
+    /// Is it the thread that `main` runs on?
+    static IS_MAIN: Cell<bool> = const { Cell::new(false) };
+    /// How often this thread has the lock.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// What this thread is in, where several may call.
+    static BITS: Cell<i32> = const { Cell::new(0) };
     static BUFFERS: RefCell<Buffers> = const { RefCell::new(Buffers { handler: Vec::new(), prepared: Vec::new() }) };
 }
 
@@ -34,7 +56,7 @@ struct Buffers {
     prepared: Vec<u128>,
 }
 
-/// What the thread of `main` is in: bits of [`restriction`].
+/// What the thread of `main` is in, in SEQ: bits of [`restriction`].
 #[unsafe(export_name = "hamr_gex_is_restricted")]
 static RESTRICTED: AtomicI32 = AtomicI32::new(0);
 
@@ -49,52 +71,118 @@ pub(crate) mod restriction {
 /// Runs the program of a rank.
 pub(crate) fn enter(task: &mut Task<'_>, program: impl FnOnce() -> std::convert::Infallible) -> Result<u8, Fault> {
     Rank::run(task, (), |rank| {
-        let task = std::ptr::from_ref(rank.task()).cast();
+        let task = rank.task();
+        let gas = task.gas_world().ok_or(GasError::NoWorld)?;
+        let task = std::ptr::from_ref(task).cast();
         set_name(rank.me().0, rank.size());
-        JOB.set(Some(Job { rank: std::ptr::from_mut(rank).cast(), task }));
+        // A process has one program.
+        let _ = JOB.set(Job { rank: std::ptr::from_mut(rank).cast(), task, gas });
+        IS_MAIN.set(true);
         match program() {}
     })
 }
 
-/// Is this the thread of `main` in a rank?
+/// May this thread call the library?
 pub(crate) fn is_here() -> bool {
-    JOB.get().is_some()
+    IS_MAIN.get() || has_threads()
 }
 
-fn job() -> Job {
-    JOB.get().unwrap_or_else(|| die("only the thread of main may call this library, but for puts and gets"))
+/// The program is one of PAR or PARSYNC.
+pub(crate) fn allow_threads() {
+    let told = with_rank("gex_Client_Init", |rank| {
+        rank.comes_from_threads();
+        Ok(())
+    });
+    told.unwrap_or_else(|why| die(&why.to_string()));
+    HAS_THREADS.store(true, Ordering::Relaxed);
+}
+
+/// Any thread may call.
+pub(crate) fn has_threads() -> bool {
+    HAS_THREADS.load(Ordering::Relaxed)
+}
+
+fn job() -> &'static Job {
+    match JOB.get() {
+        Some(job) if is_here() => job,
+        _ => die("only the thread of main may call this library, but for puts and gets; in GASNET_PAR any thread may"),
+    }
+}
+
+/// The lock, as long as it lives.
+pub(crate) struct Locked(bool);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if !self.0 {
+            return;
+        }
+        let depth = DEPTH.get() - 1;
+        DEPTH.set(depth);
+        if depth == 0 {
+            LOCK.store(0, Ordering::Release); // T2, partner T1
+        }
+    }
+}
+
+/// Keeps other threads out of the library. A thread may take it again: handlers call back.
+#[inline]
+pub(crate) fn lock() -> Locked {
+    if has_threads() { take() } else { Locked(false) }
+}
+
+#[cold]
+fn take() -> Locked {
+    let depth = DEPTH.get();
+    if depth == 0 {
+        // Calls are short, but for those that wait for room at a rank; more threads than processors are usual.
+        while LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            // T1, partner T2
+            std::thread::yield_now();
+        }
+    }
+    DEPTH.set(depth + 1);
+    Locked(true)
 }
 
 /// The world, in any context.
 pub(crate) fn with_world<R>(f: impl FnOnce(&WorldRef<'_>) -> R) -> R {
-    // SAFETY: the task lives below `main` on this thread's stack (`enter`), which does not return, and
-    // no unique reference to it exists: the rank borrows it for as long.
-    let task = unsafe { &*job().task };
-    match task.world() {
-        Some(world) => f(&world),
-        None => die("this program is no rank"),
-    }
+    let job = job();
+    let _locked = lock();
+    // SAFETY: the task lives below `main` on that thread's stack (`enter`), which does not return, and
+    // no unique reference to it exists: the rank borrows it for as long. The lock keeps other threads
+    // from it, its own among them, which suspends it in calls of the rank only.
+    let task = unsafe { &*job.task };
+    f(&job.gas.world(task))
 }
 
 /// The rank, for a call that communicates.
 pub(crate) fn with_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
     check(function);
-    // SAFETY: the rank lives below `main` (`enter`). This is the only reference to it: the functions of a
-    // rank run C code in handlers alone, in which `check` refuses a second.
-    let rank = unsafe { &mut *job().rank };
+    let job = job();
+    let _locked = lock();
+    // SAFETY: the rank lives below `main` (`enter`). This is the only reference to it: the lock keeps other
+    // threads out, and the functions of a rank run C code in handlers alone, in which `check` refuses a
+    // second.
+    let rank = unsafe { &mut *job.rank };
     match f(rank) {
         Err(GasError::Interrupted(_)) => ended(),
         other => other,
     }
 }
 
+/// What all threads have in common, under the lock.
+pub(crate) fn common<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The longest medium payload, which a rank learns when it begins.
 pub(crate) fn max_medium() -> usize {
-    MEDIUM.get()
+    MEDIUM.load(Ordering::Relaxed)
 }
 
 pub(crate) fn set_max_medium(bytes: usize) {
-    MEDIUM.set(bytes);
+    MEDIUM.store(bytes, Ordering::Relaxed);
 }
 
 /// Refuses a call where the specification forbids it.
@@ -106,16 +194,24 @@ pub(crate) fn check(function: &str) {
 }
 
 pub(crate) fn restriction() -> i32 {
-    RESTRICTED.load(Ordering::Relaxed)
+    if has_threads() { BITS.get() } else { RESTRICTED.load(Ordering::Relaxed) }
 }
 
-/// Nothing but replies, queries and locks may be called until [`lift`].
+/// This thread may call nothing but replies, queries and locks until [`lift`].
 pub(crate) fn restrict(bits: i32) {
-    RESTRICTED.store(restriction() | bits, Ordering::Relaxed);
+    set_restriction(restriction() | bits);
 }
 
 pub(crate) fn lift(bits: i32) {
-    RESTRICTED.store(restriction() & !bits, Ordering::Relaxed);
+    set_restriction(restriction() & !bits);
+}
+
+fn set_restriction(bits: i32) {
+    if has_threads() {
+        BITS.set(bits);
+    } else {
+        RESTRICTED.store(bits, Ordering::Relaxed);
+    }
 }
 
 fn why(bits: i32) -> &'static str {
@@ -127,7 +223,13 @@ fn why(bits: i32) -> &'static str {
     }
 }
 
-/// The same for the header.
+/// What this thread is in, for the header.
+#[unsafe(no_mangle)]
+extern "C" fn hamr_gex_is_thread_restricted() -> i32 {
+    restriction()
+}
+
+/// [`check`] for the header.
 ///
 /// # Safety
 /// A string of C.
@@ -143,7 +245,7 @@ pub(crate) fn handler_buffer(bytes: usize) -> *mut u8 {
     BUFFERS.with_borrow_mut(|buffers| at_least(&mut buffers.handler, bytes))
 }
 
-/// Memory for a prepared message: one at a time.
+/// Memory for a thread's prepared message: one at a time.
 pub(crate) fn prepared_buffer(bytes: usize) -> *mut u8 {
     BUFFERS.with_borrow_mut(|buffers| at_least(&mut buffers.prepared, bytes))
 }

@@ -5,7 +5,8 @@
 //! wait. `job` is what the process is; `handlers`, `messages` and `prepared` are active messages over
 //! `hamr_gas::Rank`. Segments of all ranks are mapped in each, so puts and gets are copies in the header
 //! (`objects` has the table that they use). What ranks tell each other beside messages goes through
-//! `board`, memory behind each segment: `teams`, `collectives`, `barrier` and `exit` stand on it.
+//! `board`, memory behind each segment: `teams`, `collectives`, `barrier` and `exit` stand on it. In the mode PAR
+//! one lock is around all of this (`job::lock`).
 //!
 //! The contract of C, stated once for all modules: pointers are valid for what the specification says,
 //! objects are what this library gave and has not taken back, and strings end with a zero. Every

@@ -1,4 +1,5 @@
-//! Handler-safe locks. While a thread of `main` has one, it may not communicate.
+//! Handler-safe locks. While a thread has one, it may not communicate: one that holds the library's lock, in a
+//! handler, waits for such a thread, and never the other way round.
 
 #![expect(unsafe_code)]
 // UNSAFETY: locks are memory of C.

@@ -10,8 +10,9 @@ use crate::memory::Bytes;
 use crate::reduce::Reduce;
 use crate::team::{Team, check_collective};
 use hamr_comm::world::WorldRef;
-use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What a collective does.
 pub(crate) enum What {
@@ -42,10 +43,16 @@ pub(crate) struct Operation {
     is_done: bool,
 }
 
-std::thread_local! {
-    /// In the order in which they were begun.
-    static OPEN: RefCell<VecDeque<*mut Operation>> = const { RefCell::new(VecDeque::new()) };
-}
+/// An operation that is under way.
+struct Open(*mut Operation);
+
+// SAFETY: it is used under `job::lock`.
+unsafe impl Send for Open {}
+
+/// In the order in which they were begun.
+static OPEN: Mutex<VecDeque<Open>> = Mutex::new(VecDeque::new());
+/// How many there are.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 impl Operation {
     /// Goes as far as it can.
@@ -128,14 +135,21 @@ pub(crate) fn begin(function: &str, team: &'static Team, what: What) -> *mut Ope
     check_collective(function, team);
     let operation = Operation { team, what, steps: 0, begun: None, said: 0, is_done: false };
     let event = Box::into_raw(Box::new(operation));
-    OPEN.with_borrow_mut(|open| open.push_back(event));
+    let _locked = job::lock();
+    LEFT.fetch_add(1, Relaxed);
+    job::common(&OPEN).push_back(Open(event));
     step();
     event
 }
 
 /// All operations that have begun go as far as they can, those of a team in their order.
 pub(crate) fn step() {
-    let Ok(mut open) = OPEN.try_with(RefCell::take) else { return };
+    if LEFT.load(Relaxed) == 0 {
+        return;
+    }
+    let _locked = job::lock();
+    // None while they step: an operation of the program may poll.
+    let mut open = std::mem::take(&mut *job::common(&OPEN));
     if open.is_empty() {
         return;
     }
@@ -144,7 +158,7 @@ pub(crate) fn step() {
         open.retain(|event| {
             // SAFETY: it is a box until `end`, which takes those that are done only, and this is the only
             // reference: a step calls functions of the program (reductions), which may call none of the library.
-            let operation = unsafe { &mut **event };
+            let operation = unsafe { &mut *event.0 };
             let team = std::ptr::from_ref(operation.team);
             if !waiting.contains(&team) {
                 operation.step(world);
@@ -155,10 +169,10 @@ pub(crate) fn step() {
             !operation.is_done
         });
     });
-    OPEN.with_borrow_mut(|now| {
-        open.append(now);
-        *now = open;
-    });
+    let mut now = job::common(&OPEN);
+    open.append(&mut now);
+    LEFT.store(open.len(), Relaxed);
+    *now = open;
 }
 
 /// Has it ended? Then it is handed over.
@@ -166,7 +180,8 @@ pub(crate) fn step() {
 /// # Safety
 /// An event of [`begin`], which is gone when this has a result.
 pub(crate) unsafe fn take_ended(event: *mut Operation) -> Option<What> {
-    // SAFETY: the caller's promise.
+    let _locked = job::lock();
+    // SAFETY: the caller's promise; the lock keeps other threads from a step of it.
     if !unsafe { &*event }.is_done {
         return None;
     }

@@ -29,7 +29,8 @@ pub(crate) fn poll_idle(function: &str) {
     let idle = IDLE.get() + 1;
     IDLE.set(idle % (1 << 20));
     // Others need the processor where there are more of them.
-    if idle > spins() {
+    // So do this rank's other threads, which want the lock.
+    if idle > spins() || job::has_threads() {
         std::thread::yield_now();
     } else {
         std::hint::spin_loop();

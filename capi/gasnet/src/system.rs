@@ -4,6 +4,7 @@
 // UNSAFETY: exported names; results go to memory of C.
 
 use crate::errors::{ERR_BAD_ARG, ERR_RESOURCE, give};
+use crate::job::has_threads;
 use crate::team::{me, size};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -36,7 +37,8 @@ extern "C" fn gasnet_nodes() -> u32 {
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_System_QueryMaxThreads() -> u64 {
-    1
+    // In PAR there is no limit; a program may make a table of so many.
+    if has_threads() { 256 } else { 1 }
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_System_QueryHiddenAMConcurrencyLevel() -> c_int {

@@ -5,12 +5,12 @@
 
 use crate::board;
 use crate::die::die;
+use crate::job::common;
 use hamr_comm::world::WorldRef;
-use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 /// `struct hamr_gex_tm` of the header, and behind it what only the library reads.
 #[repr(C)]
@@ -127,10 +127,8 @@ pub(crate) static BARRIER: Team = Team::new();
 /// What `gex_TM_Pair` gives: all ranks, and no collectives.
 static PAIR: Team = Team::new();
 
-std::thread_local! {
-    /// Tables of this rank that no team has, each with its last step.
-    static FREE: RefCell<Vec<(u32, u64)>> = const { RefCell::new(Vec::new()) };
-}
+/// Tables of this rank that no team has, each with its last step.
+static FREE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
 
 /// Sets the teams of all ranks.
 pub(crate) fn begin(me: u32, size: u32) {
@@ -138,7 +136,7 @@ pub(crate) fn begin(me: u32, size: u32) {
         team.rank.store(me, Relaxed);
         team.size.store(size, Relaxed);
     }
-    FREE.set((2..board::TABLES).rev().map(|table| (table, 0)).collect());
+    *common(&FREE) = (2..board::TABLES).rev().map(|table| (table, 0)).collect();
 }
 
 pub(crate) fn me() -> u32 {
@@ -153,14 +151,14 @@ pub(crate) fn all() -> *const Team {
 
 /// Takes a table of this rank, for a team that is made; with its last step.
 pub(crate) fn take_table(function: &str) -> (u32, u64) {
-    let table = FREE.with_borrow_mut(Vec::pop);
+    let table = common(&FREE).pop();
     table.unwrap_or_else(|| die(&format!("{function}: expected at most {} teams at a time", board::TABLES - 2)))
 }
 
 /// This rank's table of a team that ends.
 pub(crate) fn give_table_back(team: &Team) {
     let table = team.place(team.rank()).1;
-    FREE.with_borrow_mut(|free| free.push((table, team.steps.load(Relaxed))));
+    common(&FREE).push((table, team.steps.load(Relaxed)));
 }
 
 /// Pairs of endpoints have no collectives.

@@ -29,14 +29,14 @@ impl<S> Rank<'_, S> {
             return Err(GasError::TooManyRanks { size, max: MAX_RANKS as u32 });
         }
         // All have ended what they ran before, so no message of it is cleared that a rank waits for.
-        self.task.barrier()?;
+        self.task().barrier()?;
         self.peers.clear();
         for rank in (0..size).map(RankId) {
             self.open(rank)?;
         }
         self.clear_barriers();
         self.describe(table)?;
-        self.task.barrier()?;
+        self.task().barrier()?;
         self.compare()?;
         self.table = Some(table);
         Ok(())

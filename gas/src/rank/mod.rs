@@ -13,6 +13,7 @@ pub use event::{Event, Which};
 
 use crate::GasError;
 use crate::handlers::Handlers;
+use crate::thread::this_thread;
 use barrier::Barrier;
 use event::Events;
 use hamr_comm::abi::ids::Epoch;
@@ -167,6 +168,8 @@ pub struct Rank<'t, S: 'static> {
     pub(crate) over_messages: bool,
     /// The slot of a reply that a call waits for.
     pub(crate) held: Option<u32>,
+    /// While threads share the rank: the number of the one that its task runs on; else 0.
+    pub(crate) owner: usize,
 }
 
 impl<S: Default + 'static> Program for Rank<'static, S> {
@@ -211,6 +214,7 @@ impl<'t, S> Rank<'t, S> {
             events: Events::new(),
             over_messages: false,
             held: None,
+            owner: 0,
         })
     }
 
@@ -236,8 +240,25 @@ impl<'t, S> Rank<'t, S> {
 
     /// The task: its waits, calls of any handler of a rank or of the host. Messages are not served
     /// meanwhile.
+    ///
+    /// # Panics
+    /// Threads share the rank, and this is not the one that the task runs on.
     pub fn task(&self) -> &Task<'t> {
+        assert!(self.is_owner(), "hamr: the task of a rank is used by another thread than its own");
         self.task
+    }
+
+    /// Is this the thread that the task runs on?
+    pub(crate) fn is_owner(&self) -> bool {
+        self.owner == 0 || self.owner == this_thread()
+    }
+
+    /// From now on calls come from several threads, one at a time: a wait of this rank keeps its task
+    /// running, and yields the processor. For interfaces in other languages; programs have
+    /// [`Self::share`].
+    #[doc(hidden)]
+    pub fn comes_from_threads(&mut self) {
+        self.owner = this_thread();
     }
 
     /// Bytes of a rank's segment.

@@ -5,6 +5,7 @@ use super::{Peer, Rank};
 use crate::handlers::{Handlers, Run};
 use crate::kinds::Kinds;
 use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token};
+use crate::thread::pause;
 use crate::{GasError, wire};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
@@ -86,6 +87,9 @@ impl<S> Rank<'_, S> {
             core::hint::spin_loop();
             return Ok(());
         }
+        if self.owner != 0 {
+            return self.rest_shared();
+        }
         // Still idle when it ends by its time.
         self.idle = SPINS;
         self.polls = 0;
@@ -98,12 +102,23 @@ impl<S> Rank<'_, S> {
         Ok(())
     }
 
-    /// The serve loop has a turn: the launcher's calls, cancellations.
+    /// The same while threads share the rank: others wait for it, so the task does not suspend for long.
+    #[cold]
+    fn rest_shared(&mut self) -> Result<(), GasError> {
+        pause();
+        if self.idle < SPINS + VAIN {
+            return Ok(());
+        }
+        self.idle = SPINS;
+        self.turn()
+    }
+
+    /// The serve loop has a turn: the launcher's calls, cancellations. It runs on the task's thread.
     #[cold]
     fn turn(&mut self) -> Result<(), GasError> {
         self.polls = 0;
         self.notify_owed();
-        Ok(self.task.yield_now()?)
+        if self.is_owner() { Ok(self.task.yield_now()?) } else { Ok(()) }
     }
 
     /// Notifies ranks that sleep of what was published.

@@ -1,0 +1,82 @@
+//! A rank that several threads of its program use (`GASNET_PAR`).
+
+#![expect(unsafe_code)]
+// UNSAFETY: a rank holds its task, which no other thread may have (`docs/unsafe.md` "shared ranks").
+
+use crate::lock::Hsl;
+use crate::thread::{pause, this_thread};
+use crate::{BarrierName, Event, GasError, Rank};
+
+/// A rank behind a lock, for the time of [`Rank::share`]. Handlers run on the thread that polls, one at
+/// a time.
+///
+/// A wait of the rank inside of [`Self::with`] keeps the others out until it ends, so a program waits
+/// with the functions of this type for what its other threads bring about.
+pub struct SharedRank<'r, 't, S: 'static> {
+    rank: Hsl<&'r mut Rank<'t, S>>,
+}
+
+// SAFETY: the lock lets one thread at a time use the rank. Of what a rank is made of, all but the state
+// and the task may be used by any thread: lanes, counters, and memory of the world. The state is `Send`.
+// The task stays on its own thread's stack, in `Rank::share`; other threads have no reference to it
+// (`Rank::task`), do not suspend it (`Rank::turn`, and `Rank::rest`, which looks for an owner first), and
+// reach only this rank's segment through it, under the lock. Its own thread suspends it under the lock
+// alone, so what it was lent does not change meanwhile, and has no view: the rank borrows the task.
+unsafe impl<S: Send> Sync for SharedRank<'_, '_, S> {}
+
+impl<'t, S: Send> Rank<'t, S> {
+    /// Lets threads that `f` starts use this rank, each through the same reference
+    /// (`std::thread::scope`). Their number has no limit.
+    pub fn share<R>(&mut self, f: impl FnOnce(&SharedRank<'_, 't, S>) -> R) -> R {
+        /// The rank has one thread again, also behind a panic.
+        struct Ends<'r, 't, S: 'static>(SharedRank<'r, 't, S>);
+        impl<S: 'static> Drop for Ends<'_, '_, S> {
+            fn drop(&mut self) {
+                self.0.rank.with(|rank| rank.owner = 0);
+            }
+        }
+        self.owner = this_thread();
+        f(&Ends(SharedRank { rank: Hsl::new(self) }).0)
+    }
+}
+
+impl<S: Send> SharedRank<'_, '_, S> {
+    /// The rank, for one thread at a time. Other threads than its own do not get its task.
+    ///
+    /// # Panics
+    /// This thread has it already, further out.
+    pub fn with<R>(&self, f: impl FnOnce(&mut Rank<'_, S>) -> R) -> R {
+        self.rank.with(|rank| f(rank))
+    }
+
+    /// Polls until `done` returns true ([`Rank::block_until`]). Other threads may use the rank between two
+    /// polls.
+    pub fn block_until(&self, mut done: impl FnMut(&mut S) -> bool) -> Result<(), GasError> {
+        self.until(|rank| Ok(done(rank.state_mut()).then_some(())))
+    }
+
+    /// Waits for an event ([`Rank::wait`]), likewise.
+    pub fn wait(&self, mut event: Event) -> Result<(), GasError> {
+        self.until(|rank| Ok(rank.test(&mut event).then_some(())))
+    }
+
+    /// The barrier of all ranks ([`Rank::barrier`]), likewise. One thread of a rank comes to it.
+    pub fn barrier(&self, name: BarrierName) -> Result<Option<u32>, GasError> {
+        self.with(|rank| rank.barrier_notify(name))?;
+        self.until(|rank| rank.barrier_try(name))
+    }
+
+    fn until<R>(&self, mut ready: impl FnMut(&mut Rank<'_, S>) -> Result<Option<R>, GasError>) -> Result<R, GasError> {
+        loop {
+            let looked = self.with(|rank| match ready(rank) {
+                Ok(None) => rank.poll().map(Err),
+                ready => ready.map(|done| done.ok_or(0)),
+            });
+            match looked? {
+                Ok(done) => return Ok(done),
+                Err(0) => pause(),
+                Err(_) => {}
+            }
+        }
+    }
+}
