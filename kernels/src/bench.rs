@@ -7,7 +7,7 @@
 
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::world::{RankId, SegAddr, WorldRef};
-use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Task, info, offload};
+use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Migratable, Task, info, offload};
 
 /// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
 mod unlisted {
@@ -255,6 +255,11 @@ fn sum(a: &[u64]) -> u64 {
 /// Runs for a time that is proportional to `turns`.
 #[offload(crate = unlisted)]
 pub fn spend(_cx: &mut Context, turns: u32) {
+    work(turns);
+}
+
+#[inline(always)]
+fn work(turns: u32) {
     for turn in 0..turns {
         core::hint::black_box(turn);
     }
@@ -263,22 +268,28 @@ pub fn spend(_cx: &mut Context, turns: u32) {
 /// Loads between two questions whether the call was cancelled: the question is itself a load.
 const LOADS: u32 = 1024;
 
-/// The other end of raw ping-pongs, for `rounds` messages: awaits an odd number, from 1, in a word
-/// of `lines`, and stores the next even one `reply_at` words behind it. Each message is `stride`
-/// words behind the last, from the front again at the end. `paused`: with a pause behind each load
-/// that finds nothing. Between the two, the last word of `data` is read, unless that is empty; it
-/// comes as the two words of its pointer, so that the call does not use the buffer and the host may
-/// write into it meanwhile.
+/// What the other end of raw ping-pongs does.
+#[derive(Clone, Copy, Debug, Migratable)]
+pub struct Pongs {
+    /// Messages.
+    pub rounds: u32,
+    /// Words from one message to the next, from the front again at the end.
+    pub stride: u32,
+    /// Words from a message to its reply.
+    pub reply_at: u32,
+    /// Between the two: the work of [`spend`].
+    pub turns: u32,
+    /// A pause behind each load that finds nothing.
+    pub paused: bool,
+}
+
+/// The other end of raw ping-pongs: awaits an odd number, from 1, in a word of `lines`, and stores the
+/// next even one in that of the reply. Between the two, the last word of `data` is read, unless that is
+/// empty; it comes as the two words of its pointer, so that the call does not use the buffer and the
+/// host may write into it meanwhile.
 #[offload(crate = unlisted)]
-pub fn pong(
-    cx: &mut Context,
-    lines: BufferPtr<u32>,
-    data: [u64; 2],
-    reply_at: u32,
-    stride: u32,
-    rounds: u32,
-    paused: bool,
-) -> Result<(), Fault> {
+pub fn pong(cx: &mut Context, lines: BufferPtr<u32>, data: [u64; 2], how: Pongs) -> Result<(), Fault> {
+    let Pongs { rounds, stride, reply_at, turns, paused } = how;
     let data = BufferPtr::from_wire(WireBuffer::from_words(data));
     let (lines, data) = (cx.words(lines)?, cx.words(data)?);
     let last = data.get(data.len().wrapping_sub(1));
@@ -301,6 +312,7 @@ pub fn pong(
         if let Some(last) = last {
             core::hint::black_box(last.load());
         }
+        work(turns);
         reply.publish(ping.wrapping_add(1));
         at = at.wrapping_add(stride as usize);
         if at >= lines.len() {

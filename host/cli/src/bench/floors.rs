@@ -11,7 +11,7 @@ use super::{BoxError, PER_SAMPLE, REPETITIONS, SAMPLES};
 use hamr::{Buffer, Node, Pending, Stream};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::Word;
-use hamr_kernels::bench::pong;
+use hamr_kernels::bench::{Pongs, pong};
 use std::hint::{black_box, spin_loop};
 use std::time::Instant;
 
@@ -120,22 +120,30 @@ impl<'n> Floors<'n> {
 
     /// Request and reply in one cache line, the line of repetition `which`.
     pub(crate) fn one_line(&self, which: usize, gap: Gap) -> Result<Floor, BoxError> {
-        self.ping_pong(which, gap, 0)
+        self.ping_pong(which, gap, 0, 0)
+    }
+
+    /// [`Self::one_line`], in which the device works for so many turns of `spend` before it replies; their
+    /// time is included.
+    pub(crate) fn around(&self, which: usize, turns: u32) -> Result<Floor, BoxError> {
+        self.ping_pong(which, Gap::NONE, 0, turns)
     }
 
     /// Request in one cache line, reply in another.
     pub(crate) fn two_lines(&self, which: usize, gap: Gap) -> Result<Floor, BoxError> {
-        self.ping_pong(which, gap, 2 * LINE)
+        self.ping_pong(which, gap, 2 * LINE, 0)
     }
 
-    /// The reply is `reply_at` words behind the request.
-    fn ping_pong(&self, which: usize, gap: Gap, reply_at: usize) -> Result<Floor, BoxError> {
+    /// The reply is `reply_at` words behind the request, and comes behind `turns` of work.
+    fn ping_pong(&self, which: usize, gap: Gap, reply_at: usize, turns: u32) -> Result<Floor, BoxError> {
         let lines = self.line(which)?;
         let (request, reply) = self.words(lines, 0, reply_at)?;
         Floor::measure(|paused| {
             reply.publish(0);
             request.publish(0);
-            let peer = self.pong(lines, None, reply_at, 0, SAMPLES * PER_SAMPLE, paused)?;
+            let reply_at = reply_at as u32;
+            let how = Pongs { rounds: SAMPLES * PER_SAMPLE, stride: 0, reply_at, turns, paused };
+            let peer = self.pong(lines, None, how)?;
             let mut ping = 1u32;
             let out = samples(gap, || {
                 request.publish(ping);
@@ -156,7 +164,8 @@ impl<'n> Floors<'n> {
                 request.publish(0);
                 reply.publish(0);
             }
-            let peer = self.pong(lines, None, 1, LINE, ROUNDS * RING as u32, paused)?;
+            let how = Pongs { rounds: ROUNDS * RING as u32, stride: LINE as u32, reply_at: 1, turns: 0, paused };
+            let peer = self.pong(lines, None, how)?;
             let begin = Instant::now();
             let mut ping = 1u32;
             for _ in 0..ROUNDS {
@@ -187,7 +196,8 @@ impl<'n> Floors<'n> {
         let (request, reply) = self.words(flags, 0, 2 * LINE)?;
         request.publish(0);
         reply.publish(0);
-        let peer = self.pong(flags, Some(data), 2 * LINE, 0, rounds, true)?;
+        let how = Pongs { rounds, stride: 0, reply_at: 2 * LINE as u32, turns: 0, paused: true };
+        let peer = self.pong(flags, Some(data), how)?;
         copy()?;
         let begin = Instant::now();
         for i in 0..rounds {
@@ -205,13 +215,10 @@ impl<'n> Floors<'n> {
         &self,
         lines: BufferPtr<u32>,
         data: Option<BufferPtr<u32>>,
-        reply_at: usize,
-        stride: usize,
-        rounds: u32,
-        paused: bool,
+        how: Pongs,
     ) -> Result<Pending<pong, &Stream<'n>>, BoxError> {
         let data = data.or(lines.slice(0..0)).ok_or("no line")?.wire().words();
-        Ok(self.peer.offload(pong::with(lines, data, reply_at as u32, stride as u32, rounds, paused))?)
+        Ok(self.peer.offload(pong::with(lines, data, how))?)
     }
 
     /// The words of a request and its reply.

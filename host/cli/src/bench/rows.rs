@@ -214,9 +214,13 @@ pub(crate) fn measure_calls(
         if wanted("call_over_handler") {
             let handlers = Handlers::calibrate(stream)?;
             for ns in HANDLERS {
-                let beside = Measured::new(Against::Floor, &floors, stream, repetition)?;
-                let key = Key::new("call_over_handler").vary("handler_ns", ns).spell(beside.spell);
-                table.add(key, &handlers.around(stream, ns)?, beside.beside());
+                let spell = floors.one_line(repetition, Gap::NONE)?.spell();
+                let (turns, own) = handlers.of(ns);
+                let over = |times: &[f64]| times.iter().map(|ns| ns - own).collect::<Vec<_>>();
+                let floor = over(floors.around(repetition, turns)?.best());
+                let key = Key::new("call_over_handler").vary("handler_ns", ns).spell(spell);
+                let ours = over(&Handlers::around(stream, turns)?);
+                table.add(key, &ours, Some(Beside { what: "the same, raw", ns: &floor }));
             }
         }
     }

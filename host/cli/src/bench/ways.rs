@@ -117,11 +117,15 @@ impl Handlers {
         }
     }
 
-    /// Calls of a handler of `ns`: the time over the handler's own.
-    pub(crate) fn around(&self, stream: &Stream<'_>, ns: u32) -> Result<Vec<f64>, BoxError> {
-        let turns = (f64::from(ns) / self.per_turn).round() as u32;
-        let own = f64::from(turns) * self.per_turn;
-        let once = |_| Gap::NONE.sample(|| Ok(stream.sync(spend::with(turns))?)).map(|ns| ns - own);
+    /// A handler of `ns`: its turns, and the time that they take.
+    pub(crate) fn of(&self, ns: u32) -> (u32, f64) {
+        let turns = (f64::from(ns) / self.per_turn).round();
+        (turns as u32, turns * self.per_turn)
+    }
+
+    /// Calls of a handler of so many turns.
+    pub(crate) fn around(stream: &Stream<'_>, turns: u32) -> Result<Vec<f64>, BoxError> {
+        let once = |_| Gap::NONE.sample(|| Ok(stream.sync(spend::with(turns))?));
         (0..SAMPLES / 5).map(once).collect()
     }
 }
