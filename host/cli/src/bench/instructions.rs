@@ -9,14 +9,14 @@
 //! sends the next request itself, so that the loop finds it by its next poll. What sending costs is
 //! subtracted, but for the call.
 
+use super::ahead::Ahead;
 use super::callgrind::between;
-use super::{BoxError, callgrind, gas_count, task_count};
+use super::{BoxError, callgrind, gas_count, task_count, thread_count};
 use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Pending, Runtime, SharedStream, Started, Stream};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
-use hamr_comm::abi::status::Status;
+use hamr_comm::abi::slot::{COUNT_BITS, ReqHdr, seq};
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, SlotAccess, Slots};
@@ -37,7 +37,7 @@ const MANY: u64 = 2000;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 31] = [
+const COUNTED: [(&str, &str); 32] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -53,6 +53,7 @@ const COUNTED: [(&str, &str); 31] = [
     ("host_notify", "sync(notice(buffer))"),
     ("device_notify", "device, notice(buffer)"),
     ("host_shared", "SharedStream::sync(empty)"),
+    ("threads_2", "sync(empty) of two threads at once"),
     ("host_offload", "offload(empty)"),
     ("host_get", "its wait"),
     ("device_ring", "device, one message of the ring"),
@@ -89,6 +90,11 @@ impl Counts {
     /// One empty call by `start` and `wait`.
     pub(crate) fn host_in_halves(&self) -> f64 {
         self.of("host_submit") + self.of("host_take")
+    }
+
+    /// One empty call by `sync` of one of two threads.
+    pub(crate) fn of_two_threads(&self) -> f64 {
+        self.of("threads_2")
     }
 
     /// A short request and its reply: the side that asks, and the one that answers.
@@ -389,20 +395,6 @@ fn key(name: &str) -> Result<HandlerKey, BoxError> {
     Ok(HandlerKey(at as u16))
 }
 
-/// Sends the replies of the next call in a stream's hot slot before the call is sent.
-struct Ahead {
-    lines: Queue<Shared>,
-    count: u32,
-}
-
-impl Ahead {
-    fn answer(&mut self, len: usize) {
-        self.count += 1;
-        self.lines.hot().write_reply(&[0]);
-        self.lines.hot().publish_reply(RepHdr::inline(Status::OK, len).0, seq(1, self.count, COUNT_BITS));
-    }
-}
-
 /// In a process that was started to be counted: makes the calls and returns true.
 #[inline(never)]
 pub(crate) fn counted_run() -> Result<bool, BoxError> {
@@ -419,12 +411,13 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let stream = node.stream()?;
     let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
     let DeviceStage::Serving(poller, layout) = &mut *device else { return Err("the device does not serve".into()) };
-    let mut ahead = Ahead { lines: host.queue(&layout.queue(&host, 1).map_err(|e| format!("{e:?}"))?)?, count: 0 };
+    let ahead_of = |number| Ahead::new(&host, layout, number);
+    let mut ahead = ahead_of(1)?;
     let buffer = node.buffer(&[0u32; 16])?;
     // One kind after the other, so that each call is counted among calls of its kind.
     let failed = || -> BoxError { "a call failed".into() };
     for _ in 0..calls {
-        ahead.count += 1;
+        ahead.skip();
         let flight = host_submit(&stream).ok_or("not submitted")?;
         device_poll(poller);
         if !host_take(flight) {
@@ -489,7 +482,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     send_next();
     device_serve_32b(poller);
     let shared = node.shared_stream()?;
-    let mut ahead = Ahead { lines: host.queue(&layout.queue(&host, 3).map_err(|e| format!("{e:?}"))?)?, count: 0 };
+    let mut ahead = ahead_of(3)?;
     for _ in 0..calls {
         ahead.answer(0);
         if !host_shared(&shared) {
@@ -497,7 +490,9 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
         }
         device_shared(poller);
     }
-    let _streams = (3..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
+    let pair = [(node.stream()?, ahead_of(4)?), (node.stream()?, ahead_of(5)?)];
+    let _pair = thread_count::run(pair, calls, host_sync)?;
+    let _streams = (5..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     for _ in 0..calls {
         device_idle_64(poller);
     }
@@ -548,6 +543,7 @@ fn inclusive(profile: &str, function: &str) -> Option<u64> {
             between(profile, "tasks_counted", function)
         }
         poll if poll.starts_with("device_") => between(profile, poll, "device_poll"),
+        "threads_2" => between(profile, "threads_counted", "host_sync"),
         gas if gas.starts_with("gas_") => between(profile, "gas_counted", gas),
         host => between(profile, "counted_run", host),
     }

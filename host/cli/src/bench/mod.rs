@@ -9,6 +9,7 @@
 //! `worlds`, `gas`, `xacc` and `modules` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
+mod ahead;
 mod callgrind;
 mod calls;
 mod floors;
@@ -25,6 +26,7 @@ mod sleeping;
 mod stats;
 mod table;
 mod task_count;
+mod thread_count;
 mod transfers;
 mod ways;
 mod worlds;
@@ -186,7 +188,7 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
                 counts.rows().map(|(name, _, count)| (name.into(), count.into())).collect();
             let line = serde_json::json!({
                 "name": INSTRUCTIONS, "device": device, "size": null, "gap_ns": null, "host": counts.host(),
-                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "gas_asks": counts.gas()[0], "gas_answers": counts.gas()[1],
+                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "threads_2": counts.of_two_threads(), "gas_asks": counts.gas()[0], "gas_answers": counts.gas()[1],
                 "p99_ns": null,
                 "floor_ns": null, "goals": goals, "ratio": ratio, "counts": all,
             });
