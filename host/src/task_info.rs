@@ -68,6 +68,15 @@ pub enum TaskWait {
         /// Path of the handler.
         handler: String,
     },
+    /// `wait_until_ranks`: any of these is to do something.
+    Ranks {
+        /// The first of them.
+        #[serde(serialize_with = "rank_to_json")]
+        first: RankId,
+        /// The last.
+        #[serde(serialize_with = "rank_to_json")]
+        last: RankId,
+    },
     /// Something that this program does not know.
     Unknown {
         /// The device's number for it.
@@ -84,6 +93,8 @@ impl fmt::Display for TaskWait {
             Self::Host { handler } => write!(f, "the host's {}", Clean(handler)),
             Self::Rank { rank, handler } => write!(f, "rank {rank}'s {}", Clean(handler)),
             Self::Signal { rank, word } => write!(f, "signal {word} of rank {rank}"),
+            Self::Ranks { first, last } if first == last => write!(f, "rank {first}"),
+            Self::Ranks { first, last } => write!(f, "any of ranks {first} to {last}"),
             Self::Barrier { rank } => write!(f, "rank {rank} at a barrier"),
             Self::Unknown { kind } => write!(f, "what has the number {kind}"),
         }

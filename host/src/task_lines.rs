@@ -53,6 +53,7 @@ fn task(line: TaskLine, place: u32, handlers: &[HandlerInfo], host: impl Fn() ->
         WaitKind::BARRIER => TaskWait::Barrier { rank: RankId(line.of.into()) },
         // A rank calls those that have its own table.
         WaitKind::RANK => TaskWait::Rank { rank: RankId(line.word.into()), handler: name_of(handlers, line.of) },
+        WaitKind::RANKS => TaskWait::Ranks { first: RankId(line.of.into()), last: RankId(line.word.into()) },
         WaitKind(kind) => TaskWait::Unknown { kind },
     };
     TaskInfo {
@@ -127,6 +128,8 @@ mod tests {
             (WaitKind::SIGNAL, 1, "signal 6 of rank 1"),
             (WaitKind::BARRIER, 63, "rank 63 at a barrier"),
             (WaitKind::RANK, 0, "rank 6's a::b"),
+            (WaitKind::RANKS, 6, "rank 6"),
+            (WaitKind::RANKS, 2, "any of ranks 2 to 6"),
             (WaitKind(200), 0, "what has the number 200"),
         ] {
             waits(kind, of).write(&window.lend(), lines.line(1));

@@ -22,9 +22,10 @@ pub struct TaskLine {
     pub queue: u16,
     /// Number of the slot that the reply to its call goes to.
     pub slot: u16,
-    /// Of a signal or a barrier the rank that is waited for, of a call to the host the handler's key.
+    /// Of a signal or a barrier the rank that is waited for, of a call to the host the handler's key; the
+    /// first of [`WaitKind::RANKS`].
     pub of: u16,
-    /// Of a signal the number of its word.
+    /// Of a signal the number of its word; the last of [`WaitKind::RANKS`].
     pub word: u16,
     /// Line in the source file; 0: unknown.
     pub line: u32,
@@ -57,6 +58,8 @@ impl WaitKind {
     pub const BARRIER: Self = Self(5);
     /// The reply of a rank.
     pub const RANK: Self = Self(6);
+    /// A condition that a rank makes true, or any of several.
+    pub const RANKS: Self = Self(7);
 }
 
 impl TaskLine {

@@ -112,10 +112,14 @@ fn waits_of_programs_name_the_rank() {
         let victim = how as u32 % 3;
         let call = |rank| world.node(rank).offload(program_waits_for::with(how as u32, victim)).expect("sent");
         let calls = (0..world.size()).map(|rank| (rank, call(rank))).collect();
-        if *way == "wait" {
-            // A wait for a post of one image says whose.
+        // A wait for a post or a lock says whose, or of whom.
+        let wanted = match *way {
+            "wait" | "locked" | "critical" => Some(format!("rank {victim}")),
+            "wait for any" => Some("any of ranks 0 to 2".to_owned()),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
             let begin = Instant::now();
-            let wanted = format!("rank {victim}");
             let is_named = |text: String| text.contains("lost.rs") && text.matches(&wanted).count() == 1;
             while world.stalls().iter().filter(|stall| is_named(stall.to_string())).count() < 2 {
                 let texts: Vec<_> = world.stalls().iter().map(ToString::to_string).collect();

@@ -79,11 +79,13 @@ impl<'c> Fabric<'c> {
         Ok((u64::from(size) * 2 * SLOT as u64).next_multiple_of(4096))
     }
 
-    /// Waits until `ready` returns true or fails.
+    /// Waits until `ready` returns true or fails, for something that one of these nodes does.
     #[track_caller]
-    pub(crate) fn wait_until(&self, mut ready: impl FnMut() -> Result<bool, Fault>) -> Result<(), Fault> {
+    pub(crate) fn wait_until(&self, of: NodeSet, mut ready: impl FnMut() -> Result<bool, Fault>) -> Result<(), Fault> {
         let mut failed = Ok(());
-        self.task.wait_until(|| {
+        let first = of.ranks().next().unwrap_or(self.me);
+        let last = of.ranks().last().unwrap_or(self.me);
+        self.task.wait_until_ranks((RankId(first), RankId(last)), || {
             ready().unwrap_or_else(|fault| {
                 failed = Err(fault);
                 true

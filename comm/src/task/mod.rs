@@ -123,7 +123,12 @@ impl Task<'_> {
         self.wait_while(Wait::Peer(self.within.get()), reason, ready)
     }
 
-    fn wait_while(&self, wait: Wait, mut reason: Reason, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    pub(crate) fn wait_while(
+        &self,
+        wait: Wait,
+        mut reason: Reason,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<(), Interrupted> {
         while !ready() {
             self.wait(wait, reason)?;
             reason = reason.again();

@@ -2,6 +2,8 @@
 
 use super::{OutOfReach, Rank, RankId, WorldRef};
 use crate::fault::Fault;
+#[cfg(all(feature = "tasks", feature = "world"))]
+use crate::task::wait::Wait;
 use crate::task::{Interrupted, Place, Reason, Task};
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::task_line::WaitKind;
@@ -95,6 +97,22 @@ impl Task<'_> {
             test(value)
         })?;
         Ok(value)
+    }
+
+    /// [`Self::wait_until`] for what one of the ranks from `first` to `last` does, or is to do: who looks at the
+    /// wait sees these.
+    ///
+    /// # Errors
+    /// The wait was interrupted.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[track_caller]
+    pub fn wait_until_ranks(
+        &self,
+        (first, last): (RankId, RankId),
+        ready: impl FnMut() -> bool,
+    ) -> Result<(), Interrupted> {
+        let reason = Reason::of(WaitKind::RANKS, first.0 as u16, last.0 as u16, Place::caller());
+        self.wait_while(Wait::Poll, reason, ready)
     }
 
     /// Waits until every rank has come here, once more than before. All that ranks put before it is

@@ -4,6 +4,7 @@
 //! tickets): images have a lock in the order in which they asked for it.
 
 use super::Coarray;
+use crate::dist::NodeSet;
 use crate::spmd::Spmd;
 use core::cell::RefCell;
 use hamr_comm::Fault;
@@ -46,12 +47,16 @@ impl Locks<'_> {
     ) -> Result<R, Fault> {
         self.is_not_mine(image, nth, w)?;
         let ticket = self.number(image, nth, TICKET, AtomicOp::Add(1), w)?;
-        let fabric = w.fabric();
-        let mut turn = ticket;
-        fabric.wait_until(|| {
-            turn = self.number(image, nth, TURN, AtomicOp::Load, w)?;
-            Ok(turn == ticket)
-        })?;
+        let (fabric, set) = (w.fabric(), w.set());
+        while self.number(image, nth, TURN, AtomicOp::Load, w)? != ticket {
+            // A wait for the image that has it; for any, while one that may have it does not say so yet.
+            let holder = self.number(image, nth, HOLDER, AtomicOp::Load, w)?;
+            let of = holder.checked_sub(1).map_or(set, NodeSet::one);
+            fabric.wait_until(of, || {
+                Ok(self.number(image, nth, TURN, AtomicOp::Load, w)? == ticket
+                    || self.number(image, nth, HOLDER, AtomicOp::Load, w)? != holder)
+            })?;
+        }
         self.with(image, nth, w, f)
     }
 

@@ -47,10 +47,10 @@ impl Spmd<'_> {
             }
             Ok(found.get().is_some())
         };
-        // Of any image or tag, there is no one word to name.
+        // Of any image or tag, there is no one word to name, but those who may post.
         match set.rank(images.start).filter(|_| images.len() == 1 && tags.len() == 1) {
             Some(rank) => fabric.wait_for(rank, Posts::word(tags.start), look)?,
-            None => fabric.wait_until(look)?,
+            None => fabric.wait_until(images.clone().filter_map(|image| set.rank(image)).collect(), look)?,
         }
         found.get().ok_or_else(|| Fault::msg("a wait without a post"))
     }
