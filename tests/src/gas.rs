@@ -24,6 +24,13 @@ pub fn check_flood(world: &World, each: u32) {
     assert_eq!(world.run_all(gas::flood::with(each)).expect("all ranks"), vec![sum; world.size() as usize]);
 }
 
+/// Many send to one that stalls.
+pub fn check_incast(world: &World, each: u32, stall_us: u32) {
+    let mut room = vec![17; world.size() as usize];
+    room[0] = 0;
+    assert_eq!(world.run_all(gas::incast::with(each, stall_us)).expect("all ranks"), room);
+}
+
 /// Limits, and calls that do not wait.
 pub fn check_limits(world: &World) {
     assert_eq!(world.run_all(gas::limits::with()).expect("all ranks"), vec![10; world.size() as usize]);

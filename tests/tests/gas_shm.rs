@@ -14,6 +14,7 @@ fn images_send_messages() {
         gas::check_messages(&world);
         gas::check_checksums(&world, 20);
         gas::check_flood(&world, each);
+        gas::check_incast(&world, each, 500);
     }
 }
 

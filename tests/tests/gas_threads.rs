@@ -33,6 +33,13 @@ fn floods_lose_nothing() {
 }
 
 #[test]
+fn a_rank_that_stalls_loses_nothing() {
+    for (ranks, each, stall_us) in [(2, 5000, 300), (4, 1000, 500), (20, 50, 100)] {
+        gas::check_incast(&world(ranks), each, stall_us);
+    }
+}
+
+#[test]
 fn messages_beyond_the_limits_are_refused_by_name() {
     for ranks in [1, 2, 3] {
         gas::check_limits(&world(ranks));

@@ -3,6 +3,7 @@
 //!
 //! `cargo xtask credits --ranks 100000` prints the table. Used by nothing else.
 
+mod lanes;
 mod lending;
 mod memory;
 mod network;
@@ -17,6 +18,11 @@ pub use memory::Memory;
 pub use network::{LogGP, Outcome, Setting};
 pub use patterns::Pattern;
 pub use table::{Row, table};
+
+/// Runs a pattern with lanes of so many slots and nothing else: what of the rate with slots without end is left.
+pub fn lanes_alone(setting: Setting, slots: u32) -> f64 {
+    network::run(&lanes::Lanes { slots }, setting).rate / network::run(&scheme::Infinite, setting).rate
+}
 
 /// Runs a pattern under each flow control: without end, by blocks, as portals-conduit.
 pub fn compare(setting: Setting) -> [Outcome; 3] {

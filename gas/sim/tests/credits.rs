@@ -1,7 +1,10 @@
 //! What must hold in every run of the simulator: goals that are not met are named, and none is. Conservation is asserted
 //! by the runs themselves, at every event of the lender, and at their end.
 
-use hamr_gas_sim::{LogGP, Memory, Pattern, Setting, compare, table};
+use hamr_gas_sim::{LogGP, Memory, Pattern, Setting, compare, lanes_alone, table};
+
+/// Slots of a lane of a world: its ring and its hot slot.
+const LANE: u32 = 17;
 
 #[test]
 fn the_goals_are_met_with_ten_thousand_ranks() {
@@ -23,6 +26,24 @@ fn one_seed_gives_one_table() {
     let seventh = text(7);
     assert_eq!(seventh, text(7));
     assert_ne!(seventh, text(8));
+}
+
+/// Messages in memory that both map: an empty call takes 67 ns where the processors share a cache, 370 ns where they do not
+/// (`docs/performance.md`), and a flood 11 ns, in the second case 22 ns, a message.
+#[test]
+fn lanes_alone_have_the_whole_rate_in_mapped_memory() {
+    let near = LogGP { latency: 21, overhead: 6, gap: 11 };
+    let far = LogGP { latency: 163, overhead: 11, gap: 22 };
+    for (network, ranks) in [(near, 2), (near, 64), (far, 2), (far, 64)] {
+        for pattern in Pattern::ALL {
+            let setting = Setting { pattern, ranks, active: ranks, messages: 4096, seed: 1, network };
+            let rate = lanes_alone(setting, LANE);
+            assert!(rate >= 0.99, "{pattern}, {ranks} ranks: {rate:.3}");
+        }
+    }
+    let setting = Setting { pattern: Pattern::OddPoll, ranks: 2, active: 2, messages: 4096, seed: 1, network: far };
+    let rates = [5, 9, LANE].map(|slots| (lanes_alone(setting, slots) * 100.0).round());
+    assert_eq!(rates, [45.0, 80.0, 100.0], "fewer are too few");
 }
 
 #[test]

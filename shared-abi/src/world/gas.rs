@@ -23,7 +23,7 @@ const ROUNDS: u32 = 6;
 pub const HANDLERS: u32 = 256;
 /// Bytes in front of a chunk for arguments that have no room in the line.
 pub const ARGS_BYTES: u32 = 64;
-/// Worlds of more ranks have shorter rings and chunks.
+/// Worlds of more ranks have shorter chunks.
 const FEW: u32 = 16;
 
 /// Where the parts of all ranks are, planned or checked.
@@ -69,7 +69,7 @@ impl GasLayout {
 
     /// Parts for so many ranks from `at` on.
     pub(super) const fn plan(at: u64, ranks: u32) -> Self {
-        let (ring, chunk) = if ranks <= FEW { (16, 16 << 10) } else { (8, 4 << 10) };
+        let (ring, chunk) = (Self::MAX_RING, if ranks <= FEW { 16 << 10 } else { 4 << 10 });
         Self { at, ranks, ring, chunk }
     }
 

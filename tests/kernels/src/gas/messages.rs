@@ -2,6 +2,7 @@
 
 use super::*;
 use hamr_comm::offload;
+use hamr_gas::BarrierName;
 
 /// Requests of every kind with every number of arguments to every rank, this one among them, and their
 /// replies.
@@ -148,6 +149,54 @@ pub fn busy(rank: &mut Rank<State>) -> Result<u32, Fault> {
     }
     finish(rank)?;
     Ok(rank.state().noted)
+}
+
+/// All ranks but the first ask that one, more than it takes: it looks at messages only now and then. Returns the requests
+/// that a lane has room for, which are as many behind it as before: no slot is lost.
+#[offload]
+pub fn incast(rank: &mut Rank<State>, each: u32, stall_us: u32) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let (first, others) = (RankId(0), rank.size() - 1);
+    let before = room(rank)?;
+    if rank.me() == first {
+        while rank.state().ended < others {
+            rank.task().sleep(stall_us)?;
+            // As much as has come, and then it is away again.
+            while rank.poll()? != 0 {}
+        }
+    } else {
+        for _ in 0..each {
+            rank.request_short(first, ECHO_SHORT, &[])?;
+        }
+        rank.block_until(|state| state.replies == each)?;
+        rank.request_short(first, END, &[])?;
+    }
+    rank.barrier(BarrierName::Anonymous)?;
+    expect(room(rank)? == before, "a slot is lost")?;
+    expect(rank.state().wrong == 0, "a reply is another one's")?;
+    Ok(before)
+}
+
+/// The requests that a rank which does not poll has room for.
+fn room(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    let mut sent = 0;
+    // Replies of before a barrier are there behind it.
+    while rank.poll()? != 0 {}
+    rank.task().barrier()?;
+    if rank.me().0 != 0 {
+        while rank.try_request_short(RankId(0), ECHO_SHORT, &[]).is_ok() {
+            sent += 1;
+            expect(sent <= 100, "a lane without an end")?;
+        }
+    }
+    rank.task().barrier()?;
+    if rank.me().0 != 0 {
+        let wanted = rank.state().replies + sent;
+        rank.block_until(|state| state.replies == wanted)?;
+        rank.state_mut().replies -= sent;
+    }
+    rank.barrier(BarrierName::Anonymous)?;
+    Ok(sent)
 }
 
 #[rustfmt::skip]
