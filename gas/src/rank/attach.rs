@@ -1,6 +1,6 @@
 //! How ranks begin: all clear what they write for each other, meet, and compare their handlers.
 
-use super::{MAX_MEDIUM, MAX_RANKS, Peer, Rank};
+use super::{BarrierName, MAX_MEDIUM, MAX_RANKS, Peer, Rank};
 use crate::GasError;
 use crate::error::Name;
 use crate::handlers::Handlers;
@@ -40,6 +40,40 @@ impl<S> Rank<'_, S> {
         self.compare()?;
         self.table = Some(table);
         Ok(())
+    }
+
+    /// Adds handlers (`gex_EP_RegisterHandlers` behind the attach). All ranks call it with tables that are equal, as
+    /// in [`Self::attach`], and have all handlers that there are with the same indices, kinds and names. Messages are
+    /// served meanwhile, and until all have come the new handlers get none.
+    ///
+    /// # Errors
+    /// [`GasError::Names`]: a handler of before is missing or another one, which this rank finds alone, before anything
+    /// changes; or the tables differ, which every rank finds. Then the handlers are those of before.
+    pub fn register(&mut self, table: &'static Handlers<S>) -> Result<(), GasError> {
+        let before = self.attached()?;
+        let me = self.me().0;
+        let rows = before.info.iter().zip(&table.info).zip(0..=255);
+        let text = |info: &crate::kinds::Info| name(&info.wire());
+        for ((old, new), at) in rows.filter(|((old, _), _)| old.kinds != 0) {
+            if (old.kinds, old.name) != (new.kinds, new.name) {
+                return Err(GasError::Names { at, one: (me, text(old)), other: (me, text(new)) });
+            }
+        }
+        // Behind it none compares the tables of before any more.
+        self.barrier(BarrierName::Anonymous)?;
+        self.describe(table)?;
+        self.barrier(BarrierName::Anonymous)?;
+        let compared = self.compare();
+        if compared.is_ok() {
+            self.table = Some(table);
+        } else {
+            // Nobody reads them behind the barrier below.
+            self.barrier(BarrierName::Anonymous)?;
+            self.describe(before)?;
+        }
+        // Whoever sends to a new handler finds it at all ranks.
+        self.barrier(BarrierName::Anonymous)?;
+        compared
     }
 
     /// Opens both ends between this rank and another, and clears what this one writes in them.
