@@ -18,6 +18,18 @@ pub fn check_checksums(world: &World, rounds: u32) {
     }
 }
 
+/// Checksummed messages of all kinds from all ranks to all, about so many in all.
+pub fn check_mixed(world: &World, messages: u64) {
+    const MOST: u64 = 200_000;
+    let mut left = messages / u64::from(world.size());
+    while left > 0 {
+        let each = left.min(MOST) as u32;
+        left -= u64::from(each);
+        let done = world.run_all(gas::mixed::with(each, true)).expect("all ranks");
+        assert_eq!(done, vec![(each, 0); world.size() as usize], "answers, and wrong ones");
+    }
+}
+
 /// All send to all.
 pub fn check_flood(world: &World, each: u32) {
     let sum = u64::from(world.size()) * u64::from(each) * u64::from(each + 1) / 2;
@@ -47,6 +59,11 @@ pub fn check_unequal(world: &World) {
         let texts = world.run_all(gas::unequal::with(who)).expect("all ranks");
         assert!(texts.iter().all(|text| text.as_str() == wanted), "{texts:?}, expected {wanted}");
     }
+}
+
+/// Handlers are added while messages are under way.
+pub fn check_registers(world: &World) {
+    assert_eq!(world.run_all(gas::registers::with()).expect("all ranks"), vec![1; world.size() as usize]);
 }
 
 /// A reply that cannot be sent ends the run, and the error says why.

@@ -54,6 +54,13 @@ fn unequal_handlers_are_named_with_both_ranks() {
 }
 
 #[test]
+fn handlers_are_added_behind_the_attach() {
+    for ranks in 1..=3 {
+        gas::check_registers(&world(ranks));
+    }
+}
+
+#[test]
 fn replies_that_cannot_be_sent_are_named() {
     for ranks in [1, 2] {
         gas::check_bad_replies(&world(ranks));

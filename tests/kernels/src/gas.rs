@@ -44,6 +44,7 @@ const EXITS: u8 = 18;
 const ECHOED_SHORT: u8 = 200;
 const ECHOED_MEDIUM: u8 = 201;
 const ECHOED_LONG: u8 = 255;
+const SUM_LONG: u8 = 19;
 const SUMMED: u8 = 0;
 
 static TABLE: Handlers<State> = Handlers::new()
@@ -71,6 +72,7 @@ static TABLE: Handlers<State> = Handlers::new()
     })
     .request(PANICS, Kinds::SHORT, "panics", |_, _, _| panic!("a message asked for it"))
     .request(EXITS, Kinds::SHORT, "exits", |_, msg, token| token.exit(msg.args().first().map_or(0, |code| *code as u8)))
+    .request(SUM_LONG, Kinds::LONG, "sum_long", sum_long)
     .reply(SUMMED, Kinds::SHORT, "summed", |state, msg| {
         state.replies += 1;
         let wrong = !matches!(*msg.args(), [a, b] if a == b);
@@ -114,6 +116,15 @@ fn echo_long(_: &mut State, msg: Msg<'_>, token: Token<'_>) {
     if msg.get(at.off, bytes).is_ok() {
         let dest = (64 + u64::from(msg.me().0)) * PLACE;
         token.reply_long(ECHOED_LONG, msg.args(), bytes, dest);
+    }
+}
+
+fn sum_long(_: &mut State, msg: Msg<'_>, token: Token<'_>) {
+    let Some(at) = msg.landed() else { return };
+    let mut bytes = [0; 2048];
+    let (bytes, _) = bytes.split_at_mut((at.len as usize).min(2048));
+    if msg.get(at.off, bytes).is_ok() {
+        token.reply_short(SUMMED, &[msg.args().first().copied().unwrap_or_default(), sum(bytes) as i32]);
     }
 }
 

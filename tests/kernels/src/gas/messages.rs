@@ -63,6 +63,42 @@ pub fn checksums(rank: &mut Rank<State>, rounds: u32, depth: u32) -> Result<u32,
     Ok(sent)
 }
 
+/// Messages of all kinds with checksums, from each rank to one after the other, `each` of them; ranks sleep now and then.
+/// Returns how many were answered, and how many of those were wrong.
+#[offload]
+pub fn mixed(rank: &mut Rank<State>, each: u32, sleeps: bool) -> Result<(u32, u32), Fault> {
+    rank.attach(&TABLE)?;
+    let (me, size, most) = (rank.me().0, rank.size(), rank.max_medium());
+    let mut data = [0; 2048];
+    for i in 0..each {
+        // A partner for 64 messages.
+        let to = RankId((me + i / 64) % size);
+        // Lengths in a line, in a chunk, and beyond one line.
+        let len = [0, 8, 30, 64, 300, 2048][(i.wrapping_mul(7) >> 2) as usize % 6].min(most);
+        let (data, _) = data.split_at_mut(len);
+        data.iter_mut().enumerate().for_each(|(k, byte)| *byte = pattern(me ^ i, k));
+        let wanted = sum(data) as i32;
+        match i % 3 {
+            0 => rank.request_medium(to, SUM, &[wanted], data)?,
+            1 => rank.request_medium(to, SUM, &[wanted; 13], data)?,
+            _ => {
+                let own = (i & 15) as usize * 2048;
+                rank.request_long(to, SUM_LONG, &[wanted], data, u64::from(me) * 16 * 2048 + own as u64)?;
+            }
+        }
+        // A long payload lies where it is until its answer.
+        if i % 48 == 47 {
+            rank.block_until(|state| state.replies == i + 1)?;
+        }
+        if sleeps && i % 100_000 == 99_999 {
+            rank.task().sleep(2000)?;
+        }
+    }
+    rank.block_until(|state| state.replies == each)?;
+    finish(rank)?;
+    Ok((rank.state().replies, rank.state().wrong))
+}
+
 /// All ranks send messages without replies to all at the same time, of all kinds; none is lost or comes
 /// twice.
 #[offload]
@@ -215,6 +251,39 @@ pub fn unequal(rank: &mut Rank<State>, who: u32) -> Result<heapless::String<120>
         let _ = write!(text, "{why}");
     }
     Ok(text)
+}
+
+#[rustfmt::skip]
+static MORE: Handlers<State> = Handlers::new()
+    .request(10, Kinds::SHORT, "echo_short", |_, _, _| {})
+    .request(11, Kinds::MEDIUM, "another", |_, _, _| {})
+    .request(END, Kinds::SHORT, "end", |state, _, _| state.ended += 1);
+#[rustfmt::skip]
+static LESS: Handlers<State> = Handlers::new()
+    .request(10, Kinds::SHORT.or(Kinds::LONG), "echo_short", |_, _, _| {})
+    .request(END, Kinds::SHORT, "end", |state, _, _| state.ended += 1);
+
+/// Handlers are added behind the attach; tables that lose some, or are not equal, are named, and change nothing.
+#[offload]
+pub fn registers(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    expect(rank.register(&MORE) == Err(GasError::NotAttached), "not attached")?;
+    rank.attach(&SHORTER)?;
+    let (me, size) = (rank.me().0, rank.size());
+    let to = RankId((me + 1) % size);
+    expect(rank.request_short(to, END, &[]) == Err(GasError::NoHandler { rank: to.0, at: END }), "too early")?;
+    expect(matches!(rank.register(&LESS), Err(GasError::Names { at: 10, .. })), "other kinds of messages")?;
+    let different = rank.register(if me == 0 { &OTHER } else { &MORE });
+    let is_named = matches!(different, Err(GasError::Names { at, one: (0, _), other: (1, _) }) if at == END);
+    expect(if size == 1 { different.is_ok() } else { is_named }, "tables that differ")?;
+    if size > 1 {
+        expect(rank.request_short(to, END, &[]).is_err(), "it was not added")?;
+    }
+    rank.register(&MORE)?;
+    rank.request_short(to, END, &[])?;
+    rank.block_until(|state| state.ended == 1)?;
+    expect(matches!(rank.register(&SHORTER), Err(GasError::Names { .. })), "fewer than there are")?;
+    rank.barrier(BarrierName::Anonymous)?;
+    Ok(rank.state().ended)
 }
 
 /// Rank 0 asks rank 1 for a reply that it cannot send.
