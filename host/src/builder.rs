@@ -66,9 +66,12 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     if target.kind.is_bare() {
         command.arg("--target-dir").arg(package.target_dir.join("bare"));
         // A device's memory is small. Level 2, because level 3 makes code a tenth larger; size
-        // optimisation for code of the runtime that no call uses.
+        // optimisation for code of the runtime that no call uses: of `hamr-shared-abi` the checks of a
+        // window, since what a call uses of it is generic or inlined.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
-        command.args(["--config", "profile.release.package.hamr-device-fw.opt-level=\"s\""]);
+        for package in ["hamr-device-fw", "hamr-shared-abi"] {
+            command.arg("--config").arg(format!("profile.release.package.{package}.opt-level=\"s\""));
+        }
     }
     if let Some(level) = level {
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level);
