@@ -326,7 +326,10 @@ impl<'s, B: Board> Device<'s, B> {
         let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
         match self.idle_state.next::<B::Order>(own, self.board.micros()) {
             IdleStep::Poll => {}
-            IdleStep::PrepareWait => self.board.read_back(),
+            IdleStep::PrepareWait => {
+                self.board.read_back();
+                poller.recall_control();
+            }
             // The host does not notify of everything: it may have closed this epoch.
             IdleStep::Sleep if poller.host_is_gone() => self.idle_state.cancel_wait(own),
             IdleStep::Sleep => {

@@ -70,6 +70,19 @@ impl<K, F: Order> CallQueue<K, F> {
         self.is_released(x) || self.requester.ring_reply(x).is_some()
     }
 
+    /// Does the reply at `x`, which no task has read, come within so many looks?
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn is_answered_within(&self, x: u64, looks: u32) -> bool {
+        let (slot, seq) = (self.requester.slots().ring(x as u32), self.requester.ring_seq(x));
+        for _ in 0..looks {
+            if slot.rep_seq() == seq {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        false
+    }
+
     /// Is the slot of position `x` free again?
     pub(super) fn is_released(&self, x: u64) -> bool {
         self.requester.oldest().is_none_or(|oldest| x < oldest)
@@ -106,6 +119,15 @@ impl<K, F: Order> CallQueue<K, F> {
             Place::Buffer | Place::TwoLines => None,
         };
         read.map_or(Answer::Corrupt, |len| Answer::Reply(hdr, len))
+    }
+
+    /// The reply at `x` was read.
+    pub(super) fn release(&mut self, x: u64) {
+        if self.requester.oldest() == Some(x) && self.closed == 0 {
+            self.requester.release_oldest();
+        } else {
+            self.close(x);
+        }
     }
 
     /// No task reads the reply at `x`, or it was read. A message without one is cancelled (rule 17).

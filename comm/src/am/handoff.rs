@@ -63,8 +63,14 @@ impl<K, F: Order> ControlHandoff<K, F> {
         *lent = Some(control());
     }
 
-    pub(super) fn take(&self) -> Option<LentControl<K, F>> {
-        self.0.lock().take()
+    /// Takes the stream back, with how far it has come; it is as long as in `put`.
+    #[inline(always)]
+    pub(super) fn take(&self, to: &mut Responder<Queue<K, F>>) {
+        let mut lent = self.0.lock();
+        if let Some(control) = &*lent {
+            to.go_on_from(&control.responder);
+        }
+        *lent = None;
     }
 }
 

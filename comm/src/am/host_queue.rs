@@ -1,7 +1,7 @@
 //! One host queue (abi §12): what a task has asked of the host, and when the host is notified of it.
 
-use super::QueueNotifier;
 use super::call_queue::CallQueue;
+use super::{QueueNotifier, WaitWord};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::{KeptWord, Queue};
@@ -20,8 +20,14 @@ impl<K, F: Order> HostQueue<K, F> {
     }
 
     /// Must the host be notified of a message here?
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn needs_notify(&mut self) -> bool {
+        (&self.wait).is_odd() && self.sleeps()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sleeps(&mut self) -> bool {
         let newest = self.calls.requester.next_position().checked_sub(1);
         self.notifier.needs_notify(&self.wait, newest, |x| self.calls.is_answered(x))
     }

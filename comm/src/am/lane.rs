@@ -114,6 +114,17 @@ impl<K, F: Order> Lane<K, F> {
         self.ticket_reply(ticket).is_some()
     }
 
+    /// [`Self::is_answered`] within so many looks.
+    pub(super) fn is_answered_within(&mut self, call: &mut LaneCall, kept: &mut KeptReplies, looks: u32) -> bool {
+        for _ in 0..looks {
+            if self.is_answered(call, kept) {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        false
+    }
+
     /// Copies the reply to the front of `to` and ends the call, if the reply is there.
     #[inline(never)]
     pub(super) fn read(&mut self, call: &mut LaneCall, kept: &mut KeptReplies, to: &mut [u8]) -> Answer {

@@ -3,7 +3,7 @@
 
 #[cfg(feature = "tasks")]
 use super::Slots;
-use super::dispatcher::{Dispatcher, Endpoint, spill_state};
+use super::dispatcher::{Dispatcher, Endpoint, reply_short, spill_state};
 #[cfg(feature = "tasks")]
 use super::request::Job;
 use super::request::{Args, Parts, ReplyMode, parts};
@@ -62,7 +62,8 @@ impl<K: Clone> Dispatcher<'_, K> {
     ) -> Result<(Reply, Effects), Status> {
         let handler = Callee::of(self.table, hdr.key()).ok_or(Status::NO_HANDLER)?;
         let mut short = [0; INLINE_WORDS];
-        let len = load(&self.heap, &mut self.frame, endpoint, found.slot, args, &mut short)?;
+        let words = self.frame.words;
+        let len = load(&self.heap, &mut self.frame, endpoint, found.slot, (&words, args), &mut short)?;
         let slot = endpoint.responder.slot(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
@@ -95,18 +96,11 @@ impl<K: Clone> Dispatcher<'_, K> {
             return Err(Status::BAD_REQUEST);
         }
         let slot = 1 + endpoint.responder.slots().ring_len() + ticket;
-        let job = Job {
-            queue: endpoint.queue,
-            found: Found { slot, seq: parts.ext.ticket_seq },
-            hdr,
-            words: self.frame.words,
-            reply_mode: parts.reply_mode,
-            args: parts.args,
-            ext: parts.ext,
-        };
         if self.tasks.is_empty() {
             return Err(Status::NO_TASKS);
         }
+        let found = Found { slot, seq: parts.ext.ticket_seq };
+        let job = Job { queue: endpoint.queue, found, hdr, words: self.frame.words };
         let place = self.tasks.take(&job);
         if place.is_none() {
             if parts.ext.chain & Ext::CHAINED != 0 {
@@ -137,20 +131,23 @@ impl<K: Clone> Dispatcher<'_, K> {
         if effects.sent() {
             self.tasks.expect_messages();
         }
-        if reply.is_short() {
-            self.frame.words[0] = reply.word();
-        }
-        let hdr = self.place(endpoint, found.slot, reply_mode, reply, effects.saw_cancel());
         let slot = endpoint.responder.slot(found.slot);
-        if !hdr.is_empty() {
-            slot.write_reply(&self.frame.words);
-        }
-        slot.publish_reply(hdr.0, found.seq);
         // A stream that is blocked runs unordered tasks and this one. Hot and ring slots are no
         // ticket slots, and zero stays zero.
         if endpoint.blocked_by == found.slot {
             endpoint.blocked_by = 0;
         }
+        if reply.is_short() && !reply_mode.one_way && !effects.saw_cancel() {
+            return reply_short(slot, reply, found.seq);
+        }
+        if reply.is_short() {
+            self.frame.words[0] = reply.word();
+        }
+        let hdr = self.place(endpoint, found.slot, reply_mode, reply, effects.saw_cancel());
+        if !hdr.is_empty() {
+            slot.write_reply(&self.frame.words);
+        }
+        slot.publish_reply(hdr.0, found.seq);
     }
 
     /// Finds the place for a result: inline, reply chunk, reply buffer, or RESULT_TOO_LONG with the
@@ -236,7 +233,7 @@ impl Callee {
 }
 
 /// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the one
-/// copy that is decoded (rule 5). Returns their length.
+/// copy that is decoded (rule 5). `words` are the request's payload. Returns their length.
 // Not inlined: an image has it once, and the code that runs tasks has only the call.
 #[inline(never)]
 pub(super) fn load<K, F: Order>(
@@ -244,14 +241,14 @@ pub(super) fn load<K, F: Order>(
     frame: &mut Frame<'_>,
     endpoint: &Endpoint<K, F>,
     slot: u32,
-    args: Args,
+    (words, args): (&[u64; INLINE_WORDS], Args),
     short: &mut [u64; INLINE_WORDS],
 ) -> Result<usize, Status> {
     let bad = Status::BAD_REQUEST;
     let len = match args {
         Args::Inline { start, end } => {
             // Parts are whole words; the bytes behind the last one are not decoded.
-            let from = frame.words.get(start as usize / 8..).ok_or(bad)?;
+            let from = words.get(start as usize / 8..).ok_or(bad)?;
             short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
         }

@@ -372,7 +372,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         if self.tasks_are_due() {
             // A sleeping host is notified of the replies before a task that may take long, not after
             // it.
-            if served + self.unfenced != 0 && self.needs_notify() {
+            if served + self.unfenced != 0 && self.host_sleeps() {
+                self.unfenced += served;
                 self.step_progress();
                 // The next round does not poll first: callers that sleep again and again would
                 // delay the tasks for ever.
@@ -382,7 +383,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             return Round::TasksDue(served);
         }
         if served == 0 && !polled_first {
-            if self.lent || self.endpoints.first().is_some_and(|control| control.responder.has_next()) {
+            if !self.lent && self.endpoints.first().is_some_and(|control| control.responder.has_next()) {
                 served = self.poll_control();
             }
         } else {
@@ -394,17 +395,25 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Rules 21 and 22 for the side that replies. The host's wait word is in the cache line that
     /// every round reads anyway, and a fence comes after sixteen replies at the latest. The host is
     /// notified of a lone reply by the round after it.
-    #[inline]
+    // One copy in images, which are small; so below.
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline)]
     fn end_round(&mut self, served: u32) -> Round {
         self.unfenced += served;
         if self.unfenced >= BATCH {
             self.unfenced = 0;
             F::full();
         }
-        if self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify_relaxed(w)) {
+        if self.host_sleeps() {
             return Round::NeedsNotify(served);
         }
         if served == 0 { Round::Idle } else { Round::Worked(served) }
+    }
+
+    /// Rule 21: does the host sleep, as far as can be seen without a fence?
+    #[inline(always)]
+    fn host_sleeps(&mut self) -> bool {
+        self.window.word(word::HOST_WAIT).is_ok_and(|w| self.notifier.needs_notify_relaxed(w))
     }
 
     /// Rule 22: does the host sleep, and must it be notified of the replies and messages so far? Called
@@ -433,18 +442,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint, at_most))
     }
 
-    /// Takes the control stream back after the handler, or before the stream is served again.
+    /// Takes the control stream back before the stream is served again, or the device prepares to sleep.
     #[cold]
     #[inline(never)]
-    fn recall_control(&mut self) {
+    pub fn recall_control(&mut self) {
         if core::mem::take(&mut self.lent)
-            && let Some(control) = self.handoff.and_then(ControlHandoff::take)
+            && let Some(handoff) = self.handoff
             && let Some(endpoint) = self.endpoints.first_mut()
         {
-            endpoint.responder = control.responder;
+            handoff.take(&mut endpoint.responder);
         }
     }
 
+    #[inline(never)]
     fn poll_control(&mut self) -> u32 {
         // A handler that panicked or was ended left it on the hand-off.
         if self.lent {
@@ -473,6 +483,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         load(word::EPOCH) != self.epoch.0 || load(word::HOST_STATE) == HostState::CLOSING.0
     }
 
+    #[cfg_attr(hamr_bare, inline(never))]
     fn step_progress(&mut self) {
         self.progress = self.progress.wrapping_add(1);
         if let Ok(word) = self.window.word(word::DEVICE_PROGRESS) {

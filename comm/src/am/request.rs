@@ -17,7 +17,8 @@ impl ReplyMode {
     pub(super) const TWO_WAY: Self = Self { one_way: false, reply_buffer: None };
 }
 
-/// A task's call: its arguments are here (inline) or in its ticket slot's request chunk.
+/// A task's call, as its request has it: with EXT, and without fault. Longer arguments are in its ticket
+/// slot's request chunk.
 #[cfg(feature = "tasks")]
 #[derive(Clone)]
 pub(crate) struct Job {
@@ -26,9 +27,32 @@ pub(crate) struct Job {
     pub(super) found: Found,
     pub(crate) hdr: ReqHdr,
     pub(super) words: [u64; INLINE_WORDS],
-    pub(super) reply_mode: ReplyMode,
-    pub(super) args: Args,
-    pub(super) ext: Ext,
+}
+
+#[cfg(feature = "tasks")]
+impl Job {
+    #[inline(always)]
+    pub(super) fn ext(&self) -> Ext {
+        let [first, second, ..] = self.words;
+        zerocopy::transmute!([first, second])
+    }
+
+    /// The arguments, if nothing but EXT is beside them: the words, of which so many bytes count.
+    #[inline(always)]
+    pub(super) fn short_args(&self) -> Option<(&[u64], usize)> {
+        let is_short = matches!(self.hdr.place(), Place::Inline) && !self.hdr.has(ReqHdr::REPLY_BUF);
+        let len = self.hdr.len().checked_sub(size_of::<Ext>()).filter(|_| is_short)?;
+        Some((self.words.split_at(size_of::<Ext>() / 8).1, len))
+    }
+
+    /// Where the reply goes.
+    #[inline(never)]
+    pub(super) fn reply_mode(&self) -> ReplyMode {
+        if self.hdr.has(ReqHdr::REPLY_BUF) {
+            return parts(self.hdr, &self.words).map_or(ReplyMode::TWO_WAY, |parts| parts.reply_mode);
+        }
+        ReplyMode { one_way: self.hdr.has(ReqHdr::ONE_WAY), reply_buffer: None }
+    }
 }
 
 /// Where a request's arguments are.
@@ -48,6 +72,7 @@ pub(super) struct Parts {
 
 /// Splits a private copy of the payload. Refuses what the header promises and the payload lacks.
 /// Not for a header that names a second line.
+#[inline(never)]
 pub(super) fn parts(hdr: ReqHdr, words: &[u64; INLINE_WORDS]) -> Result<Parts, Status> {
     let bad = Status::BAD_REQUEST;
     if hdr.has(ReqHdr::RESERVED) || hdr.len() > INLINE_BYTES || (hdr.has(ReqHdr::TICKET) && !hdr.has(ReqHdr::EXT)) {

@@ -200,7 +200,9 @@ impl<S: Slots> Requester<S> {
 
     // --- the ring ---
 
-    fn ring_seq(&self, x: u64) -> u32 {
+    /// The word of the message at `x`, and of its reply.
+    #[inline(always)]
+    pub fn ring_seq(&self, x: u64) -> u32 {
         seq(self.tag, ((x >> self.ring_bits) as u32).wrapping_add(1), S::COUNT_BITS)
     }
 

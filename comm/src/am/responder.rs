@@ -98,6 +98,13 @@ impl<S: Slots> Responder<S> {
         Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }
     }
 
+    /// Goes on where its clone has come.
+    pub(super) fn go_on_from(&mut self, clone: &Self) {
+        self.hot_seq = clone.hot_seq;
+        (self.ring_pos, self.ring_count, self.ring_seq) = (clone.ring_pos, clone.ring_count, clone.ring_seq);
+        self.slots.move_cursor(self.ring_pos);
+    }
+
     /// The slots.
     #[inline(always)]
     pub fn slots(&self) -> &S {

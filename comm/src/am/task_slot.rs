@@ -21,11 +21,6 @@ pub(crate) struct TaskCalls {
 impl TaskCalls {
     pub(crate) const NONE: Self = Self { calls: [None; MAX_CALLS], used: 0 };
 
-    #[cfg(feature = "world")]
-    pub(crate) fn get(&self, handle: u32) -> Option<&TaskCall> {
-        self.calls.get(handle as usize)?.as_ref()
-    }
-
     pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut TaskCall> {
         self.calls.get_mut(handle as usize)?.as_mut()
     }
@@ -165,10 +160,16 @@ impl TaskSlot {
         let _ = reason;
     }
 
+    /// Is a task here, or does the place wait for the host's replies to the last one?
+    pub(crate) fn is_used(&self) -> bool {
+        self.job.is_some() || self.drains
+    }
+
     /// A call takes the place.
-    pub(crate) fn take(&mut self, job: Job) {
+    #[inline(always)]
+    fn take(&mut self, job: Job) {
         self.job = Some(job);
-        (self.answer, self.calls) = (Answer::None, TaskCalls::NONE);
+        self.answer = Answer::None;
         self.show(None);
         (self.wait, self.interrupted, self.saw_cancel, self.deadline) = (Wait::Turn, None, false, u64::MAX);
     }
@@ -226,12 +227,16 @@ impl<'s> Tasks<'s> {
     /// Gives the call a free place; the number of the place.
     #[inline(never)]
     pub(crate) fn take(&mut self, job: &Job) -> Option<u32> {
-        let is_free = |slot: &TaskSlot| slot.job.is_none() && !slot.drains;
-        let index = self.slots.iter().take(self.limit).position(is_free)?;
-        self.slots.get_mut(index)?.take(job.clone());
+        let (index, slot) = (0..).zip(self.slots.iter_mut().take(self.limit)).find(|(_, slot)| !slot.is_used())?;
+        slot.take(job.clone());
         self.live += 1;
         self.is_ready = true;
-        Some(index as u32)
+        Some(index)
+    }
+
+    /// Places that are not free.
+    pub(crate) fn used(&self) -> u32 {
+        self.live - u32::from(self.sends)
     }
 
     /// The place is free again.
@@ -251,13 +256,6 @@ impl<'s> Tasks<'s> {
         Some(index)
     }
 
-    /// A place that was freed has to wait for replies of the host, or no more.
-    pub(crate) fn drain(&mut self, index: usize, drains: bool) {
-        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.drains != drains) else { return };
-        slot.drains = drains;
-        self.live = if drains { self.live + 1 } else { self.live - 1 };
-    }
-
     /// A handler has left a message for the host.
     #[inline(never)]
     pub(crate) fn expect_messages(&mut self) {
@@ -274,7 +272,10 @@ impl<'s> Tasks<'s> {
     #[cold]
     #[inline(never)]
     pub(crate) fn clear(&mut self) {
-        self.slots.iter_mut().for_each(TaskSlot::free);
+        for slot in self.slots.iter_mut() {
+            slot.free();
+            slot.calls = TaskCalls::NONE;
+        }
         (self.live, self.is_ready, self.has_slept, self.running, self.sends) = (0, false, false, None, false);
     }
 }

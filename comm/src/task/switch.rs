@@ -16,6 +16,7 @@ use crate::buffer::BufferPtr;
 use crate::fault::Fault;
 use crate::frame::Reply;
 use core::cell::Cell;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use corosensei::{CoroutineResult, Yielder};
@@ -132,7 +133,8 @@ pub(crate) struct Coroutine {
     thread: std::thread::ThreadId,
 }
 
-// SAFETY: only `resume` runs or ends the task's code, and it refuses other threads than the first.
+// SAFETY: only a `Resumable` runs or ends the task's code. `here` makes one for the first thread alone,
+// and it is not `Send`.
 #[cfg(not(hamr_bare))]
 unsafe impl Send for Coroutine {}
 
@@ -154,29 +156,14 @@ impl Coroutine {
         }
     }
 
-    /// May this thread resume it?
-    pub(crate) fn is_here(&self) -> bool {
+    /// The task for this thread, if it may resume it.
+    #[inline(always)]
+    pub(crate) fn here(&mut self) -> Option<Resumable<'_>> {
         #[cfg(not(hamr_bare))]
-        return self.thread == this_thread();
-        #[cfg(hamr_bare)]
-        true
-    }
-
-    /// Runs the next slice. The task must not have returned, and [`Self::is_here`] be true.
-    pub(crate) fn resume(&mut self, slice: &mut Slice<'_>) -> Step {
-        assert!(self.is_here(), "a task is resumed by the thread that began it");
-        // Before `resume` finds it, whose panic would link the formatting of texts: 2.3 KiB.
-        assert!(!self.inner.done(), "a task that has returned is not resumed");
-        // The task has the slice alone until this resume returns.
-        match self.inner.resume(Lent(NonNull::from(slice).cast())) {
-            CoroutineResult::Yield(wait) => Step::Waits(wait),
-            #[cfg(not(hamr_bare))]
-            CoroutineResult::Return(Err(payload)) => Step::Panicked(payload),
-            #[cfg(not(hamr_bare))]
-            CoroutineResult::Return(Ok(reply)) => Step::Returned(reply),
-            #[cfg(hamr_bare)]
-            CoroutineResult::Return(reply) => Step::Returned(reply),
+        if self.thread != this_thread() {
+            return None;
         }
+        Some(Resumable { inner: &mut self.inner, _thread: PhantomData })
     }
 
     /// Its stack. On a hosted system that of a task that has not returned is leaked, and the result
@@ -195,6 +182,31 @@ impl Coroutine {
         }
         // SAFETY: `self` ends here, and has no destructor.
         Some(unsafe { ManuallyDrop::take(&mut self.inner) }.into_stack())
+    }
+}
+
+/// A task on the thread that it was made on, which it does not leave.
+pub(crate) struct Resumable<'c> {
+    inner: &'c mut Inner,
+    _thread: PhantomData<*mut ()>,
+}
+
+impl Resumable<'_> {
+    /// Runs the next slice. The task must not have returned.
+    #[inline(always)]
+    pub(crate) fn resume(self, slice: &mut Slice<'_>) -> Step {
+        // Before `resume` finds it, whose panic would link the formatting of texts: 2.3 KiB.
+        assert!(!self.inner.done(), "a task that has returned is not resumed");
+        // The task has the slice alone until this resume returns.
+        match self.inner.resume(Lent(NonNull::from(slice).cast())) {
+            CoroutineResult::Yield(wait) => Step::Waits(wait),
+            #[cfg(not(hamr_bare))]
+            CoroutineResult::Return(Err(payload)) => Step::Panicked(payload),
+            #[cfg(not(hamr_bare))]
+            CoroutineResult::Return(Ok(reply)) => Step::Returned(reply),
+            #[cfg(hamr_bare)]
+            CoroutineResult::Return(reply) => Step::Returned(reply),
+        }
     }
 }
 

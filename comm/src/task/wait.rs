@@ -35,7 +35,12 @@ pub(crate) enum Wait {
 
 #[cfg(feature = "tasks")]
 impl Wait {
-    /// The time of a [`Wait::Reply`] that is over.
+    /// Does the serve loop send a message first?
+    pub(crate) const fn is_message(self) -> bool {
+        matches!(self, Self::Call { .. } | Self::Post { .. })
+    }
+
+    /// The time of a [`Wait::Reply`] that is over, or whose reply is there.
     pub(crate) const OVER: u64 = 0;
 
     /// When a call ends without its reply.
@@ -202,6 +207,14 @@ pub(crate) struct Marks {
     pub(crate) cancelled: u32,
     /// To the task: the reply to this call is there.
     pub(crate) done: u32,
+}
+
+#[cfg(feature = "tasks")]
+impl Marks {
+    /// Does the task say something?
+    pub(crate) const fn any(self) -> bool {
+        self.dropped | self.cancelled != 0
+    }
 }
 
 /// Why a wait ended without what was waited for. It stays: later waits of the task end at once, but

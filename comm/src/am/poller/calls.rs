@@ -1,7 +1,7 @@
 //! The queue pairs in which a device calls others: the host, and the ranks of its world.
 
 use super::super::host_queue::HostQueue;
-use super::super::task_slot::{TaskCall, TaskSlot, handles};
+use super::super::task_slot::{TaskCall, TaskCalls, TaskSlot, handles};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use super::super::{kept_replies::KeptReplies, lane::Lane};
 use crate::task::wait::{Message, Wait};
@@ -132,41 +132,58 @@ impl<K, F: Order> Calls<K, F> {
         }
     }
 
-    /// Does a task wait for a reply that no other task has to write?
+    /// Does the reply that a task waits for come within so many looks? Not looked for if another task
+    /// has to write it.
     #[cfg(feature = "world")]
-    pub(super) fn is_quick(slot: &TaskSlot) -> bool {
+    pub(super) fn reply_comes(&mut self, place: usize, slot: &mut TaskSlot, looks: u32) -> bool {
         let Wait::Reply { call, .. } = slot.wait else { return false };
-        slot.calls.get(call).is_some_and(|call| match call {
-            TaskCall::Host(_) => true,
-            TaskCall::Rank(_, call) => call.is_inline(),
-        })
+        match slot.calls.get_mut(call) {
+            Some(TaskCall::Host(at)) => {
+                self.host.get(place + 1).is_some_and(|queue| queue.calls.is_answered_within(*at, looks))
+            }
+            Some(TaskCall::Rank(rank, call)) if call.is_inline() => self
+                .lanes
+                .get_mut(rank.0 as usize)
+                .is_some_and(|lane| lane.is_answered_within(call, &mut self.kept, looks)),
+            _ => false,
+        }
     }
 
-    /// Is the reply there that a task waits for?
-    #[inline(never)]
+    /// Is the reply there that a task waits for? Then it goes on.
+    // One copy in images, which are small.
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     pub(super) fn has_reply(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
-        let Wait::Reply { call, .. } = slot.wait else { return false };
-        let Some(call) = slot.calls.get_mut(call) else { return false };
-        slot.job.is_some() && self.is_answered(place, call)
+        let Wait::Reply { call, until } = &mut slot.wait else { return false };
+        let Some(call) = slot.calls.get_mut(*call) else { return false };
+        let there = self.is_answered(place, call);
+        if there {
+            *until = Wait::OVER;
+        }
+        there
     }
 
     /// What a task that goes on is told: the reply that it waits for, copied to the front of `to`, and
     /// which of its calls have replies.
     #[inline(never)]
-    pub(super) fn answer(&mut self, place: usize, slot: &mut TaskSlot, to: &mut [u8]) -> (Answer, Marks) {
-        let mut answer = core::mem::replace(&mut slot.answer, Answer::None);
-        if let Wait::Reply { call, .. } = slot.wait
-            && let Some(call) = slot.calls.take(call)
+    pub(super) fn answer(
+        &mut self,
+        place: usize,
+        wait: Wait,
+        calls: &mut TaskCalls,
+        to: &mut [u8],
+        (answer, marks): (&mut Answer, &mut Marks),
+    ) {
+        if let Wait::Reply { call, .. } = wait
+            && let Some(call) = calls.take(call)
         {
-            answer = self.read(place, call, to);
+            *answer = self.read(place, call, to);
         }
-        let mut marks = Marks::default();
-        for handle in handles(slot.calls.used) {
-            if slot.calls.get_mut(handle).is_some_and(|call| self.is_answered(place, call)) {
+        for handle in handles(calls.used) {
+            if calls.get_mut(handle).is_some_and(|call| self.is_answered(place, call)) {
                 marks.done |= 1 << handle;
             }
         }
-        (answer, marks)
     }
 
     /// The reply to a call; of one that is not there it is the end.
@@ -175,7 +192,10 @@ impl<K, F: Order> Calls<K, F> {
             TaskCall::Host(at) => {
                 let Some(queue) = self.host.get_mut(place + 1) else { return Answer::None };
                 let answer = queue.calls.read(at, to);
-                queue.calls.close(at);
+                match answer {
+                    Answer::None => queue.calls.close(at),
+                    _ => queue.calls.release(at),
+                }
                 answer
             }
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -248,7 +268,9 @@ impl<K, F: Order> Calls<K, F> {
         deadline_us: u32,
         scratch: &[u8],
     ) -> (Wait, Answer) {
-        self.mark(place, slot, marks);
+        if marks.any() {
+            self.mark(place, slot, marks);
+        }
         let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return (wait, Answer::None) };
         let args = scratch.get(..usize::from(message.len)).unwrap_or_default();
         let handle = slot.calls.free();
@@ -267,7 +289,9 @@ impl<K, F: Order> Calls<K, F> {
     /// host? A thread of the host may serve its queue for the task's caller.
     #[inline(never)]
     pub(super) fn end(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
-        self.mark(place, slot, Marks { dropped: u32::MAX, ..Marks::default() });
+        if slot.calls.used != 0 {
+            self.mark(place, slot, Marks { dropped: u32::MAX, ..Marks::default() });
+        }
         self.drains(place)
     }
 
@@ -277,6 +301,7 @@ impl<K, F: Order> Calls<K, F> {
     }
 
     /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
+    #[inline(never)]
     pub(super) fn host_misses_a_message(&mut self) -> bool {
         self.has_asked && self.host.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
     }

@@ -1,9 +1,9 @@
 //! The poller's part of tasks: it gives them slices, and looks at what they wait for.
 
-use super::super::dispatcher::{Dispatcher, spill_state};
+use super::super::dispatcher::{Dispatcher, Endpoint, spill_state};
 use super::super::handoff::LentControl;
 use super::super::long::load;
-use super::super::request::ReplyMode;
+use super::super::request::{Job, ReplyMode, parts};
 use super::super::{Notifier, SlotAccess, Tasks};
 #[cfg(feature = "world")]
 use super::BUDGET;
@@ -16,7 +16,6 @@ use crate::outgoing::{self, Outgoing};
 use crate::task::Slice;
 use crate::task::switch::Step;
 use crate::task::wait::{Interrupted, NEVER, Wait};
-#[cfg(not(hamr_bare))]
 use crate::task::{Answer, Marks};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use crate::world;
@@ -27,7 +26,7 @@ use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::tasks::TasksLayout;
-use hamr_shared_abi::window::{OutOfWindow, Payload};
+use hamr_shared_abi::window::{Heap, OutOfWindow, Payload};
 
 /// Rounds between two polls of the control stream while tasks have work.
 const CONTROL_MASK: u32 = 15;
@@ -122,27 +121,44 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// Is there a message that has not found room, or a reply that a task waits for?
-    #[inline(never)]
+    #[inline(always)]
     fn calls_are_due(&mut self) -> bool {
-        let Tasks { slots, sends, .. } = &mut self.dispatcher.tasks;
-        *sends && outgoing::here(Outgoing::has_messages)
-            || slots.iter_mut().enumerate().any(|(place, slot)| self.calls.has_reply(place, slot))
+        let tasks = &self.dispatcher.tasks;
+        if tasks.sends && outgoing::here(Outgoing::has_messages) {
+            return true;
+        }
+        let mut used = tasks.used();
+        for (place, slot) in self.dispatcher.tasks.slots.iter_mut().enumerate() {
+            if used == 0 {
+                break;
+            }
+            used -= u32::from(slot.is_used());
+            if self.calls.has_reply(place, slot) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Gives each task that is ready a slice, behind a round that served so many messages.
     #[inline(never)]
     pub fn run_tasks(&mut self, mut served: u32, clock: &mut dyn FnMut() -> u64) -> Round {
         if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept {
-            self.look_at_host_queues();
+            // Messages that the host may have missed.
+            F::full();
+            self.calls.notifies_host |= self.calls.host_misses_a_message();
             self.look(clock());
             self.dispatcher.tasks.has_slept = false;
         }
         self.dispatcher.tasks.is_ready = false;
         self.send();
-        for index in 0..self.dispatcher.tasks.len() {
-            let Some(slot) = self.dispatcher.tasks.slots.get_mut(index) else { break };
+        let (mut index, mut used) = (0, self.dispatcher.tasks.used());
+        while used != 0
+            && let Some(slot) = self.dispatcher.tasks.slots.get_mut(index)
+        {
+            used -= u32::from(slot.is_used());
             if slot.is_ready() || self.calls.has_reply(index, slot) {
-                if !self.lent {
+                if !self.lent && self.handoff.is_some() {
                     self.lend_control();
                 }
                 served += u32::from(self.run_slice(index, clock));
@@ -157,6 +173,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     self.send();
                 }
             }
+            index += 1;
         }
         while let Some(job) = self.dispatcher.backlog.front()
             && self.dispatcher.tasks.take(job).is_some()
@@ -168,10 +185,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // None is left to be looked at.
             self.show_tasks(0);
         }
-        if !self.dispatcher.tasks.is_ready {
+        if self.dispatcher.tasks.is_ready {
+            if self.rounds & CONTROL_MASK == 0 {
+                served += self.poll_control();
+            }
+        } else if served == 0 {
+            // Behind work it stays lent, since the next task may come at once: until the next check of
+            // the state words, or the device prepares to sleep.
             self.recall_control();
-        } else if self.rounds & CONTROL_MASK == 0 {
-            served += self.poll_control();
         }
         self.step_progress();
         match self.end_round(served) {
@@ -184,31 +205,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[cfg(feature = "world")]
     fn reply_is_near(&mut self, index: usize) -> bool {
         let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
-        let Some(slot) = slots.get_mut(index).filter(|slot| *live == 1 && Calls::<K, F>::is_quick(slot)) else {
-            return false;
-        };
-        for _ in 0..self.extra_polls {
-            if self.calls.has_reply(index, slot) {
-                return true;
-            }
-            core::hint::spin_loop();
-        }
-        false
+        slots.get_mut(index).is_some_and(|slot| *live == 1 && self.calls.reply_comes(index, slot, self.extra_polls))
     }
 
-    /// Finds messages that the host may have missed, and places whose last calls have replies.
-    fn look_at_host_queues(&mut self) {
-        F::full();
-        self.calls.notifies_host |= self.calls.host_misses_a_message();
-        for index in 0..self.dispatcher.tasks.len() {
-            if self.dispatcher.tasks.slots.get(index).is_some_and(|slot| slot.drains) {
-                let drains = self.calls.drains(index);
-                self.dispatcher.tasks.drain(index, drains);
-            }
-        }
-    }
-
-    /// Finds the tasks whose time has come, or whose call was cancelled. Returns the time at which to
+    /// Finds the tasks whose time has come, or whose call was cancelled, and places whose last calls have
+    /// replies. Returns the time at which to
     /// look again, `now` when a task is ready.
     #[inline(never)]
     fn look(&mut self, now: u64) -> u64 {
@@ -217,7 +218,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         #[cfg(all(feature = "tasks", feature = "world"))]
         let has_lost_rank = self.has_lanes && world::has_lost_rank();
         let mut next = u64::MAX;
-        for slot in self.dispatcher.tasks.slots.iter_mut() {
+        let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
+        for (place, slot) in slots.iter_mut().enumerate() {
+            if slot.drains && !self.calls.drains(place) {
+                slot.drains = false;
+                *live -= 1;
+            }
             let Some(job) = &slot.job else { continue };
             let Some(endpoint) = self.endpoints.get(job.queue as usize) else { continue };
             if ReqHdr(endpoint.responder.slot(job.found.slot).req_hdr()).has(ReqHdr::CANCEL) {
@@ -248,37 +254,41 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return false };
         let Some(job) = &slot.job else { return false };
         let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
-        let (found, ext, key) = (job.found, job.ext, job.hdr.key());
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        let from = job.queue as usize;
+        let (found, ext) = (job.found, job.ext());
         let cancel = endpoint.responder.slot(found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
-        let mut args = None;
-        let begun = if slot.coroutine.is_some() {
-            Ok(())
-        } else if ReqHdr(cancel.load()).has(ReqHdr::CANCEL) {
-            Err(Status::CANCELLED)
-        } else {
-            dispatcher.frame.words = job.words;
-            load(&dispatcher.heap, &mut dispatcher.frame, endpoint, found.slot, job.args, &mut short).and_then(|len| {
-                if ext.deadline_us & Ext::ENFORCED == 0 && ext.micros() != 0 {
-                    slot.deadline = clock() + u64::from(ext.micros());
-                }
-                args = Some(len);
+        let mut args = Ok(None);
+        if slot.coroutine.is_none() {
+            let Dispatcher { heap, frame, table, .. } = dispatcher;
+            if ext.deadline_us & Ext::ENFORCED == 0 && ext.micros() != 0 {
+                slot.deadline = clock() + u64::from(ext.micros());
+            }
+            args = if ReqHdr(cancel.load()).has(ReqHdr::CANCEL) {
+                Err(Status::CANCELLED)
+            } else if let Some((words, len)) = job.short_args() {
+                short.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
+                Ok(Some(len))
+            } else {
+                long_arguments(job, endpoint, heap, frame, &mut short).map(Some)
+            };
+            if args.is_ok() {
                 // Checked when the call was taken; the table does not change.
-                let entry = dispatcher.table.get(usize::from(key.0)).ok_or(Status::NO_HANDLER)?;
-                slot.begin(entry.start)
-            })
-        };
-        if slot.coroutine.as_ref().is_some_and(|coroutine| !coroutine.is_here()) {
-            return false;
+                let begun = table.get(usize::from(job.hdr.key().0)).map(|entry| slot.begin(entry.start));
+                args = begun.unwrap_or(Err(Status::NO_HANDLER)).and(args);
+            }
         }
-        let (answer, mut marks) = self.calls.answer(index, slot, dispatcher.frame.scratch);
         let (mut effects, mut reason) = (Effects::NONE, None);
-        spill_state(&mut self.calls);
-        spill_state(slot);
-        let step = match (begun, &mut slot.coroutine) {
-            (Ok(()), Some(coroutine)) => {
+        let mut marks = Marks::default();
+        let step = match (args, &mut slot.coroutine) {
+            (Ok(args), Some(coroutine)) => {
+                let Some(coroutine) = coroutine.here() else { return false };
+                let mut told = core::mem::replace(&mut slot.answer, Answer::None);
+                if slot.calls.used != 0 {
+                    let scratch = &mut *dispatcher.frame.scratch;
+                    self.calls.answer(index, slot.wait, &mut slot.calls, scratch, (&mut told, &mut marks));
+                }
+                spill_state(&mut self.calls);
+                spill_state(&mut (&mut slot.answer, &mut slot.calls));
                 let state = CallState::new(dispatcher.node, ext.micros());
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
@@ -286,7 +296,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
                     clock,
                     interrupted: slot.interrupted,
-                    answer,
+                    answer: told,
                     marks,
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     place: index,
@@ -306,38 +316,44 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 reason = slice.reason;
                 step
             }
-            (begun, _) => Step::Returned(dispatcher.frame.status(begun.err().unwrap_or(Status::QUEUE_FULL))),
+            (args, _) => Step::Returned(dispatcher.frame.status(args.err().unwrap_or(Status::QUEUE_FULL))),
         };
+        dispatcher.tasks.running = None;
         match step {
             Step::Waits(wait) => {
                 dispatcher.activity.end();
                 dispatcher.activity.limit(0);
-                dispatcher.tasks.running = None;
-                let until = wait.limit().min(slot.deadline);
-                let left = if until == NEVER {
-                    0
+                let is_message = wait.is_message();
+                let (next, answer) = if is_message || marks.any() {
+                    let until = wait.limit().min(slot.deadline);
+                    let left = if until == NEVER {
+                        0
+                    } else {
+                        until.saturating_sub(clock()).clamp(1, Ext::ENFORCED as u64 - 1) as u32
+                    };
+                    self.calls.ask(index, slot, (wait, marks), left, dispatcher.frame.scratch)
                 } else {
-                    until.saturating_sub(clock()).clamp(1, Ext::ENFORCED as u64 - 1) as u32
+                    (wait, Answer::None)
                 };
-                let (next, answer) = self.calls.ask(index, slot, (wait, marks), left, dispatcher.frame.scratch);
-                (slot.wait, slot.answer) = (next, answer);
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 let is_other = reason.is_some_and(|reason| !reason.again);
                 #[cfg(not(all(feature = "tasks", feature = "world")))]
                 let is_other = false;
                 slot.show(reason);
+                // It did work, unless it only looked whether it may go on.
+                let worked = is_other || is_message || matches!(wait, Wait::Turn);
+                (slot.wait, slot.answer) = (next, answer);
                 dispatcher.tasks.is_ready |= slot.is_ready();
                 if effects.sent() {
                     dispatcher.tasks.expect_messages();
                 }
-                // It did work, unless it only looked whether it may go on.
-                is_other || next == Wait::Turn || next != wait
+                worked
             }
             Step::Returned(mut reply) => {
-                dispatcher.activity.end();
-                dispatcher.tasks.running = None;
                 let (why, cancelled) = (slot.interrupted, slot.saw_cancel);
-                let reply_mode = slot.job.as_ref().map_or(ReplyMode::TWO_WAY, |job| job.reply_mode);
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                let endpoint_index = endpoint.queue as usize;
+                let reply_mode = slot.job.as_ref().map_or(ReplyMode::TWO_WAY, Job::reply_mode);
                 if reply.hdr().status() == Status::INTERRUPTED
                     && let Some(why) = why
                 {
@@ -345,23 +361,24 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     let cancelled = why == Interrupted::Cancelled;
                     reply = dispatcher.frame.status(if cancelled { Status::CANCELLED } else { Status::DEADLINE });
                 }
+                // The launcher has ended the call of one that lost a rank, and says why.
+                let has_reply = cfg!(not(feature = "world")) || why != Some(Interrupted::LostRank);
+                if has_reply {
+                    let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
+                    dispatcher.finish(endpoint, found, reply_mode, reply, sent);
+                }
+                dispatcher.activity.end();
                 dispatcher.tasks.free(index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 #[cfg(all(feature = "tasks", feature = "world"))]
-                if why == Some(Interrupted::LostRank) {
-                    // The launcher has ended the call, and says why.
-                    return true;
+                if has_reply {
+                    self.notify_of_replies(endpoint_index);
                 }
-                let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
-                dispatcher.finish(endpoint, found, reply_mode, reply, sent);
-                #[cfg(all(feature = "tasks", feature = "world"))]
-                self.notify_of_replies(from);
                 true
             }
             // The serve loop catches it as an inline handler's, and ends the running call.
             #[cfg(not(hamr_bare))]
             Step::Panicked(payload) => {
-                dispatcher.tasks.running = None;
                 dispatcher.tasks.free(index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 std::panic::resume_unwind(payload);
@@ -370,10 +387,17 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// Sends what handlers have left for the host, as far as there is room.
-    #[inline(never)]
+    #[inline(always)]
     fn send(&mut self) {
+        if self.dispatcher.tasks.sends {
+            self.send_messages();
+        }
+    }
+
+    #[inline(never)]
+    fn send_messages(&mut self) {
         let Dispatcher { tasks, frame, .. } = &mut self.dispatcher;
-        let Some(bytes) = frame.scratch.first_chunk_mut().filter(|_| tasks.sends) else { return };
+        let Some(bytes) = frame.scratch.first_chunk_mut() else { return };
         outgoing::here(|outgoing| {
             let mut is_quiet = self.calls.sent_are_answered();
             while let Some((message, next)) = outgoing.message(self.sent, bytes) {
@@ -395,8 +419,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn unwind(&mut self, index: usize, clock: &mut dyn FnMut() -> u64) {
         let dispatcher = &mut self.dispatcher;
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return };
-        let Some(coroutine) = slot.coroutine.as_mut().filter(|coroutine| coroutine.is_here()) else { return };
+        let Some(coroutine) = &mut slot.coroutine else { return };
         for _ in 0..LAST_SLICES {
+            let Some(coroutine) = coroutine.here() else { return };
             let mut slice = Slice {
                 cx: Context::new(dispatcher.heap.lend(), dispatcher.node),
                 frame: Frame::new(dispatcher.frame.scratch),
@@ -438,11 +463,27 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 }
 
+/// Brings arguments that lie elsewhere to `short`, or to scratch memory if they are longer. Returns their
+/// length.
+#[cold]
+#[inline(never)]
+fn long_arguments<K, F: Order>(
+    job: &Job,
+    endpoint: &Endpoint<K, F>,
+    heap: &Heap<K>,
+    frame: &mut Frame<'_>,
+    short: &mut [u64; INLINE_WORDS],
+) -> Result<usize, Status> {
+    // They had no fault when the call was taken.
+    let args = parts(job.hdr, &job.words)?.args;
+    load(heap, frame, endpoint, job.found.slot, (&job.words, args), short)
+}
+
 /// The task in this place is gone: its calls are cancelled, and the place is free when the host has
 /// replied to all.
 pub(super) fn drain<K, F: Order>(tasks: &mut Tasks<'_>, calls: &mut Calls<K, F>, index: usize) {
     if let Some(slot) = tasks.slots.get_mut(index) {
-        let drains = calls.end(index, slot);
-        tasks.drain(index, drains);
+        slot.drains = calls.end(index, slot);
+        tasks.live += u32::from(slot.drains);
     }
 }
