@@ -31,6 +31,8 @@ pub(super) fn measure_polls() {
 
 /// Waits shorter than this never sleep.
 const NO_SLEEP_BEFORE: Duration = Duration::from_micros(300);
+/// Bodies that a waiting thread runs between two readings of the clock, at most.
+const MOST_BODIES: u32 = 64;
 /// Between two checks of the peer.
 const PEER_EVERY: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
@@ -83,6 +85,8 @@ pub(super) struct Wait<'i> {
     idle: Idle<HostMoment>,
     /// Polls with a pause that are left before the clock is read again.
     polls: u32,
+    /// Bodies that ran since the clock was read.
+    bodies: u32,
     /// The wait queue counts this thread, which may sleep in this generation.
     generation: Option<u64>,
     /// What the task that it waits for calls on the host.
@@ -101,6 +105,7 @@ impl<'i> Wait<'i> {
             peer_checked: None,
             idle: Idle::new(),
             polls: 0,
+            bodies: 0,
             generation: None,
             serving: None,
         }
@@ -116,6 +121,7 @@ impl<'i> Wait<'i> {
         }
         let device = self.device;
         let now = Instant::now();
+        self.bodies = 0;
         let begin = *self.begin.get_or_insert_with(|| {
             // Rule 22: about a microsecond has been spun away.
             device.notify(Fence::Full);
@@ -144,12 +150,27 @@ impl<'i> Wait<'i> {
 
     /// Behind a step: serves what the task in `place` calls, if that is known. `is_answered` looks
     /// for the reply.
-    pub(super) fn serve(&mut self, place: Option<u32>, is_answered: impl FnOnce() -> bool) {
+    pub(super) fn serve(&mut self, place: Option<u32>, is_answered: impl FnMut() -> bool) {
         if self.serving.is_none() {
             self.serving = place.and_then(|place| Waiting::new(self.device, place));
         }
-        if let Some(serving) = &mut self.serving {
-            serving.pass(is_answered);
+        if let Some(serving) = &mut self.serving
+            && serving.pass(&mut self.polls, is_answered)
+        {
+            self.served();
+        }
+    }
+
+    /// A body ran. The task's next call may come at once, so the clock is not read for a while, but at
+    /// least behind so many bodies.
+    fn served(&mut self) {
+        self.bodies += 1;
+        if self.bodies < MOST_BODIES {
+            self.polls = spins();
+        }
+        self.idle.found();
+        if self.generation.take().is_some() {
+            self.device.wait_queue.cancel_wait();
         }
     }
 

@@ -12,7 +12,7 @@ use hamr_comm::host::{Caller, Host, HostCall};
 use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::registry::Table;
 use std::any::{Any, TypeId};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once, Weak};
 
@@ -38,8 +38,9 @@ pub(crate) struct ServiceSources {
 /// One call, as its body sees it.
 struct Call<'c> {
     device: &'c Device,
-    node: Option<&'c Services>,
-    runtime: &'c Services,
+    sources: &'c ServiceSources,
+    /// The node's services, once the body has asked for one.
+    node: OnceCell<Option<Arc<Services>>>,
     place: Option<u32>,
     info: HostCallInfo<'c>,
     saw_cancel: Cell<bool>,
@@ -47,7 +48,8 @@ struct Call<'c> {
 
 impl HostCall for Call<'_> {
     fn service(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        self.node.and_then(|node| node.get(wanted)).or_else(|| self.runtime.get(wanted))
+        let node = self.node.get_or_init(|| self.sources.node.upgrade()).as_deref();
+        node.and_then(|node| node.get(wanted)).or_else(|| self.sources.runtime.get(wanted))
     }
     fn caller(&self) -> Caller {
         Caller { node: self.device.id, place: self.place }
@@ -82,16 +84,8 @@ pub(super) fn run_next(
 ) -> Option<HostReply> {
     static HOOK: Once = Once::new();
     HOOK.call_once(note_panics);
-    let node = sources.node.upgrade();
     queue.run_next(table, |entry, info, frame, args| {
-        let call = Call {
-            device,
-            node: node.as_deref(),
-            runtime: &sources.runtime,
-            place,
-            info,
-            saw_cancel: Cell::new(false),
-        };
+        let call = Call { device, sources, node: OnceCell::new(), place, info, saw_cancel: Cell::new(false) };
         let mut reply = Err(None);
         DEPTH.set(DEPTH.get() + 1);
         device.open_queues.idle.in_body(&mut || {

@@ -24,9 +24,9 @@ impl<'d> Waiting<'d> {
         serves.then_some(Self { device, index, held: None })
     }
 
-    /// Looks once, and runs a body if one is there. `is_answered` looks for the reply that this thread
-    /// waits for.
-    pub(crate) fn pass(&mut self, is_answered: impl FnOnce() -> bool) {
+    /// Looks up to so many times, with a pause behind each vain look, and runs a body if one is there.
+    /// `is_answered` looks for the reply that this thread waits for. True: a body ran.
+    pub(crate) fn pass(&mut self, looks: &mut u32, mut is_answered: impl FnMut() -> bool) -> bool {
         let service = &self.device.service;
         if self.held.is_none() {
             self.held = service.queues.get(self.index).and_then(|queue| queue.hold());
@@ -34,10 +34,16 @@ impl<'d> Waiting<'d> {
                 held.poll();
             }
         }
-        if let Some(held) = &mut self.held
-            && held.has_next_of_task(is_answered)
-        {
-            service.run_next(self.device, self.index, held);
+        let Some(held) = &mut self.held else { return false };
+        loop {
+            if held.has_next() {
+                return held.has_next_of_task(is_answered) && service.run_next(self.device, self.index, held);
+            }
+            if *looks == 0 || is_answered() {
+                return false;
+            }
+            *looks -= 1;
+            std::hint::spin_loop();
         }
     }
 
