@@ -50,14 +50,16 @@ pub fn empty_task(_task: &mut Task) {}
 pub fn empty_on_host(_cx: &mut Host) {}
 
 /// Calls [`empty_on_host()`] so often, `pause` microseconds apart; the microseconds that the calls
-/// took.
+/// took. Without a pause the clock is not read between calls, and the result is 0.
 #[offload(unordered, crate = unlisted)]
 pub fn call_host(task: &mut Task, times: u32, pause: u32) -> Result<u64, Fault> {
     let mut micros = 0;
     for _ in 0..times {
-        if pause != 0 {
-            task.sleep(pause)?;
+        if pause == 0 {
+            task.sync(HOST, empty_on_host::with())?;
+            continue;
         }
+        task.sleep(pause)?;
         let begin = task.micros();
         task.sync(HOST, empty_on_host::with())?;
         micros += task.micros() - begin;
