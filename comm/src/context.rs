@@ -2,6 +2,8 @@
 //! cancelled.
 
 use crate::buffer::{BufferPtr, Element, Read, Write};
+#[cfg(all(feature = "tasks", feature = "world"))]
+use crate::claims;
 use crate::fault::Fault;
 use crate::resource::Resource;
 use core::cell::Cell;
@@ -19,8 +21,8 @@ pub struct Context<'c> {
     state: Cell<CallState>,
 }
 
-/// What a context knows of the device and of the running call, in one word: node (16 bits), flags,
-/// time budget (32 bits).
+/// What a context knows of the device and of the running call, in one word: node (16 bits), flags (2),
+/// the task's place, from 1 on (14), time budget (32).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallState(u64);
 
@@ -34,6 +36,13 @@ impl CallState {
     #[inline(always)]
     pub(crate) const fn new(node: NodeId, deadline_us: u32) -> Self {
         Self((deadline_us as u64) << 32 | node.0 as u64)
+    }
+
+    /// The call is a task in this place.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[inline(always)]
+    pub(crate) const fn in_place(self, place: usize) -> Self {
+        Self(self.0 | ((place as u64 + 1) & 0x3FFF) << 18)
     }
 }
 
@@ -129,14 +138,14 @@ impl<'c> Context<'c> {
 
     /// Copies elements out of a buffer into private memory: `to.len()` of them from the front.
     pub fn copy_out<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Fault> {
-        let part = self.part(from, to.len())?;
+        let part = self.part(from, to.len(), false)?;
         let bytes = bytemuck::cast_slice_mut(to);
         self.heap.read_bytes(part, bytes).map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
     }
 
     /// Copies elements from private memory to the front of a buffer.
     pub fn copy_in<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Fault> {
-        let part = self.part(to, from.len())?;
+        let part = self.part(to, from.len(), true)?;
         self.heap
             .write_bytes(part, bytemuck::cast_slice(from))
             .map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
@@ -145,7 +154,7 @@ impl<'c> Context<'c> {
     /// The 32-bit words of a buffer, for signalling with the other side *while* the handler runs:
     /// every access is an atomic, so the peer may write at the same time. One writer per word.
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
-        self.own(ptr)?;
+        self.own(ptr, ptr.bytes(), true)?;
         let p = ptr.parts();
         self.heap.words(p.off, p.len).map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
     }
@@ -194,16 +203,28 @@ impl<'c> Context<'c> {
         resource.clear_poison(fresh);
     }
 
-    fn own<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), Fault> {
+    /// The task's place, from 1 on; 0 in an inline handler.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) fn place(&self) -> u32 {
+        self.state.get().0 as u32 >> 18
+    }
+
+    /// The buffer is of this device, and so many bytes at its front no other task's.
+    fn own<T: Element>(&self, ptr: BufferPtr<T>, bytes: u64, writes: bool) -> Result<(), Fault> {
         let node = self.node();
         if ptr.node() != node {
             return Err(Fault::foreign_buffer(ptr.node().0, node.0));
         }
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        if claims::any() {
+            return claims::check(&self.heap, (ptr.parts().off, bytes), writes, self.place());
+        }
+        let _ = (bytes, writes);
         Ok(())
     }
 
-    fn part<T: Element>(&self, ptr: BufferPtr<T>, count: usize) -> Result<u64, Fault> {
-        self.own(ptr)?;
+    fn part<T: Element>(&self, ptr: BufferPtr<T>, count: usize, writes: bool) -> Result<u64, Fault> {
+        self.own(ptr, (count * size_of::<T>()) as u64, writes)?;
         if count > ptr.len() {
             return Err(Fault::outside_heap(
                 ptr.parts().off + (count * size_of::<T>()) as u64,
@@ -227,7 +248,7 @@ pub trait View {
 impl<T: Element> View for Read<T> {
     type Out<'v> = &'v [T];
     fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
-        cx.own(self.0)?;
+        cx.own(self.0, self.0.bytes(), false)?;
         Ok(self.0.claim(false))
     }
     fn open(claimed: Claimed<'_>) -> Result<&[T], Fault> {
@@ -238,7 +259,7 @@ impl<T: Element> View for Read<T> {
 impl<T: Element> View for Write<T> {
     type Out<'v> = &'v mut [T];
     fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
-        cx.own(self.0)?;
+        cx.own(self.0, self.0.bytes(), true)?;
         Ok(self.0.claim(true))
     }
     fn open(claimed: Claimed<'_>) -> Result<&mut [T], Fault> {
@@ -252,6 +273,8 @@ pub trait ViewSet {
     type Views<'v>;
     #[doc(hidden)]
     fn open<'v>(self, cx: &'v mut Context<'_>) -> Result<Self::Views<'v>, Fault>;
+    #[doc(hidden)]
+    fn ranges(&self, cx: &Context<'_>) -> Result<heapless::Vec<Claim, 6>, Fault>;
 }
 
 macro_rules! view_sets {
@@ -262,6 +285,9 @@ macro_rules! view_sets {
                 let claims = [$(self.$i.claim(cx)?),*];
                 let [$($c),*] = cx.heap.claim(claims)?;
                 Ok(($($t::open($c)?,)*))
+            }
+            fn ranges(&self, cx: &Context<'_>) -> Result<heapless::Vec<Claim, 6>, Fault> {
+                Ok([$(self.$i.claim(cx)?),*].into_iter().collect())
             }
         }
     )*};

@@ -197,6 +197,12 @@ impl Fault {
         Self::msg("a program has the segment")
     }
 
+    /// A buffer that a task has claimed: its place from 1 on, and the line of the claim above 32 bits.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) const fn claimed_buffer(owner: u64, from: u64, to: u64) -> Self {
+        Self::new(Status::BUFFER_BUSY, [owner, from, to])
+    }
+
     /// A buffer argument that reaches past the heap.
     #[inline(always)]
     pub(crate) fn outside_heap(end: u64, heap: u64) -> Self {
@@ -230,6 +236,11 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
         (Status::BAD_BUFFER, bad_buffer::FOREIGN) => write!(f, "buffer of node {a} used on node {b}"),
         (Status::BAD_BUFFER, bad_buffer::READ_ONLY) => {
             write!(f, "buffer at byte {a:#x} of the heap was asked for to be read, and is written")
+        }
+        (Status::BUFFER_BUSY, 0) => write!(f, "expected at most {a} claimed ranges, got one more"),
+        (Status::BUFFER_BUSY, owner) => {
+            let (task, line) = ((owner & 0xFFFF_FFFF).saturating_sub(1), owner >> 32);
+            write!(f, "task {task} has claimed bytes {a:#x} to {b:#x} of the heap in its line {line}")
         }
         (status, _) => match Why::of(status, numbers) {
             Some(why) if status == Status::REMOTE => match kind {

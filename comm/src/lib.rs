@@ -22,6 +22,8 @@ pub mod buffer;
 pub mod chain;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod claimed;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod claims;
 mod context;
 mod enter;
 pub mod fault;
@@ -59,6 +61,8 @@ pub use migrate::{Bits, Migratable};
 pub use relay::CallTarget;
 pub use resource::Resource;
 pub use staging::{Stage, Staged, Staging};
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub use task::Claim;
 pub use task::{Interrupted, Target, Task};
 pub use why::Why;
 

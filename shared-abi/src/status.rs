@@ -52,8 +52,8 @@ open_enum! {
         RESOURCE_BUSY = 69 => "resource already in use",
         /// Fault: the handler ran longer than it may, and was ended.
         RUNAWAY = 70 => "runaway past its deadline",
-        /// Fault: a claim covers the memory.
-        BUFFER_BUSY = 71 => "a claim covers the buffer",
+        /// Fault: another task has claimed the memory.
+        BUFFER_BUSY = 71 => "another task has claimed the buffer",
         /// Fault: a task's wait ended without what it waited for.
         INTERRUPTED = 72 => "a wait was interrupted",
         /// Fault: a call that the handler made to the host or to another node failed.

@@ -5,6 +5,8 @@
 //! switch of stacks, `wait` what a task waits for; `am/task_slot.rs` is a task's place in the device,
 //! and the poller runs it (`am/poller/tasks.rs`).
 
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod claim;
 #[cfg(feature = "tasks")]
 pub(crate) mod switch;
 #[cfg(not(feature = "tasks"))]
@@ -12,6 +14,8 @@ pub(crate) mod switch;
 mod switch;
 pub(crate) mod wait;
 
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub use claim::Claim;
 #[cfg(feature = "tasks")]
 pub use switch::TaskStack;
 pub(crate) use wait::{Answer, Marks, Place, Reason};
@@ -72,6 +76,9 @@ pub(crate) struct Slice<'a> {
     /// The task's place.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) place: usize,
+    /// The address of its `TaskSlot`.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) slot: usize,
     /// Looks at what a rank is about to publish, before the task suspends.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) looks: u32,

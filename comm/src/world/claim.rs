@@ -11,6 +11,7 @@
 use super::piece::Memory;
 use super::{Rank, WorldRef};
 use crate::claimed::{self, Claimed};
+use crate::claims;
 use crate::fault::Fault;
 use crate::task::Task;
 use core::ptr::NonNull;
@@ -30,7 +31,7 @@ impl Task<'_> {
     /// Claims the rank's segment from byte `from`, a multiple of 64, to its end.
     ///
     /// # Errors
-    /// The device is no rank; a program has the segment; it is shorter than `from`.
+    /// The device is no rank; a program has the segment, or a task a part of it; it is shorter than `from`.
     pub fn claim_segment(&self, from: u64) -> Result<SegmentClaim<'_>, Fault> {
         let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
         if claimed::get().bytes != 0 {
@@ -39,7 +40,11 @@ impl Task<'_> {
         let bytes = rank.segment.min(self.heap_len()).checked_sub(from).filter(|_| from.is_multiple_of(64));
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes != 0);
         let bytes = bytes.ok_or_else(|| Fault::msg("the segment is too short"))?;
-        let (at, place) = self.lent(|slice| (slice.cx.heap.take_end(bytes as u64), slice.place));
+        let (at, place) = self.lent(|slice| -> Result<_, Fault> {
+            let off = slice.cx.heap_len() - bytes as u64;
+            claims::check(&slice.cx.heap, (off, bytes as u64), true, 0)?;
+            Ok((slice.cx.heap.take_end(bytes as u64), slice.place))
+        })?;
         let at = at.ok_or_else(|| Fault::msg("the segment is too short"))?;
         claimed::set(Claimed { bytes, by: place });
         Ok(SegmentClaim { task: self, at, bytes, from })

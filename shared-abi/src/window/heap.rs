@@ -167,6 +167,11 @@ impl LentHeap<'_> {
         }))
     }
 
+    /// The address of `bytes` from `off` on in this program, if they lie in the heap.
+    pub fn address(&self, off: u64, bytes: u64) -> Option<usize> {
+        Some(self.at(off, bytes)?.addr().get())
+    }
+
     /// Copies bytes out of the heap.
     pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
         self.region.read_bytes(off, to)

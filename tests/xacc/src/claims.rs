@@ -1,6 +1,6 @@
-//! A handler that claims its rank's segment.
+//! Handlers that claim their rank's segment, or buffers.
 
-use hamr_comm::{BufferPtr, Fault, Task, offload};
+use hamr_comm::{BufferPtr, Context, Fault, Task, offload};
 
 /// How [`claim()`] ends.
 pub mod end {
@@ -28,4 +28,90 @@ pub fn claim(task: &mut Task, from: u64, end: u32, gate: BufferPtr<u32>) -> Resu
     task.wait_until(|| gate.observe() != 0)?;
     let is_kept = front.as_slice().iter().zip(0..).all(|(x, i)| *x == i) && back.iter().all(|x| *x == 7);
     if is_kept { Ok(len) } else { Err(Fault::msg("claimed bytes have changed")) }
+}
+
+/// What [`keeps()`] does with its claim: a set of these.
+pub mod keep {
+    /// The claim is for writing.
+    pub const WRITES: u32 = 1;
+    /// It panics with the claim behind the gate.
+    pub const PANICS: u32 = 2;
+    /// It ends without having dropped the claim.
+    pub const FORGETS: u32 = 4;
+    /// It drops the claim before the gate.
+    pub const RELEASES: u32 = 8;
+}
+
+/// Claims a buffer, changes it if it may, and waits until word 0 of `gate` is not zero; word 16 counts
+/// tasks that wait. Returns the sum of the buffer behind the wait.
+#[offload(unordered)]
+pub fn keeps(task: &mut Task, x: BufferPtr<u64>, gate: BufferPtr<u32>, how: u32) -> Result<u64, Fault> {
+    let claim = match how & keep::WRITES {
+        0 => task.claim((x.read(),))?,
+        _ => task.claim((x.write(),))?,
+    };
+    if how & keep::WRITES != 0 {
+        task.view_mut(x)?.fill(7);
+    }
+    // Its own claims are no obstacle; this one ends here.
+    drop(task.claim((x.read(), x.write()))?);
+    let claim = (how & keep::RELEASES == 0).then_some(claim);
+    arrive(task, gate)?;
+    assert!(how & keep::PANICS == 0, "it panics with a claim");
+    let sum = task.view(x)?.iter().sum();
+    if how & keep::FORGETS != 0 {
+        core::mem::forget(claim);
+    }
+    Ok(sum)
+}
+
+/// Claims so many elements of a buffer, each for itself, and waits as [`keeps()`].
+#[offload(unordered)]
+pub fn keeps_many(task: &mut Task, x: BufferPtr<u64>, gate: BufferPtr<u32>, count: u32) -> Result<u64, Fault> {
+    let mut claims = [const { None }; 40];
+    for (i, claim) in claims.iter_mut().enumerate().take(count as usize) {
+        let element = x.slice(i..i + 1).ok_or_else(|| Fault::msg("a short buffer"))?;
+        *claim = Some(task.claim((element.write(),))?);
+    }
+    arrive(task, gate)?;
+    Ok(claims.iter().flatten().count() as u64)
+}
+
+fn arrive(task: &Task, gate: BufferPtr<u32>) -> Result<(), Fault> {
+    let words = task.words(gate)?;
+    let (Some(open), Some(waiting)) = (words.get(0), words.get(16)) else { return Err(Fault::msg("no gate")) };
+    waiting.publish(waiting.load() + 1);
+    Ok(task.wait_until(|| open.observe() != 0)?)
+}
+
+/// The ways of [`uses()`]; the first [`READS`] of them only read.
+pub const WAYS: [&str; 7] = ["view", "copy_out", "claim to read", "view_mut", "copy_in", "words", "claim to write"];
+/// See [`WAYS`].
+pub const READS: u32 = 3;
+
+/// Uses a buffer in one of the [`WAYS`].
+#[offload(unordered)]
+pub fn uses(task: &mut Task, x: BufferPtr<u64>, way: u32) -> Result<(), Fault> {
+    match way {
+        2 => task.claim((x.read(),)).map(drop),
+        6 => task.claim((x.write(),)).map(drop),
+        _ => task.inline(|cx| use_inline(cx, x, way)),
+    }
+}
+
+/// The same in an inline handler, which cannot claim.
+#[offload]
+pub fn uses_inline(cx: &mut Context, x: BufferPtr<u64>, way: u32) -> Result<(), Fault> {
+    use_inline(cx, x, way)
+}
+
+fn use_inline(cx: &mut Context, x: BufferPtr<u64>, way: u32) -> Result<(), Fault> {
+    match way {
+        0 => cx.view(x).map(|_| ()),
+        1 => cx.copy_out(x, &mut [0]),
+        3 => cx.view_mut(x).map(|_| ()),
+        4 => cx.copy_in(&[7], x),
+        5 => cx.words(BufferPtr::from_wire(x.wire())).map(|_| ()),
+        _ => Ok(()),
+    }
 }

@@ -278,6 +278,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
         }
         let (mut effects, mut reason) = (Effects::NONE, None);
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        let slot_at = core::ptr::from_ref(slot).addr();
         let mut marks = Marks::default();
         let step = match (args, &mut slot.coroutine) {
             (Ok(args), Some(coroutine)) => {
@@ -290,6 +292,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 spill_state(&mut self.calls);
                 spill_state(&mut (&mut slot.answer, &mut slot.calls));
                 let state = CallState::new(dispatcher.node, ext.micros());
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                let state = state.in_place(index);
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
@@ -300,6 +304,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     marks,
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     place: index,
+                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    slot: slot_at,
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     looks: self.extra_polls,
                     reason: None,
@@ -419,6 +425,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn unwind(&mut self, index: usize, clock: &mut dyn FnMut() -> u64) {
         let dispatcher = &mut self.dispatcher;
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return };
+        #[cfg(feature = "world")]
+        let slot_at = core::ptr::from_ref(slot).addr();
         let Some(coroutine) = &mut slot.coroutine else { return };
         for _ in 0..LAST_SLICES {
             let Some(coroutine) = coroutine.here() else { return };
@@ -432,6 +440,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 marks: Marks::default(),
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 place: index,
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                slot: slot_at,
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 looks: 0,
                 reason: None,

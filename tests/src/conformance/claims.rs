@@ -1,0 +1,125 @@
+//! Claims: what a task keeps for itself across its waits, other handlers are refused.
+
+use super::{Gate, Open, driven, options, until};
+use crate::crashes::fault;
+use hamr::{Buffer, CallError, CallOptions, Node, Options};
+use hamr_comm::abi::status::Status;
+use hamr_tests_xacc::claims::{READS, WAYS, keep, keeps, keeps_many, uses, uses_inline};
+use std::time::Duration;
+
+/// A device whose image has claims.
+fn opened(open: Open) -> Option<Node> {
+    // That of the board of the tests has not: it has no `world`.
+    Some(open(Options { tickets: 64, ..options() })).filter(|node| node.info().name != "microvm")
+}
+
+fn is_free(node: &Node, x: &Buffer<u64>) {
+    for way in 0..WAYS.len() as u32 {
+        node.sync(uses::with(x.ptr(), way)).expect("free");
+        node.sync(uses_inline::with(x.ptr(), way)).expect("free");
+    }
+}
+
+/// Whoever may garble or see what is half done is refused, by the task's number; its own task is not,
+/// nor is the rest of the buffer.
+pub fn others_are_refused(open: Open) {
+    let Some(node) = opened(open) else { return };
+    for how in [0, keep::WRITES] {
+        let x = node.buffer(&[5u64; 64]).expect("room");
+        let part = |range| x.ptr().slice(range).expect("inside");
+        let (mine, over, rest) = (part(16..32), part(20..40), part(32..64));
+        let gate = Gate::new(&node);
+        driven(&node, || {
+            let held = node.offload(keeps::with(mine, gate.ptr(), how)).expect("sent");
+            gate.wait_for(1);
+            for way in 0..WAYS.len() as u32 {
+                node.sync(uses::with(rest, way)).expect("nobody's");
+                node.sync(uses_inline::with(rest, way)).expect("nobody's");
+                let mut outcomes = vec![node.sync(uses::with(over, way))];
+                if !WAYS[way as usize].starts_with("claim") {
+                    outcomes.push(node.sync(uses_inline::with(over, way)));
+                }
+                for outcome in outcomes {
+                    if how == 0 && way < READS {
+                        outcome.expect("it may be read");
+                        continue;
+                    }
+                    let report = fault(outcome);
+                    assert_eq!(report.status, Status::BUFFER_BUSY, "{}: {report}", WAYS[way as usize]);
+                    let [owner, from, to] = report.numbers;
+                    assert_eq!((owner >> 32 > 40, to - from), (true, 128), "{report}");
+                    let said = format!("task {} has claimed bytes {from:#x} to {to:#x}", (owner & 0xFFFF) - 1);
+                    assert!(report.to_string().contains(&said), "{report}");
+                }
+            }
+            assert!(node.put(&[1; 16], mine).is_err(), "its call names the buffer");
+            gate.open();
+            assert_eq!(held.wait().expect("goes on"), if how == 0 { 80 } else { 112 });
+        });
+        is_free(&node, &x);
+        node.put(&[1; 16], mine).expect("free");
+    }
+}
+
+/// However the task ends, and if its handler has lost the claim, or ends it before.
+pub fn end_with_their_tasks(open: Open) {
+    let Some(node) = opened(open) else { return };
+    let x = node.buffer(&[5u64; 64]).expect("room");
+    for how in [keep::FORGETS, keep::PANICS, keep::RELEASES] {
+        let gate = Gate::new(&node);
+        driven(&node, || {
+            let held = node.offload(keeps::with(x.ptr(), gate.ptr(), how | keep::WRITES)).expect("sent");
+            gate.wait_for(1);
+            let outcome = node.sync(uses::with(x.ptr(), 0));
+            assert_eq!(outcome.is_ok(), how == keep::RELEASES, "{outcome:?}");
+            gate.open();
+            let ended = held.wait();
+            assert_eq!(ended.is_err(), how == keep::PANICS, "{ended:?}");
+        });
+        is_free(&node, &x);
+    }
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let held = node.offload(keeps::with(x.ptr(), gate.ptr(), keep::WRITES)).expect("sent");
+        gate.wait_for(1);
+        held.cancel();
+        assert!(matches!(held.wait(), Err(CallError::Cancelled(_))));
+        until("it ends", || node.sync(uses::with(x.ptr(), 0)).is_ok());
+        let options = CallOptions { deadline: Some(Duration::from_millis(50)), ..CallOptions::default() };
+        let held = node.offload_with(keeps::with(x.ptr(), gate.ptr(), keep::WRITES), options).expect("sent");
+        assert!(matches!(held.wait(), Err(CallError::Deadline(_))));
+        until("it ends", || node.sync(uses::with(x.ptr(), 0)).is_ok());
+    });
+    is_free(&node, &x);
+    let gate = Gate::new(&node);
+    let held = driven(&node, || {
+        let held = node.offload(keeps::with(x.ptr(), gate.ptr(), keep::WRITES)).expect("sent");
+        gate.wait_for(1);
+        held
+    });
+    node.restart().expect("starts again");
+    assert!(held.wait().is_err(), "it ended with its epoch");
+    is_free(&node, &x);
+}
+
+/// More are refused, and leave none behind.
+pub fn are_32_at_most(open: Open) {
+    let Some(node) = opened(open) else { return };
+    let (x, y) = (node.buffer(&[5u64; 64]).expect("room"), node.buffer(&[5u64; 64]).expect("room"));
+    let (gate, opened) = (Gate::new(&node), Gate::new(&node));
+    opened.open();
+    driven(&node, || {
+        let held = node.offload(keeps_many::with(x.ptr(), gate.ptr(), 20)).expect("sent");
+        gate.wait_for(1);
+        for _ in 0..3 {
+            let report = fault(node.sync(keeps_many::with(y.ptr(), opened.ptr(), 13)));
+            assert_eq!(report.status, Status::BUFFER_BUSY, "{report}");
+            assert!(report.to_string().contains("expected at most 32 claimed ranges"), "{report}");
+            assert_eq!(node.sync(keeps_many::with(y.ptr(), opened.ptr(), 12)).expect("room"), 12);
+        }
+        gate.open();
+        assert_eq!(held.wait().expect("goes on"), 20);
+    });
+    assert_eq!(node.sync(keeps_many::with(x.ptr(), opened.ptr(), 32)).expect("room"), 32);
+    is_free(&node, &x);
+}
