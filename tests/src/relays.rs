@@ -1,14 +1,17 @@
 //! Calls of one device to another, for any two kinds of devices: [`relays!`](crate::relays!) makes one `#[test]` per case.
 //!
-//! `$specs` are the two kinds; both devices are of one runtime, as `devices::open` makes them.
+//! `$specs` are the two kinds; both devices are of one runtime, as `devices::open` makes them. `rank` is
+//! the last rank of a world of two processes, and `its peer` the first rank of the same world.
 
-use crate::conformance::{options, until};
+use crate::conformance::{driven, options, until};
 use crate::devices;
-use hamr::{CallError, Node, Options};
+use hamr::{CallError, Image, Node, Options, World, WorldOptions};
 use hamr_comm::abi::status::Status;
 use hamr_tests_kernels::relays::{
     OUTCOMES, bounce, pass, pass_buffer, pass_many, pass_otherwise, pass_wait, there, wait_there,
 };
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The tests of calls between a device of the first kind and one of the second.
@@ -30,9 +33,54 @@ macro_rules! relays {
 
 type Specs = (&'static str, &'static str);
 
-fn both((first, second): Specs) -> (Node, Node) {
-    let options = Options { relay: true, tickets: 64, ..options() };
-    (devices::open(first, options.clone()), devices::open(second, options))
+/// One of the two devices.
+enum End {
+    Lone(Node),
+    Rank(Arc<World>, u32),
+}
+
+impl Deref for End {
+    type Target = Node;
+    fn deref(&self) -> &Node {
+        match self {
+            Self::Lone(node) => node,
+            Self::Rank(world, rank) => world.node(*rank),
+        }
+    }
+}
+
+fn both(specs: Specs) -> (End, End) {
+    opened(specs, &Options { relay: true, tickets: 64, ..options() })
+}
+
+fn opened((first, second): Specs, options: &Options) -> (End, End) {
+    let first = end(first, options);
+    let second = match (&first, second) {
+        (End::Rank(world, _), "its peer") => End::Rank(world.clone(), 0),
+        _ => end(second, options),
+    };
+    (first, second)
+}
+
+fn end(spec: &str, options: &Options) -> End {
+    match spec {
+        "rank" => {
+            let rank = Options { start_deadline: devices::START_TIMEOUT, segment: 1 << 20, ..options.clone() };
+            let options = WorldOptions { rank, ..WorldOptions::default() };
+            let world = devices::runtime().world_with(&["shm"; 2], devices::image("shm"), options);
+            End::Rank(Arc::new(world.expect("a world")), 1)
+        }
+        "loopback" => {
+            let image = Image::find(devices::IMAGE).expect("a name");
+            End::Lone(devices::runtime().open_with(spec, image, options.clone()).expect("a device"))
+        }
+        _ => End::Lone(devices::open(spec, options.clone())),
+    }
+}
+
+/// Runs `f` while both devices make progress by themselves.
+fn both_driven<R>(a: &Node, b: &Node, f: impl FnOnce() -> R) -> R {
+    driven(a, || driven(b, f))
 }
 
 fn number(node: &Node) -> u16 {
@@ -130,13 +178,13 @@ pub fn a_wait_that_ends(specs: Specs) {
     let (a, b) = both(specs);
     let flag = b.buffer(&[0u32]).expect("room");
     let waits = a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 100_000)).expect("sent");
-    until("the task there waits", || b.put(&[0], flag.ptr()).is_err());
+    both_driven(&a, &b, || until("the task there waits", || b.put(&[0], flag.ptr()).is_err()));
     let error = waits.wait().expect_err("no time");
     let CallError::Fault(report) = &error else { panic!("{error}") };
     // The call there has what is left of the wait. Which end is seen first is the scheduler's.
     let there = report.status == Status::REMOTE && report.text.contains("deadline passed");
     assert!(report.status == Status::INTERRUPTED || there, "{error}");
-    until("the call there ends", || b.put(&[0], flag.ptr()).is_ok());
+    driven(&b, || until("the call there ends", || b.put(&[0], flag.ptr()).is_ok()));
     assert_eq!(a.sync(pass::with(number(&b), 1u8)).expect("goes on"), 1);
 }
 
@@ -145,7 +193,7 @@ pub fn a_device_that_ends(specs: Specs) {
     let (a, b) = both(specs);
     let flag = b.buffer(&[0u32]).expect("room");
     let waits = a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 30_000_000)).expect("sent");
-    until("the task there waits", || !b.tasks().is_empty());
+    both_driven(&a, &b, || until("the task there waits", || !b.tasks().is_empty()));
     b.stop();
     let error = waits.wait().expect_err("the device is gone").to_string();
     assert!(error.contains("the device was lost") && error.contains(&format!("on {}: ", name(&b))), "{error}");
@@ -162,17 +210,17 @@ pub fn a_caller_that_ends(specs: Specs) {
     let (a, b) = both(specs);
     let flag = b.buffer(&[0u32]).expect("room");
     let waits = a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 300_000)).expect("sent");
-    until("the task there waits", || !b.tasks().is_empty());
+    both_driven(&a, &b, || until("the task there waits", || !b.tasks().is_empty()));
     a.stop();
     let error = waits.wait().expect_err("the caller is gone");
     assert!(matches!(error, CallError::DeviceLost(..)), "{error}");
-    until("the call there ends", || b.put(&[1], flag.ptr()).is_ok());
+    driven(&b, || until("the call there ends", || b.put(&[1], flag.ptr()).is_ok()));
     assert_eq!(b.sync(wait_there::with(flag.ptr())).expect("goes on"), 1);
 }
 
 /// Without the option a device calls no other.
-pub fn needs_the_option((first, second): Specs) {
-    let (a, b) = (devices::open(first, options()), devices::open(second, options()));
+pub fn needs_the_option(specs: Specs) {
+    let (a, b) = opened(specs, &options());
     let error = a.sync(pass::with(number(&b), 1u8)).expect_err("it may not");
     let CallError::Fault(report) = &error else { panic!("{error}") };
     assert_eq!(report.numbers[1], u64::from(Status::NO_HANDLER.0), "{error}");
