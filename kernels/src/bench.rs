@@ -28,7 +28,7 @@ macro_rules! bench_handlers {
     () => {
         $crate::bench::chains!();
         $crate::bench_handlers!(
-            call_host count empty empty_task log_lines notice pong rank_barriers rank_calls rank_copies rank_flags rank_puts
+            call_host call_nested count empty empty_task log_lines notice pong rank_barriers rank_calls rank_copies rank_flags rank_puts
             rank_signals spend sum_14 sum_4 sum_6 sum_8 sum_many yields
         );
     };
@@ -48,6 +48,25 @@ pub fn empty_task(_task: &mut Task) {}
 /// Does nothing, on the host.
 #[offload]
 pub fn empty_on_host(_cx: &mut Host) {}
+
+hamr_comm::on_host! {
+    extern crate std;
+
+    /// What [`nested_on_host()`] runs: the benchmark says what.
+    pub type Nested = std::boxed::Box<dyn Fn(&Host<'_>) -> Result<(), Fault> + Send + Sync>;
+}
+
+/// Calls the device that called it.
+#[offload]
+pub fn nested_on_host(cx: &mut Host) -> Result<(), Fault> {
+    (cx.service::<Nested>()?)(cx)
+}
+
+/// Calls [`nested_on_host()`].
+#[offload(unordered, crate = unlisted)]
+pub fn call_nested(task: &mut Task) -> Result<(), Fault> {
+    Ok(task.sync(HOST, nested_on_host::with())?)
+}
 
 /// Calls [`empty_on_host()`] so often, `pause` microseconds apart; the microseconds that the calls
 /// took. Without a pause the clock is not read between calls, and the result is 0.
@@ -343,7 +362,7 @@ mod tests {
         let defined = include_str!("bench.rs").lines().filter(|line| line.starts_with("#[offload(")).count();
         let listed = Table::of_this_image().iter().filter(|entry| entry.name.starts_with("hamr_kernels::bench::"));
         assert!(defined > 0);
-        // And the body on the host, which the table of `hamr` has, too.
-        assert_eq!(listed.count(), defined + 1);
+        // And the two bodies on the host, which the table of `hamr` has, too.
+        assert_eq!(listed.count(), defined + 2);
     }
 }

@@ -67,12 +67,17 @@ pub(super) const TRANSFERS: [Line; 17] = [
     ("`call_asleep`", "call_asleep", None),
 ];
 
-pub(super) const TASKS: [Line; 11] = [
+pub(super) const TASKS: [Line; 16] = [
     ("`task_call`", "task_call", None),
     ("`task_switch`", "task_switch", None),
     ("`host_call`", "host_call", None),
     ("`host_call_asleep`", "host_call_asleep", None),
+    ("`host_call_nested`", "host_call_nested", None),
+    ("`task_call_beside`, 15", "task_call_beside", Some(("tasks", 15))),
+    ("`call_empty_beside`, 16", "call_empty_beside", Some(("tasks", 16))),
     ("`chain_16`", "chain_16", None),
+    ("`world_idle`, 2 ranks", "world_idle", Some(("ranks", 2))),
+    ("`world_idle`, 64 ranks", "world_idle", Some(("ranks", 64))),
     ("`world_call`", "world_call", None),
     ("`world_signal`", "world_signal", None),
     ("`world_barrier`", "world_barrier", None),

@@ -43,6 +43,7 @@ impl Goal {
             ("put_notify", _) => Some(AtLeast(0.95)),
             ("put" | "get", _) if key.size.is_some_and(|size| size >= 64 << 10) => Some(AtLeast(0.95)),
             ("task_call" | "host_call", _) => Some(AtMost(1.3)),
+            ("host_call_nested", _) => Some(AtMost(1.1)),
             ("host_call_asleep", _) => Some(AtMost(1.15)),
             ("gas_am_short", Some((_, 16))) => Some(AtMost(2.5)),
             ("gas_am_short", _) => Some(AtMost(1.5)),

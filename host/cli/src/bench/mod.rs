@@ -26,6 +26,7 @@ mod sleeping;
 mod stats;
 mod table;
 mod task_count;
+mod tasks;
 mod thread_count;
 mod transfers;
 mod ways;
@@ -118,6 +119,7 @@ fn measure(
     if rows::needs_floors(wanted) {
         rows::measure_calls(&node, machine, table, wanted)?;
     }
+    tasks::measure(&node, table, wanted)?;
     rows::measure_streams(&node, table, wanted)?;
     if wanted("call_asleep") || wanted("host_call_asleep") {
         // In a device of its own: during the other rows, no side may sleep.

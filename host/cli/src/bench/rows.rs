@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 69] = [
+const ALL: [(&str, By); 73] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -58,7 +58,11 @@ const ALL: [(&str, By); 69] = [
     ("task_call", By::Calls),
     ("host_call", By::Calls),
     ("host_call_asleep", By::Other),
+    ("host_call_nested", By::Other),
+    ("task_call_beside", By::Other),
+    ("call_empty_beside", By::Other),
     ("task_switch", By::Other),
+    ("world_idle", By::Other),
     ("world_call", By::Other),
     ("world_signal", By::Other),
     ("world_barrier", By::Other),

@@ -18,8 +18,11 @@ const RUNS: u32 = 20;
 const LONG: u32 = 64 << 10;
 
 /// The rows of this module that need a world.
-pub(super) const ROWS: [&str; 6] =
-    ["world_call", "world_signal", "world_barrier", "world_put_8b", "world_put_64k", "world_run"];
+pub(super) const ROWS: [&str; 7] =
+    ["world_idle", "world_call", "world_signal", "world_barrier", "world_put_8b", "world_put_64k", "world_run"];
+
+/// Ranks of `world_idle`.
+const IDLE: [u32; 2] = [2, 64];
 
 /// Adds the row `task_switch`: a task lets others have a turn, of which there are none.
 pub(super) fn task_switch(node: &Node, table: &mut Table) -> Result<(), BoxError> {
@@ -38,22 +41,33 @@ pub(super) fn measure(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    let start = |wait: Option<WaitMode>| -> Result<World, BoxError> {
+    let start = |ranks: u32, wait: Option<WaitMode>| -> Result<World, BoxError> {
         let WorldOptions { rank, .. } = WorldOptions::default();
         let rank = global.apply(Options { segment: 1 << 20, ..rank });
         let rank = Options { wait: wait.unwrap_or(rank.wait), ..rank };
         let options = WorldOptions { rank, cpus: vec![machine.host(), machine.device()], ..WorldOptions::default() };
-        Ok(runtime.world_with(&["shm"; 2], image.clone(), options)?)
+        Ok(runtime.world_with(&vec!["shm"; ranks as usize], image.clone(), options)?)
     };
-    if ROWS.iter().any(|row| *row != "world_run" && wanted(row)) {
-        let world = start(None)?;
+    if wanted("world_idle") {
+        let alone = start(1, Some(WaitMode::Sleep))?;
+        for ranks in IDLE {
+            let world = start(ranks, Some(WaitMode::Sleep))?;
+            for _ in 0..REPETITIONS {
+                let [floor, ns] = [round(&alone)?, round(&world)?];
+                let key = Key::new("world_idle").vary("ranks", ranks);
+                table.add(key, &[ns], Some(Beside { what: "one rank", ns: &[floor] }));
+            }
+        }
+    }
+    if ROWS.iter().any(|row| !["world_idle", "world_run"].contains(row) && wanted(row)) {
+        let world = start(2, None)?;
         for _ in 0..REPETITIONS {
             ranks(&world, table, wanted)?;
         }
     }
     if wanted("world_run") {
         // This program and rank 0 have one processor.
-        let world = start(Some(WaitMode::Sleep))?;
+        let world = start(2, Some(WaitMode::Sleep))?;
         for _ in 0..REPETITIONS {
             run(&world, table)?;
         }
@@ -96,6 +110,11 @@ fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Re
         table.add(key, &[ns], Some(Beside { what: "memcpy", ns: &[floor] }));
     }
     Ok(())
+}
+
+/// A round of the last rank, which looks at the lanes of all others and resumes one task; they sleep.
+fn round(world: &World) -> Result<f64, BoxError> {
+    Ok(each(asleep(world.node(world.size() - 1), yields::with(TIMES))?, TIMES))
 }
 
 /// An empty run, and as many calls, one behind the other.
