@@ -19,9 +19,9 @@ const GONE: Duration = Duration::from_secs(2);
 /// Microseconds to the latest moment of a kill.
 const LATEST: u64 = 150_000;
 
-/// `HAMR_SOAK` is set by `cargo xtask soak`.
+/// `HAMR_SOAK_KILLS` is set by `cargo xtask soak`.
 fn rounds() -> u32 {
-    if std::env::var_os("HAMR_SOAK").is_some_and(|value| value == "1") { 1000 } else { 30 }
+    std::env::var("HAMR_SOAK_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(30)
 }
 
 /// The processes of a run that have not ended.

@@ -121,7 +121,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "soak",
-        about: "make a million nested calls, or as many as the argument says; kill ranks and launchers of a thousand worlds",
+        about: "make a million nested calls, kill ranks and launchers of a thousand worlds: [calls [N] | kills [N]]",
         run: soak::task,
     },
     Task {

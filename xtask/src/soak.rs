@@ -2,38 +2,38 @@
 //! meet rare ones. `cargo xtask test` repeats it less.
 
 use crate::{Error, child, no_arguments};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A thousand worlds, or a million calls, on a busy machine.
-const LIMIT: Duration = Duration::from_secs(3600);
-/// Nested calls, if no other number is given.
-const CALLS: &str = "1000000";
-/// Active messages, likewise.
-const MESSAGES: &str = "10000000";
+/// One of them, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// Makes a million nested calls, or as many as the argument says; then kills ranks and launchers of a
-/// thousand worlds. With `messages` it sends ten million active messages, or as many as the next argument says, in the
-/// place of both.
+/// What is repeated: its name, a test, the variable by which it gets its number, and the number of a soak.
+const MODES: [(&str, &str, &str, u64); 3] = [
+    ("calls", "world_nested", "HAMR_SOAK_CALLS", 1_000_000),
+    ("kills", "world_kills", "HAMR_SOAK_KILLS", 1000),
+    ("messages", "gas_soak_shm", "HAMR_SOAK_MESSAGES", 10_000_000),
+];
+
+/// Makes nested calls, kills ranks and launchers of worlds, and sends active messages; or one of them, as often as it is told.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
-    if let Some(("messages", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        let (messages, rest) = match rest.split_first() {
-            Some((messages, rest)) if messages.parse::<u64>().is_ok() => (messages.as_str(), rest),
-            _ => (MESSAGES, rest),
-        };
-        no_arguments(rest)?;
-        return soak("gas_soak_shm", ("HAMR_SOAK_MESSAGES", messages));
-    }
-    let (calls, rest) = match arguments.split_first() {
-        Some((calls, rest)) if calls.parse::<u64>().is_ok() => (calls.as_str(), rest),
-        _ => (CALLS, arguments),
+    let Some((wanted, rest)) = arguments.split_first() else {
+        return MODES.iter().try_for_each(|mode| soak(mode, mode.3));
+    };
+    let mode = MODES.iter().find(|(name, ..)| name == wanted);
+    let mode = mode.ok_or_else(|| Error::unknown(wanted, "calls [N], kills [N], messages [N] or nothing"))?;
+    let (count, rest) = match rest.split_first() {
+        Some((count, rest)) => (count.parse().map_err(|_| Error::unknown(count, "a number"))?, rest),
+        None => (mode.3, rest),
     };
     no_arguments(rest)?;
-    soak("world_nested", ("HAMR_SOAK_CALLS", calls))?;
-    soak("world_kills", ("HAMR_SOAK", "1"))
+    soak(mode, count)
 }
 
-fn soak(test: &str, (variable, value): (&str, &str)) -> Result<(), Error> {
+fn soak((name, test, variable, _): &(&str, &str, &str, u64), count: u64) -> Result<(), Error> {
+    let begin = Instant::now();
     let mut command = child::cargo();
-    command.args(["test", "--package", "hamr-tests", "--test", test, "--", "--nocapture"]).env(variable, value);
-    child::run(&mut command, LIMIT)
+    command.args(["test", "--package", "hamr-tests", "--test", test, "--", "--nocapture"]);
+    child::run(command.env(variable, count.to_string()), LIMIT)?;
+    println!("soak of {count} {name}: ok, {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
 }
