@@ -19,9 +19,9 @@ pub(crate) struct Ranks;
 
 impl OnWorld<1> for Ranks {
     fn shape<'g>(dims: &'g [Dim; 1], w: &Spmd<'_>) -> Result<Shape<'g, 1>, Fault> {
-        let nodes = w.nodes([RANKS])?;
+        let nodes = w.nodes([w.size()])?;
         match &dims[0].by {
-            model::By::Whole => made(nodes.sub::<0>([Sel::Index(2)])?, dims),
+            model::By::Whole => made(nodes.sub::<0>([Sel::Index(i64::from(w.size() - 1).min(2))])?, dims),
             _ => made(nodes.sub::<1>([triplet(0, dims[0].nodes.into(), 1)])?, dims),
         }
     }
@@ -29,7 +29,7 @@ impl OnWorld<1> for Ranks {
 
 impl OnWorld<2> for Ranks {
     fn shape<'g>(dims: &'g [Dim; 2], w: &Spmd<'_>) -> Result<Shape<'g, 2>, Fault> {
-        let nodes = w.nodes([3, 2])?;
+        let nodes = w.nodes([w.size() / 2, 2])?;
         let [a, b] = [0, 1].map(|dim| match dims[dim].by {
             model::By::Whole => Sel::Index(dim as i64),
             _ => triplet(0, dims[dim].nodes.into(), 1),

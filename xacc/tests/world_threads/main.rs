@@ -3,6 +3,7 @@
 
 mod coarray;
 mod gmove;
+mod many;
 #[allow(dead_code, reason = "the tests without a world use the rest")]
 #[path = "../pure/model.rs"]
 mod model;
@@ -13,7 +14,8 @@ use hamr::{Runtime, World};
 use hamr_comm::Fault;
 use hamr_xacc::{Spmd, program};
 
-/// Ranks of the worlds, in three by two where there are two dimensions.
+/// Ranks of the worlds where nothing else is said; any even number of ranks is half of it by two where there
+/// are two dimensions.
 const RANKS: u32 = 6;
 
 fn world(ranks: u32) -> World {

@@ -9,9 +9,9 @@ use hamr_xacc::dist::{Dist, Shape, on};
 use hamr_xacc::{Array, Spmd};
 use proptest::prelude::*;
 
-/// An array along one dimension of three by two nodes, replicated along the other one.
-fn line<'g>(dim: &'g Dim, along: usize, w: &Spmd<'_>) -> Result<Shape<'g, 1>, Fault> {
-    let nodes = w.nodes([3, 2])?;
+/// An array along one dimension of the nodes, which are half of them by two, replicated along the other one.
+pub(crate) fn line<'g>(dim: &'g Dim, along: usize, w: &Spmd<'_>) -> Result<Shape<'g, 1>, Fault> {
+    let nodes = w.nodes([w.size() / 2, 2])?;
     let (own, other) = (dim.lo..dim.lo + dim.len, 0..1);
     let by = dim.by.dist();
     let shape = if along == 0 {
@@ -27,7 +27,7 @@ fn part(index: i64, rank: u32) -> f64 {
     1.0 / (f64::from(rank) * 3.0 + index as f64 + 20.0) * if rank.is_multiple_of(2) { 1e9 } else { 1.0 }
 }
 
-fn own<const N: usize>(array: &Array<'_, f64, N>) -> Vec<[i64; N]> {
+pub(crate) fn own<const N: usize>(array: &Array<'_, f64, N>) -> Vec<[i64; N]> {
     let me = array.desc().me();
     all(array.desc()).into_iter().filter(|index| array.desc().owns(me, *index)).collect()
 }
@@ -42,7 +42,7 @@ fn compare(array: &Array<'_, f64, 1>, expected: impl Fn([i64; 1]) -> f64) -> Res
 }
 
 /// The dimension of a template along nodes cannot be whole.
-fn dim(nodes: u32) -> impl Strategy<Value = Dim> {
+pub(crate) fn dim(nodes: u32) -> impl Strategy<Value = Dim> {
     model::dim(nodes).prop_filter("distributed", |dim| !matches!(dim.by, model::By::Whole))
 }
 
