@@ -84,15 +84,17 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         };
         self.partners = Some((halo, destinations, sources));
         let world = fabric.world()?;
+        // One row of an array of one dimension has no gap behind it.
+        let (row, pitch) = (self.desc.extents()[N - 1], self.desc.pitches()[N.saturating_sub(2)]);
         exchange::begin(fabric, what, destinations, sources, |to| {
-            for copy in plan.copies(me, to) {
+            for copy in plan.copies(me, to).map(|copy| copy.with_gaps(row, pitch)) {
                 exchange::strided(&copy, size, |from, at, shape| {
                     Ok(piece.put_strided(&world, from, RankId(to), piece.off() + at as u64, shape)?)
                 })?;
             }
             Ok(())
         })?;
-        for copy in plan.copies(me, me) {
+        for copy in plan.copies(me, me).map(|copy| copy.with_gaps(row, pitch)) {
             exchange::strided(&copy, size, |from, at, shape| Ok(piece.copy_strided(from, at, shape)?))?;
         }
         Ok(sources)

@@ -80,6 +80,20 @@ impl Copy {
         }
     }
 
+    /// The same between blocks of one layout, whose rows of `row` elements begin `pitch` elements apart: rows
+    /// that are whole, and what no element is in between them, are one run.
+    #[must_use]
+    pub(crate) fn with_gaps(mut self, row: usize, pitch: usize) -> Self {
+        if let [Level { count, to, from }, ..] = *self.levels()
+            && (self.run, to, from) == (row, pitch as isize, pitch as isize)
+        {
+            self.run = (count - 1) * pitch + row;
+            self.levels.copy_within(1.., 0);
+            self.used -= 1;
+        }
+        self
+    }
+
     /// The levels, innermost first.
     pub fn levels(&self) -> &[Level] {
         &self.levels[..self.used]
@@ -151,5 +165,27 @@ impl Iterator for Spans {
         }
         self.done = true;
         Some(span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_rows_and_their_gaps_are_one_run() {
+        // Rows of 5, 8 apart; 3 of them, in 2 planes.
+        let copy = Copy { to: 16, from: 40, run: 5, levels: [Level::default(); LEVELS], used: 0 };
+        let mut rows = copy;
+        rows.push(Level { count: 3, to: 8, from: 8 });
+        let one = rows.with_gaps(5, 8);
+        assert_eq!((one.to, one.from, one.run, one.levels()), (16, 40, 21, &[][..]));
+        rows.push(Level { count: 2, to: 80, from: 96 });
+        let planes = rows.with_gaps(5, 8);
+        assert_eq!((planes.run, planes.levels()), (21, &[Level { count: 2, to: 80, from: 96 }][..]));
+        // A part of a row, and rows that are not next to each other.
+        assert_eq!(rows.with_gaps(6, 8).len(), rows.len());
+        assert_eq!(rows.with_gaps(5, 16).len(), rows.len());
+        assert_eq!(copy.with_gaps(5, 8).len(), 5);
     }
 }
