@@ -94,6 +94,12 @@ const TASKS: &[Task] = &[
         run: performance::task,
     },
     Task {
+        name: "rivals",
+        about: "Himeno and CG beside programs in C with MPI, in the same rounds: --source DIR [--rounds N] [--size XS..XL] \
+                [--class S..E]",
+        run: performance::pairs::task,
+    },
+    Task {
         name: "instructions",
         about: "count the instructions of an empty call, compare them with their limit",
         run: instructions::task,

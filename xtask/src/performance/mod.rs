@@ -3,12 +3,14 @@
 //!
 //! A launch is one run of `hamr bench` and one of each other system, so that all see the same
 //! spells of the machine. `rivals` and `system` are the others, `data` is what is kept, `charts`
-//! and `page` with its `lines` show it, `svg` draws. With `--redraw` nothing is measured.
+//! and `page` with its `lines` show it, `svg` draws. With `--redraw` nothing is measured. `pairs` is a task
+//! of its own: whole programs beside the same in C.
 
 mod charts;
 mod data;
 mod lines;
 mod page;
+pub(crate) mod pairs;
 mod rivals;
 mod svg;
 mod system;

@@ -76,25 +76,41 @@ impl Rivals {
     }
 
     fn build_mpi(&self, target: &Path) -> Result<PathBuf, crate::Error> {
-        let libraries = self.libraries();
-        let source = crate::root().join("xtask/src/performance/mpi_ping_pong.c");
         let program = target.join("mpi_ping_pong");
-        let mut gcc = Command::new("gcc");
-        gcc.arg("-O2").arg("-I").arg(libraries.join("openmpi/include")).arg(source).arg("-o").arg(&program);
-        gcc.arg("-L").arg(&libraries).arg("-l:libmpi.so.40");
-        gcc.arg(format!("-Wl,-rpath-link,{}", libraries.display()));
-        child::run(&mut gcc, LIMIT).map(|()| program)
+        self.build(&crate::root().join("xtask/src/performance/mpi_ping_pong.c"), &program, &["-O2"])?;
+        Ok(program)
     }
 
-    /// OpenMPI's round trips and rates.
-    pub(super) fn mpi(&self) -> Result<Vec<Value>, crate::Error> {
-        let Some(program) = &self.mpi else { return Ok(Vec::new()) };
+    /// OpenMPI is there, and a compiler.
+    pub(super) fn has_mpi(&self) -> bool {
+        self.mpi.is_some()
+    }
+
+    /// Builds a program in C for OpenMPI.
+    pub(super) fn build(&self, source: &Path, program: &Path, flags: &[&str]) -> Result<(), crate::Error> {
+        let libraries = self.libraries();
+        let mut gcc = Command::new("gcc");
+        gcc.args(flags).arg("-I").arg(libraries.join("openmpi/include")).arg(source).arg("-o").arg(program);
+        gcc.arg("-L").arg(&libraries).args(["-l:libmpi.so.40", "-lm"]);
+        gcc.arg(format!("-Wl,-rpath-link,{}", libraries.display()));
+        child::run(&mut gcc, LIMIT)
+    }
+
+    /// What starts two processes of a program, whose name and arguments follow.
+    pub(super) fn run_two(&self) -> Command {
         let mut run = self.command("orterun");
         run.env("OPAL_PREFIX", self.root.join("usr"));
         // Its launcher refuses the superuser otherwise, and complains of a library it does without.
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         run.env("PMIX_MCA_pcompress_base_silence_warning", "1");
         run.args(["--bind-to", "none", "-n", "2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader"]);
+        run
+    }
+
+    /// OpenMPI's round trips and rates.
+    pub(super) fn mpi(&self) -> Result<Vec<Value>, crate::Error> {
+        let Some(program) = &self.mpi else { return Ok(Vec::new()) };
+        let mut run = self.run_two();
         run.arg(program).args([self.cpus.host.to_string(), self.cpus.device.to_string()]);
         Ok(rows_of_mpi(&child::capture(&mut run, LIMIT)?))
     }
