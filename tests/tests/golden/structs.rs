@@ -36,7 +36,7 @@ fn device_record() {
     for (i, byte) in build_id.iter_mut().enumerate() {
         *byte = 0xA0 + i as u8;
     }
-    let facts = DeviceRecord {
+    let record = DeviceRecord {
         byte_order: BYTE_ORDER,
         abi: AbiVersion { major: 1, minor: 2 }.to_wire(),
         features: feature::TICKETS
@@ -45,6 +45,8 @@ fn device_record() {
             | feature::LOGS
             | feature::CONTAIN
             | feature::TASKS
+            | feature::HOST_CALLS
+            | feature::WORLD
             | feature::TWO_LINES,
         isa: Isa::RISCV64.0,
         fingerprint: 0xFEDC_BA98_7654_3210,
@@ -58,7 +60,7 @@ fn device_record() {
         guards: 15,
         reserved: [0; 4],
     };
-    golden("device_record", "DeviceRecord (abi §3.3), all features of §3.6", &[("", &wire!(facts))]);
+    golden("device_record", "DeviceRecord (abi §3.3), all features of §3.6", &[("", &wire!(record))]);
 }
 
 #[test]
