@@ -3,13 +3,15 @@
 
 use hamr::link::{Link, Loopback};
 use hamr::{Node, Options, Runtime};
-use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::ids::{Epoch, HandlerKey};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::table::TableRecord;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{Requester, Slots};
 use hamr_comm::registry::Table;
+use hamr_comm::{Handler, relay};
 use hamr_tests::conformance::{Random, options, until};
 use hamr_tests_kernels::echo;
 use hamr_tests_kernels::host_calls::{Counter, ask_echo, count_up};
@@ -23,14 +25,16 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    let Options { streams, ring, tickets, chunk, heap, .. } = options();
+    let options = Options { relay: true, ..options() };
+    let Options { streams, ring, tickets, chunk, heap, .. } = options;
     let plan = Plan { streams, ring, tickets, chunk, heap, ..Plan::default() };
     // As the host plans it.
-    let plan = Plan { host_table: Table::of_host_handlers().wire_len(), ..plan };
+    let relay = (size_of::<TableRecord>() + relay::NAME.len()) as u64;
+    let plan = Plan { host_table: Table::of_host_handlers().wire_len() + relay, ..plan };
     let layout = Layout::plan(&plan).expect("allowed");
     let link = Loopback::new(layout.window_len(), Table::of_this_image());
     let window = link.window().part(0, layout.window_len()).expect("all of it");
-    let node = Runtime::new().expect("a runtime").attach("hostile", Box::new(link), options()).expect("attaches");
+    let node = Runtime::new().expect("a runtime").attach("hostile", Box::new(link), options).expect("attaches");
     node.serve(Counter::default());
     Bench { window, layout, plan, node }
 }
@@ -86,6 +90,46 @@ fn every_forged_message_gets_one_reply() {
         }
         bench.is_well();
     }
+}
+
+/// Messages to the handler that passes calls on, with any device, handler, types and number of buffers:
+/// the host neither reads behind the message nor makes room for what is not in it.
+#[test]
+fn forged_relays_end_at_once() {
+    let bench = bench();
+    let mut random = Random(0x7e1a);
+    let mut requester = bench.requester(bench.plan.tasks);
+    let (here, before, mut ran) = (u64::from(bench.node.info().node), peak(), 0);
+    for n in 0..1500u64 {
+        let mut any = |known: u64| if random.below(4) == 0 { random.number() } else { known };
+        let buffers = any([0, 0, 1, 2, u64::from(u32::MAX)][n as usize % 5]);
+        let words = [any(here) | buffers << 32, any(0), any(echo::<u64>::ID), any(echo::<u64>::SIGNATURE), any(n), n];
+        // One of them is that handler.
+        let key = HandlerKey(random.below(1 + Table::of_host_handlers().len() as u64) as u16);
+        let len = [40, 40, 40, 31, 48][random.below(5) as usize];
+        let at = requester.submit_ring(ReqHdr::inline(key, len), &words);
+        let begin = Instant::now();
+        let reply = loop {
+            if let Some(reply) = requester.ring_reply(at) {
+                break reply;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "no reply to {words:x?}");
+        };
+        check(reply, ReqHdr::inline(key, len));
+        ran += u32::from(reply.status() == Status::OK && reply.len() == 8);
+        requester.release_oldest();
+    }
+    assert!(ran > 0, "none was passed on");
+    // Room for as many buffers as a message may name would be 100 GiB.
+    assert!(peak() - before < 8 << 30, "{} bytes more", peak() - before);
+    bench.is_well();
+}
+
+/// The most address space that this process had, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:")).expect("it says so");
+    1024 * line.trim_end_matches("kB").trim().parse::<u64>().expect("a number")
 }
 
 /// A reply keeps abi §4.3.
