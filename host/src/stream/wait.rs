@@ -31,8 +31,6 @@ pub(super) fn measure_polls() {
 
 /// Waits shorter than this never sleep.
 const NO_SLEEP_BEFORE: Duration = Duration::from_micros(300);
-/// Bodies that a waiting thread runs between two readings of the clock, at most.
-const MOST_BODIES: u32 = 64;
 /// Between two checks of the peer.
 const PEER_EVERY: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
@@ -85,8 +83,6 @@ pub(super) struct Wait<'i> {
     idle: Idle<HostMoment>,
     /// Polls with a pause that are left before the clock is read again.
     polls: u32,
-    /// Bodies that ran since the clock was read.
-    bodies: u32,
     /// The wait queue counts this thread, which may sleep in this generation.
     generation: Option<u64>,
     /// What the task that it waits for calls on the host.
@@ -105,7 +101,6 @@ impl<'i> Wait<'i> {
             peer_checked: None,
             idle: Idle::new(),
             polls: 0,
-            bodies: 0,
             generation: None,
             serving: None,
         }
@@ -121,7 +116,6 @@ impl<'i> Wait<'i> {
         }
         let device = self.device;
         let now = Instant::now();
-        self.bodies = 0;
         let begin = *self.begin.get_or_insert_with(|| {
             // Rule 22: about a microsecond has been spun away.
             device.notify(Fence::Full);
@@ -161,13 +155,10 @@ impl<'i> Wait<'i> {
         }
     }
 
-    /// A body ran. The task's next call may come at once, so the clock is not read for a while, but at
-    /// least behind so many bodies.
+    /// A body ran. The next step reads the clock, while the device works on the reply, and the looks behind
+    /// that one do not.
     fn served(&mut self) {
-        self.bodies += 1;
-        if self.bodies < MOST_BODIES {
-            self.polls = spins();
-        }
+        self.polls = 0;
         self.idle.found();
         if self.generation.take().is_some() {
             self.device.wait_queue.cancel_wait();
