@@ -95,6 +95,24 @@ impl Calls {
         self.end.req.oldest().is_none_or(|oldest| oldest >= before) && !self.tickets.any_before(before)
     }
 
+    /// Is the result of a queued call in its ticket slot? Then its request has the reply TAKEN, which was
+    /// published before, and the request's slot need not be read: the device writes it meanwhile, so each
+    /// look there would take its line away from it.
+    pub(super) fn takes_result(&mut self, device: &Device, entry: u32) -> bool {
+        let Some(EntryState::Ring(x)) = self.table.state(entry) else { return false };
+        let Some(ticket) = self.table.cold(entry).and_then(|cold| cold.ticket) else { return false };
+        let expected = self.end.ticket_seq(self.tickets.count(ticket));
+        let is_there = self.end.req.slots().ticket_slot(ticket).is_some_and(|slot| slot.rep_seq() == expected);
+        // Of an epoch that is over the snapshot has both.
+        if !is_there || self.end.is_wiped(device) {
+            return false;
+        }
+        self.end.set_owner(x, CONSUMED);
+        self.end.release_consumed();
+        self.table.go_on_in_ticket_slot(entry, ticket);
+        true
+    }
+
     /// Brings the entry's reply in, when it is there.
     pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> Progress {
         if let Some(EntryState::Ring(x)) = self.table.state(entry) {
