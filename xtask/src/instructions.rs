@@ -13,6 +13,10 @@ use std::time::Duration;
 const LIMITS: [(&str, f64); 4] =
     [("host", 40.0), ("host_in_halves", 110.0), ("threads_2", 40.0), ("device_side", 65.0)];
 
+/// The same of rows of tasks, by their names among the counts.
+const TASK_LIMITS: [(&str, f64); 4] =
+    [("device_task", 1260.0), ("device_turn", 670.0), ("device_waiting", 270.0), ("device_host_call", 1550.0)];
+
 /// Measures; prints one line of JSON.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
@@ -48,11 +52,13 @@ fn measure() -> Result<String, Error> {
 fn judge(line: &str) -> Result<(), Error> {
     let row: serde_json::Value =
         serde_json::from_str(line).map_err(|e| Error::Failed(format!("expected a JSON line, got `{line}`: {e}")))?;
-    for (side, limit) in LIMITS {
-        match row[side].as_f64() {
+    let sides = LIMITS.map(|(side, limit)| (side, limit, &row[side]));
+    let tasks = TASK_LIMITS.map(|(name, limit)| (name, limit, &row["counts"][name]));
+    for (what, limit, count) in sides.into_iter().chain(tasks) {
+        match count.as_f64() {
             // Zero would pass every limit; it means that callgrind counted nothing.
             Some(count) if count > 0.0 && count <= limit => {}
-            count => return Err(Error::Failed(format!("{side}: expected 1 to {limit} instructions, got {count:?}"))),
+            count => return Err(Error::Failed(format!("{what}: expected 1 to {limit} instructions, got {count:?}"))),
         }
     }
     Ok(())
@@ -64,17 +70,20 @@ mod tests {
 
     #[test]
     fn too_many_none_and_garbage_fail() {
-        let counts = |sync, halves, threads, device| {
+        let counts = |sync, halves, threads, device, task| {
             judge(&format!(
-                r#"{{"host":{sync},"host_in_halves":{halves},"threads_2":{threads},"device_side":{device}}}"#
+                r#"{{"host":{sync},"host_in_halves":{halves},"threads_2":{threads},"device_side":{device},
+                "counts":{{"device_task":{task},"device_turn":500,"device_waiting":200,"device_host_call":1000}}}}"#
             ))
         };
-        assert!(counts(33, 100, 33, 50).is_ok());
-        assert!(counts(330, 100, 33, 50).is_err());
-        assert!(counts(33, 1000, 33, 50).is_err());
-        assert!(counts(33, 100, 330, 50).is_err());
-        assert!(counts(33, 100, 33, 500).is_err());
-        assert!(counts(0, 100, 33, 50).is_err());
+        assert!(counts(33, 100, 33, 50, 1000).is_ok());
+        assert!(counts(330, 100, 33, 50, 1000).is_err());
+        assert!(counts(33, 1000, 33, 50, 1000).is_err());
+        assert!(counts(33, 100, 330, 50, 1000).is_err());
+        assert!(counts(33, 100, 33, 500, 1000).is_err());
+        assert!(counts(0, 100, 33, 50, 1000).is_err());
+        assert!(counts(33, 100, 33, 50, 10000).is_err());
+        assert!(counts(33, 100, 33, 50, 0).is_err());
         assert!(judge(r#"{"host":100,"device_side":50}"#).is_err());
         assert!(judge("nothing").is_err());
     }

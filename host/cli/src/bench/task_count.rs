@@ -56,6 +56,8 @@ impl Bench {
         let end = Requester::new(host.queue(&layout.queue(&host, 1).map_err(broken)?)?, Epoch::FIRST);
         let tasks = layout.planned_tasks(&plan).map_err(broken)?;
         let calls = HostResponder::new(host.queue(&tasks.queue(1))?, Epoch::FIRST);
+        // Even: the task's caller waits, and polls this queue.
+        host.word(tasks.wait_word(1))?.store(2);
         Ok(Self { poller, end, calls, host_table, count: 0 })
     }
 
