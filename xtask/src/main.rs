@@ -127,7 +127,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "soak",
-        about: "make a million nested calls, kill ranks and launchers of a thousand worlds: [calls [N] | kills [N]]",
+        about: "repeat nested calls, kills of ranks and launchers, and active messages: [calls [N] | kills [N] | messages [N]]",
         run: soak::task,
     },
     Task {

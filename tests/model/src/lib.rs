@@ -14,6 +14,7 @@ mod epochs;
 mod host_queues;
 mod host_workers;
 mod lanes;
+mod messages;
 mod order;
 mod sleep;
 mod slots;

@@ -85,7 +85,7 @@ impl End {
     }
 
     /// Rule 21.
-    fn needs_notify_relaxed(&self) {
+    pub(crate) fn needs_notify_relaxed(&self) {
         if self.notifier.needs_notify_relaxed(&*self.peer) {
             self.peer.doorbell.notify();
         }
