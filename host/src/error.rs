@@ -183,6 +183,17 @@ pub enum Error {
         /// Expected and got.
         why: String,
     },
+    /// The device does not take another image. Unless `why` says that it is gone, the image that it
+    /// runs goes on.
+    #[error("device {device}: image {}: {why}", path.display())]
+    LoadImage {
+        /// Its name.
+        device: String,
+        /// The image's file.
+        path: PathBuf,
+        /// Expected and got.
+        why: String,
+    },
     /// Work of the host has no outcome.
     #[error("device {device}: no outcome of {stage}: {why}")]
     NoOutcome {
@@ -280,8 +291,10 @@ pub enum SubmitError {
         /// Where.
         site: Box<Site>,
     },
-    /// It is a handler of a module that is gone.
-    #[error("{site}: its module was unloaded, or the device began another epoch; load it again")]
+    /// It is a handler of a module that is gone, or was found by its name in an image that is.
+    #[error(
+        "{site}: its module was unloaded, its image replaced, or the device began another epoch; load or find it again"
+    )]
     Unloaded {
         /// Where.
         site: Box<Site>,

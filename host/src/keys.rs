@@ -11,6 +11,7 @@ use hamr_comm::abi::table::{TableHeader, TableRecord, hash_join, record_flag};
 use hamr_comm::abi::window::Window;
 use hamr_comm::registry::Table;
 use hamr_comm::{Enter, Entry, Handler};
+use std::sync::Arc;
 
 /// One handler of a device's image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +96,10 @@ struct Row {
     key: HandlerKey,
 }
 
-/// Handler → key, O(1): nearly always in the first row that is probed.
+/// Handler → key, O(1): nearly always in the first row that is probed. Streams share it.
+#[derive(Clone)]
 pub(crate) struct Keys {
-    rows: Box<[Row; ROWS]>,
+    rows: Arc<[Row; ROWS]>,
 }
 
 impl Keys {
@@ -109,7 +111,8 @@ impl Keys {
                 rows[row] = Row { tag, key: HandlerKey::of_index(h.key) };
             }
         }
-        let rows = rows.into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("it was made with so many rows"));
+        let rows: Arc<[Row]> = rows.into();
+        let rows = rows.try_into().unwrap_or_else(|_| unreachable!("it was made with so many rows"));
         Self { rows }
     }
 

@@ -1,9 +1,10 @@
 //! Devices whose processor is a process of this machine: the image itself, or an emulator that runs
 //! one.
 
-use crate::Error;
 use crate::doorbells::Doorbells;
+use crate::launcher::LaunchRequest;
 use crate::link::{Capabilities, HostEnds, Link, Peer};
+use crate::{Error, ImageFile};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
@@ -98,6 +99,9 @@ pub(crate) fn pin(thread: Pid, cpu: usize) -> Result<(), Error> {
     rustix::thread::sched_setaffinity(Some(thread), &set).map_err(Error::os(what()))
 }
 
+/// Starts one epoch of an image.
+type Start = Box<dyn Fn(&ImageFile) -> Result<Process, Error> + Send + Sync>;
+
 /// The link to such a device.
 pub(crate) struct ProcessLink {
     kind: &'static str,
@@ -111,7 +115,9 @@ pub(crate) struct ProcessLink {
     /// while one process ends and another starts: the reactor, which also sleeps for other devices,
     /// must not wait for that.
     end: Mutex<Arc<OwnedFd>>,
-    start: Box<dyn Fn() -> Result<Process, Error> + Send + Sync>,
+    start: Start,
+    /// What it starts.
+    image: Mutex<ImageFile>,
 }
 
 impl ProcessLink {
@@ -119,14 +125,17 @@ impl ProcessLink {
     /// memory, which `start` owns.
     pub(crate) fn start(
         kind: &'static str,
-        device: &str,
+        request: &LaunchRequest<'_>,
         capabilities: Capabilities,
         window: Window<Shared>,
         doorbells: Option<Arc<Doorbells>>,
         memory: Option<Arc<OwnedFd>>,
-        start: impl Fn() -> Result<Process, Error> + Send + Sync + 'static,
+        start: impl Fn(&ImageFile) -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        let process = start().map_err(|e| match e {
+        let device = request.device;
+        let none = || Error::Launch { device: device.into(), why: "expected an image for it, got none".into() };
+        let image = request.image.ok_or_else(none)?.clone();
+        let process = start(&image).map_err(|e| match e {
             Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
             other => other,
         })?;
@@ -141,6 +150,7 @@ impl ProcessLink {
             process: Mutex::new(process),
             end,
             start: Box::new(start),
+            image: Mutex::new(image),
         })
     }
 
@@ -203,6 +213,13 @@ impl Link for ProcessLink {
         let memory = rustix::io::fcntl_dupfd_cloexec(self.memory.as_ref()?, 0).ok()?;
         Some(HostEnds { memory, notified, device, process: self.end() })
     }
+    fn set_image(&self, image: &ImageFile) -> Result<(), String> {
+        if self.capabilities.world {
+            return Err("a rank of a world keeps its image".into());
+        }
+        *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image.clone();
+        Ok(())
+    }
     fn restart(&self) -> Result<(), String> {
         let mut process = self.process();
         if !process.has_exited() {
@@ -210,7 +227,8 @@ impl Link for ProcessLink {
         }
         // Reaped first, so that two processes never use one window at the same time.
         process.reap();
-        *process = (self.start)().map_err(|e| e.to_string())?;
+        let image = self.image.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *process = (self.start)(&image).map_err(|e| e.to_string())?;
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = process.pidfd.clone();
         Ok(())
     }

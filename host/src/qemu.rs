@@ -20,7 +20,7 @@ use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
 use crate::text::Clean;
-use crate::{Error, Target};
+use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::window::{Shared, Window};
 pub use hamr_qemu::{Exit, Machine};
@@ -160,18 +160,16 @@ impl QemuLauncher {
         doorbells: Arc<Doorbells>,
         card: Card,
     ) -> Result<Box<dyn Link>, Error> {
-        let &LaunchRequest { device, argument, image, cpu, .. } = request;
+        let &LaunchRequest { device, argument, cpu, .. } = request;
         let machine = *self.find(argument)?;
-        let none = || Error::Launch { device: device.into(), why: "QEMU needs an image".into() };
-        let image = image.ok_or_else(none)?.path.clone();
         let name = device.to_owned();
         let theirs = doorbells.clone();
         let memory = (!capabilities.world).then(|| card.memfd.clone());
-        let start = move || {
-            let run = Run { device: &name, image: &image, memory_len: card.len, peer: card.peer };
+        let start = move |image: &ImageFile| {
+            let run = Run { device: &name, image: &image.path, memory_len: card.len, peer: card.peer };
             start(&machine, &run, &card, &theirs, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", device, capabilities, window, Some(doorbells), memory, start)?))
+        Ok(Box::new(ProcessLink::start("qemu", request, capabilities, window, Some(doorbells), memory, start)?))
     }
 }
 

@@ -130,13 +130,11 @@ fn start_over(
     greeting: Greeting,
     command: impl Fn(&ImageFile) -> Command + Send + Sync + 'static,
 ) -> Result<Box<dyn Link>, Error> {
-    let &LaunchRequest { device, image, cpu, .. } = request;
-    let none = || Error::Launch { device: device.into(), why: "shared memory needs an image".into() };
-    let image = image.ok_or_else(none)?.clone();
+    let cpu = request.cpu;
     let theirs = doorbells.clone();
     let memory = (!capabilities.world).then(|| greeting.memfd.clone());
-    let start = move || start(command(&image), &image, &greeting, &theirs, cpu);
-    Ok(Box::new(ProcessLink::start("shm", device, capabilities, window, Some(doorbells), memory, start)?))
+    let start = move |image: &ImageFile| start(command(image), image, &greeting, &theirs, cpu);
+    Ok(Box::new(ProcessLink::start("shm", request, capabilities, window, Some(doorbells), memory, start)?))
 }
 
 /// `shm:PATH`: a window of another program. It has a host as long as its device runs, so this is

@@ -25,12 +25,21 @@ impl Target {
         if image == ImageKind::HOSTED {
             return Some(Self { kind: ImageKind::HOSTED_MODULE, ..Self::hosted() });
         }
+        Some(Self { kind: ImageKind::BARE_MODULE, ..Self::bare(isa)? })
+    }
+
+    /// What an image must be to take the place of one of this kind. `None`: there are none.
+    pub(crate) fn of_image(image: ImageKind, isa: Isa) -> Option<Self> {
+        if image == ImageKind::HOSTED { Some(Self::hosted()) } else { Self::bare(isa) }
+    }
+
+    fn bare(isa: Isa) -> Option<Self> {
         let triple = match isa {
             Isa::X86_64 => "x86_64-unknown-linux-gnu",
             Isa::AARCH64 => "aarch64-unknown-none",
             Isa::RISCV64 => "riscv64gc-unknown-none-elf",
             _ => return None,
         };
-        Some(Self { triple: triple.into(), kind: ImageKind::BARE_MODULE, isa })
+        Some(Self { triple: triple.into(), kind: ImageKind::BARE, isa })
     }
 }

@@ -9,6 +9,7 @@ pub mod frames;
 pub mod gas;
 pub mod hal;
 pub mod handlers;
+pub mod images;
 pub mod lanes;
 pub mod logs;
 pub mod machines;

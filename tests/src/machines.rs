@@ -77,7 +77,8 @@ pub fn the_handler_table_is_in_the_image_file(machine: &Machine) {
     let expected: Vec<&str> = names.iter().copied().filter(|name| !loads(name)).collect();
     let shared: Vec<&str> = ours.iter().map(|e| e.name).filter(|name| expected.contains(name)).collect();
     assert_eq!(shared, expected, "host and file agree on the order");
-    let shown: Vec<&str> = node.handlers().iter().map(|h| &*h.name).collect();
+    let handlers = node.handlers();
+    let shown: Vec<&str> = handlers.iter().map(|h| &*h.name).collect();
     assert_eq!(shown, names, "the running image shows the same");
     for h in table.iter().filter(|h| !loads(&h.name)) {
         let entry = ours.iter().find(|e| e.name == h.name).expect("in both");

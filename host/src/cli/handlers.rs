@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         return cli.print_json(&json!({ "device": node.info().name, "handlers": rows.collect::<Vec<_>>() }));
     }
     let mut text = format!(" KEY  {:<16}  {:<16}  {:<18} {:<10} NAME\n", "SIGNATURE", "BODY", "FLAGS", "HOST");
-    for d in device {
+    for d in &*device {
         let flags = d.flag_names().join(" ");
         let (signature, body, agreement) = (Hex(d.signature), Hex(d.body), agreement(d, host));
         let name = one_line(&d.name);

@@ -1,13 +1,14 @@
 //! From a window to a device that serves: its epoch, its record, its table.
 
 use super::epoch_end::Loss;
+use super::in_flight::TicketWords;
 use super::notify::PeerPoll;
 use super::open_queues::{IdleQueues, OpenQueues};
 use super::service::{Service, ServiceSources};
 use super::snapshots::EpochSnapshots;
-use super::{Device, EpochInfo};
+use super::{Device, EpochInfo, Running};
 use crate::background::Worker;
-use crate::keys::{Keys, read_table};
+use crate::keys::read_table;
 use crate::link::{Capabilities, Link, Peer};
 use crate::memory::DeviceMemory;
 use crate::node_number::NodeNumber;
@@ -54,7 +55,8 @@ impl Device {
         #[cfg(feature = "device-logs")]
         crate::log_ring::set_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
         let (record, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
-        let epoch_info = EpochInfo::new(record, begin.elapsed(), image.as_ref());
+        let running = Running::new(image.map(Arc::new), handlers, 0);
+        let epoch_info = EpochInfo::new(record, begin.elapsed(), running);
         let too_short = || Error::too_short(name, &layout, link.window().len());
         let heap = layout.section(SectionKind::HEAP).map_err(|_| too_short())?;
         // The segment behind the buffers is the rank's.
@@ -66,15 +68,13 @@ impl Device {
         let is_notified = !link.descriptors().is_empty();
         let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;
         let service = Service::new(link.window(), &layout, &options, program.services);
+        let tickets = TicketWords::new(layout.queues(), options.tickets);
         let device = Arc::new_cyclic(|me: &Weak<Self>| Self {
             name: name.into(),
             id,
             link,
             layout,
-            keys: Keys::of(&handlers),
-            handlers,
             options,
-            image,
             memory: Arc::new(memory),
             wait_queue,
             me: me.clone(),
@@ -84,6 +84,7 @@ impl Device {
             epoch_info: Mutex::new(epoch_info),
             loss: Loss::default(),
             snapshots: EpochSnapshots::new(layout.queues()),
+            tickets,
             #[cfg(feature = "device-logs")]
             log_backlogs: Mutex::default(),
             open_queues: OpenQueues::new(program.idle),

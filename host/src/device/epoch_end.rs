@@ -166,7 +166,7 @@ impl Device {
     }
 
     /// Ends the epoch `epoch`, unless it has ended or another one has begun.
-    fn mark_lost(&self, epoch: u32, why: &str, by_fault: Option<ByFault>) {
+    pub(super) fn mark_lost(&self, epoch: u32, why: &str, by_fault: Option<ByFault>) {
         let mut kept = self.loss.reason();
         self.keep_crash(epoch);
         let ended = self.epoch.compare_exchange(epoch, NO_EPOCH, Ordering::AcqRel, Ordering::Acquire);

@@ -2,11 +2,12 @@
 //! ring.
 
 use super::Device;
+use crate::ImageFile;
 use crate::log_ring::{Cursor, Taken};
 use crate::window::epoch_of;
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
 use hamr_comm::abi::section::{Section, SectionKind};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Epochs of which lines are kept for a reader that does not poll.
 const MAX_BACKLOGS: usize = 16;
@@ -14,8 +15,10 @@ const MAX_BACKLOGS: usize = 16;
 /// What was left unread when epochs ended.
 #[derive(Debug, Default)]
 pub(crate) struct LogBacklogs {
-    /// With the level that was asked for.
-    pub(crate) unread: Vec<(Taken, LogLevel)>,
+    /// With the level that was asked for, and `image` of then.
+    pub(crate) unread: Vec<(Taken, LogLevel, Option<Arc<ImageFile>>)>,
+    /// The image of the epoch that began last; `None`: the one that the device was opened with.
+    pub(crate) image: Option<Arc<ImageFile>>,
     /// The last of them: what the window still shows of it has been taken.
     pub(crate) epoch: u32,
     /// The window may be another host's by now.
@@ -32,10 +35,12 @@ impl Device {
     }
 
     /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the
-    /// ring.
-    pub(super) fn keep_log_backlog(&self) {
+    /// ring. The next epoch is of `image`.
+    pub(super) fn keep_log_backlog(&self, image: Option<Arc<ImageFile>>) {
         // Locked before the reader's position is read, which a poll may be about to move.
-        self.keep_log_backlog_in(&mut self.log_backlogs());
+        let mut ended = self.log_backlogs();
+        self.keep_log_backlog_in(&mut ended);
+        ended.image = image;
     }
 
     /// The link is about to be released: keeps what the reader has not seen, and ends the reader's
@@ -53,7 +58,8 @@ impl Device {
         let is_kept = std::mem::replace(&mut ended.epoch, epoch) == epoch;
         if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_BACKLOGS {
             let level = cursor.level(window);
-            ended.unread.push((cursor.take(window), level));
+            let image = ended.image.clone();
+            ended.unread.push((cursor.take(window), level, image));
         }
     }
 }

@@ -6,6 +6,8 @@
 
 mod attach;
 mod epoch_end;
+mod in_flight;
+mod load_image;
 #[cfg(feature = "device-logs")]
 mod log_backlog;
 mod notify;
@@ -31,9 +33,11 @@ use crate::{Error, HandlerInfo, ImageFile, Options};
 use epoch_end::Loss;
 use hamr_comm::Handler;
 use hamr_comm::abi::ids::{Epoch, NodeId};
+use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
+use in_flight::TicketWords;
 use notify::PeerPoll;
 use open_queues::OpenQueues;
 use service::Service;
@@ -51,11 +55,7 @@ pub struct Device {
     pub(crate) id: NodeId,
     pub(crate) link: Box<dyn Link>,
     pub(crate) layout: Layout,
-    pub(crate) keys: Keys,
-    pub(crate) handlers: Vec<HandlerInfo>,
     pub(crate) options: Options,
-    /// What it runs, when the runtime loaded it.
-    pub(crate) image: Option<ImageFile>,
     pub(crate) memory: Arc<DeviceMemory>,
     pub(crate) wait_queue: WaitQueue,
     /// This device, for the reactor.
@@ -69,6 +69,7 @@ pub struct Device {
     epoch_info: Mutex<EpochInfo>,
     loss: Loss,
     snapshots: EpochSnapshots,
+    tickets: TicketWords,
     #[cfg(feature = "device-logs")]
     log_backlogs: Mutex<log_backlog::LogBacklogs>,
     open_queues: OpenQueues,
@@ -86,12 +87,31 @@ pub(crate) struct EpochInfo {
     /// From its launch until it served.
     pub(crate) start: Duration,
     pub(crate) symbols: Arc<Symbols>,
+    pub(crate) running: Running,
+}
+
+/// The image that a device runs.
+#[derive(Clone)]
+pub(crate) struct Running {
+    /// Its file, when the runtime loaded it.
+    pub(crate) file: Option<Arc<ImageFile>>,
+    /// In the order of their keys.
+    pub(crate) handlers: Arc<[HandlerInfo]>,
+    pub(crate) keys: Keys,
+    /// How many images the device had before.
+    pub(crate) number: u32,
 }
 
 impl EpochInfo {
-    fn new(record: DeviceRecord, start: Duration, image: Option<&ImageFile>) -> Self {
-        let symbols = Arc::new(Symbols::new(image.map(|image| image.path.clone()), record.build_id));
-        Self { record, start, symbols }
+    fn new(record: DeviceRecord, start: Duration, running: Running) -> Self {
+        let path = running.file.as_ref().map(|file| file.path.clone());
+        Self { record, start, symbols: Arc::new(Symbols::new(path, record.build_id)), running }
+    }
+}
+
+impl Running {
+    fn new(file: Option<Arc<ImageFile>>, handlers: Vec<HandlerInfo>, number: u32) -> Self {
+        Self { file, keys: Keys::of(&handlers), handlers: handlers.into(), number }
     }
 }
 
@@ -104,7 +124,8 @@ impl Device {
     #[cold]
     pub(crate) fn late_site<H: Handler>(&self, place: Option<u32>) -> Box<crate::Site> {
         let site = self.site::<H>("waiting for the reply");
-        let task = |place| last_task(self.link.window(), &self.layout, &self.handlers, place, H::NAME);
+        let handlers = self.running().handlers;
+        let task = |place| last_task(self.link.window(), &self.layout, &handlers, place, H::NAME);
         Box::new(crate::Site { task: place.and_then(task).map(Box::new), ..*site })
     }
 
@@ -116,6 +137,21 @@ impl Device {
     /// Did the device accept this feature in its last epoch?
     pub(crate) fn accepted(&self, feature: u32) -> bool {
         self.epoch_info().record.features & feature != 0
+    }
+
+    /// Whether its images are hosted or bare.
+    pub(crate) fn image_kind(&self) -> ImageKind {
+        let EpochInfo { record, running, .. } = self.epoch_info();
+        match running.file {
+            Some(file) => file.kind,
+            None if record.pid != 0 => ImageKind::HOSTED,
+            None => ImageKind::BARE,
+        }
+    }
+
+    /// The image of this epoch or the last.
+    pub(crate) fn running(&self) -> Running {
+        self.epoch_info().running
     }
 
     /// The names in the image that runs.

@@ -2,13 +2,13 @@
 
 use super::attach::{pause, shake_hands};
 use super::epoch_end::ByFault;
-use super::{Device, EpochInfo, NO_EPOCH};
-use crate::Error;
+use super::{Device, EpochInfo, NO_EPOCH, Running};
 use crate::link::Peer;
+use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
-use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at a device that may be back.
@@ -34,7 +34,7 @@ impl Device {
             self.link.stop();
         }
         tracing::warn!(device = self.name, why = self.loss_reason(), "begins a new epoch");
-        match self.begin_epoch(&mut last, from) {
+        match self.begin_epoch(&mut last, from, None) {
             Ok(()) => true,
             Err(e) => {
                 let mut loss = self.loss.reason();
@@ -50,7 +50,7 @@ impl Device {
         // window is only a copy for the device.
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop("being restarted");
-        self.begin_epoch(&mut last, ByFault::Crashed)
+        self.begin_epoch(&mut last, ByFault::Crashed, None)
     }
 
     /// Waits until the device has an epoch: another thread began one, or the device is there again
@@ -86,7 +86,7 @@ impl Device {
         if !self.is_lost() {
             return Ok(());
         }
-        self.begin_epoch(&mut last, ByFault::Crashed)
+        self.begin_epoch(&mut last, ByFault::Crashed, None)
     }
 
     /// A device publishes its crash before the reply to the call that crashed it. A device that
@@ -105,13 +105,21 @@ impl Device {
         }
     }
 
-    /// Begins a new epoch of a device that is stopped, or waits.
-    fn begin_epoch(&self, last: &mut Epoch, from: ByFault) -> Result<(), Error> {
+    /// Begins a new epoch of a device that is stopped, or waits: with the image that it had, or with
+    /// `next`, which it has by now.
+    pub(super) fn begin_epoch(
+        &self,
+        last: &mut Epoch,
+        from: ByFault,
+        next: Option<Arc<ImageFile>>,
+    ) -> Result<(), Error> {
         // A body of the last epoch may run on; it writes nothing into the next.
         self.service.leave();
         self.take_snapshot(last.0);
+        let old = self.running();
+        let image = next.clone().or_else(|| old.file.clone());
         #[cfg(feature = "device-logs")]
-        self.keep_log_backlog();
+        self.keep_log_backlog(image.clone());
         // A thread that reads something of the window that is wiped from here on sees behind it
         // that the epoch is over.
         fence(Ordering::Release);
@@ -121,18 +129,20 @@ impl Device {
         if from == ByFault::Crashed {
             self.link.restart().map_err(|why| Error::Launch { device: self.name.clone(), why })?;
         }
-        let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, self.image.as_ref());
+        let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, image.as_deref());
         let (record, handlers) = served.inspect_err(|_| {
             self.keep_crash(epoch.0);
         })?;
-        if handlers != self.handlers {
-            self.link.stop();
-            return Err(Error::Launch {
-                device: self.name.clone(),
-                why: "it came back with other handlers; open it anew".into(),
-            });
-        }
-        let epoch_info = EpochInfo::new(record, begin.elapsed(), self.image.as_ref());
+        let running = match next {
+            Some(file) => Running::new(Some(file), handlers, old.number + 1),
+            None if *handlers == *old.handlers => old,
+            None => {
+                self.link.stop();
+                let why = "it came back with other handlers; open it anew".into();
+                return Err(Error::Launch { device: self.name.clone(), why });
+            }
+        };
+        let epoch_info = EpochInfo::new(record, begin.elapsed(), running);
         *self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner) = epoch_info;
         self.show_open_queues();
         self.wait_queue.enter(record.features & feature::DOORBELL != 0);

@@ -74,6 +74,13 @@ pub trait Decorator: Send + Sync {
     fn is_back(&self) -> bool {
         self.inner().is_back()
     }
+    /// [`Link::set_image`].
+    ///
+    /// # Errors
+    /// The other link's.
+    fn set_image(&self, image: &ImageFile) -> Result<(), String> {
+        self.inner().set_image(image)
+    }
     /// [`Link::restart`].
     ///
     /// # Errors
@@ -131,6 +138,9 @@ impl<D: Decorator> Link for D {
     }
     fn is_back(&self) -> bool {
         Decorator::is_back(self)
+    }
+    fn set_image(&self, image: &ImageFile) -> Result<(), String> {
+        Decorator::set_image(self, image)
     }
     fn restart(&self) -> Result<(), String> {
         Decorator::restart(self)

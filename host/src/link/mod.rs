@@ -116,6 +116,13 @@ pub trait Link: Send + Sync {
     fn is_back(&self) -> bool {
         false
     }
+    /// [`Self::restart`] starts this image from now on. It is made for what the device's last was.
+    ///
+    /// # Errors
+    /// The reason why this link cannot.
+    fn set_image(&self, _image: &ImageFile) -> Result<(), String> {
+        Err(format!("a {} link cannot give its device another image", self.kind()))
+    }
     /// Starts a stopped peer again over the same window.
     ///
     /// # Errors

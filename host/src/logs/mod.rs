@@ -128,7 +128,7 @@ impl Node {
     pub fn logs(&self) -> Result<Logs, LogError> {
         let inner = self.device();
         let device = inner.name.clone();
-        match &inner.image {
+        match &inner.running().file {
             Some(image) => self.logs_from(&ImageFile::open(&image.path)?),
             None if does_log(&inner.epoch_info().record) => Err(LogError::NoImage { device }),
             None => Err(LogError::NoLogs { device }),
@@ -160,10 +160,11 @@ impl Node {
             return Err(LogError::Taken { device });
         }
         cursor.claim(window, true);
+        let image = claiming.image.clone().or_else(|| inner.running().file);
         drop(claiming);
         let epoch = epoch_of(window);
         let decoder = Decoder::new(string_table, cursor.is_at_start());
-        Ok(Logs { inner: inner.clone(), decoder, cursor, epoch })
+        Ok(Logs { inner: inner.clone(), decoder, image, cursor, epoch })
     }
 }
 
@@ -176,6 +177,8 @@ fn does_log(record: &DeviceRecord) -> bool {
 pub struct Logs {
     inner: Arc<Device>,
     decoder: Decoder,
+    /// Whose texts the decoder has.
+    image: Option<Arc<ImageFile>>,
     cursor: Cursor,
     epoch: u32,
 }
@@ -193,7 +196,8 @@ impl Logs {
         let window = inner.link.window();
         let mut events = Vec::new();
         let mut ended = inner.log_backlogs();
-        for (tail, level) in ended.unread.drain(..) {
+        for (tail, level, image) in ended.unread.drain(..) {
+            self.follow_image(image);
             self.decoder.decode(tail, level, &mut events);
             self.decoder.restart();
         }
@@ -207,6 +211,7 @@ impl Logs {
             self.epoch = epoch;
             self.cursor.rewind();
             self.decoder.restart();
+            self.follow_image(ended.image.clone());
             events.push(LogEvent::Epoch(epoch));
         }
         let taken = self.cursor.take(window);
@@ -214,6 +219,16 @@ impl Logs {
         drop(ended);
         self.decoder.decode(taken, level, &mut events);
         events
+    }
+
+    /// The lines behind are another image's ([`Node::load_image`]): they have the texts of its file. Where
+    /// that cannot be read, their ids mean nothing.
+    fn follow_image(&mut self, image: Option<Arc<ImageFile>>) {
+        let is_same = |new: &Arc<ImageFile>| self.image.as_ref().is_some_and(|old| Arc::ptr_eq(old, new));
+        if let Some(new) = image.filter(|new| !is_same(new)) {
+            self.decoder = Decoder::new(StringTable::of(&new).unwrap_or_default(), true);
+            self.image = Some(new);
+        }
     }
 
     /// [`Self::poll`], waiting until something is there, or for so long.

@@ -3,14 +3,12 @@
 use super::{Common, Node};
 use crate::device::service::ServiceSources;
 use crate::device::{Device, Program};
-use crate::keys::compare;
 use crate::link::Link;
 use crate::node_number::NodeNumber;
 use crate::relay::Relays;
 use crate::services::Services;
 use crate::stream::QueuePairs;
 use crate::{Error, ImageFile, Options};
-use hamr_comm::registry::Table;
 use std::any::TypeId;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -32,8 +30,7 @@ impl Node {
         let sources = ServiceSources { node: shared.clone(), runtime };
         let program = Program { idle: queues.clone(), services: sources };
         let device = Device::attach(name, number, link, image, options, begin, program)?;
-        let differences = compare(Table::of_this_image(), &device.handlers);
-        let common = Arc::new(Common { control: Mutex::new(None), differences });
+        let common = Arc::new(Common { control: Mutex::new(None) });
         let node = Self { device, queues, common, services: shared, owned: Some(services.clone()) };
         node.serve(node.lent());
         if let Some(relays) = relays.get(TypeId::of::<Relays>()).and_then(|relays| relays.downcast_ref::<Relays>()) {

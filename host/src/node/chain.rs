@@ -145,14 +145,15 @@ impl Node {
     /// Puts the device's keys in.
     fn bind_chain<V: Migratable + 'static>(&self, chain: Chain<V>) -> Result<Call<RunFor<V>>, SubmitError> {
         let device = self.device();
+        let running = device.running();
         let Chain { links, mut bytes, buffers, .. } = chain;
         if bytes.len() > MAX_CHAIN {
             let site = device.site::<Run>("submitting");
             return Err(SubmitError::TooLong { site, len: bytes.len(), limit: MAX_CHAIN });
         }
         for Bound { key, why_not, name, at } in links {
-            let Some(key) = key(&device.keys) else {
-                let mut error = why_not(&device.handlers, device.site::<Run>("binding a call of a chain"));
+            let Some(key) = key(&running.keys) else {
+                let mut error = why_not(&running.handlers, device.site::<Run>("binding a call of a chain"));
                 error.rename(name);
                 return Err(error);
             };

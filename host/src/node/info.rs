@@ -51,8 +51,8 @@ pub struct DeviceInfo {
 impl Node {
     /// What the device reported of itself.
     pub fn info(&self) -> DeviceInfo {
-        let Device { name, id, link, layout, image, .. } = &*self.device;
-        let EpochInfo { record: epoch_info, start, .. } = self.device.epoch_info();
+        let Device { name, id, link, layout, .. } = &*self.device;
+        let EpochInfo { record: epoch_info, start, running, .. } = self.device.epoch_info();
         DeviceInfo {
             name: name.clone(),
             node: id.0,
@@ -70,7 +70,7 @@ impl Node {
             build_id: BuildId::of(&epoch_info.build_id),
             epoch: self.device.epoch.load(Ordering::Acquire),
             start,
-            image: image.as_ref().map(|i| i.path.clone()),
+            image: running.file.as_ref().map(|file| file.path.clone()),
         }
     }
 }

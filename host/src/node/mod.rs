@@ -7,6 +7,7 @@ mod chain;
 mod control;
 mod features;
 mod info;
+mod load_image;
 mod module;
 mod named;
 mod portions;
@@ -23,7 +24,7 @@ pub(crate) use relayed::Nodes;
 
 use crate::Warning;
 use crate::device::Device;
-use crate::keys::Differences;
+use crate::keys::{Differences, compare};
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
 use crate::services::Services;
@@ -31,6 +32,7 @@ use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
 use crate::task_lines::tasks;
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream, TaskInfo};
 use crate::{Stream, StreamOptions, SubmitError};
+use hamr_comm::registry::Table;
 use hamr_comm::{Element, Handler};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -56,31 +58,30 @@ pub struct Node {
 struct Common {
     /// The control stream's submitter, made at its first use.
     control: Mutex<Option<Box<Submitter>>>,
-    differences: Differences,
 }
 
 impl Node {
-    /// The device's handlers, in the order of their keys.
-    pub fn handlers(&self) -> &[HandlerInfo] {
-        &self.device.handlers
+    /// The device's handlers, in the order of their keys: those of the image that it runs now.
+    pub fn handlers(&self) -> Arc<[HandlerInfo]> {
+        self.device.running().handlers
     }
 
     /// The handlers that this program and the image do not agree on: missing, of other types (calls
     /// of these two are refused), or built from other source (calls go through: the image is
     /// stale).
     pub fn warnings(&self) -> Vec<Warning> {
-        let Differences { missing, other_signature, stale } = &self.common.differences;
+        let Differences { missing, other_signature, stale } = compare(Table::of_this_image(), &self.handlers());
         let device = || self.device.name.clone();
-        let missing = missing.iter().map(|handler| Warning::MissingHandler { device: device(), handler });
-        let other = other_signature.iter().map(|handler| Warning::OtherSignature { device: device(), handler });
-        let stale = stale.iter().map(|handler| Warning::StaleHandler { device: device(), handler });
+        let missing = missing.into_iter().map(|handler| Warning::MissingHandler { device: device(), handler });
+        let other = other_signature.into_iter().map(|handler| Warning::OtherSignature { device: device(), handler });
+        let stale = stale.into_iter().map(|handler| Warning::StaleHandler { device: device(), handler });
         missing.chain(other).chain(stale).collect()
     }
 
     /// The tasks of the device that wait, what each waits for, and where in its source: as the device
     /// saw them at its last look, at most 64 rounds or a sleep ago.
     pub fn tasks(&self) -> Vec<TaskInfo> {
-        tasks(self.device.link.window(), &self.device.layout, &self.device.handlers)
+        tasks(self.device.link.window(), &self.device.layout, &self.handlers())
     }
 
     /// What the link to the device can do, whatever image runs there. What the image does is in

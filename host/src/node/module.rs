@@ -6,7 +6,6 @@ use crate::stream::{KnownKey, ModuleUse};
 use crate::{CallError, Error, HandlerInfo, Image, SubmitError, Target};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::image::ImageKind;
 use hamr_comm::module::{Grant, Load, Refusal, Reserve, Unload};
 use hamr_comm::{Call, Handler, HandlerResult, ValueOf};
 use std::sync::atomic::Ordering;
@@ -25,6 +24,8 @@ pub struct Module<'n> {
     name: String,
     number: u8,
     epoch: u32,
+    /// Number of the image that it is beside.
+    image: u32,
     handlers: Vec<HandlerInfo>,
     /// What calls of it name.
     wire: WireBuffer,
@@ -61,11 +62,7 @@ impl Node {
     pub fn load_module(&self, module: &Image) -> Result<Module<'_>, Error> {
         let device = self.device();
         let info = self.info();
-        let kind = match &device.image {
-            Some(image) => image.kind,
-            None if info.pid != 0 => ImageKind::HOSTED,
-            None => ImageKind::BARE,
-        };
+        let kind = device.image_kind();
         let none = || self.module_error("a module", format!("there are none for a device of {}", info.isa));
         let target = Target::of_module(kind, info.isa).ok_or_else(none)?;
         let file = module.resolve(&target)?;
@@ -73,6 +70,7 @@ impl Node {
         let name = stem.strip_prefix("lib").unwrap_or(&stem).to_string();
         let code = file.module_code()?;
         let epoch = device.epoch.load(Ordering::Acquire);
+        let image = device.running().number;
         let Grant { module: number, address } = self.ask::<Reserve>(&name, (code.len(), code.code_len()))?;
         let loaded = (|| {
             let (bytes, header) = code.at(address).map_err(|why| self.module_error(&name, why))?;
@@ -85,6 +83,7 @@ impl Node {
                 node: self,
                 number,
                 epoch,
+                image,
                 handlers: file.handlers()?,
                 wire: WireBuffer::pack(uses.ptr().parts()),
                 state: Mutex::new(State::Loaded(uses)),
@@ -146,6 +145,7 @@ impl Module<'_> {
     pub(crate) fn key(&self, handler: &HandlerInfo) -> KnownKey {
         KnownKey {
             key: HandlerKey::of_module(self.number, handler.key),
+            image: self.image,
             module: Some(ModuleUse { epoch: self.epoch, buffer: self.wire }),
         }
     }

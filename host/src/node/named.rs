@@ -7,7 +7,8 @@ use hamr_comm::abi::table::record_flag;
 use hamr_comm::{Call, Context, Enter, ErrorOf, Handler, HandlerResult, Migratable, Task, ValueOf};
 use std::marker::PhantomData;
 
-/// A handler of a device's image that was found by its name: see [`Node::named`].
+/// A handler of a device's image that was found by its name: see [`Node::named`]. Behind
+/// [`Node::load_image`] its calls are refused ([`SubmitError::Unloaded`]).
 pub struct Named<'n, F> {
     node: &'n Node,
     name: String,
@@ -59,8 +60,9 @@ impl Node {
     /// [`SubmitError::MissingHandler`], [`SubmitError::OtherSignature`] (other types, or another kind of
     /// handler), [`SubmitError::NoBody`].
     pub fn named<F: HandlerFn>(&self, name: &str) -> Result<Named<'_, F>, SubmitError> {
-        let found = self.find_named::<F>(self.handlers(), name)?;
-        Ok(Named::new(self, name, KnownKey::of_image(found.key)))
+        let running = self.device().running();
+        let found = self.find_named::<F>(&running.handlers, name)?;
+        Ok(Named::new(self, name, KnownKey::of_image(running.number, found.key)))
     }
 
     /// The handler of this name in a table.

@@ -39,7 +39,8 @@ impl Devices for Nodes {
         let name = &node.device().name;
         let refused = |why, what: &str| Outcome::Fault(not_relayed(why, &format!("on {name}: {what}")));
         let kinds = record_flag::TASK | record_flag::HOST;
-        let Some(handler) = node.handlers().iter().find(|known| known.id == request.id) else {
+        let running = node.device().running();
+        let Some(handler) = running.handlers.iter().find(|known| known.id == request.id) else {
             return refused(Why::NotThere, "no such handler");
         };
         if handler.signature != request.signature || handler.flags & kinds != request.kind & kinds {
@@ -48,7 +49,7 @@ impl Devices for Nodes {
         if !handler.has_body() {
             return refused(Why::NotThere, "the handler has no body");
         }
-        let options = options(handler, host.deadline_us());
+        let options = options(handler, running.number, host.deadline_us());
         let outcome = match handler.flags & record_flag::TASK != 0 {
             true => node.sync_with(Call::<Untyped<true>>::new(request.arguments), options),
             false => node.sync_with(Call::<Untyped<false>>::new(request.arguments), options),
@@ -57,11 +58,11 @@ impl Devices for Nodes {
     }
 }
 
-fn options(handler: &HandlerInfo, deadline_us: u32) -> CallOptions {
+fn options(handler: &HandlerInfo, image: u32, deadline_us: u32) -> CallOptions {
     CallOptions {
         deadline: (deadline_us != 0).then(|| Duration::from_micros(deadline_us.into())),
         unordered: handler.flags & record_flag::UNORDERED != 0,
-        key: Some(KnownKey::of_image(handler.key)),
+        key: Some(KnownKey::of_image(image, handler.key)),
         ..CallOptions::default()
     }
 }

@@ -1,5 +1,6 @@
 //! Encodes a bound call into the words of its slot.
 
+use super::queue_end::QueueEnd;
 use super::uses::Uses;
 use super::{CallOptions, ModuleUse};
 use crate::device::Device;
@@ -150,14 +151,19 @@ pub(super) struct Limits {
 /// Finds the key, checks the buffers and begins their use, encodes.
 pub(super) fn prepare<H: Handler>(
     scratch: &mut Vec<u8>,
+    end: &QueueEnd,
     limits: Limits,
     device: &Device,
     call: &Call<H>,
     options: &CallOptions,
 ) -> Result<Message, SubmitError> {
     let site = || device.site::<H>("submitting");
-    let key = options.key.map(|known| known.key).or_else(|| device.keys.key::<H>());
-    let key = key.ok_or_else(|| why_not::<H>(&device.handlers, site()))?;
+    let key = match options.key {
+        Some(known) if known.image != end.image() => return Err(SubmitError::Unloaded { site: site() }),
+        Some(known) => Some(known.key),
+        None => end.keys.key::<H>(),
+    };
+    let key = key.ok_or_else(|| why_not::<H>(&device.running().handlers, site()))?;
     let mut message = Message {
         hdr: ReqHdr::inline(key, 0),
         words: [0; TWO_LINE_WORDS],

@@ -32,7 +32,7 @@ fn end(calls: &mut Calls, hot: &mut HotCall, device: &Device, epoch: u32) {
     }
     calls.tickets.reset();
     calls.end.enter(epoch);
-    calls.end.use_accepted_lines(device);
+    calls.end.use_accepted(device);
     device.set_submitter_epoch(calls.end.number(), epoch);
 }
 

@@ -81,14 +81,16 @@ pub struct CallOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownKey {
     pub(crate) key: HandlerKey,
+    /// Number of the device's image that it is for.
+    pub(crate) image: u32,
     /// Of a module's handler.
     pub(crate) module: Option<ModuleUse>,
 }
 
 impl KnownKey {
-    /// Of a handler of the device's image.
-    pub(crate) fn of_image(index: u16) -> Self {
-        Self { key: HandlerKey::of_index(index), module: None }
+    /// Of a handler of the device's image with this number.
+    pub(crate) fn of_image(image: u32, index: u16) -> Self {
+        Self { key: HandlerKey::of_index(index), image, module: None }
     }
 }
 

@@ -4,7 +4,8 @@
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
 use super::uses::Uses;
-use crate::device::{Device, Fence};
+use crate::device::{Device, EpochInfo, Fence, Running};
+use crate::keys::Keys;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
@@ -25,6 +26,9 @@ pub(super) struct QueueEnd {
     number: u32,
     pub(super) req: Requester<Queue<Shared>>,
     epoch: SubmitterEpoch,
+    /// Of the image that serves this epoch.
+    pub(super) keys: Keys,
+    image: u32,
     /// Entry of each ring slot, or [`CONSUMED`] or [`ONE_WAY`].
     owners: Box<[u32]>,
     /// The slots are those of an epoch that is over, and no thread wipes them.
@@ -32,9 +36,11 @@ pub(super) struct QueueEnd {
 }
 
 impl QueueEnd {
-    pub(super) fn new(number: u32, queue: Queue<Shared>, epoch: u32) -> Self {
+    pub(super) fn new(number: u32, queue: Queue<Shared>, epoch: u32, running: Running) -> Self {
         Self {
             number,
+            keys: running.keys,
+            image: running.number,
             owners: vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice(),
             // A queue end in no epoch submits nothing before it enters one.
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
@@ -85,9 +91,17 @@ impl QueueEnd {
         !self.epoch.is(device.epoch.load(Ordering::Relaxed)) && !self.frozen
     }
 
-    /// The hot slot has a second line, if the device of this epoch accepted that.
-    pub(super) fn use_accepted_lines(&mut self, device: &Device) {
-        self.req.use_two_lines(self.number != 0 && device.accepted(feature::TWO_LINES));
+    /// Takes over what the device of this epoch accepted and runs: keys, and whether the hot slot has a
+    /// second line.
+    pub(super) fn use_accepted(&mut self, device: &Device) {
+        let EpochInfo { record, running, .. } = device.epoch_info();
+        self.req.use_two_lines(self.number != 0 && record.features & feature::TWO_LINES != 0);
+        (self.keys, self.image) = (running.keys, running.number);
+    }
+
+    /// The number of the image that serves this epoch.
+    pub(super) fn image(&self) -> u32 {
+        self.image
     }
 
     // --- owners of ring slots ---

@@ -27,7 +27,7 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Cal
         && fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
         && calls.end.req.ring_has_room()
-        && let Some(key) = device.keys.key::<H>()
+        && let Some(key) = calls.end.keys.key::<H>()
         && let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position()))
     {
         let hdr = plain_hdr::<H>(key);
@@ -44,7 +44,7 @@ pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H
     if const { is_plain::<H>() }
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
         && (calls.end.req.ring_has_room() || calls.make_room(device))
-        && let Some(key) = device.keys.key::<H>()
+        && let Some(key) = calls.end.keys.key::<H>()
     {
         let hdr = plain_hdr::<H>(key).with(ReqHdr::ONE_WAY);
         calls.end.push(device, ONE_WAY, hdr, used_words::<H>(&plain_words(call)));
@@ -148,7 +148,7 @@ fn prepare_reserved<H: Handler>(
     reserved: Reserved,
     limits: Limits,
 ) -> Result<Message, SubmitError> {
-    let message = prepare(scratch, limits, device, call, options);
+    let message = prepare(scratch, &calls.end, limits, device, call, options);
     message.inspect_err(|_| give_back(calls, reserved))
 }
 
@@ -181,6 +181,7 @@ fn publish<H: Handler>(
                 ticket_slot.set_req_hdr(message.hdr.0);
             }
             calls.tickets.set_entry(t, entry);
+            device.expect_in_ticket_slot(calls.end.number(), t, seq);
         }
     }
     calls.end.push(device, entry, message.hdr, message.used());

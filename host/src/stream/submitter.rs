@@ -50,9 +50,9 @@ impl Submitter {
     pub(crate) fn new(number: u32, queue: Queue<Shared>, device: &Device) -> Self {
         let epoch = device.epoch.load(Ordering::Acquire);
         device.set_submitter_epoch(number, epoch);
-        let mut end = QueueEnd::new(number, queue, epoch);
-        // After the epoch: where these are the features of a later one, nothing is sent in this one.
-        end.use_accepted_lines(device);
+        let mut end = QueueEnd::new(number, queue, epoch, device.running());
+        // After the epoch: where this is of a later one, nothing is sent in this one.
+        end.use_accepted(device);
         let calls = Calls {
             tickets: Tickets::new(end.req.slots().ticket_slots()),
             end,
@@ -151,7 +151,7 @@ impl Submitter {
         if !const { fits_hot::<H>() } || !self.hot_is_open() {
             return None;
         }
-        let (hdr, uses) = self.open_hot_by(device, call, device.keys.key::<H>()?, None)?;
+        let (hdr, uses) = self.open_hot_by(device, call, self.calls.end.keys.key::<H>()?, None)?;
         Some(self.start_open(device, hdr, uses, call))
     }
 
@@ -176,7 +176,7 @@ impl Submitter {
     ) -> Option<(ReqHdr, InlineUses<'d>)> {
         if const { fits_hot::<H>() }
             && self.calls.end.req.hot_is_known_open()
-            && let Some(key) = device.keys.first_key::<H>()
+            && let Some(key) = self.calls.end.keys.first_key::<H>()
         {
             return self.open_hot_by(device, call, key, put);
         }
@@ -216,7 +216,7 @@ impl Submitter {
     ) -> Result<(), SubmitError> {
         let two_lines = self.calls.end.req.slots().has_two_lines();
         let limits = Limits { two_lines, ..ring::limits(&self.calls) };
-        let message = prepare(&mut self.scratch, limits, device, call, options)?;
+        let message = prepare(&mut self.scratch, &self.calls.end, limits, device, call, options)?;
         self.calls.end.fill_chunk(0, self.scratch.get(..message.chunk));
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;

@@ -192,7 +192,8 @@ pub(crate) enum Main {
 
 impl Main {
     pub(crate) fn of(node: &Node) -> Self {
-        let find = |id, signature| node.handlers().iter().find(|h| (h.id, h.signature) == (id, signature));
+        let handlers = node.handlers();
+        let find = |id, signature| handlers.iter().find(|h| (h.id, h.signature) == (id, signature));
         if find(Run::ID, Run::SIGNATURE).is_some() {
             return Self::Program;
         }

@@ -135,8 +135,9 @@ impl Prepared<'_> {
 
     /// The same of a handler of a module.
     fn run_in(self, node: &Node, module: Option<&Module<'_>>, cli: &Cli) -> Result<(), Failure> {
-        let handler = checked(self.signature, module.map_or(node.handlers(), Module::handlers))?;
-        let key = module.map_or(KnownKey::of_image(handler.key), |module| module.key(&handler));
+        let running = node.device().running();
+        let handler = checked(self.signature, module.map_or(&running.handlers, Module::handlers))?;
+        let key = module.map_or(KnownKey::of_image(running.number, handler.key), |module| module.key(&handler));
         let (value, buffers) = call(self.signature, self.encoded, &handler, key, node)?;
         for (at, path) in self.saves {
             let bytes = buffers.get(at).map_or(&[][..], |buffer| &buffer.after);

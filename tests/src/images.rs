@@ -1,0 +1,239 @@
+//! An image in the place of another, on devices of any kind.
+
+use crate::conformance::{Gate, options, until};
+use crate::devices;
+use hamr::{CallError, Error, Image, Node, Stream, SubmitError};
+use hamr_comm::{BufferPtr, Context, Fault, Task};
+use hamr_tests_kernels::waits::wait_task_at;
+use hamr_tests_kernels::{echo, wait_at};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Of `tests/image`: it has none of the handlers of `tests/kernels`.
+const NEXT: &str = "hamr-checks-next";
+
+type Calls = fn(&mut Context, u64) -> (u64, u64);
+type Sum = fn(&mut Context, BufferPtr<u64>) -> Result<u64, Fault>;
+type Yields = fn(&mut Task, u32) -> Result<u32, Fault>;
+type Panics = fn(&mut Context, u32) -> u32;
+
+fn open(spec: &str) -> Node {
+    devices::open(spec, options())
+}
+
+/// The file of an image for the devices of `spec`.
+fn file(spec: &str, name: &str) -> PathBuf {
+    let target = devices::runtime().target(spec).expect("a known device").expect("it takes images");
+    Image::find(name).expect("a name").resolve(&target).expect("the image builds").path
+}
+
+fn next(spec: &str) -> Image {
+    Image::file(file(spec, NEXT)).expect("an image")
+}
+
+fn path_of(handler: &str) -> String {
+    format!("hamr_checks_next::{handler}")
+}
+
+fn calls(node: &Node, value: u64) -> (u64, u64) {
+    node.named::<Calls>(&path_of("calls")).expect("it has it").sync((value,)).expect("runs")
+}
+
+fn is_missing(stream: &Stream<'_>) -> bool {
+    let error = stream.sync(echo::with(1u64)).expect_err("the image has it not");
+    assert!(error.to_string().contains("echo"), "{error}");
+    matches!(error, CallError::Submit(why) if matches!(*why, SubmitError::MissingHandler { .. }))
+}
+
+/// The processes that this one has started and that run.
+fn children() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
+    let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let mut all: Vec<String> =
+        tasks.flatten().map(of).flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
+    all.retain(|pid| !pid.is_empty());
+    all.sort();
+    all
+}
+
+/// The handlers of the new image are called, those of the old are refused by name; streams go on, and
+/// buffers keep their content.
+pub fn replaces(spec: &str) {
+    let node = open(spec);
+    let stream = node.stream().expect("free");
+    let numbers: Vec<u64> = (0..1000).collect();
+    let x = node.buffer(&numbers).expect("room");
+    let unread = stream.offload(echo::with(7u64)).expect("sent");
+    stream.flush().expect("it ran");
+    let old = node.named::<fn(&mut Context, u64) -> u64>("hamr_tests_kernels::echo<u64>");
+    let (info, live, processes) = (node.info(), node.live_buffers(), children());
+    node.load_image(&next(spec)).expect("it starts");
+    let after = node.info();
+    assert_eq!((after.epoch, node.live_buffers()), (info.epoch + 1, live));
+    assert!(after.build_id != info.build_id && after.image == Some(file(spec, NEXT)), "{after:?}");
+    assert_eq!(children() == processes, spec != "shm", "a machine goes on, a process is another one");
+    assert_eq!(unread.wait().expect("it had its reply before"), 7);
+    assert!(is_missing(&stream) && is_missing(&node.stream().expect("free")));
+    assert!(node.warnings().iter().any(|warning| warning.to_string().contains("wait_at")));
+    if let Ok(old) = old {
+        let error = old.sync((1,)).expect_err("of the old image");
+        assert!(matches!(error, CallError::Submit(why) if matches!(*why, SubmitError::Unloaded { .. })));
+    }
+    assert_eq!((calls(&node, 5), calls(&node, 6)), ((41, 0), (42, 5)), "the image's own data");
+    let sum = node.named::<Sum>(&path_of("sum")).expect("it has it");
+    assert_eq!(sum.sync((x.ptr(),)).expect("the buffer stays"), numbers.iter().sum::<u64>());
+    assert_eq!(x.read().expect("there"), numbers);
+    let yields = node.named::<Yields>(&path_of("yields")).expect("it has it");
+    assert_eq!(yields.sync((3,)).expect("tasks run"), 3);
+    let panics = node.named::<Panics>(&path_of("panics")).expect("it has it");
+    let Err(CallError::Fault(report)) = panics.sync((9,)) else { panic!("it panics") };
+    let text = report.to_string();
+    assert!(text.contains("was given 9") && text.contains("next.rs"), "{text}");
+    assert!(report.backtrace().names("panics"), "names are of the new file: {text}");
+    node.load_image(&devices::image(spec)).expect("it starts");
+    assert_eq!(stream.sync(echo::with(8u64)).expect("it is back"), 8);
+    assert!(node.named::<Sum>(&path_of("sum")).is_err());
+    node.load_image(&next(spec)).expect("it starts");
+    assert_eq!(calls(&node, 0), (41, 0), "its data begin anew");
+    node.restart().expect("starts again");
+    assert_eq!(calls(&node, 0), (41, 0), "a restart is of the new image");
+}
+
+/// So many images, each in the place of the one before.
+pub fn again(spec: &str, times: u32) {
+    let node = open(spec);
+    let stream = node.stream().expect("free");
+    let x = node.buffer(&[1u64, 2, 3]).expect("room");
+    let images = [next(spec), devices::image(spec)];
+    for round in 0..times {
+        node.load_image(&images[round as usize % 2]).expect("it starts");
+        if round % 2 == 0 {
+            assert!(is_missing(&stream));
+            assert_eq!(calls(&node, 0), (41, 0));
+        } else {
+            assert_eq!(stream.sync(echo::with(u64::from(round))).expect("runs"), u64::from(round));
+        }
+        assert_eq!(x.read().expect("there"), [1, 2, 3]);
+    }
+    assert_eq!(node.info().epoch, times + 1);
+}
+
+/// A call in flight ends first; where it does not in time, it is named and goes on, and the old image
+/// stays.
+pub fn in_flight(spec: &str) {
+    let node = open(spec);
+    let stream = node.stream().expect("free");
+    let refused = |handler: &str| {
+        let error = node.load_image_within(&next(spec), Duration::from_millis(20)).expect_err("a call runs");
+        let text = error.to_string();
+        assert!(matches!(error, Error::LoadImage { .. }) && text.contains(handler), "{text}");
+        assert!(text.contains("in flight after 20ms"), "{text}");
+    };
+    let gate = Gate::new(&node);
+    let pending = stream.offload(wait_task_at::with(gate.ptr(), 3)).expect("sent");
+    gate.wait_for(1);
+    refused("wait_task_at");
+    gate.open();
+    assert_eq!(pending.wait().expect("it goes on"), 3);
+    let gate = Gate::new(&node);
+    let pending = stream.offload(wait_at::with(gate.ptr(), 4)).expect("sent");
+    gate.wait_for(1);
+    refused("wait_at");
+    let behind = stream.offload(echo::with(5u64)).expect("sent");
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| node.load_image(&next(spec)));
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(!load.is_finished(), "it waits");
+        gate.open();
+        load.join().expect("a thread").expect("the calls have ended");
+    });
+    assert_eq!(pending.wait().expect("it ended first"), 4);
+    assert_eq!(behind.wait().expect("it ended first"), 5);
+    assert!(is_missing(&stream));
+}
+
+/// Threads that call meanwhile get values, or errors with names.
+pub fn beside_calls(spec: &str) {
+    let node = open(spec);
+    let kept = [devices::image(spec), next(spec)];
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || stop.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let stream = node.stream().expect("free");
+            let (mut values, mut n) = (0, 0u64);
+            while !is_over() {
+                n += 1;
+                match stream.sync(echo::with(n)) {
+                    Ok(value) => {
+                        assert_eq!(value, n);
+                        values += 1;
+                    }
+                    Err(error) => assert!(error.to_string().contains("echo"), "{error}"),
+                }
+            }
+            values
+        });
+        for round in 1..=6 {
+            // A caller that never pauses may be in flight at each look.
+            until("no call is in flight", || node.load_image(&kept[round % 2]).is_ok());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(caller.join().expect("a thread") > 0);
+    });
+}
+
+/// What cannot run there is refused by name, and the old image goes on.
+pub fn refusals(spec: &str, other: &str) {
+    let node = open(spec);
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = std::fs::read(file(spec, NEXT)).expect("a file");
+    let still_runs = |epoch: u32| {
+        assert_eq!(node.sync(echo::with(6u64)).expect("the old image runs"), 6);
+        assert_eq!(node.info().epoch, epoch);
+    };
+    let refused = |image: Result<Image, Error>| {
+        let error = image.and_then(|image| node.load_image(&image)).expect_err("refused").to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
+    };
+    let bytes = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+        refused(Image::file(path))
+    };
+    let error = refused(Ok(devices::image(other)));
+    assert!(error.contains("expected a"), "{error}");
+    let error = bytes("text", b"no image");
+    assert!(error.contains("expected an ELF file"), "{error}");
+    let error = bytes("short", &whole[..whole.len() / 2]);
+    assert!(error.contains("cut short"), "{error}");
+    let mut future = whole.clone();
+    let note = find(&future, b"hamr\0\0\0\0");
+    future[note + 8..note + 16].copy_from_slice(&[9, 0, 9, 0, 9, 0, 9, 0]);
+    let error = bytes("future", &future);
+    assert!(error.contains("ABI"), "{error}");
+    still_runs(1);
+    // The device tries it, and goes back.
+    let mut broken = whole.clone();
+    let entry = entry_in(&broken);
+    broken[entry..entry + 16].fill(0);
+    let error = bytes("broken", &broken);
+    assert!(error.contains("broken: it did not start, so the device has its old image again"), "{error}");
+    still_runs(3);
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> usize {
+    bytes.windows(wanted.len()).position(|part| part == wanted).expect("it is there")
+}
+
+/// Where in the file the code is that runs first.
+fn entry_in(file: &[u8]) -> usize {
+    use object::{Object, ObjectSegment};
+    let elf = object::File::parse(file).expect("an ELF file");
+    let segment = elf.segments().find(|s| (s.address()..s.address() + s.size()).contains(&elf.entry()));
+    let segment = segment.expect("it is loaded");
+    (segment.file_range().0 + (elf.entry() - segment.address())) as usize
+}
