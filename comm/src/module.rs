@@ -4,8 +4,8 @@
 //! `core`, and shares no symbol with the image: the two meet in [`ModuleHeader`] alone. What Rust does
 //! not promise (layouts, calls) is the same on both sides because [`Build`] is.
 //!
-//! The device's part is the handlers [`Reserve`], [`Load`] and [`Unload`], which images have that name
-//! `modules`, and a [`Loader`], which knows what memory becomes code. They run in the serve loop, as
+//! The device's part is the handlers [`Reserve`], [`Load`] and [`Unload`], and [`KeepImage`] for a whole
+//! image, which images have that name `modules`, and a [`Loader`], which knows what memory becomes code. They run in the serve loop, as
 //! every inline handler: no other handler runs then.
 
 #[cfg(hamr_bare)]
@@ -130,6 +130,17 @@ pub struct Grant {
     pub address: u64,
 }
 
+/// Where an image without a system is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+pub struct ImagePlace {
+    /// Address of its first byte.
+    pub start: u64,
+    /// That behind the memory that it uses.
+    pub end: u64,
+    /// That of its first instruction.
+    pub entry: u64,
+}
+
 /// What of loading only a device's runtime can do. `slot` counts modules from 0.
 pub trait Loader: Sync {
     /// Room for `bytes`, of which the first `code` become code and constants; its address.
@@ -145,6 +156,14 @@ pub trait Loader: Sync {
     fn load(&self, slot: usize, image: &[u8], header: u64) -> Result<&'static ModuleHeader, Refusal>;
     /// Takes the room back. No code of the module runs or is called any more.
     fn unload(&self, slot: usize);
+    /// Keeps these bytes of another image, which takes the place of this one at the end of the epoch. They
+    /// were checked by the host alone.
+    ///
+    /// # Errors
+    /// When it cannot: this image goes on.
+    fn keep_image(&self, _image: &[u8], _place: ImagePlace) -> Result<(), Refusal> {
+        Err(Refusal::NotHere)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -211,6 +230,7 @@ macro_rules! takes_modules {
         $crate::__entry!($crate::module::Reserve, "hamr_comm::module::Reserve");
         $crate::__entry!($crate::module::Load, "hamr_comm::module::Load");
         $crate::__entry!($crate::module::Unload, "hamr_comm::module::Unload");
+        $crate::__entry!($crate::module::KeepImage, "hamr_comm::module::KeepImage");
     };
 }
 
@@ -300,6 +320,28 @@ impl Handler for Unload {
     type Output = Result<(), Refusal>;
     fn run(_: &mut <Self::Kind as Enter>::This<'_>, (module,): (u8,)) -> Result<(), Refusal> {
         unload(slot_of(module))
+    }
+}
+
+/// Keeps the bytes of another image, in whole words, which takes the place of the device's at the end of
+/// the epoch. The host calls it when no other call is in flight, and then ends the epoch.
+pub struct KeepImage;
+
+impl Handler for KeepImage {
+    const NAME: &'static str = "hamr_comm::module::KeepImage";
+    const PARAMETERS: &'static str = "image, place";
+    const BODY: u64 = hash(b"hamr_comm::module::KeepImage 1");
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
+    type Args = (BufferPtr<u8>, ImagePlace);
+    type Output = Result<(), Refusal>;
+    fn run(
+        cx: &mut <Self::Kind as Enter>::This<'_>,
+        (image, place): (BufferPtr<u8>, ImagePlace),
+    ) -> Result<(), Refusal> {
+        let loader = MODULES.try_lock().ok_or(Refusal::NotHere)?.loader.ok_or(Refusal::NotHere)?;
+        let bytes = cx.view(image).map_err(|_: Fault| Refusal::NoModule)?;
+        loader.keep_image(bytes, place)
     }
 }
 

@@ -187,6 +187,7 @@ impl<'s, B: Board> Device<'s, B> {
             State::Handshaking { window, handshake, .. } => (window, handshake),
             State::Serving(_) => {
                 self.leave();
+                self.board.left();
                 return Progress::NoHost;
             }
             State::Lost => return Progress::NoHost,

@@ -3,6 +3,8 @@
 mod code;
 mod table;
 
+pub(crate) use code::ImageMemory;
+
 use crate::builder::{self, BuildRequest};
 use crate::{BuildId, Error, Target};
 use hamr_comm::abi::ids::Isa;

@@ -217,16 +217,35 @@ pub fn refusals(spec: &str, other: &str) {
     assert!(error.contains("ABI"), "{error}");
     still_runs(1);
     // The device tries it, and goes back.
-    let mut broken = whole.clone();
-    let entry = entry_in(&broken);
-    broken[entry..entry + 16].fill(0);
-    let error = bytes("broken", &broken);
-    assert!(error.contains("broken: it did not start, so the device has its old image again"), "{error}");
+    let error = if spec == "shm" {
+        let mut broken = whole.clone();
+        let entry = entry_in(&broken);
+        broken[entry..entry + 16].fill(0);
+        bytes("broken", &broken)
+    } else {
+        let mut large = whole.clone();
+        data_memory_in(&mut large).copy_from_slice(&(1u64 << 32).to_le_bytes());
+        let error = bytes("large", &large);
+        assert!(error.contains("large: expected an image between 0x"), "{error}");
+        still_runs(1);
+        refused(Image::file(file(spec, "hamr-checks-late")))
+    };
+    assert!(error.contains("it did not start, so the device has its old image again"), "{error}");
     still_runs(3);
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|part| part == wanted).expect("it is there")
+}
+
+/// How long the memory of the data is, in a header of the file.
+fn data_memory_in(file: &mut [u8]) -> &mut [u8] {
+    let number = |at: usize, len: usize| file[at..at + len].iter().rev().fold(0, |n, byte| n << 8 | usize::from(*byte));
+    let (first, len, count) = (number(0x20, 8), number(0x36, 2), number(0x38, 2));
+    // PT_LOAD, read and written.
+    let is_data = |at: &usize| number(*at, 4) == 1 && number(at + 4, 4) == 6;
+    let at = (0..count).map(|i| first + i * len).find(is_data).expect("it has data") + 0x28;
+    &mut file[at..at + 8]
 }
 
 /// Where in the file the code is that runs first.

@@ -45,6 +45,19 @@ pub enum Refusal {
     },
     /// A module has inline handlers only.
     HasTasks,
+    /// An image that ends behind where its bytes can wait, or begins elsewhere than memory.
+    ImagePlace {
+        /// Its first address.
+        start: u64,
+        /// That behind its last.
+        end: u64,
+        /// Where memory for it starts.
+        from: u64,
+        /// And ends.
+        to: u64,
+    },
+    /// The processor protects the image that runs until a reset.
+    Protected,
     /// The system's message.
     System {
         /// Cut to what there is room for.
@@ -77,6 +90,13 @@ impl core::fmt::Display for Refusal {
                 "expected the image's version of hamr-comm ({image:016x}), got another ({module:016x}); build both from one"
             ),
             Self::HasTasks => f.write_str("expected inline handlers only, got a task or a handler of the host"),
+            Self::ImagePlace { start, end, from, to } => write!(
+                f,
+                "expected an image between {from:#x} and {to:#x}, with room behind it for its bytes, got one from {start:#x} to {end:#x}"
+            ),
+            Self::Protected => f.write_str(
+                "expected a processor that can let go of the old image's memory (riscv64: Smepmp), got one that protects it until a reset",
+            ),
             Self::System { text } => f.write_str(text),
         }
     }

@@ -73,6 +73,10 @@ impl<B: BareBoard> Board for Running<B> {
     fn is_rank(&self) -> bool {
         super::world::is_rank()
     }
+    #[cfg(feature = "modules")]
+    fn left(&mut self) {
+        super::next_image::enter();
+    }
     fn logs(&self) -> bool {
         true
     }

@@ -9,6 +9,8 @@ unsafe extern "C" {
     static __hamr_ram_start: [u8; 0];
     static __hamr_ram_end: [u8; 0];
     static __hamr_image_start: [u8; 0];
+    #[cfg(feature = "modules")]
+    static __hamr_image_end: [u8; 0];
     static __hamr_code_end: [u8; 0];
     static __hamr_boot_stack: [u8; 0];
     static __hamr_boot_stack_top: [u8; 0];
@@ -25,6 +27,18 @@ const NOTE_HEADER: usize = 16;
 pub fn ram() -> u64 {
     let (start, end) = (&raw const __hamr_ram_start, &raw const __hamr_ram_end);
     (end.addr() - start.addr()) as u64
+}
+
+/// The addresses of the board's RAM.
+#[cfg(feature = "modules")]
+pub(super) fn ram_addresses() -> core::ops::Range<usize> {
+    (&raw const __hamr_ram_start).addr()..(&raw const __hamr_ram_end).addr()
+}
+
+/// Where the image ends, stacks included.
+#[cfg(feature = "modules")]
+pub(super) fn image_end() -> usize {
+    (&raw const __hamr_image_end).addr()
 }
 
 /// The build id that the linker put into the image.

@@ -29,6 +29,10 @@ mod memory;
 mod module_memory;
 #[cfg(feature = "modules")]
 mod modules;
+#[cfg(feature = "modules")]
+mod mover;
+#[cfg(feature = "modules")]
+mod next_image;
 mod no_abort;
 pub(crate) mod pins;
 mod record;

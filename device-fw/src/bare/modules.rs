@@ -11,8 +11,9 @@
 use super::fault;
 use super::isa::code;
 use super::module_memory::{MODULES, PAGE};
+use super::next_image;
 use core::ptr::with_exposed_provenance_mut;
-use hamr_comm::module::{Loader, MOST, ModuleHeader, Refusal, use_loader};
+use hamr_comm::module::{ImagePlace, Loader, MOST, ModuleHeader, Refusal, use_loader};
 use spin::Mutex;
 
 /// Pages of a module.
@@ -99,6 +100,14 @@ impl Loader for Taken {
         header.check()?;
         (header.enter)(fault::panicked);
         Ok(header)
+    }
+
+    fn keep_image(&self, image: &[u8], place: ImagePlace) -> Result<(), Refusal> {
+        #[cfg(feature = "world")]
+        if super::world::is_rank() {
+            return Err(Refusal::NotHere);
+        }
+        next_image::keep(image, place)
     }
 
     fn unload(&self, slot: usize) {

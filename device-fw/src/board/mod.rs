@@ -65,6 +65,8 @@ pub trait Board {
     fn is_rank(&self) -> bool {
         false
     }
+    /// The host has left: the epoch is over, and nothing of the window is used before the next offer.
+    fn left(&mut self) {}
     /// Does this image log?
     fn logs(&self) -> bool {
         false

@@ -27,7 +27,7 @@ impl Device {
         &self,
         next: ImageFile,
         limit: Duration,
-        hand_over: impl FnOnce() -> Result<(), Error>,
+        hand_over: impl FnOnce(&ImageFile) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let next = Arc::new(next);
         let refused = |why: String| Error::LoadImage { device: self.name.clone(), path: next.path.clone(), why };
@@ -41,7 +41,7 @@ impl Device {
         let epoch = self.epoch.load(Ordering::Acquire);
         self.await_replies(limit).map_err(refused)?;
         if next.kind.is_bare() {
-            hand_over()?;
+            hand_over(&next)?;
         }
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_peer();

@@ -1,8 +1,10 @@
-//! What of a module's file goes to a device: hosted the file itself, on bare metal its memory, made for
-//! the address that the device gives. The host relocates: a device has no code for that.
+//! What of a file goes to a device that runs. Of a module: hosted the file itself, on bare metal its memory,
+//! made for the address that the device gives. The host relocates: a device has no code for that. Of a
+//! bare-metal image: its memory.
 
 use super::{ImageFile, parse};
 use crate::Error;
+use hamr_comm::module::ImagePlace;
 use object::elf::PF_W;
 use object::{Object, ObjectSegment, ObjectSymbol, RelocationFlags, SegmentFlags};
 use std::os::unix::fs::FileExt;
@@ -28,16 +30,59 @@ impl ImageFile {
     /// When the file cannot be read, or is linked in a way that no address can be given to.
     pub(crate) fn module_code(&self) -> Result<ModuleCode, Error> {
         let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
-        let read = || -> std::io::Result<Vec<u8>> {
-            let mut bytes = vec![0; self.file.0.metadata()?.len() as usize];
-            self.file.0.read_exact_at(&mut bytes, 0)?;
-            Ok(bytes)
-        };
-        let bytes = read().map_err(|e| bad(format!("expected a module, cannot read it: {e}")))?;
+        let bytes = self.bytes().map_err(|e| bad(format!("expected a module, cannot read it: {e}")))?;
         if !self.kind.is_bare() {
             return Ok(ModuleCode { bytes, code: 0, header: 0, relative: Vec::new() });
         }
         ModuleCode::of_bare(&bytes).map_err(bad)
+    }
+}
+
+/// A bare-metal image as a machine's loader puts it into memory.
+pub(crate) struct ImageMemory {
+    /// From [`ImagePlace::start`] on: whole words.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) place: ImagePlace,
+}
+
+impl ImageFile {
+    /// The memory of the bare-metal image in the file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has no memory.
+    pub(crate) fn memory(&self) -> Result<ImageMemory, Error> {
+        let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
+        let file = self.bytes().map_err(|e| bad(format!("expected an image, cannot read it: {e}")))?;
+        ImageMemory::of(&file).map_err(bad)
+    }
+
+    /// What is in the file that was checked.
+    fn bytes(&self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.file.0.metadata()?.len() as usize];
+        self.file.0.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+}
+
+impl ImageMemory {
+    fn of(file: &[u8]) -> Result<Self, String> {
+        let elf = parse(file)?;
+        let wrong = |got: &str| format!("expected an image with memory in one piece, got {got}");
+        let start = elf.segments().map(|s| s.address()).min().ok_or_else(|| wrong("none"))?;
+        let (mut bytes, mut end) = (Vec::new(), start);
+        for segment in elf.segments() {
+            let data = segment.data().map_err(|e| wrong(&e.to_string()))?;
+            let at = (segment.address() - start).min(MOST) as usize;
+            let (to, memory) = (at + data.len(), segment.address().saturating_add(segment.size()));
+            if to as u64 > MOST {
+                return Err(wrong("a segment far away"));
+            }
+            bytes.resize(bytes.len().max(to), 0);
+            bytes.get_mut(at..to).ok_or_else(|| wrong("a segment far away"))?.copy_from_slice(data);
+            end = end.max(memory);
+        }
+        bytes.resize(bytes.len().next_multiple_of(WORD), 0);
+        Ok(Self { bytes, place: ImagePlace { start, end, entry: elf.entry() } })
     }
 }
 
@@ -99,7 +144,9 @@ impl ModuleCode {
 
 /// Rights are those of whole pages.
 const PAGE: u64 = 4096;
-/// Bytes of a module at most: far more than devices have room for.
+/// Bytes that a device moves at a time.
+const WORD: usize = 8;
+/// Bytes of a module or image at most: far more than devices have room for.
 const MOST: u64 = 64 << 20;
 
 fn is_relative(flags: RelocationFlags) -> bool {

@@ -1,7 +1,10 @@
 //! Another image in the place of the one that runs (`docs/modules.md`).
 
 use super::Node;
-use crate::{Error, Image, Target};
+use crate::image::ImageMemory;
+use crate::{CallError, Error, Image, ImageFile, SubmitError, Target};
+use hamr_comm::Call;
+use hamr_comm::module::KeepImage;
 use std::time::Duration;
 
 /// How long calls in flight may take to end, without a deadline of the device's.
@@ -40,10 +43,23 @@ impl Node {
         let none = || Error::UnknownDevice { name: info.name.clone(), known: "a device that takes images".into() };
         let target = Target::of_image(device.image_kind(), info.isa).ok_or_else(none)?;
         let file = image.resolve(&target)?;
-        let path = file.path.clone();
-        device.load_image(file, limit, || {
-            let why = "a machine without an operating system keeps its image".into();
-            Err(Error::LoadImage { device: info.name.clone(), path: path.clone(), why })
+        device.load_image(file, limit, |file| self.hand_over(file))
+    }
+
+    /// Gives the device the bytes of a bare-metal image, for the end of the epoch.
+    fn hand_over(&self, file: &ImageFile) -> Result<(), Error> {
+        let refused = |why| Error::LoadImage { device: self.device().name.clone(), path: file.path.clone(), why };
+        let ImageMemory { bytes, place } = file.memory()?;
+        let buffer = self.buffer(&bytes)?;
+        self.sync(Call::<KeepImage>::new((buffer.ptr(), place))).map_err(|why| {
+            refused(match why {
+                CallError::Handler(refusal) => refusal.to_string(),
+                CallError::Submit(why) if matches!(*why, SubmitError::MissingHandler { .. }) => {
+                    "the image that runs lets no other into its place; build it with the feature `modules` of hamr-device-fw"
+                        .into()
+                }
+                other => other.to_string(),
+            })
         })
     }
 }

@@ -3,6 +3,8 @@
 mod boot;
 #[cfg(feature = "modules")]
 pub(super) mod code;
+#[cfg(feature = "modules")]
+pub(super) mod next_image;
 mod tables;
 pub(super) mod tick;
 mod traps;

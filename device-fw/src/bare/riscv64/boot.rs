@@ -24,8 +24,12 @@ global_asm!(
 _start:
     csrw mie, zero
     csrr t0, mhartid
-    bnez t0, 3f
-    .option push
+    beqz t0, 5f
+    # The other harts have nothing to do. Here, in the first bytes of every image, another image in the place
+    # of this one does not change what they run.
+3:  wfi
+    j 3b
+5:  .option push
     .option norelax
     la gp, __global_pointer$
     .option pop
@@ -39,7 +43,17 @@ _start:
     sd zero, 0(t0)
     addi t0, t0, 8
     j 1b
-2:  # Locked entries of physical memory protection, which bind machine mode too: no access to page 0
+2:
+    .if {modules}
+    # mseccfg.RLB: locked entries can be changed, for another image in the place of this one (`next_image`). A hart
+    # without the register goes on at 6.
+    la t0, 6f
+    csrw mtvec, t0
+    csrsi 0x747, 4
+    .balign 4
+6:
+    .endif
+    # Locked entries of physical memory protection, which bind machine mode too: no access to page 0
     # or to the guard below the serve stack. A hart without such entries goes on at 4. Entries from 6
     # on are for the guards of tasks (`guards`).
     la t0, 4f
@@ -74,11 +88,9 @@ _start:
     li s0, 0
     li ra, 0
     tail {main}
-    # The other harts have nothing to do.
-3:  wfi
-    j 3b
 "#,
     page = const PAGE,
+    modules = const cfg!(feature = "modules") as u32,
     protected = const NO_PAGE | NO_RANGE << 16 | CODE << 32 | CONSTANTS << 40,
     trap = sym super::traps::entry,
     main = sym crate::bare::entry,

@@ -5,5 +5,7 @@ mod boot;
 pub(super) mod code;
 #[cfg(feature = "tasks")]
 pub(super) mod guards;
+#[cfg(feature = "modules")]
+pub(super) mod next_image;
 pub(super) mod tick;
 mod traps;

@@ -4,6 +4,8 @@ mod boot;
 #[cfg(feature = "modules")]
 pub(super) mod code;
 mod interrupts;
+#[cfg(feature = "modules")]
+pub(super) mod next_image;
 mod pages;
 mod segments;
 pub(super) mod tick;
