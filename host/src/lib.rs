@@ -111,7 +111,7 @@ pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{Home, LaunchRequest, Launcher};
 pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
-pub use node::{Buffer, Chain, DeviceInfo, Features, HandlerFn, Module, Named, Node, chain};
+pub use node::{Buffer, Chain, DeviceInfo, Features, HandlerFn, Limits, Module, Named, Node, chain};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
 pub use settings::Setting;

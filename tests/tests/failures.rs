@@ -1,7 +1,7 @@
 //! Failures of other offload libraries, as tests of this one (docs/offload.md has the list, with the
 //! tests that are elsewhere). Over shared memory, where a device is a process of its own.
 
-use hamr::{Image, Node, Options, Runtime};
+use hamr::{CallError, Error, Image, Node, Options, Runtime, SubmitError};
 use hamr_comm::{Context, offload};
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
@@ -31,6 +31,70 @@ fn many_outstanding_calls_have_their_own_results() {
         }
         assert_eq!(stream.outstanding(), 0);
     }
+}
+
+/// Longer than a message.
+type Text = heapless::String<17_000>;
+
+#[offload]
+fn doubled(_cx: &mut Context, text: Text) -> Text {
+    let mut twice = text.clone();
+    // Where that is longer than its type allows: once.
+    let _ = twice.push_str(&text);
+    twice
+}
+
+#[offload]
+fn sum_of(_cx: &mut Context, x: &[u64]) -> u64 {
+    x.iter().sum()
+}
+
+/// HAM-Offload: an argument longer than a slot went over its end, a result ended the job. Here each limit
+/// can be asked for, and the error of what exceeds it has it.
+#[test]
+fn what_exceeds_a_limit_is_refused_with_the_limit() {
+    let open = |options| RUNTIME.open_with("loopback", Image::find("hamr-checks").expect("an image"), options);
+    let node = open(Options { streams: 2, max_buffers: 8, max_outstanding: 4, chunk: 256, heap: 1 << 20, ..options() });
+    let node = node.expect("a device");
+    let limits = node.limits();
+    assert_eq!((limits.slot, limits.two_lines, limits.chunk, limits.message), (48, 112, 256, 16 << 10));
+    let text = |len: usize| (0..len).map(|i| char::from(b'a' + (i % 26) as u8)).collect::<Text>();
+    // A text has four bytes of length.
+    for len in [0, limits.slot, limits.two_lines, limits.chunk, limits.message / 2].map(|most| most.saturating_sub(4)) {
+        assert_eq!(node.sync(doubled::with(text(len))).expect("runs").len(), 2 * len);
+    }
+    let longest = limits.message - 4;
+    assert_eq!(node.sync(doubled::with(text(longest))).expect("runs").len(), longest);
+    match node.sync(doubled::with(text(8400))) {
+        Err(CallError::ResultTooLong { needed, .. }) => assert_eq!(needed, 2 * 8400 + 4),
+        other => panic!("expected a result that is too long, got {other:?}"),
+    }
+    let long = node.offload(doubled::with(text(longest + 1))).err().expect("one byte too many");
+    assert!(
+        matches!(&long, SubmitError::TooLong { len, limit, .. } if *len == longest + 5 && *limit == limits.message),
+        "{long}"
+    );
+    assert!(long.to_string().contains(&format!("takes {}", limits.message)), "{long}");
+
+    // Slices have no limit but the heap.
+    let half = vec![1u64; limits.heap as usize / 16];
+    assert_eq!(node.sync_staged(sum_of::staged(&half)).expect("runs"), half.len() as u64);
+    let too_many = vec![1u64; limits.heap as usize / 4];
+    let full = node.sync_staged(sum_of::staged(&too_many)).expect_err("twice the heap").to_string();
+    assert!(full.contains(&limits.heap.to_string()), "{full}");
+    let sums = node.stream_in(&too_many, |portion, _| sum_of::with(portion)).expect("in portions");
+    assert_eq!(sums.iter().sum::<u64>(), too_many.len() as u64);
+
+    let buffers: Vec<_> = (0..limits.buffers).map(|i| node.buffer(&[i]).expect("below the limit")).collect();
+    assert!(matches!(node.buffer(&[0u8]), Err(Error::TooManyBuffers { limit, .. }) if limit == limits.buffers));
+    drop(buffers);
+    // This thread has one of the streams.
+    let stream = node.stream().expect("the second");
+    assert!(matches!(node.stream(), Err(Error::TooManyStreams { limit, .. }) if limit == limits.streams));
+    let calls: Vec<_> = (0..limits.outstanding).map(|_| stream.offload(empty::with()).expect("sent")).collect();
+    let full = stream.offload(empty::with()).err().expect("one too many");
+    assert!(matches!(full, SubmitError::Full { limit, .. } if limit == limits.outstanding), "{full}");
+    drop(calls);
 }
 
 /// HAM-Offload: each ping kept two buffers for ever, and the 129th found none.

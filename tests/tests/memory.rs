@@ -88,6 +88,28 @@ fn transfers_of_threads_do_not_tear() {
     });
 }
 
+/// Threads that allocate, write, read and free, together all of the heap.
+#[test]
+fn threads_allocate_write_read_and_free() {
+    let node = loopback(options());
+    let each = node.free_bytes() as usize / 4;
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let node = &node;
+            scope.spawn(move || {
+                let (mut data, mut back) = (vec![0u8; each], vec![0u8; each]);
+                for round in 0..40 {
+                    data.fill(thread * 40 + round);
+                    let buffer = node.buffer(&data).expect("a quarter of the heap");
+                    node.get(buffer.ptr(), &mut back).expect("reads");
+                    assert!(back == data, "bytes of another thread");
+                }
+            });
+        }
+    });
+    assert_eq!((node.live_buffers(), node.free_bytes() as usize), (0, 4 * each));
+}
+
 /// Parts of one buffer are filled and read by several threads: none of them is refused.
 #[test]
 fn threads_fill_parts_of_one_buffer() {

@@ -67,6 +67,18 @@ pub fn slices(open: Open) {
     expected[550..560].fill(9);
     expected[998..].copy_from_slice(&[7, 8]);
     assert_eq!(node.read(buffer.ptr()).expect("reads"), expected);
+    // Bytes of any number, at any place: nothing beside them changes.
+    let bytes = node.buffer(&[0xFFu8; 32]).expect("room");
+    for (at, len) in (0..9).flat_map(|at| (0..24).map(move |len| (at, len))) {
+        let (mut expected, mut back) = ([0xFF; 32], vec![0; len]);
+        expected[at..at + len].copy_from_slice(&pattern(len, 7));
+        let part = bytes.ptr().slice(at..at + len).expect("inside");
+        node.put(&expected[at..at + len], part).expect("writes");
+        node.get(part, &mut back).expect("reads");
+        assert_eq!(back, &expected[at..at + len]);
+        assert_eq!(bytes.read().expect("reads"), expected, "{len} bytes at {at}");
+        node.put(&[0xFF; 32], bytes.ptr()).expect("writes");
+    }
 }
 
 /// From buffer to buffer, also within one.
