@@ -61,6 +61,30 @@ fn types_are_those_of_the_image_that_runs() {
     served.wait().left_nothing();
 }
 
+/// Such a device is attached before the buffers' lengths are known, and once more when they need a
+/// larger heap.
+#[test]
+fn a_call_with_large_buffers_gets_a_larger_heap() {
+    const LEN: usize = 65 << 20;
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    std::fs::write(path("in"), vec![1u8; LEN]).expect("writes");
+    let (from, save) = (format!("@{}", path("in")), format!("y={}", path("out")));
+    let name = name("large");
+    let at = format!("at:{name}");
+    let mut served = spawn(&["serve", &name, "--json", "--option", "heap=80M"]);
+    served.hear(1);
+    let run = hamr(&["call", "demo::fill<u8>", "7", &from, "--save", &save, "--device", &at]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
+    let out = std::fs::read(path("out")).expect("written");
+    assert!(out == vec![7; LEN]);
+    let heard = served.hear(1 + 2 * 2);
+    let attached: Vec<&str> = heard.lines().filter(|line| line.contains("\"attached\"")).collect();
+    assert_eq!(attached.len(), 2, "{heard}");
+    assert_eq!(hamr(&["serve", &name, "--stop"]).code, Some(0));
+    served.wait().left_nothing();
+}
+
 #[test]
 fn an_interrupt_ends_the_device_too() {
     for how in ["INT", "KILL"] {

@@ -338,7 +338,7 @@ fn print(value: &show::Shown, buffers: &[Changed], cli: &Cli) -> Result<(), Fail
     let mut text = format!("{}\n", value.text);
     let mut json = Map::new();
     for Changed { argument, after } in changed {
-        let shown = show::elements(&argument.element, after);
+        let shown = show::elements(&argument.element, after, cli.global.json);
         let shown =
             shown.map_err(|_| Failure::new(format!("`{}` does not hold values of its type", argument.parameter)))?;
         text.push_str(&format!("{} = {}\n", argument.parameter, shown.text));

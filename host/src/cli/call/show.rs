@@ -26,20 +26,21 @@ pub(super) fn value(ty: &Type, bytes: &[u8]) -> Result<Shown, Malformed> {
     if from.is_done() { Ok(shown) } else { Err(Malformed) }
 }
 
-/// The elements of a buffer.
-pub(super) fn elements(ty: &Type, bytes: &[u8]) -> Result<Shown, Malformed> {
+/// The elements of a buffer; with `json` all of them, else those that the text shows: the rest may be
+/// gigabytes.
+pub(super) fn elements(ty: &Type, bytes: &[u8], json: bool) -> Result<Shown, Malformed> {
+    let count = bytes.len().checked_div(ty.longest()).unwrap_or(0);
+    let decoded = if json { count } else { count.min(SHOWN) };
     let mut from = Decoder::new(bytes);
-    let mut parts = Vec::new();
-    while !from.is_done() {
-        parts.push(take(ty, &mut from)?);
-    }
-    Ok(list(parts))
+    let parts = (0..decoded).map(|_| take(ty, &mut from)).collect::<Result<_, _>>()?;
+    Ok(list(parts, count))
 }
 
-fn list(parts: Vec<Shown>) -> Shown {
+/// The first of `count` values, or all of them.
+fn list(parts: Vec<Shown>, count: usize) -> Shown {
     let mut texts: Vec<&str> = parts.iter().take(SHOWN).map(|part| &*part.text).collect();
-    let more = format!("… {} elements", parts.len());
-    if parts.len() > SHOWN {
+    let more = format!("… {count} elements");
+    if count > SHOWN {
         texts.push(&more);
     }
     let text = format!("[{}]", texts.join(", "));
@@ -51,13 +52,13 @@ fn take(ty: &Type, from: &mut Decoder<'_>) -> Result<Shown, Malformed> {
         Type::Scalar(name, _) => scalar(name, from)?,
         Type::Bool => bool::decode(from).map(|b| Shown::new(b.to_string(), b))?,
         Type::Char => char::decode(from).map(|c| Shown::new(format!("{c:?}"), c.to_string()))?,
-        Type::Array(of, n) => list((0..*n).map(|_| take(of, from)).collect::<Result<_, _>>()?),
+        Type::Array(of, n) => list((0..*n).map(|_| take(of, from)).collect::<Result<_, _>>()?, *n),
         Type::Vec(of, most) => {
             let count = u32::decode(from)? as usize;
             if count > *most {
                 return Err(Malformed);
             }
-            list((0..count).map(|_| take(of, from)).collect::<Result<_, _>>()?)
+            list((0..count).map(|_| take(of, from)).collect::<Result<_, _>>()?, count)
         }
         Type::String(_) => {
             let len = u32::decode(from)? as usize;
