@@ -83,6 +83,9 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     // The instruction count needs no device; the other rows do.
     if rows::names().any(wanted) {
+        if !json {
+            say_what_is_built(device, runtime.target(device)?.is_some(), wanted);
+        }
         let mut machine = Machine::pin()?;
         let mut table = Table::default();
         for launch in 0..args.launches {
@@ -97,6 +100,17 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
         print_instructions(device, json)?;
     }
     Ok(())
+}
+
+/// Names the images of rows that do not use the one of the other rows.
+fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> bool) {
+    let module = [modules::IMAGE, modules::MODULE].join(" and ");
+    let rows = [("load_module", &*module, takes_image), ("xacc_run", xacc::IMAGE, device == SHM)];
+    let further = rows.iter().filter(|(row, _, on_device)| *on_device && wanted(row));
+    let further: Vec<String> = further.map(|(row, built, _)| format!("{built} for {row}")).collect();
+    if !further.is_empty() {
+        eprintln!("hamr: bench: builds, where it is not built yet, {}", further.join(", "));
+    }
 }
 
 /// One launch of the device.

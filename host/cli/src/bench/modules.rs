@@ -6,8 +6,8 @@ use hamr::{Image, ImageKind, Options, Runtime, Target};
 use std::time::Instant;
 
 /// An image that takes modules, and a module: those of the tests.
-const IMAGE: &str = "hamr-checks";
-const MODULE: &str = "hamr-tests-module";
+pub(crate) const IMAGE: &str = "hamr-checks";
+pub(crate) const MODULE: &str = "hamr-tests-module";
 
 /// Adds the row `load_module`: from a file that is built to handlers that can be called. In a device of
 /// its own: the image of the other rows takes no modules.

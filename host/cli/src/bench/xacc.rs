@@ -16,6 +16,8 @@ use hamr_xacc::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+/// The image of programs.
+pub(super) const IMAGE: &str = "hamr-programs";
 /// Size M of Himeno's benchmark, and iterations of a sample.
 const SIZE: [i64; 3] = [128, 128, 256];
 const LOOPS: u32 = 10;
@@ -93,7 +95,7 @@ pub(super) fn run(runtime: &Runtime, machine: &Machine, table: &mut Table) -> Re
     let rank = Options { segment: 1 << 20, wait: WaitMode::Sleep, ..rank };
     let options = WorldOptions { rank, cpus: vec![machine.host(), machine.device()], ..WorldOptions::default() };
     // By `module`: `find` would take what HAMR_IMAGE names.
-    let image = match Image::module("hamr-programs")?.resolve(&Target::hosted()) {
+    let image = match Image::module(IMAGE)?.resolve(&Target::hosted()) {
         Ok(file) => Image::file(file.path)?,
         Err(e) => {
             eprintln!("hamr: bench: xacc_run skipped: {e}");
@@ -260,7 +262,7 @@ fn program(
     let rank = Options { segment: (bytes / u64::from(ranks)).next_power_of_two().max(1 << 20), deadline: None, ..rank };
     let options = WorldOptions { rank, stall: None, ..WorldOptions::default() };
     // No rank is of this image.
-    let world: World = runtime.world_with(&vec!["thread"; ranks as usize], Image::find("hamr-programs")?, options)?;
+    let world: World = runtime.world_with(&vec!["thread"; ranks as usize], Image::find(IMAGE)?, options)?;
     let (pairs, theirs) = (Pairs::default(), Pairs::default());
     let measured = pairs.clone();
     world.run_program(move |task| {

@@ -78,6 +78,7 @@ fn text_begins_with_the_machine_and_the_columns() {
     let run = hamr(&["bench", "--launches", "1", "--only", "call_empty"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     run.left_nothing();
+    assert!(!run.stderr.contains("not built yet"), "this row has no image of its own: {run:?}");
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert!(lines[0].starts_with("device shm; "), "{run:?}");
     let heads = lines.iter().position(|line| line.starts_with("row ")).expect("the columns");
