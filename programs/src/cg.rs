@@ -1,6 +1,7 @@
 //! NPB CG: the smallest eigenvalue of a sparse matrix by inverse iteration, on every device of a world.
 use crate::cg_matrix::Matrix;
 pub use crate::cg_matrix::{Class, Outcome};
+use crate::progress::Progress;
 use hamr_xacc::prelude::*;
 
 type Vector<'c> = Array<'c, f64, 1>;
@@ -59,8 +60,10 @@ pub fn cg(w: &mut Spmd, class: Class, nodes: [u32; 2]) -> Result<Outcome, Fault>
     let mut s = Vectors { x, z, p, q, r, v: by_row.zeros(w)? };
     let a = Matrix::make(w, &class, s.v.range()?, s.x.range()?)?;
     let (mut out, mut start) = (Outcome::default(), 0.0);
+    let mut progress = Progress::new(w, class.niter);
     // Iteration 0 touches all memory and is not timed.
     for it in 0..=class.niter {
+        progress.done(w, it);
         if it == 1 {
             s.x.fill(1.0);
             w.barrier()?;

@@ -1,5 +1,6 @@
 //! NPB CG in local view: each device has its own part, and sums are collected with coarrays.
 use crate::cg_matrix::{Class, Matrix, Outcome};
+use crate::progress::Progress;
 use core::ops::Range;
 use hamr_xacc::prelude::*;
 
@@ -99,8 +100,10 @@ pub fn cg_local(w: &mut Spmd, class: Class, nodes: [u32; 2]) -> Result<Outcome, 
     let (row, here) = (n.set([Own, Sel::All]), own.on([columns.clone()]));
     let at = Places { nodes: n, row, columns, here, height };
     let (mut out, mut start) = (Outcome::default(), 0.0);
+    let mut progress = Progress::new(w, class.niter);
     // Iteration 0 touches all memory and is not timed.
     for it in 0..=class.niter {
+        progress.done(w, it);
         if it == 1 {
             s.x.fill(1.0);
             w.sync_all()?;

@@ -1,4 +1,5 @@
 //! The Himeno benchmark: Jacobi's method for Poisson's equation, on every device of a world.
+use crate::progress::Progress;
 pub use crate::run::Run;
 use hamr_xacc::prelude::*;
 
@@ -33,11 +34,12 @@ pub fn solve<'c>(
         p.load(&from, w)?;
     }
     p.reflect(w)?;
-    let mut runs = [Run::default(); 2];
+    let (mut runs, mut progress) = ([Run::default(); 2], Progress::new(w, loops));
     for (run, loops) in runs.iter_mut().zip([3, loops]) {
         w.barrier()?;
         let start = w.seconds();
-        for _ in 0..loops {
+        for step in 0..loops {
+            progress.done(w, step);
             let gosa = each!([i, j, k] in inner => sum {
                 let s0 = a[0][[i, j, k]] * p[[i + 1, j, k]]
                     + a[1][[i, j, k]] * p[[i, j + 1, k]]

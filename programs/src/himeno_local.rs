@@ -1,4 +1,5 @@
 //! The Himeno benchmark in local view: each device has its own part, and the exchange is written out with coarrays.
+use crate::progress::Progress;
 use crate::run::Run;
 use hamr_xacc::prelude::*;
 
@@ -64,11 +65,12 @@ pub fn solve_local<'c>(
         q[[i, j, k]] = ((i + i0 - 1) * (i + i0 - 1)) as f32 / scale;
     });
     exchange(&mut p, &n, size, w)?;
-    let mut runs = [Run::default(); 2];
+    let (mut runs, mut progress) = ([Run::default(); 2], Progress::new(w, loops));
     for (run, loops) in runs.iter_mut().zip([3, loops]) {
         w.sync_all()?;
         let start = w.seconds();
-        for _ in 0..loops {
+        for step in 0..loops {
+            progress.done(w, step);
             let mut q = p.view_mut(w);
             let gosa = each!([i, j, k] in inner => sum {
                 let s0 = a[0][[i, j, k]] * q[[i + 1, j, k]]

@@ -1,4 +1,5 @@
 //! Laplace's equation in a square: each inner point becomes the mean of its four neighbours.
+use crate::progress::Progress;
 use hamr_xacc::prelude::*;
 
 /// `n * n` points with 1 along the first row and 0 along the others, on `nodes[0] * nodes[1]` devices;
@@ -17,8 +18,9 @@ pub fn solve<'c>(w: &mut Spmd<'c>, n: i64, nodes: [u32; 2], steps: u32) -> Resul
     for field in [&mut old, &mut new] {
         each!([i, j] in grid.on([0..1, 0..n]) => field[[i, j]] = 1.0);
     }
-    let mut change = 0.0;
-    for _ in 0..steps {
+    let (mut change, mut progress) = (0.0, Progress::new(w, steps));
+    for step in 0..steps {
+        progress.done(w, step);
         old.reflect_with(Halo::new([1, 1]).orthogonal(), w)?;
         change = each!([i, j] in inner => sum {
             new[[i, j]] = 0.25 * (old[[i - 1, j]] + old[[i + 1, j]] + old[[i, j - 1]] + old[[i, j + 1]]);

@@ -15,6 +15,7 @@ pub mod himeno_files;
 pub mod himeno_local;
 pub mod idle;
 pub mod laplace;
+pub mod progress;
 mod run;
 pub mod stream;
 
@@ -30,6 +31,14 @@ mod unlisted {
         ($handler:ty, $section:expr) => {};
     }
     pub(super) use no_entry as __entry;
+}
+
+/// Puts what the programs call into the table of this host's program, which serves a [`progress::Watcher`].
+#[macro_export]
+macro_rules! watched {
+    () => {
+        $crate::__entry!($crate::progress::progress, "hamr_programs::progress::progress");
+    };
 }
 
 /// Puts the programs into the table of this image.

@@ -14,7 +14,7 @@ pub use collectives::{check_collectives, check_mismatches, pairs};
 pub use himeno::{check_exact, check_himeno, check_host_arrays};
 pub use kept::{check_failed_starts, check_kept};
 pub use shadows::{check_refused, check_shadows};
-pub use solvers::{check_cg, check_loops};
+pub use solvers::{check_cg, check_loops, check_progress};
 
 /// A test of each of these on a kind of world: `world` makes one of so many ranks, and each list is of
 /// the numbers of ranks.

@@ -21,6 +21,11 @@ fn a_mismatch_names_both_sides() {
 }
 
 #[test]
+fn a_long_run_reports_how_far_it_is() {
+    xacc::check_progress(&world(2));
+}
+
+#[test]
 fn cg_finds_the_eigenvalue_on_any_nodes() {
     for ranks in [1, 2, 6] {
         xacc::check_cg(&world(ranks));

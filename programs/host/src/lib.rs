@@ -4,6 +4,7 @@ pub mod cg;
 mod files;
 pub mod himeno;
 pub mod npy;
+mod progress;
 pub mod svg;
 
 use hamr::{Image, Options, Runtime, World, WorldOptions};
@@ -19,7 +20,9 @@ const IMAGE: &str = "hamr-programs";
 pub fn run(main: impl FnOnce(Vec<String>) -> Result<(), Failure>) -> ExitCode {
     let mut args = std::env::args();
     let name = args.next().unwrap_or_default();
-    match main(args.collect()) {
+    let done = main(args.collect());
+    progress::end();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error}", name.rsplit('/').next().unwrap_or_default());
@@ -63,5 +66,7 @@ pub fn world(devices: &[String], nodes: [u32; 2], bytes: u64, heap: u64) -> Resu
     let options = WorldOptions::default();
     let heap = options.rank.heap + heap;
     let rank = Options { heap, segment, deadline: None, ..options.rank };
-    Ok(Runtime::new()?.world_with(&specs, Image::find(IMAGE)?, WorldOptions { rank, ..options })?)
+    let runtime = Runtime::new()?;
+    progress::watch(&runtime);
+    Ok(runtime.world_with(&specs, Image::find(IMAGE)?, WorldOptions { rank, ..options })?)
 }

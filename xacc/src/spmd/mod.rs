@@ -8,7 +8,7 @@ use crate::what::{Kind, What};
 use arena::Arena;
 use core::panic::Location;
 use hamr_comm::handler::HandlerResult;
-use hamr_comm::{Fault, Program, Task};
+use hamr_comm::{Call, ErrorOf, Fault, HOST, Handler, Program, Task, TaskCallError};
 
 /// A program, as one node of the executing set sees it: the first parameter of its handler, which
 /// [`World::run`](https://docs.rs/hamr) calls on every node.
@@ -75,6 +75,15 @@ impl<'c> Spmd<'c> {
     /// Seconds of this node's clock.
     pub fn seconds(&self) -> f64 {
         self.fabric.micros() as f64 * 1e-6
+    }
+
+    /// Sends a message to the host's program, which this node does not wait for: a call of a body there
+    /// ([`Task::send`]).
+    ///
+    /// # Errors
+    /// The program has no such body; there is no room for another message.
+    pub fn send_host<H: Handler>(&mut self, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+        self.fabric.task().send(HOST, call)
     }
 
     /// The executing set in `R` dimensions, row-major.

@@ -1,0 +1,42 @@
+//! How far a run is, for who waits for it: a message to the host's program, each second.
+use hamr_comm::Host;
+use hamr_xacc::prelude::*;
+
+hamr_comm::on_host! {
+    extern crate std;
+
+    /// What a host's program does with a report: so many steps are done, of so many.
+    pub struct Watcher(pub std::boxed::Box<dyn Fn(u32, u32) + Send + Sync>);
+}
+
+/// Seconds from the beginning to the first report, and from one to the next.
+const EVERY: f64 = 1.0;
+
+/// Called by the first node.
+#[offload(crate = crate::unlisted)]
+pub fn progress(cx: &mut Host, done: u32, of: u32) -> Result<(), Fault> {
+    (cx.service::<Watcher>()?.0)(done, of);
+    Ok(())
+}
+
+/// The steps of a program.
+pub struct Progress {
+    next: f64,
+    of: u32,
+}
+
+impl Progress {
+    /// None is done.
+    pub fn new(w: &Spmd, of: u32) -> Self {
+        Self { next: w.seconds() + EVERY, of }
+    }
+
+    /// So many are done; the first node reports it when it is time. All nodes may call this, in any order.
+    pub fn done(&mut self, w: &mut Spmd, done: u32) {
+        if w.me() == 0 && w.seconds() >= self.next {
+            self.next = w.seconds() + EVERY;
+            // A program that does not watch has no body for it.
+            let _ = w.send_host(progress::with(done, self.of));
+        }
+    }
+}
