@@ -1,5 +1,6 @@
 //! Why a call of this interface failed.
 
+use crate::collective::Collective;
 use crate::kinds::Kinds;
 use core::fmt::{self, Write};
 use hamr_comm::abi::status::Status;
@@ -112,6 +113,14 @@ pub enum GasError {
         /// The other.
         other: (u32, Option<u32>),
     },
+    /// Members of a team are in different collectives, or have different lengths; two of them, each with its
+    /// collective and its bytes.
+    Unequal {
+        /// The first member.
+        one: (u32, Collective, u32),
+        /// The other.
+        other: (u32, Collective, u32),
+    },
     /// A barrier was notified twice, or waited for without that.
     BarrierOrder {
         /// Was it notified?
@@ -168,6 +177,10 @@ impl fmt::Display for GasError {
                     side(f, other)?;
                 }
                 Ok(())
+            }
+            Self::Unequal { one: (a, what, bytes), other: (b, other, others) } => {
+                let (what, other) = (what.text(), other.text());
+                write!(f, "rank {a} is in {what} of {bytes} bytes, and rank {b} in {other} of {others}")
             }
             Self::BarrierOrder { notified: true } => f.write_str("a barrier was notified twice"),
             Self::BarrierOrder { notified: false } => f.write_str("a barrier was waited for, and not notified"),

@@ -9,6 +9,7 @@
 
 #![no_std]
 
+mod collective;
 pub mod credit;
 mod error;
 pub mod firehose;
@@ -19,9 +20,11 @@ mod message;
 mod rank;
 #[cfg(not(hamr_bare))]
 mod shared;
+mod team;
 mod thread;
 mod wire;
 
+pub use collective::Collective;
 pub use error::{GasError, Name};
 pub use handlers::Handlers;
 pub use kinds::Kinds;
@@ -30,3 +33,4 @@ pub use message::{Msg, SegRange, Token};
 pub use rank::{BarrierName, Event, Rank, Which};
 #[cfg(not(hamr_bare))]
 pub use shared::SharedRank;
+pub use team::Team;

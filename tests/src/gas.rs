@@ -86,6 +86,16 @@ pub fn check_transfers(world: &World) {
     }
 }
 
+/// Teams, their collectives, and what members learn that are in different ones.
+pub fn check_teams(world: &World) {
+    let size = world.size();
+    assert_eq!(world.run_all(gas::together::with()).expect("all ranks"), vec![size; size as usize]);
+    for what in [0, 1] {
+        let named = world.run_all(gas::unequal_collectives::with(what)).expect("all ranks");
+        assert_eq!(named, vec![what; size as usize]);
+    }
+}
+
 /// Barriers, and what ranks learn when their names differ.
 pub fn check_barriers(world: &World, rounds: u32) {
     let size = world.size() as usize;

@@ -15,6 +15,7 @@ fn images_send_messages() {
         gas::check_checksums(&world, 20);
         gas::check_flood(&world, each);
         gas::check_incast(&world, each, 500);
+        gas::check_teams(&world);
     }
 }
 

@@ -68,6 +68,13 @@ fn replies_that_cannot_be_sent_are_named() {
 }
 
 #[test]
+fn teams_do_everything_together() {
+    for ranks in [1, 2, 3, 5] {
+        gas::check_teams(&world(ranks));
+    }
+}
+
+#[test]
 fn barriers_agree_on_names() {
     for ranks in [1, 2, 3, 5] {
         gas::check_barriers(&world(ranks), 12);

@@ -82,6 +82,11 @@ impl<S> Rank<'_, S> {
 
     /// Nothing is to be done: a pause, or a wait for messages.
     pub(crate) fn rest(&mut self) -> Result<(), GasError> {
+        self.rest_for(|_| false)
+    }
+
+    /// The same for something beside messages.
+    pub(crate) fn rest_for(&mut self, has_more: impl Fn(&Self) -> bool) -> Result<(), GasError> {
         self.idle += 1;
         if self.idle < SPINS {
             core::hint::spin_loop();
@@ -95,7 +100,8 @@ impl<S> Rank<'_, S> {
         self.polls = 0;
         let this = &*self;
         let is_there = || {
-            this.barrier.has_news(this)
+            has_more(this)
+                || this.barrier.has_news(this)
                 || this.peers.iter().any(|peer| peer.responder.has_next() || peer.reply().is_some())
         };
         self.task.wait_for_ranks(LONGEST_WAIT_US, is_there)?;

@@ -5,11 +5,13 @@ mod attacks;
 mod memory;
 mod messages;
 mod phases;
+mod teams;
 
 pub use attacks::*;
 pub use memory::*;
 pub use messages::*;
 pub use phases::*;
+pub use teams::*;
 
 use hamr_comm::Fault;
 use hamr_comm::world::RankId;

@@ -1,0 +1,200 @@
+//! Teams: ordered sets of ranks, whose members do something together (`gex_TM_t`, `gex_Coll_…`).
+//!
+//! A team has a *scratch* of [`Team::BYTES`] in each member's segment. Its members exchange in steps. In step s
+//! each puts its part on side s mod 2 of its own scratch and then stores s there (T1); a member reads the
+//! others' when all have stored s (T2). Only then it begins s + 1. So whoever writes step s + 2 over a side knows
+//! that all have begun s + 1, and have read what was there. Steps wrap.
+//!
+//! ```text
+//! side: step u32 · what u32 · bytes of it u32 · 52 bytes · part
+//! ```
+
+mod collectives;
+
+use crate::collective::Collective;
+use crate::rank::MAX_RANKS;
+use crate::{BarrierName, GasError, Rank};
+use hamr_comm::world::{AtomicOp, RankId, SegAddr};
+
+/// Of a part.
+const PART_AT: u64 = 64;
+
+/// A member, and where its scratch is in its segment.
+#[derive(Clone, Copy)]
+struct Member {
+    rank: RankId,
+    scratch: u64,
+}
+
+/// An ordered set of ranks, of which this one is a member. The members call what a team has in the same
+/// order, each with this rank's [`Rank`], which serves messages meanwhile.
+pub struct Team {
+    me: u32,
+    members: heapless::Vec<Member, MAX_RANKS>,
+    step: u32,
+}
+
+impl Team {
+    /// Bytes of the scratch.
+    pub const BYTES: u64 = 16 << 10;
+    /// Bytes of a part.
+    const PART: usize = (Self::BYTES / 2 - PART_AT) as usize;
+
+    /// The team of all ranks, which all call, behind [`Rank::attach`]. The scratch is at the same offset of every
+    /// segment, a multiple of 64; nothing else uses it until the team has ended at all ranks.
+    ///
+    /// # Errors
+    /// It does not fit into a segment; [`GasError::NotAttached`].
+    pub fn all<S>(rank: &mut Rank<'_, S>, scratch: u64) -> Result<Self, GasError> {
+        // Behind it there are no more ranks than members have room for.
+        rank.attached()?;
+        let members = (0..rank.size()).map(|rank| Member { rank: RankId(rank), scratch }).collect();
+        let team = Self { me: rank.me().0, members, step: 0 };
+        team.clear(rank, scratch)?;
+        rank.barrier(BarrierName::Anonymous)?;
+        Ok(team)
+    }
+
+    /// This rank's place in the team (`gex_TM_QueryRank`).
+    pub fn me(&self) -> u32 {
+        self.me
+    }
+
+    /// Members (`gex_TM_QuerySize`).
+    pub fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// The rank of a member (`gex_TM_TranslateRankToJobrank`).
+    pub fn rank(&self, member: u32) -> Option<RankId> {
+        self.members.get(member as usize).map(|member| member.rank)
+    }
+
+    /// The place of a rank (`gex_TM_TranslateJobrankToRank`); `None`: it is no member.
+    pub fn place(&self, rank: RankId) -> Option<u32> {
+        self.members.iter().position(|member| member.rank == rank).map(|at| at as u32)
+    }
+
+    /// Makes teams of the members of this one with equal colors, in the order of their keys and then of their places here
+    /// (`gex_TM_Split`). A member without a color gets none. `scratch` is the new team's in this rank's own segment, as
+    /// in [`Self::all`].
+    ///
+    /// # Errors
+    /// It does not fit into the segment, which this rank finds alone. [`GasError::Unequal`].
+    pub fn split<S>(
+        &mut self,
+        rank: &mut Rank<'_, S>,
+        color: Option<u32>,
+        key: i32,
+        scratch: u64,
+    ) -> Result<Option<Self>, GasError> {
+        if color.is_some() {
+            self.clear(rank, scratch)?;
+        }
+        let mut mine = [0; 24];
+        let words = [u64::from(color.is_some()), u64::from(color.unwrap_or(0)) << 32 | u64::from(key as u32), scratch];
+        mine.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        self.exchange(rank, Collective::Split, mine.len(), &mine)?;
+        let Some(color) = color else { return Ok(None) };
+        let mut wishes = heapless::Vec::<(i32, u32, Member), MAX_RANKS>::new();
+        for (place, member) in (0..).zip(&self.members) {
+            let mut said = [0; 24];
+            self.hear(rank, place, 0, &mut said)?;
+            let word = |at: usize| {
+                let bytes = said.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
+                bytes.map_or(0, u64::from_le_bytes)
+            };
+            if word(0) == 1 && word(1) >> 32 == u64::from(color) {
+                let wish = (word(1) as i32, place, Member { rank: member.rank, scratch: word(2) });
+                // No more than there are members.
+                let _ = wishes.push(wish);
+            }
+        }
+        wishes.sort_unstable_by_key(|(key, place, _)| (*key, *place));
+        let me = wishes.iter().position(|(_, place, _)| *place == self.me).unwrap_or(0) as u32;
+        let members = wishes.iter().map(|(_, _, member)| *member).collect();
+        Ok(Some(Self { me, members, step: 0 }))
+    }
+
+    /// Both sides of a scratch of this rank begin.
+    fn clear<S>(&self, rank: &Rank<'_, S>, scratch: u64) -> Result<(), GasError> {
+        let me = rank.me();
+        let outside = |why| GasError::Reach { rank: me.0, why };
+        for side in [0, Self::BYTES / 2] {
+            let at = SegAddr { rank: me, off: scratch.saturating_add(side) };
+            rank.world.atomic(at, AtomicOp::<u32>::Store(0)).map_err(outside)?;
+        }
+        // The end is there, too.
+        rank.world.get(me, scratch.saturating_add(Self::BYTES), &mut []).map_err(outside)
+    }
+
+    fn side(&self, member: Member, step: u32) -> SegAddr {
+        let side = if step.is_multiple_of(2) { 0 } else { Self::BYTES / 2 };
+        SegAddr { rank: member.rank, off: member.scratch.saturating_add(side) }
+    }
+
+    /// A step: says this member's part, of at most [`Self::PART`] bytes, and waits for those of all.
+    fn exchange<S>(
+        &mut self,
+        rank: &mut Rank<'_, S>,
+        what: Collective,
+        bytes: usize,
+        part: &[u8],
+    ) -> Result<(), GasError> {
+        self.step = self.step.wrapping_add(1);
+        let Some(mine) = self.members.get(self.me as usize) else { return Err(GasError::NoRank(self.me)) };
+        let at = self.side(*mine, self.step);
+        let outside = |why| GasError::Reach { rank: at.rank.0, why };
+        rank.world.put(at.rank, at.off + PART_AT, part).map_err(outside)?;
+        rank.world.put_value(at.rank, at.off + 4, what as u32).map_err(outside)?;
+        rank.world.put_value(at.rank, at.off + 8, bytes as u32).map_err(outside)?;
+        rank.world.atomic(at, AtomicOp::Store(self.step)).map_err(outside)?; // T1, partner T2
+        for member in self.members.iter().filter(|member| member.rank != at.rank) {
+            rank.published(member.rank);
+        }
+        let mut said = 0;
+        loop {
+            said = self.said(rank, said);
+            if said == self.members.len() {
+                break;
+            }
+            if rank.poll_once()? == 0 {
+                rank.rest_for(|rank| self.said(rank, said) != said)?;
+            }
+        }
+        self.compare(rank)
+    }
+
+    /// How many members, from the first on, have said their part; looked at from `seen` on.
+    fn said<S>(&self, rank: &Rank<'_, S>, seen: usize) -> usize {
+        let has_said = |member: &&Member| {
+            let step = rank.world.atomic(self.side(**member, self.step), AtomicOp::<u32>::Load); // T2, partner T1
+            step.is_ok_and(|step| step.wrapping_sub(self.step) < 1 << 31)
+        };
+        seen + self.members.iter().skip(seen).take_while(has_said).count()
+    }
+
+    /// Are all members in the same step of the same collective? All compare with the first, so all find the same.
+    fn compare<S>(&self, rank: &Rank<'_, S>) -> Result<(), GasError> {
+        let mut first = None;
+        for member in &self.members {
+            let at = self.side(*member, self.step);
+            let outside = |why| GasError::Reach { rank: at.rank.0, why };
+            let word = |off| rank.world.get_value::<u32>(at.rank, at.off + off).map_err(outside);
+            let said = (at.rank.0, Collective::of(word(4)?), word(8)?);
+            let one = *first.get_or_insert(said);
+            if (one.1, one.2) != (said.1, said.2) {
+                return Err(GasError::Unequal { one, other: said });
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of what a member has said, from `from` on; behind [`Self::exchange`].
+    fn hear<S>(&self, rank: &Rank<'_, S>, member: u32, from: usize, to: &mut [u8]) -> Result<(), GasError> {
+        let Some(member) = self.members.get(member as usize) else { return Err(GasError::NoRank(member)) };
+        let at = self.side(*member, self.step);
+        let got = rank.world.get(at.rank, at.off + PART_AT + from as u64, to);
+        got.map_err(|why| GasError::Reach { rank: at.rank.0, why })
+    }
+}

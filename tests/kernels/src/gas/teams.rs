@@ -1,0 +1,101 @@
+//! Teams and their collectives.
+
+use super::{NOTE, State, TABLE, expect};
+use hamr_comm::world::RankId;
+use hamr_comm::{Fault, offload};
+use hamr_gas::{Collective, GasError, Rank, Team};
+
+/// Where scratches begin in each segment.
+const SCRATCH: u64 = 64 << 10;
+/// Numbers of long data: several steps.
+const LONG: usize = 2500;
+
+/// What a member has at a place of its data.
+fn number(rank: u32, i: usize) -> u64 {
+    (u64::from(rank) + 1) * 1_000_003 + i as u64 * 17
+}
+
+/// Everything that a team has, and what all members know beforehand.
+fn uses(rank: &mut Rank<'_, State>, team: &mut Team) -> Result<(), Fault> {
+    let (me, size) = (team.me(), team.size());
+    let ranks: [u32; 8] = core::array::from_fn(|place| team.rank(place as u32).map_or(u32::MAX, |rank| rank.0));
+    let of = |place: u32| ranks.get(place as usize).copied().unwrap_or(u32::MAX);
+    let mine = of(me);
+    expect(mine == rank.me().0 && team.place(rank.me()) == Some(me), "its own place")?;
+    team.barrier(rank)?;
+    for root in [0, size - 1] {
+        for len in [1, 3, LONG] {
+            let mut data: [u64; LONG] = core::array::from_fn(|i| number(mine, i));
+            let (data, _) = data.split_at_mut(len);
+            team.broadcast(rank, root, data)?;
+            let from = of(root);
+            expect(data.iter().enumerate().all(|(i, x)| *x == number(from, i)), "a broadcast")?;
+            // The order shows: 31 · (…) + x is not commutative.
+            data.iter_mut().enumerate().for_each(|(i, x)| *x = number(mine, i));
+            let join = |x: u64, y: u64| x.wrapping_mul(31).wrapping_add(y);
+            team.reduce_to_one(rank, root, data, join)?;
+            let joined = |i| (1..size).fold(number(of(0), i), |sum, place| join(sum, number(of(place), i)));
+            let wanted = |i| if me == root { joined(i) } else { number(mine, i) };
+            expect(data.iter().enumerate().all(|(i, x)| *x == wanted(i)), "a reduction to one")?;
+            data.iter_mut().enumerate().for_each(|(i, x)| *x = number(mine, i));
+            team.reduce_to_all(rank, data, join)?;
+            expect(data.iter().enumerate().all(|(i, x)| *x == joined(i)), "a reduction to all")?;
+        }
+    }
+    let mut all = [0u32; 64];
+    let (all, _) = all.split_at_mut(size as usize);
+    team.gather(rank, &[mine * 7], all)?;
+    let wanted = |(place, x): (usize, &u32)| *x == of(place as u32) * 7;
+    expect(all.iter().enumerate().all(wanted), "what was gathered")
+}
+
+/// Teams of all, of even and odd ranks in the other order, and of some; messages are served meanwhile.
+#[offload]
+pub fn together(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let (me, size) = (rank.me().0, rank.size());
+    let mut all = Team::all(rank, SCRATCH)?;
+    rank.request_short(RankId((me + 1) % size), NOTE, &[1])?;
+    uses(rank, &mut all)?;
+    let halves = all.split(rank, Some(me % 2), -(me as i32), SCRATCH + Team::BYTES)?;
+    let mut half = halves.ok_or_else(|| Fault::msg("a team of its color"))?;
+    expect(half.size() == (size + 1 - me % 2) / 2, "every second rank")?;
+    expect(half.rank(0).is_some_and(|first| first.0 + 2 >= size), "the greatest is the first")?;
+    uses(rank, &mut half)?;
+    // Both go on at the same time, at different steps.
+    uses(rank, &mut all)?;
+    let first = all.split(rank, (me == 0).then_some(9), 0, SCRATCH + 2 * Team::BYTES)?;
+    expect(first.is_some() == (me == 0), "a team of one")?;
+    if let Some(mut alone) = first {
+        uses(rank, &mut alone)?;
+    }
+    let end = rank.segment_len(rank.me())?;
+    expect(matches!(Team::all(rank, end - 64), Err(GasError::Reach { .. })), "a scratch beyond the end")?;
+    rank.block_until(|state| state.noted == 1)?;
+    all.barrier(rank)?;
+    Ok(size)
+}
+
+/// The last rank is in another collective, or has another length. Returns what `what` stands for if this rank knows both.
+#[offload]
+pub fn unequal_collectives(rank: &mut Rank<State>, what: u32) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let mut team = Team::all(rank, SCRATCH)?;
+    let last = team.size() - 1;
+    let is_other = rank.me().0 == last && last > 0;
+    let mut data = [1u32; 4];
+    let (some, _) = data.split_at_mut(if is_other && what == 1 { 3 } else { 4 });
+    let done = match (what, is_other) {
+        (0, true) => team.barrier(rank),
+        _ => team.reduce_to_all(rank, some, |x, y| x + y),
+    };
+    let other = if what == 0 { (last, Collective::Barrier, 0) } else { (last, Collective::Reduce, 12) };
+    let named = Err(GasError::Unequal { one: (0, Collective::Reduce, 16), other });
+    expect(done == if last > 0 { named } else { Ok(()) }, "both are named")?;
+    // The next one is as any.
+    let mut sum = [1u32];
+    team.reduce_to_all(rank, &mut sum, |x, y| x + y)?;
+    expect(sum == [last + 1], "the next reduction")?;
+    team.barrier(rank)?;
+    Ok(what)
+}
