@@ -1,14 +1,15 @@
 //! `hamr load`: loads one image into one device, makes one call, and prints the device's
-//! properties; with `--module`, of a module that is loaded beside the image.
+//! properties; with `--next`, those with another image; with `--module`, of a module that is loaded beside the
+//! image.
 
 use super::call::module_of;
 use super::devices::{rows, to_json};
 use super::{Cli, Failure, duration, file_in, one_line};
-use crate::{Image, ImageFile};
+use crate::{Image, ImageFile, Node};
 use hamr_comm::abi::image::ImageKind;
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -19,6 +20,9 @@ pub(super) struct Args {
     /// package that builds it
     #[arg(long, value_name = "NAME|PATH")]
     module: Option<String>,
+    /// Then load this image in its place (docs/modules.md): a file, or the name of the binary or package
+    #[arg(long, value_name = "NAME|PATH", conflicts_with = "module")]
+    next: Option<String>,
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
@@ -39,18 +43,31 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     };
     cli.target_of(&device)?;
     let node = cli.open_on(&device, image, crate::Options::default())?;
+    let loaded = args.next.as_deref().map(|next| load_next(next, &node)).transpose()?;
     cli.warn(&node);
     let (info, ping) = (node.info(), node.ping()?);
     if cli.global.json {
         let mut value = to_json(&info);
         value["ping_ns"] = (ping.as_nanos() as u64).into();
+        if let Some(took) = loaded {
+            value["load_ns"] = (took.as_nanos() as u64).into();
+        }
         return cli.print_json(&value);
     }
     let mut text = format!("DEVICE {}\n", info.name);
-    for (name, value) in rows(&info).into_iter().chain([("ping", duration(ping))]) {
+    let load = loaded.map(|took| ("load", duration(took)));
+    for (name, value) in rows(&info).into_iter().chain([("ping", duration(ping))]).chain(load) {
         let _ = writeln!(text, "  {name:<10} {}", one_line(&value));
     }
     cli.print(&text)
+}
+
+/// Loads another image into a device. Returns how long that took.
+fn load_next(next: &str, node: &Node) -> Result<Duration, Failure> {
+    let image = Image::of_argument(next)?;
+    let begin = Instant::now();
+    node.load_image(&image)?;
+    Ok(begin.elapsed())
 }
 
 /// Loads a module, lists its handlers and unloads it.

@@ -47,7 +47,7 @@ pub(super) const PIPELINES: [Line; 3] = [
     ("`call_unread`, 100,000", "call_unread", None),
 ];
 
-pub(super) const TRANSFERS: [Line; 17] = [
+pub(super) const TRANSFERS: [Line; 18] = [
     ("`put_8b`", "put_8b", Some(("size", 8))),
     ("`get_8b`", "get_8b", Some(("size", 8))),
     ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
@@ -63,6 +63,7 @@ pub(super) const TRANSFERS: [Line; 17] = [
     ("`overlap`", "overlap", Some(("size", 16 << 20))),
     ("`inout_1k`", "inout_1k", Some(("size", 1 << 10))),
     ("`load_module`", "load_module", None),
+    ("`load_image`", "load_image", None),
     ("`log_line`", "log_line", None),
     ("`call_asleep`", "call_asleep", None),
 ];

@@ -146,8 +146,8 @@ fn measure(
             sleeping::host_call_asleep(&waiter, machine.device(), table)?;
         }
     }
-    if wanted("load_module") {
-        modules::measure(runtime, device, options.clone(), table)?;
+    if wanted("load_module") || wanted("load_image") {
+        modules::measure(runtime, device, options.clone(), table, wanted)?;
     }
     if device != SHM && wanted("call_empty_vs_shm") {
         // Interleaved on the same processors, so that a slow phase of the machine affects both.

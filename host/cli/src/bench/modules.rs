@@ -1,4 +1,4 @@
-//! The load of a module into a running device.
+//! The load of a module into a running device, and of an image in the place of the one that it runs.
 
 use super::table::{Key, Table};
 use super::{BoxError, REPETITIONS};
@@ -9,11 +9,17 @@ use std::time::Instant;
 pub(crate) const IMAGE: &str = "hamr-checks";
 pub(crate) const MODULE: &str = "hamr-tests-module";
 
-/// Adds the row `load_module`: from a file that is built to handlers that can be called. In a device of
-/// its own: the image of the other rows takes no modules.
-pub(crate) fn measure(runtime: &Runtime, device: &str, options: Options, table: &mut Table) -> Result<(), BoxError> {
+/// Adds the rows `load_module` and `load_image`: from a file that is built to handlers that can be called. In
+/// a device of its own: the image of the other rows takes no modules.
+pub(crate) fn measure(
+    runtime: &Runtime,
+    device: &str,
+    options: Options,
+    table: &mut Table,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<(), BoxError> {
     let Some(target) = runtime.target(device)? else {
-        eprintln!("hamr: bench: load_module skipped: device {device} is loaded with no image");
+        eprintln!("hamr: bench: load_module, load_image skipped: device {device} is loaded with no image");
         return Ok(());
     };
     let kind = if target.kind.is_bare() { ImageKind::BARE_MODULE } else { ImageKind::HOSTED_MODULE };
@@ -22,12 +28,20 @@ pub(crate) fn measure(runtime: &Runtime, device: &str, options: Options, table: 
     let (module, image) = match (files, Image::module(IMAGE)?.resolve(&target)) {
         (Ok(module), Ok(image)) => (Image::file(module.path)?, Image::file(image.path)?),
         (Err(e), _) | (_, Err(e)) => {
-            eprintln!("hamr: bench: load_module skipped: {e}");
+            eprintln!("hamr: bench: load_module, load_image skipped: {e}");
             return Ok(());
         }
     };
-    let node = runtime.open_with(device, image, options)?;
+    let node = runtime.open_with(device, image.clone(), options)?;
     for _ in 0..REPETITIONS {
+        if wanted("load_image") {
+            let begin = Instant::now();
+            node.load_image(&image)?;
+            table.add(Key::new("load_image"), &[begin.elapsed().as_nanos() as f64], None);
+        }
+        if !wanted("load_module") {
+            continue;
+        }
         let begin = Instant::now();
         let loaded = node.load_module(&module)?;
         table.add(Key::new("load_module"), &[begin.elapsed().as_nanos() as f64], None);

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 73] = [
+const ALL: [(&str, By); 74] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -92,6 +92,7 @@ const ALL: [(&str, By); 73] = [
     ("xacc_ranks", By::Other),
     ("xacc_run", By::Other),
     ("load_module", By::Other),
+    ("load_image", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.

@@ -39,8 +39,8 @@ fn rows_state_their_spell_and_what_is_beside_them() {
 }
 
 /// Each row of tasks, of worlds and of programs, a barrier of GASNet's interface, and what they stand beside.
-/// Without `himeno`, `cg` and `xacc_ranks`, which take long, and `xacc_run` and `load_module`, which build
-/// further images.
+/// Without `himeno`, `cg` and `xacc_ranks`, which take long, and `xacc_run`, `load_module` and
+/// `load_image`, which build further images.
 #[test]
 fn rows_of_tasks_worlds_and_barriers_have_values() {
     const ROWS: [(&str, Option<&str>); 17] = [

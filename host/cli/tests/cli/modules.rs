@@ -33,6 +33,21 @@ fn load_lists_the_handlers_of_a_module() {
 }
 
 #[test]
+fn load_loads_an_image_in_the_place_of_another() {
+    let demo = hamr(&["image", "hamr-demo"]);
+    let demo = demo.stdout.trim_end();
+    let loaded = hamr(&["load", checks(), "--next", demo]);
+    assert_eq!(loaded.code, Some(0), "{loaded:?}");
+    assert!(loaded.stdout.contains("\n  load ") && loaded.stdout.contains("hamr-demo"), "{loaded:?}");
+    loaded.left_nothing();
+    let value = json(&hamr(&["load", checks(), "--next", demo, "--json"]));
+    assert!(value["epoch"] == 2 && value["load_ns"].as_u64().is_some_and(|ns| ns > 0), "{value}");
+    refused(&hamr(&["load", checks(), "--next", module()]), &["expected an image, got a module"]);
+    refused(&hamr(&["load", checks(), "--next", "/bin/true"]), &["/bin/true"]);
+    refused(&hamr(&["load", checks(), "--next", "/nonexistent/image"]), &["/nonexistent/image"]);
+}
+
+#[test]
 fn call_calls_a_handler_of_a_module() {
     let of_module = |rest: &[&str]| hamr(&[&["call", "--image", checks(), "--module", module()], rest].concat());
     let called = of_module(&["twice", "21"]);
