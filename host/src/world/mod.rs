@@ -1,6 +1,6 @@
 //! Worlds: N devices in one memory, which live and end together (abi §13, `docs/worlds.md`).
 //!
-//! `start` lays the memory out and starts the ranks, `run` calls all of them, `started` does so without
+//! `start` lays the memory out and starts the ranks, `run` calls all of them (`calls`), `started` does so without
 //! waiting, `watch` follows them and ends all of them when one has left, was lost or hangs (`stall`);
 //! `program` is about ranks that are ordinary programs.
 //!
@@ -13,6 +13,7 @@
 //! # Ok(()) }
 //! ```
 
+mod calls;
 mod program;
 mod run;
 mod stall;
@@ -28,10 +29,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use watch::Watched;
 
+pub use calls::RunError;
 #[cfg(feature = "cli")]
 pub(crate) use program::{ARGUMENTS, Main};
 pub use program::{ProgramError, is_rank, main, serve};
-pub use run::RunError;
 pub use started::StartedRun;
 
 /// Sizes and habits of a world.

@@ -5,7 +5,7 @@
 //! handlers can be called while it waits.
 
 use super::World;
-use super::run::Sent;
+use super::calls::Sent;
 use super::start::wrong_number;
 use crate::program::{PROGRAM_CONFIG, Registered, Run, table};
 use crate::{CallOptions, Error, Node, Options, RunError, Runtime, WorldError, WorldOptions};

@@ -6,7 +6,7 @@
 //! may be out of step from there on.
 
 use super::World;
-use super::run::{Calls, RunError, Runs, Sent, lock, of_first, park_until};
+use super::calls::{Calls, RunError, Sent, lock, of_first, park_until};
 use crate::CallOptions;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ impl<H: Handler> StartedRun<'_, H> {
     /// Has it ended, so that [`Self::wait`] returns at once? Never waits.
     pub fn is_done(&self) -> bool {
         if let Ok(mut runs) = self.world.runs.try_lock() {
-            runs.look(&mut Context::from_waker(Waker::noop()));
+            runs.open.look(&mut Context::from_waker(Waker::noop()));
         }
         lock(&self.run).has_ended
     }
@@ -99,7 +99,7 @@ impl<H: Handler> StartedRun<'_, H> {
         // Other threads that wait for runs of this world wait for this one first.
         let mut runs = self.world.runs();
         park_until(|task| {
-            runs.look(task);
+            runs.open.look(task);
             if lock(&self.run).has_ended { Ok(()) } else { Err(runs.open.until()) }
         });
         let outcome = lock(&self.run).calls.outcome();
@@ -117,6 +117,8 @@ pub(super) struct Open {
     runs: VecDeque<Arc<dyn Ongoing>>,
     /// The failure of one that has ended, which no wait has returned: the rank, and what happened.
     failure: Option<(usize, String)>,
+    /// A run has failed, started or not: barrier and signal words may be anything.
+    pub(super) is_stale: bool,
 }
 
 /// A run of any type.
@@ -160,15 +162,13 @@ impl Open {
     fn until(&self) -> Option<Instant> {
         self.runs.iter().filter_map(|run| run.until()).min()
     }
-}
 
-impl Runs {
     /// Looks for outcomes of all runs that were started.
     fn look(&mut self, task: &mut Context<'_>) {
         // The last one first: where it has ended, those before it have, and so their failures are seen.
-        self.open.runs.iter().rev().for_each(|run| run.look(task));
+        self.runs.iter().rev().for_each(|run| run.look(task));
         let mut failed: Option<(usize, String)> = None;
-        for run in &self.open.runs {
+        for run in &self.runs {
             match &failed {
                 None => failed = run.failure(),
                 Some((rank, _)) => {
@@ -179,20 +179,20 @@ impl Runs {
         }
         if failed.is_some() && !self.is_stale {
             self.is_stale = true;
-            self.open.failure = failed;
+            self.failure = failed;
         }
-        self.open.runs.retain(|run| !run.has_ended());
+        self.runs.retain(|run| !run.has_ended());
     }
 
     /// Waits for runs that were started.
-    pub(super) fn wait_for_started(&mut self, before: Before) {
+    pub(super) fn wait_for(&mut self, before: Before) {
         park_until(|task| {
             self.look(task);
             let is_free = match before {
-                Before::Room => !self.is_stale && self.open.runs.len() < MOST,
+                Before::Room => !self.is_stale && self.runs.len() < MOST,
                 Before::Ended => false,
             };
-            if is_free || self.open.runs.is_empty() { Ok(()) } else { Err(self.open.until()) }
+            if is_free || self.runs.is_empty() { Ok(()) } else { Err(self.until()) }
         });
     }
 }
