@@ -20,6 +20,9 @@ const CHECKS: &str = "hamr-checks";
 /// The same, with a reset after each fault.
 const RESET: &str = "hamr-checks-reset";
 
+/// The image that takes the place of the second.
+const NEXT: &str = "hamr-checks-next";
+
 /// An image with a board outside of `device-fw`, and a device to build it for.
 const BOARD: (&str, &str) = ("hamr-microvm", "qemu:x86_64");
 
@@ -106,7 +109,7 @@ fn build_all(devices: &[String]) -> Vec<String> {
             board if board == BOARD.1 => &[BOARD.0],
             _ => &[],
         };
-        for &name in [DEMO, CHECKS, RESET].iter().chain(further) {
+        for &name in [DEMO, CHECKS, RESET, NEXT].iter().chain(further) {
             if let Err(error) = build(name, device) {
                 println!("{error}");
                 failed.push(format!("{name} for {device}"));
