@@ -298,7 +298,7 @@ pub struct Pongs {
     pub stride: u32,
     /// Words from a message to its reply.
     pub reply_at: u32,
-    /// Between the two: the work of [`spend`].
+    /// Between the two: the work of [`spend()`].
     pub turns: u32,
     /// A pause behind each load that finds nothing.
     pub paused: bool,
