@@ -26,7 +26,11 @@ unsafe impl<S: Send> Sync for SharedRank<'_, '_, S> {}
 
 impl<'t, S: Send> Rank<'t, S> {
     /// Lets threads that `f` starts use this rank, each through the same reference
-    /// (`std::thread::scope`). Their number has no limit.
+    /// (`std::thread::scope`). Their number has no limit. This thread serves the rank meanwhile as always: by
+    /// polls and waits.
+    ///
+    /// # Panics
+    /// The rank is shared already.
     pub fn share<R>(&mut self, f: impl FnOnce(&SharedRank<'_, 't, S>) -> R) -> R {
         /// The rank has one thread again, also behind a panic.
         struct Ends<'r, 't, S: 'static>(SharedRank<'r, 't, S>);
@@ -35,6 +39,7 @@ impl<'t, S: Send> Rank<'t, S> {
                 self.0.rank.with(|rank| rank.owner = 0);
             }
         }
+        assert!(self.owner == 0, "hamr: the rank is shared already");
         self.owner = this_thread();
         f(&Ends(SharedRank { rank: Hsl::new(self) }).0)
     }

@@ -90,7 +90,7 @@ pub fn check_transfers(world: &World) {
 pub fn check_teams(world: &World) {
     let size = world.size();
     assert_eq!(world.run_all(gas::together::with()).expect("all ranks"), vec![size; size as usize]);
-    for what in [0, 1] {
+    for what in [0, 1, 2] {
         let named = world.run_all(gas::unequal_collectives::with(what)).expect("all ranks");
         assert_eq!(named, vec![what; size as usize]);
     }

@@ -174,7 +174,7 @@ fn threads_share_a_rank() {
     }
 }
 
-/// Another thread asks for the task, and one takes the rank twice.
+/// Another thread asks for the task, one takes the rank twice, and one shares it again.
 fn misuses(task: &mut Task<'_>) -> Result<u8, Fault> {
     Rank::run(task, Shared::default(), |rank| {
         let text = |result: Result<(), Box<dyn std::any::Any + Send>>| {
@@ -187,6 +187,10 @@ fn misuses(task: &mut Task<'_>) -> Result<u8, Fault> {
             assert!(text(elsewhere).contains("by another thread than its own"));
             let twice = catch_unwind(AssertUnwindSafe(|| shared.with(|_| shared.with(|_| ()))));
             assert!(text(twice).contains("a lock is taken by its holder"));
+            let again = catch_unwind(AssertUnwindSafe(|| shared.with(|rank| rank.share(|_| ()))));
+            assert!(text(again).contains("the rank is shared already"));
+            let elsewhere = std::thread::scope(|scope| scope.spawn(task).join());
+            assert!(text(elsewhere).contains("by another thread than its own"), "it still has its thread");
         });
         assert!(!rank.task().cancelled(), "the rank has one thread again");
         Ok(0)

@@ -35,12 +35,14 @@ pub struct Side {
     /// What the last question was answered, and bytes that came with it.
     answer: Option<bool>,
     bytes: Vec<u8>,
+    /// The longest payload of a medium message.
+    medium: usize,
 }
 
 impl Side {
     /// Exposes so many bytes, rounded up to pages.
     pub fn new(bytes: usize) -> Self {
-        Self { owner: Owner::new(bytes), met: Vec::new(), answer: None, bytes: Vec::new() }
+        Self { owner: Owner::new(bytes), met: Vec::new(), answer: None, bytes: Vec::new(), medium: 0 }
     }
 
     /// This rank's own memory.
@@ -148,9 +150,10 @@ fn put<S: HasSide, const AT: u8>(state: &mut S, mut msg: Msg<'_>, token: Token<'
 
 fn get<S: HasSide, const AT: u8>(state: &mut S, msg: Msg<'_>, token: Token<'_>) {
     let len = msg.args().get(2).map_or(0, |len| *len as usize);
-    // No more than a message has room for.
-    let mut bytes = vec![0; len.min(16 << 10)];
-    match state.side().owner.exposed().read(number(msg.args(), 0), &mut bytes) {
+    // A reply that is too long would end this rank.
+    let has_room = len <= state.side().medium;
+    let mut bytes = vec![0; if has_room { len } else { 0 }];
+    match has_room && state.side().owner.exposed().read(number(msg.args(), 0), &mut bytes) {
         true => token.reply_medium(AT + 5, &[], &bytes),
         false => token.reply_short(AT + 4, &[0]),
     }
@@ -185,7 +188,10 @@ impl<'m, const AT: u8> Outside<'m, AT> {
         limits: Limits,
         slots: &'m mut [Slot<u64>],
     ) -> Result<Self, GasError> {
-        let memory = rank.state_mut().side().owner.exposed().range();
+        let medium = rank.max_medium();
+        let side = rank.state_mut().side();
+        side.medium = medium;
+        let memory = side.owner.exposed().range();
         let ([at, at_high], [len, len_high]) = (halves(memory.start), halves(memory.end - memory.start));
         let size = rank.size() as usize;
         for to in (0..rank.size()).map(RankId) {

@@ -106,9 +106,15 @@ impl<S> Rank<'_, S> {
     /// Compares all tables with that of rank 0, so that all ranks find the same.
     fn compare(&mut self) -> Result<(), GasError> {
         let first = self.head(RankId(0))?;
+        if first.medium == 0 {
+            return Err(GasError::Corrupt(0));
+        }
         self.medium = first.medium as usize;
         for rank in (1..self.size()).map(RankId) {
             let head = self.head(rank)?;
+            if head.medium == 0 {
+                return Err(GasError::Corrupt(rank.0));
+            }
             self.medium = self.medium.min(head.medium as usize);
             if head.fingerprint != first.fingerprint {
                 return Err(self.difference(rank)?.unwrap_or(GasError::Corrupt(rank.0)));

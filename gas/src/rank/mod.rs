@@ -258,6 +258,7 @@ impl<'t, S> Rank<'t, S> {
     /// [`Self::share`].
     #[doc(hidden)]
     pub fn comes_from_threads(&mut self) {
+        assert!(self.owner == 0, "hamr: the rank is shared already");
         self.owner = this_thread();
     }
 

@@ -12,8 +12,8 @@ impl Team {
     /// Returns when all members have called it (`gex_Coll_BarrierNB`, and its wait).
     ///
     /// # Errors
-    /// [`GasError::Unequal`], as of all collectives: a member is in another one, or has another length. All members
-    /// have it, and the next collective is as any.
+    /// [`GasError::Unequal`], as of all collectives: a member is in another one, or has another length in bytes. All
+    /// members have it, and the next collective is as any. Roots and types of elements are not compared.
     pub fn barrier<S>(&mut self, rank: &mut Rank<'_, S>) -> Result<(), GasError> {
         self.exchange(rank, Collective::Barrier, 0, &[])
     }
@@ -25,6 +25,9 @@ impl Team {
         }
         let data: &mut [u8] = bytemuck::cast_slice_mut(data);
         let bytes = data.len();
+        if bytes == 0 {
+            return self.exchange(rank, Collective::Broadcast, 0, &[]);
+        }
         for part in data.chunks_mut(Self::PART) {
             let mine: &[u8] = if self.me == root { part } else { &[] };
             self.exchange(rank, Collective::Broadcast, bytes, mine)?;
@@ -42,6 +45,9 @@ impl Team {
         let wanted = mine.len() * self.members.len();
         if all.len() != wanted {
             return Err(GasError::TooLong { len: all.len(), max: wanted });
+        }
+        if wanted == 0 {
+            return self.exchange(rank, Collective::Gather, 0, &[]);
         }
         for (from, part) in (0..).step_by(Self::PART).zip(mine.chunks(Self::PART)) {
             self.exchange(rank, Collective::Gather, mine.len(), part)?;
@@ -86,6 +92,9 @@ impl Team {
     ) -> Result<(), GasError> {
         const { assert!(size_of::<T>() <= JOINED && size_of::<T>() > 0, "hamr: an element of 1 to 256 bytes") };
         let bytes = size_of_val(data);
+        if bytes == 0 {
+            return self.exchange(rank, Collective::Reduce, 0, &[]);
+        }
         for part in data.chunks_mut(Self::PART / size_of::<T>()) {
             self.exchange(rank, Collective::Reduce, bytes, bytemuck::cast_slice(part))?;
             if root.is_some_and(|root| root != self.me) {

@@ -11,7 +11,7 @@ use crate::CallOptions;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
@@ -67,17 +67,31 @@ impl World {
         let send = |_, stream: &crate::SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
             Ok(Box::new(stream.offload_with(call.clone(), CallOptions::default())?))
         };
-        let calls = self.calls(&runs, send);
+        let mut calls = self.calls(&runs, send);
+        if calls.failure().is_some() {
+            // Those that were sent are cancelled.
+            calls.step(&mut Context::from_waker(Waker::noop()), |_| {});
+            runs.open.is_stale = true;
+            calls.outcome()?;
+        }
         let run = Arc::new(Mutex::new(Started { calls, has_ended: false }));
         runs.open.runs.push_back(run.clone());
         Ok(StartedRun { world: self, run })
     }
 }
 
-impl<H: Handler> StartedRun<'_, H> {
+impl<H: Handler> StartedRun<'_, H>
+where
+    ErrorOf<H>: fmt::Debug,
+{
     /// Has it ended, so that [`Self::wait`] returns at once? Never waits.
     pub fn is_done(&self) -> bool {
-        if let Ok(mut runs) = self.world.runs.try_lock() {
+        let runs = match self.world.runs.try_lock() {
+            Ok(runs) => Some(runs),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut runs) = runs {
             runs.open.look(&mut Context::from_waker(Waker::noop()));
         }
         lock(&self.run).has_ended
@@ -103,7 +117,10 @@ impl<H: Handler> StartedRun<'_, H> {
             if lock(&self.run).has_ended { Ok(()) } else { Err(runs.open.until()) }
         });
         let outcome = lock(&self.run).calls.outcome();
-        if outcome.is_err() {
+        // Said now; that of another run is not.
+        if let Err(error) = &outcome
+            && runs.open.failure.as_ref().is_some_and(|(_, why)| *why == error.to_string())
+        {
             runs.open.failure = None;
         }
         outcome

@@ -84,12 +84,21 @@ pub fn unequal_collectives(rank: &mut Rank<State>, what: u32) -> Result<u32, Fau
     let last = team.size() - 1;
     let is_other = rank.me().0 == last && last > 0;
     let mut data = [1u32; 4];
-    let (some, _) = data.split_at_mut(if is_other && what == 1 { 3 } else { 4 });
+    let len = match what {
+        1 if is_other => 3,
+        2 if is_other => 0,
+        _ => 4,
+    };
+    let (some, _) = data.split_at_mut(len);
     let done = match (what, is_other) {
         (0, true) => team.barrier(rank),
         _ => team.reduce_to_all(rank, some, |x, y| x + y),
     };
-    let other = if what == 0 { (last, Collective::Barrier, 0) } else { (last, Collective::Reduce, 12) };
+    let other = match what {
+        0 => (last, Collective::Barrier, 0),
+        1 => (last, Collective::Reduce, 12),
+        _ => (last, Collective::Reduce, 0),
+    };
     let named = Err(GasError::Unequal { one: (0, Collective::Reduce, 16), other });
     expect(done == if last > 0 { named } else { Ok(()) }, "both are named")?;
     // The next one is as any.
