@@ -42,7 +42,7 @@ impl<'t> Task<'t> {
     /// Views, copies, words and claims of them by other handlers of the device are refused with
     /// [`BUFFER_BUSY`](hamr_shared_abi::status::Status::BUFFER_BUSY), which names the task and the line
     /// of the claim; of those claimed to be read, only what may write. This task uses them as before:
-    /// its views die at a wait, claimed or not.
+    /// its views die at a wait, claimed or not. An empty buffer is no claim.
     ///
     /// ```compile_fail,E0502
     /// # use hamr_comm::{BufferPtr, Fault, Task};
@@ -73,7 +73,7 @@ impl<'t> Task<'t> {
         let line = Location::caller().line();
         let ranges = self.lent(|slice| -> Result<u32, Fault> {
             let mut ranges = 0;
-            for range in set.ranges(&slice.cx)? {
+            for range in set.ranges(&slice.cx)?.into_iter().filter(|range| range.bytes != 0) {
                 match claims::add(&slice.cx.heap, range, (slice.place, slice.slot), line) {
                     Ok(added) => ranges |= added,
                     Err(fault) => {

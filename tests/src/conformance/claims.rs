@@ -20,8 +20,8 @@ fn is_free(node: &Node, x: &Buffer<u64>) {
     }
 }
 
-/// Whoever may garble or see what is half done is refused, by the task's number; its own task is not,
-/// nor is the rest of the buffer.
+/// Handlers that could write to claimed bytes, or read what is half done, are refused with the number of the
+/// task. The task itself and accesses to the rest of the buffer are not.
 pub fn others_are_refused(open: Open) {
     let Some(node) = opened(open) else { return };
     for how in [0, keep::WRITES] {
@@ -33,8 +33,8 @@ pub fn others_are_refused(open: Open) {
             let held = node.offload(keeps::with(mine, gate.ptr(), how)).expect("sent");
             gate.wait_for(1);
             for way in 0..WAYS.len() as u32 {
-                node.sync(uses::with(rest, way)).expect("nobody's");
-                node.sync(uses_inline::with(rest, way)).expect("nobody's");
+                node.sync(uses::with(rest, way)).expect("not claimed");
+                node.sync(uses_inline::with(rest, way)).expect("not claimed");
                 let mut outcomes = vec![node.sync(uses::with(over, way))];
                 if !WAYS[way as usize].starts_with("claim") {
                     outcomes.push(node.sync(uses_inline::with(over, way)));

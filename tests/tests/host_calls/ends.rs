@@ -208,6 +208,32 @@ fn a_sleeping_device_waits_as_long_as_the_call_may() {
     assert!((1..700).contains(&longest), "{longest}");
 }
 
+/// The last reply comes behind the last look: the device goes on instead of sleeping, and takes the call.
+#[test]
+fn a_call_that_waits_for_a_quiet_place_keeps_the_device_awake() {
+    let mut bench = Bench::new();
+    let posts = |task: &mut Task<'_>| {
+        std::mem::forget(task.offload(HOST, plus::with(1, 2)).expect("room"));
+        Ok(1)
+    };
+    bench.start(posts);
+    bench.start(posts);
+    let requests = [bench.expect(1), bench.expect(2)];
+    bench.rounds();
+    let (taken, place, third) = bench.start(|_| Ok(3));
+    assert_eq!((taken, place), (RepHdr::taken(4), RepHdr::NO_PLACE));
+    bench.rounds();
+    assert_eq!(bench.poller.longest_sleep(50_000, bench.now), Some(50_000));
+    for (queue, request) in (1..).zip(&requests) {
+        bench.value(queue, request, 3);
+    }
+    assert_eq!(bench.poller.longest_sleep(50_000, bench.now), None);
+    bench.poller.slept();
+    bench.rounds();
+    assert_eq!(bench.outcome(third).map(|o| o.1), Some(3));
+    assert_eq!(bench.poller.longest_sleep(50_000, bench.now), Some(50_000));
+}
+
 #[test]
 fn a_host_that_serves_no_calls_is_no_target() {
     let mut bench = Bench::with(PLAN, 0);

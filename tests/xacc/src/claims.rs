@@ -53,6 +53,9 @@ pub fn keeps(task: &mut Task, x: BufferPtr<u64>, gate: BufferPtr<u32>, how: u32)
     if how & keep::WRITES != 0 {
         task.view_mut(x)?.fill(7);
     }
+    // An empty claim keeps nothing, to its end.
+    let empty = x.slice(8..8).ok_or_else(|| Fault::msg("a short buffer"))?;
+    let _empty = task.claim((empty.write(),))?;
     // Its own claims are no obstacle; this one ends here.
     drop(task.claim((x.read(), x.write()))?);
     let claim = (how & keep::RELEASES == 0).then_some(claim);

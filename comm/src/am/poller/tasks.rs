@@ -106,7 +106,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // They have not looked since the device asked to be notified.
             return None;
         }
-        match self.look(now).saturating_sub(now) {
+        let next = self.look(now);
+        // A place may have become quiet.
+        self.begin_backlog();
+        match next.saturating_sub(now) {
+            _ if self.dispatcher.tasks.is_ready => None,
             0 => None,
             us => Some(u32::try_from(us).map_or(longest_us, |us| us.min(longest_us))),
         }
@@ -175,11 +179,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
             index += 1;
         }
-        while let Some(job) = self.dispatcher.backlog.front()
-            && self.dispatcher.tasks.take(job).is_some()
-        {
-            self.dispatcher.backlog.pop_front();
-        }
+        self.begin_backlog();
         #[cfg(all(feature = "tasks", feature = "world"))]
         if self.dispatcher.tasks.live == 0 && self.dispatcher.tasks.is_shown {
             // None is left to be looked at.
@@ -198,6 +198,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         match self.end_round(served) {
             _ if core::mem::take(&mut self.calls.notifies_host) => Round::NeedsNotify(served),
             round => round,
+        }
+    }
+
+    /// Gives calls that have none yet a place.
+    #[inline(never)]
+    fn begin_backlog(&mut self) {
+        while let Some(job) = self.dispatcher.backlog.front()
+            && self.dispatcher.tasks.take(job).is_some()
+        {
+            self.dispatcher.backlog.pop_front();
         }
     }
 
@@ -324,11 +334,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
             (args, _) => Step::Returned(dispatcher.frame.status(args.err().unwrap_or(Status::QUEUE_FULL))),
         };
-        dispatcher.tasks.running = None;
         match step {
             Step::Waits(wait) => {
                 dispatcher.activity.end();
                 dispatcher.activity.limit(0);
+                dispatcher.tasks.running = None;
                 let is_message = wait.is_message();
                 let (next, answer) = if is_message || marks.any() {
                     let until = wait.limit().min(slot.deadline);
@@ -356,6 +366,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 worked
             }
             Step::Returned(mut reply) => {
+                dispatcher.activity.end();
+                dispatcher.tasks.running = None;
                 let (why, cancelled) = (slot.interrupted, slot.saw_cancel);
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 let endpoint_index = endpoint.queue as usize;
@@ -373,7 +385,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
                     dispatcher.finish(endpoint, found, reply_mode, reply, sent);
                 }
-                dispatcher.activity.end();
                 dispatcher.tasks.free(index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 #[cfg(all(feature = "tasks", feature = "world"))]
@@ -385,6 +396,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // The serve loop catches it as an inline handler's, and ends the running call.
             #[cfg(not(hamr_bare))]
             Step::Panicked(payload) => {
+                dispatcher.tasks.running = None;
                 dispatcher.tasks.free(index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 std::panic::resume_unwind(payload);
