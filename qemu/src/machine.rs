@@ -1,7 +1,6 @@
 //! The machines, one row each, and the one function that makes a command line.
 
 use crate::Error;
-use crate::version::Version;
 use hamr_shared_abi::ids::Isa;
 use std::ffi::OsString;
 use std::path::Path;
@@ -124,14 +123,6 @@ impl Machine {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::X86_64, Self::AARCH64, Self::RISCV64];
 
-    /// The row as a program of this version takes it. RISC-V's has a hart with Smepmp, where that is QEMU 7's:
-    /// an image can take its memory protection back for the next one (docs/modules.md). Later ones, as of 10.0,
-    /// do not protect the image itself where it can.
-    pub(crate) fn on(self, version: Version) -> Self {
-        let is_plain = self.isa == Isa::RISCV64 && self.cpu.is_empty();
-        if is_plain && version.major == 7 { Self { cpu: "rv64,x-epmp=true", ..self } } else { self }
-    }
-
     /// The arguments of the program. Every machine gets its command line here.
     ///
     /// # Errors
@@ -216,14 +207,6 @@ mod tests {
         let run = Run { device: "qemu:here,there", image: Path::new("/some/image"), memory_len: 1 << 27, peer: 1 };
         let words = machine.arguments(&run, card).expect("a good row");
         words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect()
-    }
-
-    #[test]
-    fn only_a_plain_row_gets_another_hart() {
-        let on = |machine: Machine, major| machine.on(Version { major, minor: 2 }).cpu;
-        assert_eq!([7, 8].map(|major| on(Machine::RISCV64, major)), ["rv64,x-epmp=true", ""]);
-        assert_eq!(on(Machine { cpu: "rv64,pmp=false", ..Machine::RISCV64 }, 7), "rv64,pmp=false");
-        assert_eq!([on(Machine::X86_64, 7), on(Machine::AARCH64, 7)], ["max", "max"]);
     }
 
     #[test]

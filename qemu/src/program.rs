@@ -29,8 +29,6 @@ pub struct Program {
     pub path: PathBuf,
     /// Its libraries' folders, when these are not the system's.
     libraries: Option<OsString>,
-    /// What it prints; before that was asked for, the oldest.
-    pub(crate) version: Version,
 }
 
 /// Programs that are new enough, by name. To run one for its version costs some 20 ms, a third of a
@@ -67,7 +65,7 @@ impl Program {
     }
 
     fn installed(name: &str) -> Self {
-        Self { path: name.into(), libraries: None, version: MINIMUM }
+        Self { path: name.into(), libraries: None }
     }
 
     /// The program in a folder of unpacked packages.
@@ -76,7 +74,7 @@ impl Program {
         let mut libraries = OsString::from(files.join("usr/lib").join(&triple));
         libraries.push(":");
         libraries.push(files.join("lib").join(&triple));
-        Self { path: files.join("usr/bin").join(name), libraries: Some(libraries), version: MINIMUM }
+        Self { path: files.join("usr/bin").join(name), libraries: Some(libraries) }
     }
 }
 
@@ -90,7 +88,7 @@ fn choose(
     let (mut places, mut oldest) = (Vec::new(), None);
     for candidate in candidates {
         match version(&candidate)? {
-            Some(found) if found >= MINIMUM => return Ok(Program { version: found, ..candidate }),
+            Some(found) if found >= MINIMUM => return Ok(candidate),
             Some(found) => oldest = oldest.or(Some((found, candidate.path.display().to_string()))),
             None if candidate.libraries.is_some() => places.push(candidate.path.display().to_string()),
             None => {}

@@ -44,9 +44,8 @@ pub fn start(
     };
     let number = inherited.as_raw_fd();
     let card = if server.is_some() { Card::Server(number) } else { Card::Memory(number) };
-    let program = Program::find(machine)?;
-    let arguments = machine.on(program.version).arguments(run, card)?;
-    let mut command = program.command();
+    let arguments = machine.arguments(run, card)?;
+    let mut command = Program::find(machine)?.command();
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
     inherit::tie(&mut command, inherited);

@@ -1,6 +1,7 @@
 //! Opens devices for tests: any kind of device, with the image of the test handlers. A process
 //! searches the image once.
 
+use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::Keeper;
 use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
 use std::collections::BTreeMap;
@@ -14,13 +15,20 @@ pub const IMAGE: &str = "hamr-checks";
 /// The start deadline of a machine, on a loaded host.
 pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The runtime of this process.
+/// `qemu:riscv64` with Smepmp, as QEMU 7 calls it.
+const SMEPMP: Machine = Machine { name: "smepmp", cpu: "rv64,x-epmp=true", ..Machine::RISCV64 };
+
+/// The runtime of this process, which also knows the device `smepmp`.
 ///
 /// # Panics
 /// When it cannot be made.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
+    RUNTIME.get_or_init(|| {
+        let mut runtime = Runtime::new().expect("a runtime");
+        runtime.register(SMEPMP.name, QemuLauncher::machine(SMEPMP));
+        runtime
+    })
 }
 
 /// The file in which `cargo xtask test` lists the images that it has just built: one line per

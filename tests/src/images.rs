@@ -1,9 +1,12 @@
 //! An image in the place of another, on devices of any kind.
 
 use crate::conformance::{Gate, options, until};
+use crate::crashes::fault;
 use crate::devices;
-use hamr::{CallError, Error, Image, Node, Stream, SubmitError};
+use hamr::{CallError, CallOptions, Error, Image, Node, Stream, SubmitError};
+use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault, Task};
+use hamr_tests_kernels::crashes::loops;
 use hamr_tests_kernels::waits::wait_task_at;
 use hamr_tests_kernels::{echo, wait_at};
 use std::path::PathBuf;
@@ -232,6 +235,24 @@ pub fn refusals(spec: &str, other: &str) {
     };
     assert!(error.contains("it did not start, so the device has its old image again"), "{error}");
     still_runs(3);
+}
+
+/// A processor that protects the image until reset refuses another by name, and runs its own on: calls, and
+/// the end of those that run too long.
+pub fn is_protected(spec: &str) {
+    let node = open(spec);
+    let stream = node.stream().expect("free");
+    let epoch = node.info().epoch;
+    for value in 0..2 {
+        let error = node.load_image(&next(spec)).expect_err("it is protected");
+        let text = error.to_string();
+        assert!(matches!(error, Error::LoadImage { .. }) && text.contains("Smepmp"), "{text}");
+        assert_eq!((stream.sync(echo::with(value)).expect("runs"), node.info().epoch), (value, epoch));
+    }
+    let limit = CallOptions { limit: Some(Duration::from_millis(1)), ..CallOptions::default() };
+    let report = fault(stream.sync_with(loops::with(), limit));
+    assert_eq!(report.status, Status::RUNAWAY, "{report}");
+    assert_eq!(stream.sync(echo::with(5u64)).expect("runs"), 5);
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> usize {

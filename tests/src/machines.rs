@@ -69,11 +69,11 @@ pub fn the_handler_table_is_in_the_image_file(machine: &Machine) {
     let node = devices::open(&spec(machine), Options::default());
     let table = file.handlers().expect("the table is in the file");
     let names: Vec<&str> = table.iter().map(|h| &*h.name).collect();
-    // A test program has more handlers than the image, which has those that load modules. Those in
-    // both are in the same order, so their keys are too.
+    // A test program has more handlers than the image, which has those that load modules and images. Those
+    // in both are in the same order, so their keys are too.
     let ours = Table::of_this_image();
     let loads = |name: &str| name.starts_with("hamr_comm::module::");
-    assert_eq!(names.iter().filter(|name| loads(name)).count(), 3, "{names:?}");
+    assert_eq!(names.iter().filter(|name| loads(name)).count(), 4, "{names:?}");
     let expected: Vec<&str> = names.iter().copied().filter(|name| !loads(name)).collect();
     let shared: Vec<&str> = ours.iter().map(|e| e.name).filter(|name| expected.contains(name)).collect();
     assert_eq!(shared, expected, "host and file agree on the order");

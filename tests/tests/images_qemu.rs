@@ -1,11 +1,11 @@
 //! An image in the place of another, in a machine without an operating system: it goes on.
 
 macro_rules! machines {
-    ($($machine:ident)*) => {$(
+    ($($machine:ident $spec:literal)*) => {$(
         mod $machine {
             use hamr_tests::images;
 
-            const SPEC: &str = concat!("qemu:", stringify!($machine));
+            const SPEC: &str = $spec;
 
             #[test]
             fn an_image_replaces_another() {
@@ -29,4 +29,9 @@ macro_rules! machines {
         }
     )*};
 }
-machines! { aarch64 riscv64 x86_64 }
+machines! { aarch64 "qemu:aarch64" riscv64 "smepmp" x86_64 "qemu:x86_64" }
+
+#[test]
+fn a_processor_that_protects_its_image_until_reset_keeps_it() {
+    hamr_tests::images::is_protected("qemu:riscv64");
+}

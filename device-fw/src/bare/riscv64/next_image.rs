@@ -1,6 +1,6 @@
 //! Moves the next image to its place and enters it. The protection of this image goes first: entries that
-//! bind machine mode are locked, and only a hart with Smepmp lets go of them without a reset (`boot` has it
-//! bypass the locks).
+//! bind machine mode are locked, and can be turned off without a reset only on a hart with Smepmp, where `boot`
+//! has set that locks are bypassed (mseccfg.RLB).
 
 #![expect(unsafe_code)]
 // UNSAFETY: behind this image's end there is only assembly.
@@ -21,9 +21,11 @@ pub(in crate::bare) const MOVER: Code = Code::between(__hamr_mover, __hamr_mover
 /// Can this image be left? On a hart that protects nothing, or bypasses the locks.
 pub(in crate::bare) fn can_leave() -> bool {
     let free: usize;
-    // SAFETY: only reads registers. On a hart without one of them the access traps, to the end of this code.
+    // SAFETY: only reads registers. On a hart without one of them the access traps, to the end of this code. A
+    // trap masks interrupts, and one that came here would end this code too: they are masked, and as before behind it.
     unsafe {
         asm!(
+            "csrrci {status}, mstatus, 8",
             "csrr {vector}, mtvec",
             "lla {scratch}, 2f",
             "csrw mtvec, {scratch}",
@@ -38,7 +40,9 @@ pub(in crate::bare) fn can_leave() -> bool {
             ".balign 4",
             "2:",
             "csrw mtvec, {vector}",
-            vector = out(reg) _, scratch = out(reg) _, free = out(reg) free, options(nostack)
+            "andi {status}, {status}, 8",
+            "csrs mstatus, {status}",
+            status = out(reg) _, vector = out(reg) _, scratch = out(reg) _, free = out(reg) free, options(nostack)
         );
     }
     free != 0

@@ -48,7 +48,6 @@ global_asm!(
     .code64
 __hamr_leave:
     cli
-    cld
     mov %ecx, %ebp
     mov %r8d, %ebx
     lgdt 2b
@@ -77,7 +76,12 @@ __hamr_leave:
     mov %esp, %ecx
     jmp *%ebx
 __hamr_mover:
-    rep movsl
+    mov (%esi), %eax
+    mov %eax, (%edi)
+    add $4, %esi
+    add $4, %edi
+    dec %ecx
+    jnz __hamr_mover
     jmp *%ebp
 __hamr_mover_end:
     .code64
