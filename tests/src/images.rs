@@ -243,7 +243,7 @@ pub fn is_protected(spec: &str) {
     let node = open(spec);
     let stream = node.stream().expect("free");
     let epoch = node.info().epoch;
-    for value in 0..2 {
+    for value in 0..2u64 {
         let error = node.load_image(&next(spec)).expect_err("it is protected");
         let text = error.to_string();
         assert!(matches!(error, Error::LoadImage { .. }) && text.contains("Smepmp"), "{text}");
