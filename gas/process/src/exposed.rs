@@ -42,7 +42,7 @@ impl Exposed {
         self.cells().get(at).map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Copies bytes to byte `off`, if they fit. Whoever copies beside them loses nothing: the first and the last number
+    /// Copies bytes to byte `off`, if they fit. Copies of others beside them lose nothing: the first and the last number
     /// are changed as one.
     pub fn write(&self, off: u64, bytes: &[u8]) -> bool {
         self.each(off, bytes.len(), |word, at, range| {

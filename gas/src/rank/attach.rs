@@ -67,11 +67,11 @@ impl<S> Rank<'_, S> {
         if compared.is_ok() {
             self.table = Some(table);
         } else {
-            // Nobody reads them behind the barrier below.
+            // No rank reads them behind the barrier below.
             self.barrier(BarrierName::Anonymous)?;
             self.describe(before)?;
         }
-        // Whoever sends to a new handler finds it at all ranks.
+        // A rank that sends to a new handler finds it at all ranks.
         self.barrier(BarrierName::Anonymous)?;
         compared
     }

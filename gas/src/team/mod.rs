@@ -2,7 +2,7 @@
 //!
 //! A team has a *scratch* of [`Team::BYTES`] in each member's segment. Its members exchange in steps. In step s
 //! each puts its part on side s mod 2 of its own scratch and then stores s there (T1); a member reads the
-//! others' when all have stored s (T2). Only then it begins s + 1. So whoever writes step s + 2 over a side knows
+//! others' when all have stored s (T2). Only then it begins s + 1. So who writes step s + 2 over a side knows
 //! that all have begun s + 1, and have read what was there. Steps wrap.
 //!
 //! ```text

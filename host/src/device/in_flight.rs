@@ -1,4 +1,4 @@
-//! Which calls have no reply, as the window shows it: whoever made them, and whether or not a thread
+//! Which calls have no reply, as the window shows it: of any thread, and whether or not a thread
 //! waits for them.
 
 use super::Device;
