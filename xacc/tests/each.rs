@@ -134,6 +134,37 @@ fn all_kinds_of_reductions() {
     assert_eq!(each!([k] in none => sum { k }), 0);
 }
 
+/// Whatever is left of a run behind its chunks: no value counts that the body has not had.
+#[test]
+fn reductions_have_the_values_of_the_body_only() {
+    // Each side of what a value that is none might be.
+    for (n, sign) in (1..=3 * each::LANES as i64).flat_map(|n| [(n, 1), (n, -1)]) {
+        let (share, value) = (alone([2, n]).all(), |i: i64, k: i64| sign * (i + k + 1));
+        let all = || (0..2).flat_map(|i| (0..n).map(move |k| (i, k)));
+        let values = || all().map(|(i, k)| value(i, k));
+        let context = format!("{n} of {sign}");
+        assert_eq!(each!([i, k] in share => sum { value(i, k) }), values().sum::<i64>(), "{context}");
+        let odd = |i, k| value(i, k) * 2 + 1;
+        let product = all().fold(1i64, |product, (i, k)| product.wrapping_mul(odd(i, k)));
+        assert_eq!(each!([i, k] in share => prod { odd(i, k) }), product, "{context}");
+        let (least, most) = (values().min().expect("one"), values().max().expect("one"));
+        assert_eq!(each!([i, k] in share => min { value(i, k) }), least, "{context}");
+        assert_eq!(each!([i, k] in share => max { value(i, k) }), most, "{context}");
+        assert_eq!(each!([i, k] in share => max { value(i, k) as f64 }), most as f64, "{context}");
+        let first = |wanted| all().find(|(i, k)| value(*i, *k) == wanted).map(|at| (wanted, at));
+        let last = |wanted| all().filter(|(i, k)| value(*i, *k) == wanted).last().map(|at| (wanted, at));
+        assert_eq!(Some(each!([i, k] in share => firstmin { (value(i, k), (i, k)) })), first(least), "{context}");
+        assert_eq!(Some(each!([i, k] in share => firstmax { (value(i, k), (i, k)) })), first(most), "{context}");
+        assert_eq!(Some(each!([i, k] in share => lastmin { (value(i, k), (i, k)) })), last(least), "{context}");
+        assert_eq!(Some(each!([i, k] in share => lastmax { (value(i, k), (i, k)) })), last(most), "{context}");
+        assert_eq!(each!([i, k] in share => and { value(i, k) }), values().fold(-1, |a, b| a & b), "{context}");
+        assert_eq!(each!([i, k] in share => or { value(i, k) }), values().fold(0, |a, b| a | b), "{context}");
+        assert_eq!(each!([i, k] in share => xor { value(i, k) }), values().fold(0, |a, b| a ^ b), "{context}");
+        assert!(each!([i, k] in share => all { value(i, k) != 0 }), "{context}");
+        assert!(!each!([i, k] in share => any { value(i, k) == 0 }), "{context}");
+    }
+}
+
 /// A sum has the bits that the order of lanes gives it, whatever the compiler makes of the loop.
 #[test]
 fn sums_have_the_bits_of_lanes() {

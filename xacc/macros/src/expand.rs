@@ -34,7 +34,8 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
     };
     let (check, cut, rest, rows) = (each(&check), each(&cut), each(&rest), each(&rows_of_run));
     let places = (0..groups.len()).map(|at| name("place", at, 0));
-    let Value { start, begin, of_element, values, add, add_some, join, finish } = Value::new(kind.as_ref(), convert);
+    let Value { start, begin, of_element, values, add, add_half, add_rest, join, finish } =
+        Value::new(kind.as_ref(), convert);
     let (outer, inner) = variables.split_at(variables.len() - 1);
     let (n, lane) = (variables.len(), body::lane());
     // So many elements, from what the names of rows mean here.
@@ -97,7 +98,7 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
                         #load_half
                         #values
                         #half
-                        #add_some
+                        #add_half
                         #store_half
                     }
                     if len % HALF != 0 {
@@ -105,7 +106,7 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
                         #rest
                         #values
                         #rest_of_run
-                        #add_some
+                        #add_rest
                     }
                     next = if by_row { None } else { runs.next() };
                 }
@@ -123,10 +124,11 @@ struct Value {
     /// Before a run.
     begin: TokenStream,
     of_element: TokenStream,
-    /// Before the elements of a chunk, behind those of a whole one, and behind others.
+    /// Before the elements of a chunk, behind those of a whole one, of half a one, and of what is left.
     values: TokenStream,
     add: TokenStream,
-    add_some: TokenStream,
+    add_half: TokenStream,
+    add_rest: TokenStream,
     /// Behind a run.
     join: TokenStream,
     /// Behind the loop.
@@ -148,7 +150,8 @@ impl Value {
             },
             values: ours!(let mut values = [::core::default::Default::default(); LANES];),
             add: ours!(of_run = reduction.add(of_run, values #convert);),
-            add_some: ours!(reduction.add_some(&mut total, values #convert, done % LANES, len - done);),
+            add_half: ours!(reduction.add_some(&mut total, values #convert, 0, HALF);),
+            add_rest: ours!(reduction.add_some(&mut total, values #convert, done % LANES, len - done);),
             join: ours!(reduction.join(&mut total, of_run);),
             finish: ours!(reduction.finish(total)),
         }
