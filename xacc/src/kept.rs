@@ -1,6 +1,7 @@
 //! Arrays that stay on the nodes from one program to the next.
 
 use crate::array::Array;
+use crate::coarray::Coarray;
 use crate::dist::Shape;
 use crate::error::fault;
 use crate::spmd::Spmd;
@@ -27,6 +28,10 @@ pub struct Kept<T, const N: usize> {
 }
 
 type Parts = (u64, u64);
+
+/// What all nodes open it as.
+const AS_ARRAY: u32 = 0;
+const AS_COARRAY: u32 = 1;
 
 impl<T: Element, const N: usize> Migratable for Kept<T, N> {
     const SIZE: Option<usize> = Parts::SIZE;
@@ -76,6 +81,20 @@ impl<T: Element, const N: usize> Kept<T, N> {
     /// collective.
     #[track_caller]
     pub fn open<'c>(&self, shape: &Shape<'_, N>, w: &mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault> {
+        self.open_as(AS_ARRAY, shape, w)
+    }
+
+    /// A [`Coarray`] again: see [`Self::open`]. Its images are the nodes of the executing set.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; the shape is that of no coarray of the executing set.
+    #[track_caller]
+    pub fn open_coarray<'c>(&self, shape: &Shape<'_, N>, w: &mut Spmd<'c>) -> Result<Coarray<'c, T, N>, Fault> {
+        Coarray::new(shape, w, |w| self.open_as(AS_COARRAY, shape, w))
+    }
+
+    #[track_caller]
+    fn open_as<'c>(&self, kind: u32, shape: &Shape<'_, N>, w: &mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault> {
         let hash = hash(shape);
         if hash != self.hash {
             let (got, kept) = (hash, self.hash);
@@ -84,7 +103,7 @@ impl<T: Element, const N: usize> Kept<T, N> {
         let desc = shape.desc(size_of::<T>())?;
         let room = w.local::<u64>(desc.room())?;
         let desc = desc.keep(room)?;
-        w.meet(&What::new(Kind::OPEN, w.set(), Location::caller()).of(self.off, hash))?;
+        w.meet(&What::new(Kind::OPEN, w.set(), Location::caller()).of(self.off, hash).numbered(kind))?;
         let piece = w.kept(self.off, desc.elements())?;
         Ok(Array { desc, piece, set: w.set(), pending: None, partners: None })
     }

@@ -148,7 +148,8 @@ impl fmt::Display for What {
             Kind::STORE => write!(f, "store of the array at {of:#x}"),
             Kind::LOAD => write!(f, "load of the array at {of:#x}"),
             Kind::KEEP => write!(f, "keep of the array at {of:#x}"),
-            Kind::OPEN => write!(f, "open of the kept array at {of:#x}"),
+            Kind::OPEN if self.number == 0 => write!(f, "open of the kept array at {of:#x}"),
+            Kind::OPEN => write!(f, "open of the kept coarray at {of:#x}"),
             Kind(other) => write!(f, "a collective of kind {other}"),
         }
     }

@@ -2,7 +2,9 @@
 
 use hamr::World;
 use hamr_tests_xacc::HostArray;
-use hamr_tests_xacc::kept::{REASONS, fails_at, keep, kept_is, misused, step};
+use hamr_tests_xacc::kept::{
+    COARRAY_REASONS, REASONS, fails_at, keep, keep_coarray, kept_is, misused, misused_coarray, step, step_coarray,
+};
 
 /// More than are in flight at a time.
 const STEPS: u32 = 30;
@@ -31,6 +33,18 @@ pub fn check_kept(world: &World) {
     world.run(misused::with(line, how)).expect("it is kept");
     let error = world.run(misused::with(line, how)).expect_err("it is free").to_string();
     assert!(error.contains(REASONS[how as usize]), "{error}");
+}
+
+/// A coarray that the first program has made goes through later ones.
+pub fn check_kept_coarrays(world: &World) {
+    let ring = world.run(keep_coarray::with()).expect("room");
+    let steps: Vec<_> = (0..STEPS).map(|nth| world.start(step_coarray::with(ring, nth)).expect("sent")).collect();
+    assert!(steps.into_iter().all(|step| step.wait_all().is_ok()), "a step has failed");
+    for (how, reason) in COARRAY_REASONS.iter().enumerate().filter(|_| world.size() > 1) {
+        let error = world.run(misused_coarray::with(ring, how as u32)).expect_err(reason).to_string();
+        assert!(error.contains(reason), "{reason}: {error}");
+    }
+    world.run(step_coarray::with(ring, STEPS)).expect("what has failed has changed nothing");
 }
 
 /// A run that fails cancels those behind it, and one later run fails with its reason, unless a wait has said it.

@@ -19,6 +19,52 @@ fn of_line(w: &Spmd) -> Result<Shape<'static, 1>, Fault> {
     Ok(w.nodes([w.size()])?.template([20]).distribute([CyclicOf(3)])?)
 }
 
+/// Elements of each image of a coarray.
+const LEN: i64 = 6;
+
+/// Makes and keeps a coarray, in which each image has put its number into another one's first element.
+#[offload]
+pub fn keep_coarray(w: &mut Spmd) -> Result<Kept<u32, 1>, Fault> {
+    let (me, n, mut made) = (w.me(), w.size(), w.own([LEN]).coarray(w)?);
+    made.put((me + 1) % n, s![0], me, w)?;
+    made.keep(w)
+}
+
+/// Each image puts the number of the step and what it was told last into its neighbour: what they keep goes around.
+#[offload]
+pub fn step_coarray(w: &mut Spmd, kept: Kept<u32, 1>, nth: u32) -> Result<(), Fault> {
+    let (me, n) = (w.me(), w.size());
+    let shape = w.own([LEN]);
+    let mut ring = kept.open_coarray(&shape, w)?;
+    let other = w.own([LEN]).full(u32::MAX, w)?;
+    let view = ring.view(w);
+    let (told, steps) = (view[[0]], view[[LEN - 1]]);
+    check(told == (me + n * (nth + 1) - nth - 1) % n && steps == nth, "an element is of another step")?;
+    w.sync_all()?;
+    ring.put((me + 1) % n, s![0], told, w)?;
+    ring.put((me + 1) % n, s![LEN - 1], nth + 1, w)?;
+    check(each!([i] in other.here() => all { other[[i]] == u32::MAX }), "another array was written")
+}
+
+/// Wrong uses of a kept coarray, on two nodes or more, and their reasons.
+pub const COARRAY_REASONS: [&str; 3] = [
+    "the kept array has another shape",
+    "a coarray's shape is that of `w.own`",
+    "node 0 is in open of the kept coarray",
+];
+
+#[offload]
+pub fn misused_coarray(w: &mut Spmd, kept: Kept<u32, 1>, how: u32) -> Result<(), Fault> {
+    let (own, first) = (w.own([LEN]), w.me() == 0);
+    match how {
+        0 => kept.open_coarray(&w.own([LEN + 1]), w).map(drop),
+        1 => kept.open_coarray(&w.nodes([w.size()])?.template([LEN]).distribute([Block])?, w).map(drop),
+        _ if first => kept.open_coarray(&own, w).map(drop),
+        // Others would write what this node has references to.
+        _ => kept.open(&own, w).map(drop),
+    }
+}
+
 /// Makes and keeps a field of zeros and a line of numbers.
 #[offload]
 pub fn keep(w: &mut Spmd) -> Result<(Kept<f64, 2>, Kept<i64, 1>), Fault> {

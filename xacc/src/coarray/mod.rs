@@ -15,6 +15,7 @@ pub use view::{View, ViewMut};
 use crate::array::{Array, Section};
 use crate::dist::Shape;
 use crate::error::fault;
+use crate::kept::Kept;
 use crate::section::{Region, Sel};
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
@@ -42,16 +43,13 @@ impl<const N: usize> Shape<'_, N> {
     /// room; a node is in another collective.
     #[track_caller]
     pub fn coarray<'c, T: Element>(&self, w: &mut Spmd<'c>) -> Result<Coarray<'c, T, N>, Fault> {
-        if self.team() != w.set() || (0..w.size()).any(|n| w.set().rank(n).is_none_or(|r| !self.has_all(r))) {
-            return Err(Fault::msg("a coarray's shape is that of `w.own` of the executing set"));
-        }
-        let array = self.zeros(w)?;
+        let made = Coarray::new(self, w, |w| self.zeros(w))?;
         // No image writes before all have set theirs to zero.
         let extents = (0..N).flat_map(|dim| [self.range(dim).start, self.range(dim).end]);
         let hash = extents.fold(0x811C_9DC5u32, |hash, n| (hash ^ n as u32).wrapping_mul(0x0100_0193));
         let what = What::new(Kind::COARRAY, w.set(), Location::caller()).named("", T::TYPE_NAME).numbered(hash);
         w.meet(&what)?;
-        Ok(Coarray { array })
+        Ok(made)
     }
 
     /// A rank owns all elements.
@@ -61,6 +59,28 @@ impl<const N: usize> Shape<'_, N> {
 }
 
 impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
+    /// One of this shape, whose elements are those of an array.
+    pub(crate) fn new(
+        shape: &Shape<'_, N>,
+        w: &mut Spmd<'c>,
+        array: impl FnOnce(&mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault>,
+    ) -> Result<Self, Fault> {
+        if shape.team() != w.set() || (0..w.size()).any(|n| w.set().rank(n).is_none_or(|r| !shape.has_all(r))) {
+            return Err(Fault::msg("a coarray's shape is that of `w.own` of the executing set"));
+        }
+        Ok(Self { array: array(w)? })
+    }
+
+    /// Leaves all images' elements to later programs, which [open](crate::Kept::open_coarray) them: see
+    /// [`Array::keep`]. What an image has put before it calls this is kept.
+    ///
+    /// # Errors
+    /// As [`Array::keep`].
+    #[track_caller]
+    pub fn keep(self, w: &mut Spmd<'c>) -> Result<Kept<T, N>, Fault> {
+        self.array.keep(w)
+    }
+
     /// This image's elements, until its next communication.
     pub fn view<'a>(&'a self, _: &'a Spmd<'_>) -> View<'a, 'c, T, N> {
         View::new(&self.array)
