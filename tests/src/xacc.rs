@@ -12,7 +12,7 @@ pub use claims::check_claims;
 pub use coarrays::{check_coarrays, check_misused};
 pub use collectives::{check_collectives, check_mismatches, pairs};
 pub use himeno::{check_exact, check_himeno, check_host_arrays};
-pub use kept::{check_failed_starts, check_kept, check_kept_coarrays};
+pub use kept::{check_failed_starts, check_kept, check_kept_coarrays, check_unsent_starts};
 pub use shadows::{check_refused, check_shadows};
 pub use solvers::{check_cg, check_loops, check_progress};
 

@@ -1,6 +1,6 @@
 //! Programs of `hamr-xacc` on ranks that are threads of this process.
 
-use hamr::World;
+use hamr::{Image, World, WorldOptions};
 use hamr_tests::{devices, xacc};
 
 fn world(ranks: usize) -> World {
@@ -15,4 +15,16 @@ hamr_tests::xacc_cases! {
 fn a_mismatch_names_both_sides() {
     xacc::check_mismatches(&world(2), xacc::pairs());
     xacc::check_mismatches(&world(3), xacc::pairs().filter(|(first, others)| (first + others) % 4 == 1));
+}
+
+#[test]
+fn starts_that_fail_hide_no_failure() {
+    xacc::check_unsent_starts(&world(2));
+    // A start waits for a run, which can fail, and not for its ticket.
+    let mut options = WorldOptions::default();
+    options.rank.tickets = 1;
+    // No rank has an image.
+    let image = Image::program(std::env::current_exe().expect("this test"), [""; 0]).expect("a file");
+    let world = devices::runtime().world_with(&["thread"; 2], image, options).expect("a world");
+    xacc::check_failed_starts(&world);
 }

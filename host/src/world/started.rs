@@ -16,7 +16,7 @@ use std::task::{Context, Waker};
 use std::time::Instant;
 
 /// Runs at once: the start of another one waits for the first of them. Each has a ticket of the stream
-/// of each rank.
+/// of each rank, so there are no more than a rank has tickets.
 const MOST: usize = 8;
 
 /// What a run waits for before it begins.
@@ -24,8 +24,8 @@ const MOST: usize = 8;
 pub(super) enum Before {
     /// All runs that were started have ended.
     Ended,
-    /// There is room for one more, and none of them has failed.
-    Room,
+    /// There are fewer than so many, and none of them has failed.
+    Room(usize),
 }
 
 /// A run that [`World::start`] has begun, or its outcome.
@@ -40,6 +40,8 @@ pub struct StartedRun<'w, H: Handler> {
 struct Started<V, E> {
     calls: Calls<'static, V, E>,
     has_ended: bool,
+    /// A run before it has failed, so its own failure says nothing.
+    is_spoiled: bool,
 }
 
 impl<H: Handler> fmt::Debug for StartedRun<'_, H> {
@@ -50,7 +52,8 @@ impl<H: Handler> fmt::Debug for StartedRun<'_, H> {
 
 impl World {
     /// Begins a [`run`](Self::run) and does not wait for it. The next run, started or not, begins on each
-    /// rank behind this one; up to eight are started at a time, then this waits for the first.
+    /// rank behind this one; up to eight are started at a time, or as many as a rank has tickets;
+    /// then this waits for the first.
     ///
     /// When a call fails, the runs that were started behind it are cancelled. The first run or start that
     /// comes then fails and says why, unless a [`StartedRun::wait`] has.
@@ -63,7 +66,8 @@ impl World {
         ValueOf<H>: Send + 'static,
         ErrorOf<H>: fmt::Debug + Send + 'static,
     {
-        let mut runs = self.begin_run(Before::Room)?;
+        let tickets = self.nodes().iter().map(|node| node.device().options.tickets as usize);
+        let mut runs = self.begin_run(Before::Room(tickets.fold(MOST, usize::min)))?;
         let send = |_, stream: &crate::SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
             Ok(Box::new(stream.offload_with(call.clone(), CallOptions::default())?))
         };
@@ -74,7 +78,7 @@ impl World {
             runs.open.is_stale = true;
             calls.outcome()?;
         }
-        let run = Arc::new(Mutex::new(Started { calls, has_ended: false }));
+        let run = Arc::new(Mutex::new(Started { calls, has_ended: false, is_spoiled: false }));
         runs.open.runs.push_back(run.clone());
         Ok(StartedRun { world: self, run })
     }
@@ -118,11 +122,7 @@ where
         });
         let outcome = lock(&self.run).calls.outcome();
         // Said now; that of another run is not.
-        if let Err(error) = &outcome
-            && runs.open.failure.as_ref().is_some_and(|(_, why)| *why == error.to_string())
-        {
-            runs.open.failure = None;
-        }
+        runs.open.failed.take_if(|failed| std::ptr::addr_eq(Arc::as_ptr(failed), Arc::as_ptr(&self.run)));
         outcome
     }
 }
@@ -132,8 +132,8 @@ where
 pub(super) struct Open {
     /// Those that have not ended, in their order.
     runs: VecDeque<Arc<dyn Ongoing>>,
-    /// The failure of one that has ended, which no wait has returned: the rank, and what happened.
-    failure: Option<(usize, String)>,
+    /// One that has failed, which no wait has said.
+    failed: Option<Arc<dyn Ongoing>>,
     /// A run has failed, started or not: barrier and signal words may be anything.
     pub(super) is_stale: bool,
 }
@@ -149,6 +149,7 @@ trait Ongoing: Send + Sync {
     fn until(&self) -> Option<Instant>;
     /// One before it has failed on this rank.
     fn spoil(&self, rank: usize);
+    fn is_spoiled(&self) -> bool;
 }
 
 impl<V: Send, E: fmt::Debug + Send> Ongoing for Mutex<Started<V, E>> {
@@ -166,14 +167,19 @@ impl<V: Send, E: fmt::Debug + Send> Ongoing for Mutex<Started<V, E>> {
         lock(self).calls.until()
     }
     fn spoil(&self, rank: usize) {
-        lock(self).calls.spoil(rank);
+        let mut run = lock(self);
+        run.is_spoiled = true;
+        run.calls.spoil(rank);
+    }
+    fn is_spoiled(&self) -> bool {
+        lock(self).is_spoiled
     }
 }
 
 impl Open {
     /// The failure of a run, if no wait has returned it.
     pub(super) fn take_failure(&mut self) -> Option<(usize, String)> {
-        self.failure.take()
+        self.failed.take()?.failure()
     }
 
     fn until(&self) -> Option<Instant> {
@@ -184,19 +190,18 @@ impl Open {
     fn look(&mut self, task: &mut Context<'_>) {
         // The last one first: where it has ended, those before it have, and so their failures are seen.
         self.runs.iter().rev().for_each(|run| run.look(task));
-        let mut failed: Option<(usize, String)> = None;
+        let mut failed_at = None;
         for run in &self.runs {
-            match &failed {
-                None => failed = run.failure(),
-                Some((rank, _)) => {
-                    run.spoil(*rank);
-                    run.look(task);
-                }
+            if let Some(rank) = failed_at {
+                run.spoil(rank);
+                run.look(task);
+            } else if !run.is_spoiled()
+                && let Some((rank, _)) = run.failure()
+            {
+                failed_at = Some(rank);
+                self.is_stale = true;
+                self.failed.get_or_insert_with(|| run.clone());
             }
-        }
-        if failed.is_some() && !self.is_stale {
-            self.is_stale = true;
-            self.failure = failed;
         }
         self.runs.retain(|run| !run.has_ended());
     }
@@ -206,7 +211,7 @@ impl Open {
         park_until(|task| {
             self.look(task);
             let is_free = match before {
-                Before::Room => !self.is_stale && self.runs.len() < MOST,
+                Before::Room(most) => !self.is_stale && self.runs.len() < most,
                 Before::Ended => false,
             };
             if is_free || self.runs.is_empty() { Ok(()) } else { Err(self.until()) }

@@ -1,6 +1,7 @@
 //! Runs that are started and waited for later, over arrays that stay on the ranks.
 
 use hamr::World;
+use hamr_kernels::demo::axpy;
 use hamr_tests_xacc::HostArray;
 use hamr_tests_xacc::kept::{
     COARRAY_REASONS, REASONS, fails_at, keep, keep_coarray, kept_is, misused, misused_coarray, step, step_coarray,
@@ -69,6 +70,23 @@ pub fn check_failed_starts(world: &World) {
         }
         let behind = behind.and_then(|run| run.wait()).expect_err("it is behind").to_string();
         assert!(is_told || behind.contains("behind a run that has failed"), "{behind}");
+        assert_eq!(world.run(fails_at::with(u32::MAX)).expect("the next run"), 0);
+    }
+}
+
+/// A start whose calls cannot be sent leaves the failure of a run before it for the next one to say.
+pub fn check_unsent_starts(world: &World) {
+    let last = world.size() - 1;
+    let freed = world.node(0).buffer(&[0.0]).expect("room").ptr();
+    for _ in 0..20 {
+        let before: Vec<_> = (0..4).map(|_| world.start(fails_at::with(u32::MAX)).expect("sent")).collect();
+        drop(world.start(fails_at::with(last)).expect("sent"));
+        let unsent = world.start(axpy::with(1.0, freed, freed)).expect_err("a buffer that is gone").to_string();
+        let next = world.run(fails_at::with(u32::MAX));
+        // Where the failure was seen before, the start has said so.
+        assert_eq!(unsent.contains("this step fails"), next.is_ok(), "{unsent}, {next:?}");
+        assert!(next.err().is_none_or(|error| error.to_string().contains("this step fails")));
+        assert!(before.into_iter().all(|run| run.wait().is_ok()));
         assert_eq!(world.run(fails_at::with(u32::MAX)).expect("the next run"), 0);
     }
 }
