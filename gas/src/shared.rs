@@ -18,10 +18,12 @@ pub struct SharedRank<'r, 't, S: 'static> {
 
 // SAFETY: the lock lets one thread at a time use the rank. Of what a rank is made of, all but the state
 // and the task may be used by any thread: lanes, counters, and memory of the world. The state is `Send`.
-// The task stays on its own thread's stack, in `Rank::share`; other threads have no reference to it
-// (`Rank::task`), do not suspend it (`Rank::turn`, and `Rank::rest`, which looks for an owner first), and
-// reach only this rank's segment through it, under the lock. Its own thread suspends it under the lock
-// alone, so what it was lent does not change meanwhile, and has no view: the rank borrows the task.
+// The task stays on its own thread's stack, below `Rank::share`. Other threads get no reference to it
+// (`Rank::task` asserts the owner) and never suspend it: while there is an owner, waits do not
+// (`Rank::rest_for`), and turns of the serve loop are the owner's (`Rank::turn`). Other threads reach this
+// rank's own segment through the slice that the task was lent, under the lock; the owner suspends under the
+// lock alone, so the slice stays meanwhile. No view exists: views borrow the task mutably, which the rank
+// borrows. What is claimed of the segment is stated in the rank, so all threads find the same bytes.
 unsafe impl<S: Send> Sync for SharedRank<'_, '_, S> {}
 
 impl<'t, S: Send> Rank<'t, S> {

@@ -174,6 +174,27 @@ fn threads_share_a_rank() {
     }
 }
 
+/// A claim of the segment is of the rank, whatever thread uses it.
+fn claims(task: &mut Task<'_>) -> Result<u8, Fault> {
+    Rank::run(task, Shared::default(), |rank| {
+        let me = rank.me();
+        // Claimed until the task ends.
+        std::mem::forget(rank.task().claim_segment(4096)?);
+        rank.put_value(me, 8, 4711_u64)?;
+        rank.share(|shared| {
+            let elsewhere = || shared.with(|rank| (rank.get_value(me, 8), rank.get_value::<u64>(me, 4096).is_err()));
+            let seen = std::thread::scope(|scope| scope.spawn(elsewhere).join());
+            assert_eq!(seen.expect("no panic"), (Ok(4711_u64), true));
+        });
+        Ok(0)
+    })
+}
+
+#[test]
+fn a_claim_is_seen_by_all_threads_of_a_rank() {
+    assert_eq!(world(1).run_program(claims).expect("the rank"), 0);
+}
+
 /// Another thread asks for the task, one takes the rank twice, and one shares it again.
 fn misuses(task: &mut Task<'_>) -> Result<u8, Fault> {
     Rank::run(task, Shared::default(), |rank| {

@@ -10,13 +10,30 @@
 
 use super::piece::Memory;
 use super::{Rank, WorldRef};
-use crate::claimed::{self, Claimed};
 use crate::claims;
 use crate::fault::Fault;
 use crate::task::Task;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use hamr_shared_abi::window::LentHeap;
+
+/// How much of its segment a rank has claimed.
+pub(super) struct Claimed {
+    /// Bytes at the end of the heap that are not part of it, and the place of the task that has them.
+    bytes: AtomicUsize,
+    by: AtomicUsize,
+}
+
+impl Claimed {
+    /// Nothing.
+    pub(super) const fn new() -> Self {
+        Self { bytes: AtomicUsize::new(0), by: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
 
 /// The rank's segment, from some offset to its end. It is released when this is dropped, and when the
 /// task is abandoned.
@@ -34,7 +51,7 @@ impl Task<'_> {
     /// The device is no rank; a program has the segment, or a task a part of it; it is shorter than `from`.
     pub fn claim_segment(&self, from: u64) -> Result<SegmentClaim<'_>, Fault> {
         let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
-        if claimed::get().bytes != 0 {
+        if rank.claimed.bytes() != 0 {
             return Err(Fault::claimed());
         }
         let bytes = rank.segment.min(self.heap_len()).checked_sub(from).filter(|_| from.is_multiple_of(64));
@@ -46,7 +63,8 @@ impl Task<'_> {
             Ok((slice.cx.heap.take_end(bytes as u64), slice.place))
         })?;
         let at = at.ok_or_else(|| Fault::msg("the segment is too short"))?;
-        claimed::set(Claimed { bytes, by: place });
+        rank.claimed.by.store(place, Ordering::Relaxed);
+        rank.claimed.bytes.store(bytes, Ordering::Relaxed);
         Ok(SegmentClaim { task: self, at, bytes, from })
     }
 }
@@ -90,16 +108,17 @@ impl Drop for SegmentClaim<'_> {
 /// # Safety
 /// What was made of the bytes that are claimed is not used any more.
 unsafe fn release(heap: &mut LentHeap<'_>) {
-    let bytes = claimed::get().bytes;
-    claimed::set(Claimed::NOTHING);
+    let Some(claimed) = Rank::here().map(|rank| &rank.claimed) else { return };
+    let bytes = claimed.bytes();
+    claimed.bytes.store(0, Ordering::Relaxed);
     // SAFETY: so many were taken, and nothing is claimed from now on; the rest is passed on.
     unsafe { heap.regain(bytes as u64) };
 }
 
 /// The task in this place was abandoned: on its stack, which nothing runs on any more, was its claim.
 pub(crate) fn release_of_abandoned(heap: &mut LentHeap<'_>, place: usize) {
-    let claimed = claimed::get();
-    if claimed.bytes != 0 && claimed.by == place {
+    let Some(claimed) = Rank::here().map(|rank| &rank.claimed) else { return };
+    if claimed.bytes() != 0 && claimed.by.load(Ordering::Relaxed) == place {
         // SAFETY: memory and pieces borrow the claim, whose stack was left for good.
         unsafe { release(heap) };
     }

@@ -76,6 +76,10 @@ pub struct Rank {
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
+    /// What is claimed of the segment. The dispatcher's thread alone claims; other threads of a program reach the segment,
+    /// too.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    claimed: claim::Claimed,
 }
 
 impl Rank {
@@ -100,6 +104,8 @@ impl Rank {
             meetings: [const { AtomicU32::new(0) }; hamr_shared_abi::world::MAX_RANKS],
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            claimed: claim::Claimed::new(),
         }
     }
 
@@ -114,14 +120,20 @@ impl Rank {
     fn here() -> Option<&'static Self> {
         RANK.get()
     }
+
+    /// Bytes of the segment that a program has taken out of the heap.
+    fn claimed(&self) -> u64 {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        return self.claimed.bytes() as u64;
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
+        0
+    }
 }
 
-/// Bytes of this rank's segment that a program has taken out of the heap.
-fn claimed() -> u64 {
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    return crate::claimed::get().bytes as u64;
-    #[cfg(not(all(feature = "tasks", feature = "world")))]
-    0
+/// Bytes of this rank's segment that are no part of the heap.
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) fn claimed_here() -> u64 {
+    Rank::here().map_or(0, Rank::claimed)
 }
 
 /// The queue pairs in which ranks call each other.
@@ -263,7 +275,7 @@ impl WorldRef<'_> {
             Caller::Inline(cx) => (cx.heap_len(), cx.node()),
             Caller::Task(task) => (task.heap_len(), task.node()),
         };
-        segment(heap + claimed(), self.rank.segment, node)
+        segment(heap + self.rank.claimed(), self.rank.segment, node)
     }
 
     /// Copies bytes into a rank's segment. They are there when this returns; a rank sees them behind
@@ -364,7 +376,7 @@ impl WorldRef<'_> {
     #[inline(never)]
     fn in_own<R>(&self, access: impl FnOnce(&Window<Loan>) -> Result<R, OutOfWindow>) -> Result<R, OutOfReach> {
         let own = |heap: &LentHeap<'_>| {
-            let taken = claimed();
+            let taken = self.rank.claimed();
             let whole = heap.len() + taken;
             let len = self.rank.segment.min(whole);
             Ok(access(&*heap.part(whole - len, len - taken)?)?)
