@@ -1,5 +1,7 @@
 //! What the members of a team do together, by name.
 
+use core::fmt;
+
 /// What the members of a team do in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -17,7 +19,7 @@ pub enum Collective {
 }
 
 impl Collective {
-    pub(crate) fn text(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             Self::Barrier => "a barrier",
             Self::Broadcast => "a broadcast",
@@ -28,13 +30,67 @@ impl Collective {
     }
 
     /// Any number is one, as a rank may write what it likes.
-    pub(crate) fn of(number: u32) -> Self {
-        match number {
+    fn of(number: u32) -> Self {
+        match number & 0xff {
             2 => Self::Broadcast,
             3 => Self::Gather,
             4 => Self::Reduce,
             5 => Self::Split,
             _ => Self::Barrier,
+        }
+    }
+}
+
+/// A member's collective, as it tells the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectiveCall {
+    /// Which.
+    pub what: Collective,
+    /// Bytes of the member's data.
+    pub bytes: u32,
+    /// Bytes of an element, at most 65,535; 0: it has none.
+    pub element: u16,
+    /// The member that it comes from, or goes to; `None`: it is of all.
+    pub root: Option<u8>,
+}
+
+impl CollectiveCall {
+    pub(crate) fn new(what: Collective, bytes: usize, element: usize, root: Option<u32>) -> Self {
+        let element = u16::try_from(element).unwrap_or(u16::MAX);
+        // A member: there are 64 at most.
+        Self { what, bytes: bytes as u32, element, root: root.map(|root| root as u8) }
+    }
+
+    pub(crate) fn words(self) -> [u32; 2] {
+        let root = self.root.map_or(0, |root| u32::from(root) + 1);
+        [self.what as u32 | root << 8 | u32::from(self.element) << 16, self.bytes]
+    }
+
+    pub(crate) fn of([what, bytes]: [u32; 2]) -> Self {
+        let root = ((what >> 8) as u8).checked_sub(1);
+        Self { what: Collective::of(what), bytes, element: (what >> 16) as u16, root }
+    }
+}
+
+impl fmt::Display for CollectiveCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes", self.what.text(), self.bytes)?;
+        if self.element > 1 {
+            write!(f, " in elements of {}", self.element)?;
+        }
+        self.root.map_or(Ok(()), |root| write!(f, " with root {root}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_two_words() {
+        for (what, element, root) in [(Collective::Split, 0, None), (Collective::Reduce, 70_000, Some(63))] {
+            let call = CollectiveCall::new(what, 24, element, root);
+            assert_eq!(CollectiveCall::of(call.words()), call);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why a call of this interface failed.
 
-use crate::collective::Collective;
+use crate::collective::CollectiveCall;
 use crate::kinds::Kinds;
 use core::fmt::{self, Write};
 use hamr_comm::abi::status::Status;
@@ -113,13 +113,13 @@ pub enum GasError {
         /// The other.
         other: (u32, Option<u32>),
     },
-    /// Members of a team are in different collectives, or have different lengths; two of them, each with its
-    /// collective and its bytes.
+    /// Members of a team are in different collectives, or with different lengths, elements or roots; two ranks, each with
+    /// its own.
     Unequal {
         /// The first member.
-        one: (u32, Collective, u32),
+        one: (u32, CollectiveCall),
         /// The other.
-        other: (u32, Collective, u32),
+        other: (u32, CollectiveCall),
     },
     /// A barrier was notified twice, or waited for without that.
     BarrierOrder {
@@ -178,9 +178,8 @@ impl fmt::Display for GasError {
                 }
                 Ok(())
             }
-            Self::Unequal { one: (a, what, bytes), other: (b, other, others) } => {
-                let (what, other) = (what.text(), other.text());
-                write!(f, "rank {a} is in {what} of {bytes} bytes, and rank {b} in {other} of {others}")
+            Self::Unequal { one: (a, call), other: (b, other) } => {
+                write!(f, "rank {a} is in {call}, and rank {b} in {other}")
             }
             Self::BarrierOrder { notified: true } => f.write_str("a barrier was notified twice"),
             Self::BarrierOrder { notified: false } => f.write_str("a barrier was waited for, and not notified"),

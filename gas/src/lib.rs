@@ -24,7 +24,7 @@ mod team;
 mod thread;
 mod wire;
 
-pub use collective::Collective;
+pub use collective::{Collective, CollectiveCall};
 pub use error::{GasError, Name};
 pub use handlers::Handlers;
 pub use kinds::Kinds;

@@ -90,9 +90,16 @@ pub fn check_transfers(world: &World) {
 pub fn check_teams(world: &World) {
     let size = world.size();
     assert_eq!(world.run_all(gas::together::with()).expect("all ranks"), vec![size; size as usize]);
-    for what in [0, 1, 2] {
+    for what in 0..5 {
         let named = world.run_all(gas::unequal_collectives::with(what)).expect("all ranks");
         assert_eq!(named, vec![what; size as usize]);
+    }
+}
+
+/// A member that writes into a team what it likes while another splits it.
+pub fn check_hostile_split(world: &World) {
+    for what in [0, 1, 2] {
+        assert_eq!(world.run_all(gas::hostile_split::with(what)).expect("no panic"), [what; 2]);
     }
 }
 

@@ -75,6 +75,11 @@ fn teams_do_everything_together() {
 }
 
 #[test]
+fn a_hostile_member_garbles_no_team_of_others() {
+    gas::check_hostile_split(&world(2));
+}
+
+#[test]
 fn barriers_agree_on_names() {
     for ranks in [1, 2, 3, 5] {
         gas::check_barriers(&world(ranks), 12);

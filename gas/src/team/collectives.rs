@@ -1,7 +1,7 @@
 //! Collectives of a team.
 
 use super::Team;
-use crate::collective::Collective;
+use crate::collective::{Collective, CollectiveCall};
 use crate::{GasError, Rank};
 use bytemuck::Pod;
 
@@ -12,10 +12,10 @@ impl Team {
     /// Returns when all members have called it (`gex_Coll_BarrierNB`, and its wait).
     ///
     /// # Errors
-    /// [`GasError::Unequal`], as of all collectives: a member is in another one, or has another length in bytes. All
-    /// members have it, and the next collective is as any. Roots and types of elements are not compared.
+    /// [`GasError::Unequal`], as of all collectives: a member is in another one, or has another length, root or size of
+    /// elements. All members have it, and the next collective is as any. Types are not compared otherwise.
     pub fn barrier<S>(&mut self, rank: &mut Rank<'_, S>) -> Result<(), GasError> {
-        self.exchange(rank, Collective::Barrier, 0, &[])
+        self.exchange(rank, CollectiveCall::new(Collective::Barrier, 0, 0, None), &[])
     }
 
     /// Copies the data of the member `root` to all (`gex_Coll_BroadcastNB`).
@@ -24,13 +24,13 @@ impl Team {
             return Err(GasError::NoRank(root));
         }
         let data: &mut [u8] = bytemuck::cast_slice_mut(data);
-        let bytes = data.len();
-        if bytes == 0 {
-            return self.exchange(rank, Collective::Broadcast, 0, &[]);
+        let call = CollectiveCall::new(Collective::Broadcast, data.len(), size_of::<T>(), Some(root));
+        if data.is_empty() {
+            return self.exchange(rank, call, &[]);
         }
         for part in data.chunks_mut(Self::PART) {
             let mine: &[u8] = if self.me == root { part } else { &[] };
-            self.exchange(rank, Collective::Broadcast, bytes, mine)?;
+            self.exchange(rank, call, mine)?;
             if self.me != root {
                 self.hear(rank, root, 0, part)?;
             }
@@ -46,13 +46,19 @@ impl Team {
         if all.len() != wanted {
             return Err(GasError::TooLong { len: all.len(), max: wanted });
         }
+        let call = CollectiveCall::new(Collective::Gather, mine.len(), size_of::<T>(), None);
         if wanted == 0 {
-            return self.exchange(rank, Collective::Gather, 0, &[]);
+            return self.exchange(rank, call, &[]);
         }
         for (from, part) in (0..).step_by(Self::PART).zip(mine.chunks(Self::PART)) {
-            self.exchange(rank, Collective::Gather, mine.len(), part)?;
+            self.exchange(rank, call, part)?;
             for (member, to) in (0..).zip(all.chunks_exact_mut(mine.len())) {
-                self.hear(rank, member, 0, to.get_mut(from..from + part.len()).unwrap_or_default())?;
+                let Some(to) = to.get_mut(from..from + part.len()) else { continue };
+                if member == self.me {
+                    to.copy_from_slice(part);
+                } else {
+                    self.hear(rank, member, 0, to)?;
+                }
             }
         }
         Ok(())
@@ -91,21 +97,27 @@ impl Team {
         mut join: impl FnMut(T, T) -> T,
     ) -> Result<(), GasError> {
         const { assert!(size_of::<T>() <= JOINED && size_of::<T>() > 0, "hamr: an element of 1 to 256 bytes") };
-        let bytes = size_of_val(data);
-        if bytes == 0 {
-            return self.exchange(rank, Collective::Reduce, 0, &[]);
+        let call = CollectiveCall::new(Collective::Reduce, size_of_val(data), size_of::<T>(), root);
+        if data.is_empty() {
+            return self.exchange(rank, call, &[]);
         }
         for part in data.chunks_mut(Self::PART / size_of::<T>()) {
-            self.exchange(rank, Collective::Reduce, bytes, bytemuck::cast_slice(part))?;
+            self.exchange(rank, call, bytemuck::cast_slice(part))?;
             if root.is_some_and(|root| root != self.me) {
                 continue;
             }
             let mut from = 0;
             for piece in part.chunks_mut(JOINED / size_of::<T>()) {
-                let mut said = [0; JOINED];
+                let (mut said, mut mine) = ([0; JOINED], [0; JOINED]);
                 let (said, _) = said.split_at_mut(size_of_val(piece));
+                let (mine, _) = mine.split_at_mut(said.len());
+                mine.copy_from_slice(bytemuck::cast_slice(piece));
                 for member in 0..self.size() {
-                    self.hear(rank, member, from, said)?;
+                    if member == self.me {
+                        said.copy_from_slice(mine);
+                    } else {
+                        self.hear(rank, member, from, said)?;
+                    }
                     for (to, bytes) in piece.iter_mut().zip(said.chunks_exact(size_of::<T>())) {
                         let value = bytemuck::pod_read_unaligned(bytes);
                         *to = if member == 0 { value } else { join(*to, value) };

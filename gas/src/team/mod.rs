@@ -6,17 +6,20 @@
 //! that all have begun s + 1, and have read what was there. Steps wrap.
 //!
 //! ```text
-//! side: step u32 · what u32 · bytes of it u32 · 52 bytes · part
+//! side: step u32 · call: 2 × u32 · 52 bytes · part
 //! ```
+//!
+//! Other ranks can write there what they like, so a member takes its own part from its private memory.
 
 mod collectives;
 
-use crate::collective::Collective;
+use crate::collective::{Collective, CollectiveCall};
 use crate::rank::MAX_RANKS;
 use crate::{BarrierName, GasError, Rank};
-use hamr_comm::world::{AtomicOp, RankId, SegAddr};
+use hamr_comm::world::{AtomicOp, OutOfReach, RankId, SegAddr};
 
-/// Of a part.
+/// Of the words of a call, and of a part, on a side. Scratches lie in their segments ([`Team::of`]): no sum overflows.
+const CALL_AT: [u64; 2] = [4, 8];
 const PART_AT: u64 = 64;
 
 /// A member, and where its scratch is in its segment.
@@ -32,6 +35,8 @@ pub struct Team {
     me: u32,
     members: heapless::Vec<Member, MAX_RANKS>,
     step: u32,
+    /// What this member is in.
+    call: CollectiveCall,
 }
 
 impl Team {
@@ -49,10 +54,21 @@ impl Team {
         // Behind it there are no more ranks than members have room for.
         rank.attached()?;
         let members = (0..rank.size()).map(|rank| Member { rank: RankId(rank), scratch }).collect();
-        let team = Self { me: rank.me().0, members, step: 0 };
+        let team = Self::of(rank, rank.me().0, members)?;
         team.clear(rank, scratch)?;
         rank.barrier(BarrierName::Anonymous)?;
         Ok(team)
+    }
+
+    /// A team before its first step.
+    fn of<S>(rank: &Rank<'_, S>, me: u32, members: heapless::Vec<Member, MAX_RANKS>) -> Result<Self, GasError> {
+        for &Member { rank: of, scratch } in &members {
+            let (end, len) = (scratch.saturating_add(Self::BYTES), rank.segment_len(of)?);
+            if end > len || !scratch.is_multiple_of(64) {
+                return Err(GasError::Reach { rank: of.0, why: OutOfReach::Segment { end, len } });
+            }
+        }
+        Ok(Self { me, members, step: 0, call: CollectiveCall::new(Collective::Barrier, 0, 0, None) })
     }
 
     /// This rank's place in the team (`gex_TM_QueryRank`).
@@ -80,7 +96,7 @@ impl Team {
     /// in [`Self::all`].
     ///
     /// # Errors
-    /// It does not fit into the segment, which this rank finds alone. [`GasError::Unequal`].
+    /// It does not fit into the segment, which this rank finds alone, or another's does not. [`GasError::Unequal`].
     pub fn split<S>(
         &mut self,
         rank: &mut Rank<'_, S>,
@@ -91,29 +107,26 @@ impl Team {
         if color.is_some() {
             self.clear(rank, scratch)?;
         }
-        let mut mine = [0; 24];
-        let words = [u64::from(color.is_some()), u64::from(color.unwrap_or(0)) << 32 | u64::from(key as u32), scratch];
-        mine.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-        self.exchange(rank, Collective::Split, mine.len(), &mine)?;
+        let mine = [u64::from(color.is_some()), u64::from(color.unwrap_or(0)) << 32 | u64::from(key as u32), scratch];
+        let bytes = mine.map(u64::to_le_bytes);
+        let call = CollectiveCall::new(Collective::Split, size_of_val(&bytes), 0, None);
+        self.exchange(rank, call, bytes.as_flattened())?;
         let Some(color) = color else { return Ok(None) };
         let mut wishes = heapless::Vec::<(i32, u32, Member), MAX_RANKS>::new();
         for (place, member) in (0..).zip(&self.members) {
-            let mut said = [0; 24];
-            self.hear(rank, place, 0, &mut said)?;
-            let word = |at: usize| {
-                let bytes = said.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
-                bytes.map_or(0, u64::from_le_bytes)
-            };
-            if word(0) == 1 && word(1) >> 32 == u64::from(color) {
-                let wish = (word(1) as i32, place, Member { rank: member.rank, scratch: word(2) });
+            let mut said = bytes;
+            if place != self.me {
+                self.hear(rank, place, 0, said.as_flattened_mut())?;
+            }
+            let [has_color, wish, scratch] = said.map(u64::from_le_bytes);
+            if has_color == 1 && wish >> 32 == u64::from(color) {
                 // No more than there are members.
-                let _ = wishes.push(wish);
+                let _ = wishes.push((wish as i32, place, Member { rank: member.rank, scratch }));
             }
         }
         wishes.sort_unstable_by_key(|(key, place, _)| (*key, *place));
-        let me = wishes.iter().position(|(_, place, _)| *place == self.me).unwrap_or(0) as u32;
-        let members = wishes.iter().map(|(_, _, member)| *member).collect();
-        Ok(Some(Self { me, members, step: 0 }))
+        let me = wishes.iter().position(|(_, place, _)| *place == self.me).ok_or(GasError::NoRank(rank.me().0))?;
+        Ok(Some(Self::of(rank, me as u32, wishes.iter().map(|(_, _, member)| *member).collect())?))
     }
 
     /// Both sides of a scratch of this rank begin.
@@ -134,20 +147,16 @@ impl Team {
     }
 
     /// A step: says this member's part, of at most [`Self::PART`] bytes, and waits for those of all.
-    fn exchange<S>(
-        &mut self,
-        rank: &mut Rank<'_, S>,
-        what: Collective,
-        bytes: usize,
-        part: &[u8],
-    ) -> Result<(), GasError> {
+    fn exchange<S>(&mut self, rank: &mut Rank<'_, S>, call: CollectiveCall, part: &[u8]) -> Result<(), GasError> {
         self.step = self.step.wrapping_add(1);
+        self.call = call;
         let Some(mine) = self.members.get(self.me as usize) else { return Err(GasError::NoRank(self.me)) };
         let at = self.side(*mine, self.step);
         let outside = |why| GasError::Reach { rank: at.rank.0, why };
         rank.world.put(at.rank, at.off + PART_AT, part).map_err(outside)?;
-        rank.world.put_value(at.rank, at.off + 4, what as u32).map_err(outside)?;
-        rank.world.put_value(at.rank, at.off + 8, bytes as u32).map_err(outside)?;
+        for (off, word) in CALL_AT.into_iter().zip(call.words()) {
+            rank.world.put_value(at.rank, at.off + off, word).map_err(outside)?;
+        }
         rank.world.atomic(at, AtomicOp::Store(self.step)).map_err(outside)?; // T1, partner T2
         for member in self.members.iter().filter(|member| member.rank != at.rank) {
             rank.published(member.rank);
@@ -167,30 +176,35 @@ impl Team {
 
     /// How many members, from the first on, have said their part; looked at from `seen` on.
     fn said<S>(&self, rank: &Rank<'_, S>, seen: usize) -> usize {
-        let has_said = |member: &&Member| {
+        let has_said = |(place, member): &(u32, &Member)| {
             let step = rank.world.atomic(self.side(**member, self.step), AtomicOp::<u32>::Load); // T2, partner T1
-            step.is_ok_and(|step| step.wrapping_sub(self.step) < 1 << 31)
+            *place == self.me || step.is_ok_and(|step| step.wrapping_sub(self.step) < 1 << 31)
         };
-        seen + self.members.iter().skip(seen).take_while(has_said).count()
+        seen + (0..).zip(&self.members).skip(seen).take_while(has_said).count()
     }
 
     /// Are all members in the same step of the same collective? All compare with the first, so all find the same.
     fn compare<S>(&self, rank: &Rank<'_, S>) -> Result<(), GasError> {
         let mut first = None;
-        for member in &self.members {
-            let at = self.side(*member, self.step);
-            let outside = |why| GasError::Reach { rank: at.rank.0, why };
-            let word = |off| rank.world.get_value::<u32>(at.rank, at.off + off).map_err(outside);
-            let said = (at.rank.0, Collective::of(word(4)?), word(8)?);
+        for (place, member) in (0..).zip(&self.members) {
+            let mut words = self.call.words();
+            if place != self.me {
+                let at = self.side(*member, self.step);
+                for (off, word) in CALL_AT.into_iter().zip(&mut words) {
+                    let got = rank.world.get_value(at.rank, at.off + off);
+                    *word = got.map_err(|why| GasError::Reach { rank: at.rank.0, why })?;
+                }
+            }
+            let said = (member.rank.0, CollectiveCall::of(words));
             let one = *first.get_or_insert(said);
-            if (one.1, one.2) != (said.1, said.2) {
+            if one.1 != said.1 {
                 return Err(GasError::Unequal { one, other: said });
             }
         }
         Ok(())
     }
 
-    /// Bytes of what a member has said, from `from` on; behind [`Self::exchange`].
+    /// Bytes of what another member has said, from `from` on; behind [`Self::exchange`].
     fn hear<S>(&self, rank: &Rank<'_, S>, member: u32, from: usize, to: &mut [u8]) -> Result<(), GasError> {
         let Some(member) = self.members.get(member as usize) else { return Err(GasError::NoRank(member)) };
         let at = self.side(*member, self.step);

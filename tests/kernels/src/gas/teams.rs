@@ -1,14 +1,17 @@
 //! Teams and their collectives.
 
 use super::{NOTE, State, TABLE, expect};
-use hamr_comm::world::RankId;
+use hamr_comm::world::{AtomicOp, RankId, SegAddr};
 use hamr_comm::{Fault, offload};
-use hamr_gas::{Collective, GasError, Rank, Team};
+use hamr_gas::{BarrierName, Collective, CollectiveCall, GasError, Rank, Team};
 
 /// Where scratches begin in each segment.
 const SCRATCH: u64 = 64 << 10;
 /// Numbers of long data: several steps.
 const LONG: usize = 2500;
+
+/// What says on a scratch that its member is in a split.
+const SPLIT: u32 = Collective::Split as u32;
 
 /// What a member has at a place of its data.
 fn number(rank: u32, i: usize) -> u64 {
@@ -76,7 +79,7 @@ pub fn together(rank: &mut Rank<State>) -> Result<u32, Fault> {
     Ok(size)
 }
 
-/// The last rank is in another collective, or has another length. Returns what `what` stands for if this rank knows both.
+/// The last rank is in another collective, or has another length, root or size of elements. Returns what `what` stands for if this rank knows both.
 #[offload]
 pub fn unequal_collectives(rank: &mut Rank<State>, what: u32) -> Result<u32, Fault> {
     rank.attach(&TABLE)?;
@@ -92,19 +95,63 @@ pub fn unequal_collectives(rank: &mut Rank<State>, what: u32) -> Result<u32, Fau
     let (some, _) = data.split_at_mut(len);
     let done = match (what, is_other) {
         (0, true) => team.barrier(rank),
+        (3, true) => team.reduce_to_one(rank, last, some, |x, y| x + y),
+        (4, true) => team.reduce_to_all(rank, &mut [0_u64; 2], |x, y| x + y),
         _ => team.reduce_to_all(rank, some, |x, y| x + y),
     };
+    let one = CollectiveCall { what: Collective::Reduce, bytes: 16, element: 4, root: None };
     let other = match what {
-        0 => (last, Collective::Barrier, 0),
-        1 => (last, Collective::Reduce, 12),
-        _ => (last, Collective::Reduce, 0),
+        0 => CollectiveCall { what: Collective::Barrier, bytes: 0, element: 0, ..one },
+        1 => CollectiveCall { bytes: 12, ..one },
+        2 => CollectiveCall { bytes: 0, ..one },
+        3 => CollectiveCall { root: Some(last as u8), ..one },
+        _ => CollectiveCall { element: 8, ..one },
     };
-    let named = Err(GasError::Unequal { one: (0, Collective::Reduce, 16), other });
+    let named = Err(GasError::Unequal { one: (0, one), other: (last, other) });
     expect(done == if last > 0 { named } else { Ok(()) }, "both are named")?;
     // The next one is as any.
     let mut sum = [1u32];
     team.reduce_to_all(rank, &mut sum, |x, y| x + y)?;
     expect(sum == [last + 1], "the next reduction")?;
     team.barrier(rank)?;
+    Ok(what)
+}
+
+/// The second of two ranks writes what it likes while the first makes a team: over what that has said, or as its own.
+#[offload]
+pub fn hostile_split(rank: &mut Rank<State>, what: u32) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let mut team = Team::all(rank, SCRATCH)?;
+    let next = SCRATCH + Team::BYTES;
+    if rank.me().0 == 0 {
+        let made = team.split(rank, Some(5), 0, next);
+        if what == 0 {
+            let mut alone = made?.ok_or_else(|| Fault::msg("a team of its color"))?;
+            expect((alone.size(), alone.me(), alone.rank(0)) == (1, 0, Some(RankId(0))), "a team of itself")?;
+            alone.barrier(rank)?;
+        } else {
+            expect(matches!(made, Err(GasError::Reach { rank: 1, .. })), "the other's scratch is refused")?;
+        }
+    } else {
+        // The first step is on the second side (`hamr_gas::team`).
+        let side = |rank| SegAddr { rank: RankId(rank), off: SCRATCH + Team::BYTES / 2 };
+        while rank.task().world().is_some_and(|world| world.atomic(side(0), AtomicOp::<u32>::Load) != Ok(1)) {
+            rank.poll()?;
+        }
+        let scratch = if what == 1 { u64::MAX } else { rank.segment_len(rank.me())? - Team::BYTES / 2 };
+        for (said, word) in [(0, u64::from(what != 0)), (8, 5 << 32), (16, scratch)] {
+            rank.put_value(RankId(1), side(1).off + 64 + said, word)?;
+        }
+        // A split of 24 bytes, which is no collective of elements.
+        rank.put_value(RankId(1), side(1).off + 4, SPLIT)?;
+        rank.put_value(RankId(1), side(1).off + 8, 24u32)?;
+        if what == 0 {
+            rank.put_value(RankId(0), side(0).off + 64, 7u64)?;
+            rank.put_value(RankId(0), side(0).off + 4, 77u32)?;
+        }
+        let world = rank.task().world().ok_or_else(|| Fault::msg("a rank"))?;
+        world.atomic(side(1), AtomicOp::<u32>::Store(1))?;
+    }
+    rank.barrier(BarrierName::Anonymous)?;
     Ok(what)
 }
