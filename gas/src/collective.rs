@@ -16,6 +16,8 @@ pub enum Collective {
     Reduce,
     /// They make teams.
     Split,
+    /// They end the team.
+    Destroy,
 }
 
 impl Collective {
@@ -26,6 +28,7 @@ impl Collective {
             Self::Gather => "a gather",
             Self::Reduce => "a reduction",
             Self::Split => "a split",
+            Self::Destroy => "the end of the team",
         }
     }
 
@@ -36,6 +39,7 @@ impl Collective {
             3 => Self::Gather,
             4 => Self::Reduce,
             5 => Self::Split,
+            6 => Self::Destroy,
             _ => Self::Barrier,
         }
     }
@@ -55,7 +59,8 @@ pub struct CollectiveCall {
 }
 
 impl CollectiveCall {
-    pub(crate) fn new(what: Collective, bytes: usize, element: usize, root: Option<u32>) -> Self {
+    #[doc(hidden)]
+    pub fn new(what: Collective, bytes: usize, element: usize, root: Option<u32>) -> Self {
         let element = u16::try_from(element).unwrap_or(u16::MAX);
         // A member: there are 64 at most.
         Self { what, bytes: bytes as u32, element, root: root.map(|root| root as u8) }

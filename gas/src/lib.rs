@@ -33,4 +33,4 @@ pub use message::{Msg, SegRange, Token};
 pub use rank::{BarrierName, Event, Rank, Which};
 #[cfg(not(hamr_bare))]
 pub use shared::SharedRank;
-pub use team::Team;
+pub use team::{Begun, Team};

@@ -13,6 +13,8 @@
 
 mod collectives;
 
+pub use collectives::Begun;
+
 use crate::collective::{Collective, CollectiveCall};
 use crate::rank::MAX_RANKS;
 use crate::{BarrierName, GasError, Rank};
@@ -37,13 +39,21 @@ pub struct Team {
     step: u32,
     /// What this member is in.
     call: CollectiveCall,
+    /// Members, from the first on, that have said their part of the step.
+    said: usize,
 }
+
+/// What a member says of the team that it wants to be in: does it; color and key; its scratch.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Wish([u64; 3]);
 
 impl Team {
     /// Bytes of the scratch.
     pub const BYTES: u64 = 16 << 10;
     /// Bytes of a part.
-    const PART: usize = (Self::BYTES / 2 - PART_AT) as usize;
+    #[doc(hidden)]
+    pub const PART: usize = (Self::BYTES / 2 - PART_AT) as usize;
 
     /// The team of all ranks, which all call, behind [`Rank::attach`]. The scratch is at the same offset of every
     /// segment, a multiple of 64; nothing else uses it until the team has ended at all ranks.
@@ -68,7 +78,8 @@ impl Team {
                 return Err(GasError::Reach { rank: of.0, why: OutOfReach::Segment { end, len } });
             }
         }
-        Ok(Self { me, members, step: 0, call: CollectiveCall::new(Collective::Barrier, 0, 0, None) })
+        let (call, said) = (CollectiveCall::new(Collective::Barrier, 0, 0, None), members.len());
+        Ok(Self { me, members, step: 0, call, said })
     }
 
     /// This rank's place in the team (`gex_TM_QueryRank`).
@@ -104,22 +115,45 @@ impl Team {
         key: i32,
         scratch: u64,
     ) -> Result<Option<Self>, GasError> {
+        let wish = self.say_wish(rank, color, key, scratch)?;
+        self.meet(rank)?;
+        self.make(rank, wish)
+    }
+
+    /// The first half of a split. For interfaces in other languages, as all that is hidden here: they wait by
+    /// themselves, until [`Self::has_come`].
+    #[doc(hidden)]
+    pub fn say_wish<S>(
+        &mut self,
+        rank: &mut Rank<'_, S>,
+        color: Option<u32>,
+        key: i32,
+        scratch: u64,
+    ) -> Result<Wish, GasError> {
         if color.is_some() {
             self.clear(rank, scratch)?;
         }
-        let mine = [u64::from(color.is_some()), u64::from(color.unwrap_or(0)) << 32 | u64::from(key as u32), scratch];
-        let bytes = mine.map(u64::to_le_bytes);
+        let wish = [u64::from(color.is_some()), u64::from(color.unwrap_or(0)) << 32 | u64::from(key as u32), scratch];
+        let bytes = wish.map(u64::to_le_bytes);
         let call = CollectiveCall::new(Collective::Split, size_of_val(&bytes), 0, None);
-        self.exchange(rank, call, bytes.as_flattened())?;
-        let Some(color) = color else { return Ok(None) };
+        self.say(rank, call, bytes.as_flattened())?;
+        Ok(Wish(wish))
+    }
+
+    /// The second half, when all have come.
+    #[doc(hidden)]
+    pub fn make<S>(&self, rank: &Rank<'_, S>, Wish(mine): Wish) -> Result<Option<Self>, GasError> {
+        if mine[0] == 0 {
+            return Ok(None);
+        }
         let mut wishes = heapless::Vec::<(i32, u32, Member), MAX_RANKS>::new();
         for (place, member) in (0..).zip(&self.members) {
-            let mut said = bytes;
+            let mut said = mine.map(u64::to_le_bytes);
             if place != self.me {
                 self.hear(rank, place, 0, said.as_flattened_mut())?;
             }
             let [has_color, wish, scratch] = said.map(u64::from_le_bytes);
-            if has_color == 1 && wish >> 32 == u64::from(color) {
+            if has_color == 1 && wish >> 32 == mine[1] >> 32 {
                 // No more than there are members.
                 let _ = wishes.push((wish as i32, place, Member { rank: member.rank, scratch }));
             }
@@ -127,6 +161,58 @@ impl Team {
         wishes.sort_unstable_by_key(|(key, place, _)| (*key, *place));
         let me = wishes.iter().position(|(_, place, _)| *place == self.me).ok_or(GasError::NoRank(rank.me().0))?;
         Ok(Some(Self::of(rank, me as u32, wishes.iter().map(|(_, _, member)| *member).collect())?))
+    }
+
+    /// Ends the team; all members call it (`gex_TM_Destroy`). This rank's scratch, whose place is returned, is free then,
+    /// also for another team: no member reads or writes it any more.
+    ///
+    /// # Errors
+    /// [`GasError::Unequal`].
+    pub fn destroy<S>(mut self, rank: &mut Rank<'_, S>) -> Result<u64, GasError> {
+        self.say_end(rank)?;
+        self.meet(rank)?;
+        self.leave(rank);
+        while !self.is_free(rank) {
+            if rank.poll_once()? == 0 {
+                rank.rest_for(|rank| self.is_free(rank))?;
+            }
+        }
+        Ok(self.scratch())
+    }
+
+    /// The first part of an end: a step whose parts are the words in which members say that they have seen it.
+    #[doc(hidden)]
+    pub fn say_end<S>(&mut self, rank: &mut Rank<'_, S>) -> Result<(), GasError> {
+        self.say(rank, CollectiveCall::new(Collective::Destroy, 0, 0, None), &[0; MAX_RANKS * 4])
+    }
+
+    /// The second, when all have come.
+    #[doc(hidden)]
+    pub fn leave<S>(&self, rank: &mut Rank<'_, S>) {
+        for member in &self.members {
+            let at = self.left_at(*member, self.me);
+            // In its segment.
+            let _ = rank.world.atomic(at, AtomicOp::<u32>::Store(1)); // L1, partner L2
+            rank.published(member.rank);
+        }
+    }
+
+    /// The last: have all members left this one's scratch?
+    #[doc(hidden)]
+    pub fn is_free<S>(&self, rank: &Rank<'_, S>) -> bool {
+        let mine = self.members.get(self.me as usize);
+        let has_left = |place| mine.map(|mine| rank.world.atomic(self.left_at(*mine, place), AtomicOp::<u32>::Load)); // L2, partner L1
+        (0..self.size()).all(|place| has_left(place) == Some(Ok(1)))
+    }
+
+    fn left_at(&self, member: Member, place: u32) -> SegAddr {
+        let side = self.side(member, self.step);
+        SegAddr { off: side.off + PART_AT + u64::from(place) * 4, ..side }
+    }
+
+    /// Where this rank's scratch is.
+    pub fn scratch(&self) -> u64 {
+        self.members.get(self.me as usize).map_or(0, |mine| mine.scratch)
     }
 
     /// Both sides of a scratch of this rank begin.
@@ -146,10 +232,15 @@ impl Team {
         SegAddr { rank: member.rank, off: member.scratch.saturating_add(side) }
     }
 
-    /// A step: says this member's part, of at most [`Self::PART`] bytes, and waits for those of all.
-    fn exchange<S>(&mut self, rank: &mut Rank<'_, S>, call: CollectiveCall, part: &[u8]) -> Result<(), GasError> {
+    /// Begins a step with this member's part, of at most [`Self::PART`] bytes, when all have come to the last one: a
+    /// collective may have been dropped in it.
+    #[doc(hidden)]
+    pub fn say<S>(&mut self, rank: &mut Rank<'_, S>, call: CollectiveCall, part: &[u8]) -> Result<(), GasError> {
+        while self.look(rank) < self.members.len() {
+            self.rest(rank)?;
+        }
         self.step = self.step.wrapping_add(1);
-        self.call = call;
+        (self.call, self.said) = (call, 0);
         let Some(mine) = self.members.get(self.me as usize) else { return Err(GasError::NoRank(self.me)) };
         let at = self.side(*mine, self.step);
         let outside = |why| GasError::Reach { rank: at.rank.0, why };
@@ -161,26 +252,52 @@ impl Team {
         for member in self.members.iter().filter(|member| member.rank != at.rank) {
             rank.published(member.rank);
         }
-        let mut said = 0;
-        loop {
-            said = self.said(rank, said);
-            if said == self.members.len() {
-                break;
-            }
-            if rank.poll_once()? == 0 {
-                rank.rest_for(|rank| self.said(rank, said) != said)?;
-            }
-        }
-        self.compare(rank)
+        Ok(())
     }
 
-    /// How many members, from the first on, have said their part; looked at from `seen` on.
-    fn said<S>(&self, rank: &Rank<'_, S>, seen: usize) -> usize {
+    /// Have all said their part of the step? It does not poll.
+    #[doc(hidden)]
+    pub fn has_come<S>(&mut self, rank: &Rank<'_, S>) -> Result<bool, GasError> {
+        if self.look(rank) < self.members.len() {
+            return Ok(false);
+        }
+        self.compare(rank)?;
+        Ok(true)
+    }
+
+    /// A step, until all have come.
+    fn exchange<S>(&mut self, rank: &mut Rank<'_, S>, call: CollectiveCall, part: &[u8]) -> Result<(), GasError> {
+        self.say(rank, call, part)?;
+        self.meet(rank)
+    }
+
+    fn meet<S>(&mut self, rank: &mut Rank<'_, S>) -> Result<(), GasError> {
+        while !self.has_come(rank)? {
+            self.rest(rank)?;
+        }
+        Ok(())
+    }
+
+    /// Polls, and rests if nothing came.
+    fn rest<S>(&self, rank: &mut Rank<'_, S>) -> Result<(), GasError> {
+        if rank.poll_once()? == 0 {
+            rank.rest_for(|rank| self.seen(rank) != self.said)?;
+        }
+        Ok(())
+    }
+
+    fn look<S>(&mut self, rank: &Rank<'_, S>) -> usize {
+        self.said = self.seen(rank);
+        self.said
+    }
+
+    /// How many members, from the first on, have said their part, as far as this rank sees now.
+    fn seen<S>(&self, rank: &Rank<'_, S>) -> usize {
         let has_said = |(place, member): &(u32, &Member)| {
             let step = rank.world.atomic(self.side(**member, self.step), AtomicOp::<u32>::Load); // T2, partner T1
             *place == self.me || step.is_ok_and(|step| step.wrapping_sub(self.step) < 1 << 31)
         };
-        seen + (0..).zip(&self.members).skip(seen).take_while(has_said).count()
+        self.said + (0..).zip(&self.members).skip(self.said).take_while(has_said).count()
     }
 
     /// Are all members in the same step of the same collective? All compare with the first, so all find the same.
@@ -204,8 +321,9 @@ impl Team {
         Ok(())
     }
 
-    /// Bytes of what another member has said, from `from` on; behind [`Self::exchange`].
-    fn hear<S>(&self, rank: &Rank<'_, S>, member: u32, from: usize, to: &mut [u8]) -> Result<(), GasError> {
+    /// Bytes of what another member has said, from `from` on, when all have come.
+    #[doc(hidden)]
+    pub fn hear<S>(&self, rank: &Rank<'_, S>, member: u32, from: usize, to: &mut [u8]) -> Result<(), GasError> {
         let Some(member) = self.members.get(member as usize) else { return Err(GasError::NoRank(member)) };
         let at = self.side(*member, self.step);
         let got = rank.world.get(at.rank, at.off + PART_AT + from as u64, to);

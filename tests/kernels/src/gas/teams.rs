@@ -67,6 +67,7 @@ pub fn together(rank: &mut Rank<State>) -> Result<u32, Fault> {
     uses(rank, &mut half)?;
     // Both go on at the same time, at different steps.
     uses(rank, &mut all)?;
+    begun(rank, &mut all, &mut half)?;
     let first = all.split(rank, (me == 0).then_some(9), 0, SCRATCH + 2 * Team::BYTES)?;
     expect(first.is_some() == (me == 0), "a team of one")?;
     if let Some(mut alone) = first {
@@ -75,8 +76,41 @@ pub fn together(rank: &mut Rank<State>) -> Result<u32, Fault> {
     let end = rank.segment_len(rank.me())?;
     expect(matches!(Team::all(rank, end - 64), Err(GasError::Reach { .. })), "a scratch beyond the end")?;
     rank.block_until(|state| state.noted == 1)?;
-    all.barrier(rank)?;
+    expect(half.destroy(rank)? == SCRATCH + Team::BYTES, "its scratch")?;
+    for round in 0..20 {
+        // What a team has left is the program's, at once.
+        rank.fill(RankId(me), SCRATCH + Team::BYTES, round, Team::BYTES)?;
+        let team = all.split(rank, Some(me / 2), 0, SCRATCH + Team::BYTES)?;
+        let mut pair = team.ok_or_else(|| Fault::msg("a team of its color"))?;
+        let mut sum = [u32::from(round)];
+        pair.reduce_to_all(rank, &mut sum, |x, y| x + y)?;
+        expect(sum == [u32::from(round) * pair.size()], "the sum of a pair")?;
+        pair.destroy(rank)?;
+    }
+    all.destroy(rank)?;
     Ok(size)
+}
+
+/// Collectives of two teams under way at a time, and one that is dropped.
+fn begun(rank: &mut Rank<State>, all: &mut Team, half: &mut Team) -> Result<(), Fault> {
+    let (me, size) = (u64::from(rank.me().0), u64::from(all.size()));
+    let mut long: [u64; LONG] = core::array::from_fn(|i| me + i as u64);
+    let (mut sum, root) = ([me], all.size() - 1);
+    let halves = half.size();
+    let mut first = all.begin_broadcast(rank, root, &mut long)?;
+    let mut second = half.begin_reduce(rank, Some(halves - 1), &mut sum, |x, y| x + y)?;
+    while !(second.test(rank)? & first.test(rank)?) {
+        rank.poll()?;
+    }
+    expect(first.test(rank)?, "it stays done")?;
+    first.wait(rank)?;
+    expect(long.iter().zip(size - 1..).all(|(x, wanted)| *x == wanted), "a broadcast that was begun")?;
+    let wanted = (0..size).filter(|rank| rank % 2 == me % 2).sum::<u64>();
+    expect(sum == [if half.me() == halves - 1 { wanted } else { me }], "a reduction that was begun")?;
+    drop(all.begin_barrier(rank)?);
+    all.begin_barrier(rank)?.wait(rank)?;
+    let named = all.begin_broadcast(rank, root + 1, &mut [0_u8]).err();
+    expect(named == Some(GasError::NoRank(root + 1)), "a root that is no member")
 }
 
 /// The last rank is in another collective, or has another length, root or size of elements. Returns what `what` stands for if this rank knows both.
