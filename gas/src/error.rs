@@ -78,6 +78,13 @@ pub enum GasError {
         /// Bytes at most.
         max: usize,
     },
+    /// Lists of pieces with different numbers of bytes.
+    Lists {
+        /// In private memory.
+        here: u64,
+        /// In the segment.
+        there: u64,
+    },
     /// An access that leaves a segment.
     Reach {
         /// Whose segment.
@@ -121,6 +128,8 @@ pub enum GasError {
         /// The other.
         other: (u32, CollectiveCall),
     },
+    /// An operation that a domain of atomics is not for, or that its type has not.
+    Operation,
     /// A barrier was notified twice, or waited for without that.
     BarrierOrder {
         /// Was it notified?
@@ -161,6 +170,9 @@ impl fmt::Display for GasError {
             }
             Self::Arguments(got) => write!(f, "expected at most 16 arguments, got {got}"),
             Self::TooLong { len, max } => write!(f, "expected a payload of at most {max} bytes, got {len}"),
+            Self::Lists { here, there } => {
+                write!(f, "lists of {here} bytes of private memory and {there} of a segment")
+            }
             Self::Reach { rank, why } => write!(f, "the segment of rank {rank}: {why}"),
             Self::Refused { rank, at, status } => write!(f, "rank {rank} did not run handler {at}: {}", status.text()),
             Self::Reply { to, at, why } => write!(f, "a reply to handler {at} of rank {to} was not sent: {why}"),
@@ -181,6 +193,7 @@ impl fmt::Display for GasError {
             Self::Unequal { one: (a, call), other: (b, other) } => {
                 write!(f, "rank {a} is in {call}, and rank {b} in {other}")
             }
+            Self::Operation => f.write_str("the domain is not for this operation"),
             Self::BarrierOrder { notified: true } => f.write_str("a barrier was notified twice"),
             Self::BarrierOrder { notified: false } => f.write_str("a barrier was waited for, and not notified"),
             Self::Interrupts { held: true } => f.write_str("interrupts are held already"),

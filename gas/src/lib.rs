@@ -30,7 +30,9 @@ pub use handlers::Handlers;
 pub use kinds::Kinds;
 pub use lock::Hsl;
 pub use message::{Msg, SegRange, Token};
-pub use rank::{BarrierName, Event, Rank, Which};
+#[doc(hidden)]
+pub use rank::Pieces;
+pub use rank::{BarrierName, Event, Leaf, Rank, Which};
 #[cfg(not(hamr_bare))]
 pub use shared::SharedRank;
 pub use team::{Begun, Team};

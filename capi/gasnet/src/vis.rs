@@ -10,8 +10,10 @@ use crate::messages::{Payload, bytes, request};
 use crate::segments::mapped;
 use crate::team::Team;
 use crate::teams::Memvec;
+use hamr_gas::Pieces;
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
 /// `GEX_VIS_MAX_PEERCOMPLETION`.
 const MAX_NOTE: usize = 1024;
@@ -71,22 +73,23 @@ impl Transfer<'_> {
     }
 }
 
-/// Pieces of equal length of two lists, as long as both last.
+/// Copies between two lists of pieces, by their numbers. False: one has more bytes.
 fn pair(
-    target: impl Iterator<Item = (*mut u8, usize)>,
-    source: impl Iterator<Item = (*mut u8, usize)>,
-    mut copy: impl FnMut(*mut u8, *mut u8, usize),
+    target: impl Fn(usize) -> Option<(*mut u8, usize)>,
+    source: impl Fn(usize) -> Option<(*mut u8, usize)>,
+    transfer: &Transfer<'_>,
 ) -> bool {
-    let (mut target, mut source) = (target.filter(|(_, len)| *len > 0), source.filter(|(_, len)| *len > 0));
-    let (mut to, mut from) = (target.next(), source.next());
-    while let (Some((to_at, to_len)), Some((from_at, from_len))) = (to, from) {
-        let len = to_len.min(from_len);
-        copy(to_at, from_at, len);
-        let rest = |at: *mut u8, all| (all > len).then(|| (at.wrapping_add(len), all - len));
-        to = rest(to_at, to_len).or_else(|| target.next());
-        from = rest(from_at, from_len).or_else(|| source.next());
+    let mut pieces = Pieces::new((0..).map_while(&target).map(|(_, len)| len as u64));
+    for (from, all) in (0..).map_while(source) {
+        let mut done = 0;
+        while done < all {
+            let Some((nth, at, len)) = pieces.take((all - done) as u64) else { return false };
+            let to = target(nth).map_or(null_mut(), |(to, _)| to);
+            transfer.copy(to.wrapping_add(at as usize), from.wrapping_add(done), len as usize);
+            done += len as usize;
+        }
     }
-    to.is_none() && from.is_none()
+    pieces.take(1).is_none()
 }
 
 /// Copies between lists of pieces.
@@ -112,8 +115,8 @@ unsafe extern "C" fn hamr_gex_vis_vector(
     let targets = unsafe { list(targets, target_count) };
     // SAFETY: the caller's promise.
     let sources = unsafe { list(sources, source_count) };
-    let pieces = |list: &'static [Memvec]| list.iter().map(|piece| (piece.addr.cast(), piece.len));
-    if !pair(pieces(targets), pieces(sources), |to, from, len| transfer.copy(to, from, len)) {
+    let piece = |list: &[Memvec], nth: usize| list.get(nth).map(|piece| (piece.addr.cast(), piece.len));
+    if !pair(|nth| piece(targets, nth), |nth| piece(sources, nth), &transfer) {
         die(&format!("{function}: expected lists of equally many bytes"));
     }
     transfer.end();
@@ -144,9 +147,8 @@ unsafe extern "C" fn hamr_gex_vis_indexed(
     let targets = unsafe { list(targets, target_count) };
     // SAFETY: the caller's promise.
     let sources = unsafe { list(sources, source_count) };
-    let pieces = |list: &'static [*mut c_void], len| list.iter().map(move |at| (at.cast(), len));
-    let copy = |to, from, len| transfer.copy(to, from, len);
-    if !pair(pieces(targets, target_len), pieces(sources, source_len), copy) {
+    let piece = |list: &[*mut c_void], len, nth: usize| list.get(nth).map(|at| (at.cast(), len));
+    if !pair(|nth| piece(targets, target_len, nth), |nth| piece(sources, source_len, nth), &transfer) {
         die(&format!("{function}: expected lists of equally many bytes"));
     }
     transfer.end();

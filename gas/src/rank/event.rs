@@ -13,14 +13,26 @@ pub(crate) const GETS: u8 = 1;
 pub(crate) const BLOCKING: u8 = 2;
 const FIRST: u8 = 3;
 
-/// Something that will be done (`gex_Event_t`, `gasnet_handle_t`). It is waited for once.
+/// Something that will be done (`gex_Event_t`, `gasnet_handle_t`): the counters of its puts and its gets; 0 is none. It is
+/// waited for once.
 #[must_use = "the transfer may be under way; wait for it, or use the calls without events"]
 #[derive(PartialEq, Eq, Debug)]
-pub struct Event(u8);
+pub struct Event([u8; 2]);
 
 impl Event {
     /// Nothing is under way (`GEX_EVENT_INVALID`).
-    pub const DONE: Self = Self(0);
+    pub const DONE: Self = Self([0; 2]);
+}
+
+/// A part of an event (`gex_Event_QueryLeaf`), which is done no later than all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaf {
+    /// What puts read here may change (`GEX_EC_LC`): at once, as the bytes of a put are copied when its call returns.
+    Local,
+    /// Its puts and fills are done (`GEX_EC_PUT`).
+    Puts,
+    /// Its gets are done (`GEX_EC_GET`).
+    Gets,
 }
 
 /// Which transfers without events.
@@ -39,8 +51,8 @@ pub(crate) struct Events {
     left: [u32; COUNTERS],
     /// Bit i: an event has counter i.
     used: u64,
-    /// That of an access region.
-    pub(crate) region: Option<u8>,
+    /// Those of an access region, for puts and for gets.
+    pub(crate) region: Option<[u8; 2]>,
 }
 
 impl Events {
@@ -56,6 +68,15 @@ impl Events {
         }
         self.used |= 1 << counter;
         Some(counter)
+    }
+
+    fn take_two(&mut self) -> Option<[u8; 2]> {
+        let puts = self.take()?;
+        let gets = self.take();
+        if gets.is_none() {
+            self.free(puts);
+        }
+        Some([puts, gets?])
     }
 
     pub(crate) fn begin(&mut self, counter: u8) {
@@ -74,13 +95,11 @@ impl Events {
         self.left.get(usize::from(counter)).is_none_or(|left| *left == 0)
     }
 
-    /// The event of a counter that was taken; its counter is free if nothing is under way.
-    pub(crate) fn event(&mut self, counter: u8) -> Event {
-        if self.is_done(counter) {
-            self.free(counter);
-            return Event::DONE;
-        }
-        Event(counter)
+    /// The event of counters that were taken; they are free if nothing is under way.
+    pub(crate) fn event(&mut self, counters: [u8; 2]) -> Event {
+        let mut event = Event(counters);
+        self.test(&mut event);
+        event
     }
 
     fn free(&mut self, counter: u8) {
@@ -89,12 +108,11 @@ impl Events {
 
     /// Is it done? Then it is [`Event::DONE`] from now on.
     fn test(&mut self, event: &mut Event) -> bool {
-        if *event != Event::DONE {
-            if !self.is_done(event.0) {
-                return false;
-            }
-            self.free(event.0);
-            *event = Event::DONE;
+        if !event.0.iter().all(|counter| *counter == 0 || self.is_done(*counter)) {
+            return false;
+        }
+        for counter in core::mem::take(&mut event.0).into_iter().filter(|counter| *counter != 0) {
+            self.free(counter);
         }
         true
     }
@@ -108,6 +126,21 @@ impl<S> Rank<'_, S> {
     /// Is it done (`gex_Event_Test`)? It does not poll.
     pub fn test(&mut self, event: &mut Event) -> bool {
         self.events.test(event)
+    }
+
+    /// Is this part of it done (`gex_Event_QueryLeaf`, and a test of the leaf)? It does not poll; the event stays as it is.
+    pub fn test_leaf(&self, event: &Event, leaf: Leaf) -> bool {
+        let [puts, gets] = event.0;
+        match leaf {
+            Leaf::Local => true,
+            Leaf::Puts => puts == 0 || self.events.is_done(puts),
+            Leaf::Gets => gets == 0 || self.events.is_done(gets),
+        }
+    }
+
+    /// Waits for this part of it, and polls meanwhile.
+    pub fn wait_leaf(&mut self, event: &Event, leaf: Leaf) -> Result<(), GasError> {
+        self.wait_while(|rank| !rank.test_leaf(event, leaf))
     }
 
     /// Are all done (`gex_Event_TestAll`)?
@@ -156,25 +189,23 @@ impl<S> Rank<'_, S> {
         if self.events.region.is_some() {
             return Err(GasError::Region);
         }
-        // Without a counter they are waited for at its end.
-        let counter = self.events.take();
-        self.events.region = Some(counter.unwrap_or(BLOCKING));
+        let counters = self.events.take_two();
+        // Without counters they are waited for at its end.
+        self.events.region = Some(counters.unwrap_or([BLOCKING; 2]));
         let result = f(self);
         self.events.region = None;
-        match counter {
-            Some(counter) => {
-                let event = self.events.event(counter);
-                match result {
-                    Ok(()) => Ok(event),
-                    Err(why) => {
-                        self.wait(event)?;
-                        Err(why)
-                    }
-                }
-            }
+        let event = match counters {
+            Some(counters) => self.events.event(counters),
             None => {
                 self.wait_while(|rank| !rank.events.is_done(BLOCKING))?;
-                result.map(|()| Event::DONE)
+                Event::DONE
+            }
+        };
+        match result {
+            Ok(()) => Ok(event),
+            Err(why) => {
+                self.wait(event)?;
+                Err(why)
             }
         }
     }
@@ -199,7 +230,7 @@ mod tests {
         let counter = events.take().expect("free");
         events.begin(counter);
         events.begin(counter);
-        let mut event = events.event(counter);
+        let mut event = events.event([counter, 0]);
         events.end(counter);
         assert!(event != Event::DONE && !events.test(&mut event));
         events.end(counter);
@@ -208,11 +239,26 @@ mod tests {
     }
 
     #[test]
+    fn an_event_of_puts_and_gets_is_done_with_both() {
+        let mut events = Events::new();
+        let [puts, gets] = events.take_two().expect("free");
+        events.begin(puts);
+        events.begin(gets);
+        let mut event = events.event([puts, gets]);
+        events.end(puts);
+        assert!(!events.test(&mut event) && events.is_done(puts));
+        events.end(gets);
+        assert!(events.test(&mut event) && event == Event::DONE);
+        assert_eq!(events.take_two(), Some([puts, gets]), "both are free");
+    }
+
+    #[test]
     fn all_counters_are_handed_out() {
         let mut events = Events::new();
         let all: heapless::Vec<u8, 64> = core::iter::from_fn(|| events.take()).collect();
         assert_eq!(all.len(), COUNTERS - usize::from(FIRST));
-        assert_eq!(events.event(10), Event::DONE);
+        assert_eq!(events.event([10, 0]), Event::DONE);
+        assert_eq!(events.take_two(), None, "one is left");
         assert_eq!(events.take(), Some(10));
     }
 }

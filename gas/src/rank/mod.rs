@@ -4,12 +4,14 @@ mod am;
 mod attach;
 mod barrier;
 mod event;
+mod lists;
 mod pieces;
 mod rma;
 mod serve;
 
 pub use barrier::BarrierName;
-pub use event::{Event, Which};
+pub use event::{Event, Leaf, Which};
+pub use lists::Pieces;
 
 use crate::GasError;
 use crate::handlers::Handlers;

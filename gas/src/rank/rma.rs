@@ -5,7 +5,7 @@
 //! the other rank serves when it polls. [`Rank::use_messages`] has a program take it.
 
 use super::Rank;
-use super::event::{BLOCKING, Event, GETS, PUTS};
+use super::event::{BLOCKING, Event, GETS, PUTS, Which};
 use super::pieces::{Data, FILL, GET, Op, PUT, Piece};
 use crate::GasError;
 use crate::message::SegRange;
@@ -16,7 +16,7 @@ const FILLED: usize = 512;
 
 /// Where the bytes of a put are.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+pub(super) enum Source<'a> {
     Private(&'a [u8]),
     Own(u64),
 }
@@ -73,18 +73,20 @@ impl<S> Rank<'_, S> {
 
     /// [`Self::put`] without waiting (`gex_RMA_PutNB`). The bytes given may be used again when this returns.
     pub fn put_nb(&mut self, to: RankId, off: u64, from: &[u8]) -> Result<Event, GasError> {
-        self.counted(|rank, counter| rank.put_pieces(to, off, Source::Private(from), from.len() as u64, counter))
+        self.counted(Which::Puts, |rank, counter| {
+            rank.put_pieces(to, off, Source::Private(from), from.len() as u64, counter)
+        })
     }
 
     /// The same out of this rank's segment, which must not change before it is done
     /// (`gasnet_put_nb_bulk`).
     pub fn put_nb_from(&mut self, to: RankId, off: u64, own: SegRange) -> Result<Event, GasError> {
-        self.counted(|rank, counter| rank.put_pieces(to, off, Source::Own(own.off), own.len, counter))
+        self.counted(Which::Puts, |rank, counter| rank.put_pieces(to, off, Source::Own(own.off), own.len, counter))
     }
 
     /// A get into this rank's segment without waiting (`gex_RMA_GetNB`).
     pub fn get_nb_into(&mut self, from: RankId, off: u64, own: SegRange) -> Result<Event, GasError> {
-        self.counted(|rank, counter| rank.get_pieces(from, off, own, counter))
+        self.counted(Which::Gets, |rank, counter| rank.get_pieces(from, off, own, counter))
     }
 
     /// [`Self::put_value`] without waiting.
@@ -94,24 +96,24 @@ impl<S> Rank<'_, S> {
 
     /// [`Self::fill`] without waiting.
     pub fn fill_nb(&mut self, to: RankId, off: u64, byte: u8, len: u64) -> Result<Event, GasError> {
-        self.counted(|rank, counter| rank.fill_counted(to, off, byte, len, counter))
+        self.counted(Which::Puts, |rank, counter| rank.fill_counted(to, off, byte, len, counter))
     }
 
     /// [`Self::put_nb`] without an event (`gex_RMA_PutNBI`): [`Self::wait_nbi`] waits for it.
     pub fn put_nbi(&mut self, to: RankId, off: u64, from: &[u8]) -> Result<(), GasError> {
-        let counter = self.events.region.unwrap_or(PUTS);
+        let counter = self.events.region.map_or(PUTS, |[puts, _]| puts);
         self.put_pieces(to, off, Source::Private(from), from.len() as u64, counter)
     }
 
     /// [`Self::put_nb_from`], likewise.
     pub fn put_nbi_from(&mut self, to: RankId, off: u64, own: SegRange) -> Result<(), GasError> {
-        let counter = self.events.region.unwrap_or(PUTS);
+        let counter = self.events.region.map_or(PUTS, |[puts, _]| puts);
         self.put_pieces(to, off, Source::Own(own.off), own.len, counter)
     }
 
     /// [`Self::get_nb_into`], likewise (`gex_RMA_GetNBI`).
     pub fn get_nbi_into(&mut self, from: RankId, off: u64, own: SegRange) -> Result<(), GasError> {
-        let counter = self.events.region.unwrap_or(GETS);
+        let counter = self.events.region.map_or(GETS, |[_, gets]| gets);
         self.get_pieces(from, off, own, counter)
     }
 
@@ -122,12 +124,16 @@ impl<S> Rank<'_, S> {
 
     /// [`Self::fill_nb`], likewise.
     pub fn fill_nbi(&mut self, to: RankId, off: u64, byte: u8, len: u64) -> Result<(), GasError> {
-        let counter = self.events.region.unwrap_or(PUTS);
+        let counter = self.events.region.map_or(PUTS, |[puts, _]| puts);
         self.fill_counted(to, off, byte, len, counter)
     }
 
     /// The event of what `f` begins. Without a counter left it is waited for.
-    fn counted(&mut self, f: impl FnOnce(&mut Self, u8) -> Result<(), GasError>) -> Result<Event, GasError> {
+    pub(super) fn counted(
+        &mut self,
+        which: Which,
+        f: impl FnOnce(&mut Self, u8) -> Result<(), GasError>,
+    ) -> Result<Event, GasError> {
         if !self.over_messages {
             // All of it is done on return, so nothing is counted.
             return f(self, BLOCKING).map(|()| Event::DONE);
@@ -138,7 +144,7 @@ impl<S> Rank<'_, S> {
             return Ok(Event::DONE);
         };
         let result = f(self, counter);
-        let event = self.events.event(counter);
+        let event = self.events.event(if which == Which::Gets { [0, counter] } else { [counter, 0] });
         if let Err(why) = result {
             self.wait(event)?;
             return Err(why);
@@ -146,7 +152,14 @@ impl<S> Rank<'_, S> {
         Ok(event)
     }
 
-    fn put_pieces(&mut self, to: RankId, off: u64, from: Source<'_>, len: u64, counter: u8) -> Result<(), GasError> {
+    pub(super) fn put_pieces(
+        &mut self,
+        to: RankId,
+        off: u64,
+        from: Source<'_>,
+        len: u64,
+        counter: u8,
+    ) -> Result<(), GasError> {
         self.check(to, off, len)?;
         if let Source::Own(own) = from {
             self.check(self.me(), own, len)?;
@@ -233,7 +246,7 @@ impl<S> Rank<'_, S> {
     }
 
     /// Does a transfer stay in the segment? The other side checks it again.
-    fn check(&self, rank: RankId, off: u64, bytes: u64) -> Result<(), GasError> {
+    pub(super) fn check(&self, rank: RankId, off: u64, bytes: u64) -> Result<(), GasError> {
         let len = self.segment_len(rank)?;
         match off.checked_add(bytes) {
             Some(end) if end <= len => Ok(()),

@@ -3,7 +3,7 @@
 use super::{State, TABLE, expect, pattern};
 use hamr_comm::world::RankId;
 use hamr_comm::{Fault, offload};
-use hamr_gas::{BarrierName, Event, GasError, Rank, SegRange, Which};
+use hamr_gas::{BarrierName, Event, GasError, Leaf, Rank, SegRange, Which};
 
 /// Bytes that one rank has at another for transfers.
 const SHARE: u64 = 32 << 10;
@@ -52,6 +52,7 @@ pub fn transfers(rank: &mut Rank<State>, over_messages: bool) -> Result<u32, Fau
         }
         values(rank, to, at)?;
         implicit(rank, to, at, back)?;
+        lists(rank, to, at)?;
         refusals(rank, to)?;
     }
     rank.barrier(BarrierName::Anonymous)?;
@@ -93,8 +94,13 @@ fn implicit(rank: &mut Rank<State>, to: RankId, at: u64, back: u64) -> Result<()
         let inner = rank.region(|_| Ok(()));
         assert!(inner == Err(GasError::Region));
         rank.fill_nbi(to, at, 9, 2000)?;
-        rank.put_nbi_from(to, at + 2000, SegRange { off: back, len: 800 })
+        rank.put_nbi_from(to, at + 2000, SegRange { off: back, len: 800 })?;
+        rank.get_nbi_into(to, at + 3000, SegRange { off: back + 1000, len: 5000 })
     })?;
+    expect(rank.test_leaf(&event, Leaf::Local), "what was put is free")?;
+    rank.wait_leaf(&event, Leaf::Puts)?;
+    rank.wait_leaf(&event, Leaf::Gets)?;
+    expect(rank.test_leaf(&event, Leaf::Puts), "a leaf stays done")?;
     // The region's event is not among those without one.
     rank.wait_nbi(Which::All)?;
     rank.wait(event)?;
@@ -116,6 +122,45 @@ fn implicit(rank: &mut Rank<State>, to: RankId, at: u64, back: u64) -> Result<()
     for i in 0..events.len() {
         expect(rank.get_value::<u32>(to, at + i as u64 * 4)? == i as u32 + 1, "a value with an event")?;
     }
+    Ok(())
+}
+
+/// Lists whose pieces have other lengths on both sides, pieces of none among them.
+fn lists(rank: &mut Rank<State>, to: RankId, at: u64) -> Result<(), Fault> {
+    let data: [u8; 700] = core::array::from_fn(|i| pattern(at as u32, i));
+    let there = [(40, 0), (5, 1), (300, 299), (1000, 400), (0, 0)].map(|(off, len)| SegRange { off: at + off, len });
+    let (a, rest) = data.split_at(13);
+    let (b, c) = rest.split_at(600);
+    for is_nb in [false, true] {
+        rank.fill(to, at, 0, 1500)?;
+        if is_nb {
+            let event = rank.put_vector_nb(to, &there, &[&[], a, b, c])?;
+            rank.wait(event)?;
+        } else {
+            rank.put_vector(to, &there, &[a, b, &[], c])?;
+        }
+        let mut read = [0; 400];
+        rank.get(to, at + 1000, &mut read)?;
+        expect(read == data[300..], "the last piece")?;
+        let (mut x, mut y) = ([0; 1], [0; 699]);
+        rank.get_vector(to, &there, &mut [&mut x, &mut [], &mut y])?;
+        expect(x[0] == data[0] && y == data[1..], "a get of a list")?;
+    }
+    let offs = [900, 0, 300].map(|off| at + off);
+    rank.put_indexed(to, &offs, 50, &data[..150])?;
+    let mut read = [0; 150];
+    rank.get_indexed(to, &offs, 50, &mut read)?;
+    expect(read == data[..150], "pieces of one length")?;
+    rank.get(to, at, &mut read[..50])?;
+    expect(read[..50] == data[50..100], "the second piece")?;
+    rank.put_indexed(to, &[], 50, &[])?;
+    rank.put_indexed(to, &offs, 0, &[])?;
+    let unequal = Err(GasError::Lists { here: 13, there: 700 });
+    expect(rank.put_vector(to, &there, &[a]) == unequal, "a short list")?;
+    expect(rank.get_indexed(to, &offs, 51, &mut read).is_err(), "a short buffer")?;
+    let end = rank.segment_len(to)?;
+    let outside = [there[0], SegRange { off: end, len: 12 }, there[1]];
+    expect(matches!(rank.put_vector(to, &outside, &[a]), Err(GasError::Reach { .. })), "a piece outside")?;
     Ok(())
 }
 
