@@ -18,6 +18,8 @@ pub enum Collective {
     Split,
     /// They end the team.
     Destroy,
+    /// They make a domain of atomics.
+    Domain,
 }
 
 impl Collective {
@@ -29,6 +31,7 @@ impl Collective {
             Self::Reduce => "a reduction",
             Self::Split => "a split",
             Self::Destroy => "the end of the team",
+            Self::Domain => "a domain of atomics",
         }
     }
 
@@ -40,6 +43,7 @@ impl Collective {
             4 => Self::Reduce,
             5 => Self::Split,
             6 => Self::Destroy,
+            7 => Self::Domain,
             _ => Self::Barrier,
         }
     }
@@ -50,9 +54,9 @@ impl Collective {
 pub struct CollectiveCall {
     /// Which.
     pub what: Collective,
-    /// Bytes of the member's data.
+    /// Bytes of the member's data; of a domain, a bit for each operation.
     pub bytes: u32,
-    /// Bytes of an element, at most 65,535; 0: it has none.
+    /// Bytes of an element, at most 65,535; 0: it has none. Of a domain, its type, as in C.
     pub element: u16,
     /// The member that it comes from, or goes to; `None`: it is of all.
     pub root: Option<u8>,
@@ -79,6 +83,9 @@ impl CollectiveCall {
 
 impl fmt::Display for CollectiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.what == Collective::Domain {
+            return write!(f, "a domain of atomics of type {:#x} with operations {:#x}", self.element, self.bytes);
+        }
         write!(f, "{} of {} bytes", self.what.text(), self.bytes)?;
         if self.element > 1 {
             write!(f, " in elements of {}", self.element)?;

@@ -35,4 +35,6 @@ pub use rank::Pieces;
 pub use rank::{BarrierName, Event, Leaf, Rank, Which};
 #[cfg(not(hamr_bare))]
 pub use shared::SharedRank;
-pub use team::{Begun, Team};
+#[doc(hidden)]
+pub use team::Wish;
+pub use team::{Amo, AmoValue, AtomicDomain, Begun, Team};

@@ -11,8 +11,10 @@
 //!
 //! Other ranks can write there what they like, so a member takes its own part from its private memory.
 
+mod atomics;
 mod collectives;
 
+pub use atomics::{Amo, AmoValue, AtomicDomain};
 pub use collectives::Begun;
 
 use crate::collective::{Collective, CollectiveCall};

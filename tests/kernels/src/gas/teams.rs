@@ -3,7 +3,7 @@
 use super::{NOTE, State, TABLE, expect};
 use hamr_comm::world::{AtomicOp, RankId, SegAddr};
 use hamr_comm::{Fault, offload};
-use hamr_gas::{BarrierName, Collective, CollectiveCall, GasError, Rank, Team};
+use hamr_gas::{Amo, AmoValue, AtomicDomain, BarrierName, Collective, CollectiveCall, GasError, Rank, Team};
 
 /// Where scratches begin in each segment.
 const SCRATCH: u64 = 64 << 10;
@@ -68,6 +68,7 @@ pub fn together(rank: &mut Rank<State>) -> Result<u32, Fault> {
     // Both go on at the same time, at different steps.
     uses(rank, &mut all)?;
     begun(rank, &mut all, &mut half)?;
+    atomics(rank, &mut half)?;
     let first = all.split(rank, (me == 0).then_some(9), 0, SCRATCH + 2 * Team::BYTES)?;
     expect(first.is_some() == (me == 0), "a team of one")?;
     if let Some(mut alone) = first {
@@ -188,4 +189,85 @@ pub fn hostile_split(rank: &mut Rank<State>, what: u32) -> Result<u32, Fault> {
     }
     rank.barrier(BarrierName::Anonymous)?;
     Ok(what)
+}
+
+/// Domains of all types: every member changes a number of every member.
+fn atomics(rank: &mut Rank<State>, team: &mut Team) -> Result<(), Fault> {
+    numbers(rank, team, |x| x as i32)?;
+    numbers(rank, team, |x| x as u32)?;
+    numbers(rank, team, |x| x)?;
+    numbers(rank, team, |x| x as u64)?;
+    numbers(rank, team, |x| x as f32)?;
+    numbers(rank, team, |x| x as f64)?;
+    expect(
+        AtomicDomain::<f64>::new(rank, team, &[Amo::Xor(0.0)]).err() == Some(GasError::Operation),
+        "bits of a float",
+    )?;
+    let bits = AtomicDomain::new(rank, team, &[Amo::Set(0_u64), Amo::Or(0), Amo::And(0), Amo::Xor(0)])?;
+    bits.apply(rank, team.me(), NUMBER, Amo::Set(0))?;
+    team.barrier(rank)?;
+    for member in 0..team.size() {
+        bits.apply(rank, member, NUMBER, Amo::Or(1 << team.me()))?;
+        bits.apply(rank, member, NUMBER, Amo::Xor(1 << (team.me() + 32)))?;
+        bits.apply(rank, member, NUMBER, Amo::And(!0))?;
+    }
+    team.barrier(rank)?;
+    let all = (1 << team.size()) - 1;
+    expect(rank.get_value::<u64>(rank.me(), NUMBER)? == all | all << 32, "bits of all members")?;
+    expect(bits.apply(rank, 0, NUMBER, Amo::Inc) == Err(GasError::Operation), "not of this domain")?;
+    expect(bits.apply(rank, team.size(), NUMBER, Amo::Or(0)) == Err(GasError::NoRank(team.size())), "no member")?;
+    expect(matches!(bits.apply(rank, 0, 4, Amo::Or(0)), Err(GasError::Reach { .. })), "a misaligned number")?;
+    let mixed = if team.me() == 0 {
+        AtomicDomain::<i32>::new(rank, team, &[]).err()
+    } else {
+        AtomicDomain::<u32>::new(rank, team, &[]).err()
+    };
+    expect(matches!(mixed, Some(GasError::Unequal { .. })) == (team.size() > 1), "unequal types")
+}
+
+/// Where the number is.
+const NUMBER: u64 = 1 << 10;
+
+fn numbers<T: AmoValue + PartialEq + core::ops::Add<Output = T>>(
+    rank: &mut Rank<State>,
+    team: &mut Team,
+    of: fn(i64) -> T,
+) -> Result<(), Fault> {
+    let (any, size) = (of(0), i64::from(team.size()));
+    let swap = Amo::CompareSwap { expected: any, new: any };
+    let ops = [
+        Amo::Get,
+        Amo::Set(any),
+        Amo::Swap(any),
+        swap,
+        Amo::Add(any),
+        Amo::Sub(any),
+        Amo::Mult(any),
+        Amo::Inc,
+        Amo::Dec,
+        Amo::Min(any),
+        Amo::Max(any),
+    ];
+    let domain = AtomicDomain::new(rank, team, &ops)?;
+    let me = team.me();
+    domain.apply(rank, me, NUMBER, Amo::Set(of(0)))?;
+    team.barrier(rank)?;
+    for member in 0..team.size() {
+        for op in [Amo::Add(of(9)), Amo::Sub(of(3)), Amo::Inc, Amo::Inc, Amo::Dec] {
+            domain.apply(rank, member, NUMBER, op)?;
+        }
+    }
+    team.barrier(rank)?;
+    expect(domain.apply(rank, me, NUMBER, Amo::Mult(of(2)))? == of(size * 7), "a sum of all")?;
+    expect(domain.apply(rank, me, NUMBER, Amo::Max(of(1000)))? == of(size * 14), "a product")?;
+    expect(domain.apply(rank, me, NUMBER, Amo::Min(of(5)))? == of(1000), "the greater")?;
+    expect(domain.apply(rank, me, NUMBER, Amo::CompareSwap { expected: of(4), new: of(1) })? == of(5), "the lesser")?;
+    expect(
+        domain.apply(rank, me, NUMBER, Amo::CompareSwap { expected: of(5), new: of(6) })? == of(5),
+        "it was another",
+    )?;
+    expect(domain.apply(rank, me, NUMBER, Amo::Swap(of(8)))? == of(6), "it was this")?;
+    expect(domain.apply(rank, me, NUMBER, Amo::Get)? == of(8), "what was swapped")?;
+    team.barrier(rank)?;
+    Ok(())
 }
