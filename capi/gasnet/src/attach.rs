@@ -31,13 +31,17 @@ unsafe fn init(mode: *const c_char) -> c_int {
         let base = board::address(world, world.me().0).0;
         set_boards(board::segment_len(world, world.me().0) - board::BYTES);
         board::state(world, Fact::Base, base.expose_provenance() as u64);
-        team::begin(world.me().0, world.size());
     });
     // SAFETY: the caller's promise.
     if unsafe { CStr::from_ptr(mode) } != c"SEQ" {
         job::allow_threads();
     }
-    match job::with_rank("gex_Client_Init", |rank| rank.attach(&handlers::TABLE).map(|()| rank.max_medium())) {
+    let attached = job::with_rank("gex_Client_Init", |rank| {
+        rank.attach(&handlers::TABLE)?;
+        team::begin(rank)?;
+        Ok(rank.max_medium())
+    });
+    match attached {
         Ok(bytes) => {
             job::set_max_medium(bytes - envelope::FRONT);
             0

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// Waits for the end of an operation.
-fn finish(function: &str, event: *mut Operation) -> What {
+pub(crate) fn finish(function: &str, event: *mut Operation) -> What {
     loop {
         // SAFETY: it was begun for this call.
         if let Some(what) = unsafe { take_ended(event) } {
@@ -23,20 +23,11 @@ fn finish(function: &str, event: *mut Operation) -> What {
     }
 }
 
-/// What all members said, one behind the other.
-pub(crate) fn gather(function: &str, team: &'static Team, mine: &[u8]) -> Vec<u8> {
-    let what = What::Gather { mine: mine.to_vec(), all: Vec::new() };
-    match finish(function, begin(function, team, what)) {
-        What::Gather { all, .. } => all,
-        _ => Vec::new(),
-    }
-}
-
 /// Waits for all ranks of the job.
-pub(crate) fn meet(function: &str) {
+pub(crate) fn meet(function: &'static str) {
     // SAFETY: it is a static.
     let all = unsafe { Team::of(team::all()) };
-    gather(function, all, &[]);
+    finish(function, begin(function, all, What::Barrier));
 }
 
 /// A barrier of a team.
@@ -81,6 +72,7 @@ unsafe extern "C" fn gex_Coll_BroadcastNB(
 /// What both calls have in common.
 struct Arguments {
     function: &'static str,
+    root: Option<u32>,
     target: Option<*mut c_void>,
     source: *const c_void,
     data_type: u32,
@@ -92,7 +84,7 @@ struct Arguments {
 }
 
 fn reduce(team: &'static Team, arguments: Arguments) -> *mut Operation {
-    let Arguments { function, target, source, data_type, element, count, op, user, cdata } = arguments;
+    let Arguments { function, root, target, source, data_type, element, count, op, user, cdata } = arguments;
     let join = match (op, user) {
         (USER | USER_NC, Some(function)) => Join::User { function, cdata },
         (USER | USER_NC, None) => die(&format!("{function}: expected an operation of the program, got NULL")),
@@ -112,7 +104,7 @@ fn reduce(team: &'static Team, arguments: Arguments) -> *mut Operation {
     }
     let source = Bytes { at: source.cast_mut().cast(), len };
     let target = target.map(|at| Bytes { at: at.cast(), len });
-    begin(function, team, What::Reduce(Reduce { join, element, source, target, parts: Vec::new() }))
+    begin(function, team, What::Reduce(Reduce { join, element, root, source, target, parts: Vec::new() }))
 }
 
 /// Joins the operands of all members at one.
@@ -137,8 +129,8 @@ unsafe extern "C" fn gex_Coll_ReduceToOneNB(
     // SAFETY: the caller's promise.
     let team = unsafe { Team::of(tm) };
     team.jobrank(function, root);
-    let target = (root == team.rank()).then_some(target);
-    reduce(team, Arguments { function, target, source, data_type, element, count, op, user, cdata })
+    let (root, target) = (Some(root), (root == team.rank()).then_some(target));
+    reduce(team, Arguments { function, root, target, source, data_type, element, count, op, user, cdata })
 }
 
 /// The same at all.
@@ -161,6 +153,6 @@ unsafe extern "C" fn gex_Coll_ReduceToAllNB(
     let function = "gex_Coll_ReduceToAllNB";
     // SAFETY: the caller's promise.
     let team = unsafe { Team::of(tm) };
-    let target = Some(target);
-    reduce(team, Arguments { function, target, source, data_type, element, count, op, user, cdata })
+    let (root, target) = (None, Some(target));
+    reduce(team, Arguments { function, root, target, source, data_type, element, count, op, user, cdata })
 }

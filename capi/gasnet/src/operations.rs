@@ -1,15 +1,14 @@
-//! Collectives that were begun, one after the other in each team: each is some steps of the board, in
-//! which all members wait for each other.
+//! Collectives that were begun, one after the other in each team: each is some steps of a team of
+//! `hamr-gas`, in which all members wait for each other.
 
 #![expect(unsafe_code)]
 // UNSAFETY: events are pointers in C.
 
-use crate::board::STEP_BYTES;
 use crate::job;
 use crate::memory::Bytes;
 use crate::reduce::Reduce;
-use crate::team::{Team, check_collective};
-use hamr_comm::world::WorldRef;
+use crate::team::{STEP_BYTES, Team, check_collective};
+use hamr_gas::{Collective, CollectiveCall, Wish};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,23 +22,29 @@ pub(crate) enum What {
         target: Bytes,
     },
     Reduce(Reduce),
-    /// Of what each member says, to all.
-    Gather {
-        mine: Vec<u8>,
-        all: Vec<u8>,
+    /// Into teams; a color and a key, the new team's scratch, what was said, and the team.
+    Split {
+        color: Option<u32>,
+        key: i32,
+        scratch: u64,
+        wish: Option<Wish>,
+        made: Option<hamr_gas::Team>,
+    },
+    /// The end of the team.
+    Destroy {
+        has_left: bool,
     },
 }
 
 /// A collective that was begun. A box, whose address is the event.
 pub(crate) struct Operation {
+    function: &'static str,
     team: &'static Team,
     what: What,
     /// Steps that are complete.
     steps: usize,
-    /// The board's number of the one that was begun.
-    begun: Option<u64>,
-    /// Members of it that have said their part.
-    said: u32,
+    /// The next one was begun.
+    is_begun: bool,
     is_done: bool,
 }
 
@@ -56,24 +61,22 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 impl Operation {
     /// Goes as far as it can.
-    fn step(&mut self, world: &WorldRef<'_>) {
+    fn step(&mut self) {
+        let &mut Self { function, team, ref mut what, .. } = self;
         while !self.is_done {
-            let step = match self.begun {
-                Some(step) => step,
-                None => {
-                    let mut part = [0; STEP_BYTES];
-                    let len = self.what.part(self.team, self.steps, &mut part);
-                    let step = self.team.say(world, part.get(..len).unwrap_or_default());
-                    (self.begun, self.said) = (Some(step), 0);
-                    step
-                }
-            };
-            self.said = self.team.said(world, step, self.said);
-            if self.said < self.team.size() {
+            if !self.is_begun {
+                what.say(function, team, self.steps);
+                self.is_begun = true;
+            }
+            if let What::Destroy { has_left: true } = what {
+                self.is_done = team.with(function, |team, rank| Ok(team.is_free(rank)));
                 return;
             }
-            self.is_done = self.what.take(self.team, self.steps, |rank, to| self.team.hear(world, rank, step, to));
-            self.begun = None;
+            if !team.with(function, |team, rank| team.has_come(rank)) {
+                return;
+            }
+            self.is_done = what.take(function, team, self.steps);
+            self.is_begun = matches!(what, What::Destroy { .. });
             self.steps += 1;
         }
     }
@@ -86,25 +89,33 @@ fn piece(len: usize, step: usize) -> (usize, usize) {
 }
 
 impl What {
-    /// What this member says in a step; its length.
-    fn part(&mut self, team: &Team, step: usize, to: &mut [u8; STEP_BYTES]) -> usize {
-        match self {
-            Self::Broadcast { root, source: Some(source), .. } if *root == team.rank() => {
-                let (off, len) = piece(source.len, step);
-                source.read(off, &mut to[..len]);
-                len
+    /// Begins a step.
+    fn say(&mut self, function: &str, team: &Team, step: usize) {
+        let mut part = [0; STEP_BYTES];
+        let (call, len) = match self {
+            Self::Split { color, key, scratch, wish, .. } => {
+                *wish = Some(team.with(function, |team, rank| team.say_wish(rank, *color, *key, *scratch)));
+                return;
             }
-            Self::Barrier | Self::Broadcast { .. } => 0,
-            Self::Reduce(reduce) => reduce.part(step, to),
-            Self::Gather { mine, .. } => {
-                to[..mine.len()].copy_from_slice(mine);
-                mine.len()
+            Self::Destroy { .. } => return team.with(function, |team, rank| team.say_end(rank)),
+            Self::Barrier => (CollectiveCall::new(Collective::Barrier, 0, 0, None), 0),
+            Self::Broadcast { root, source, target } => {
+                let call = CollectiveCall::new(Collective::Broadcast, target.len, 1, Some(*root));
+                let (off, len) = source.map_or((0, 0), |_| piece(target.len, step));
+                source.iter().for_each(|source| source.read(off, &mut part[..len]));
+                (call, len)
             }
-        }
+            Self::Reduce(reduce) => {
+                let call = CollectiveCall::new(Collective::Reduce, reduce.source.len, reduce.element, reduce.root);
+                (call, reduce.part(step, &mut part))
+            }
+        };
+        team.with(function, |team, rank| team.say(rank, call, &part[..len]));
     }
 
     /// All have said their part of a step. True: it was the last.
-    fn take(&mut self, team: &Team, step: usize, mut hear: impl FnMut(u32, &mut [u8])) -> bool {
+    fn take(&mut self, function: &str, team: &Team, step: usize) -> bool {
+        let hear = |member, to: &mut [u8]| team.with(function, |team, rank| team.hear(rank, member, 0, to));
         match self {
             Self::Barrier => true,
             Self::Broadcast { root, target, source } => {
@@ -118,22 +129,26 @@ impl What {
                 off + len >= target.len
             }
             Self::Reduce(reduce) => reduce.take(team, step, hear),
-            Self::Gather { mine, all } => {
-                all.resize(mine.len() * team.size() as usize, 0);
-                for (rank, to) in (0..).zip(all.chunks_exact_mut(mine.len().max(1))) {
-                    hear(rank, to);
+            Self::Split { wish, made, .. } => {
+                if let Some(wish) = wish.take() {
+                    *made = team.with(function, |team, rank| team.make(rank, wish));
                 }
                 true
+            }
+            Self::Destroy { has_left } => {
+                *has_left = true;
+                team.with(function, |team, rank| Ok(team.leave(rank)));
+                false
             }
         }
     }
 }
 
 /// Begins a collective; its event.
-pub(crate) fn begin(function: &str, team: &'static Team, what: What) -> *mut Operation {
+pub(crate) fn begin(function: &'static str, team: &'static Team, what: What) -> *mut Operation {
     job::check(function);
     check_collective(function, team);
-    let operation = Operation { team, what, steps: 0, begun: None, said: 0, is_done: false };
+    let operation = Operation { function, team, what, steps: 0, is_begun: false, is_done: false };
     let event = Box::into_raw(Box::new(operation));
     let _locked = job::lock();
     LEFT.fetch_add(1, Relaxed);
@@ -153,21 +168,19 @@ pub(crate) fn step() {
     if open.is_empty() {
         return;
     }
-    job::with_world(|world| {
-        let mut waiting: Vec<*const Team> = Vec::new();
-        open.retain(|event| {
-            // SAFETY: it is a box until `end`, which takes those that are done only, and this is the only
-            // reference: a step calls functions of the program (reductions), which may call none of the library.
-            let operation = unsafe { &mut *event.0 };
-            let team = std::ptr::from_ref(operation.team);
-            if !waiting.contains(&team) {
-                operation.step(world);
-                if !operation.is_done {
-                    waiting.push(team);
-                }
+    let mut waiting: Vec<*const Team> = Vec::new();
+    open.retain(|event| {
+        // SAFETY: it is a box until `end`, which takes those that are done only, and this is the only
+        // reference: a step calls functions of the program (reductions), which may call none of the library.
+        let operation = unsafe { &mut *event.0 };
+        let team = std::ptr::from_ref(operation.team);
+        if !waiting.contains(&team) {
+            operation.step();
+            if !operation.is_done {
+                waiting.push(team);
             }
-            !operation.is_done
-        });
+        }
+        !operation.is_done
     });
     let mut now = job::common(&OPEN);
     open.append(&mut now);

@@ -4,10 +4,9 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the program's own operation is a C function.
 
-use crate::board::STEP_BYTES;
 use crate::die::die;
 use crate::memory::Bytes;
-use crate::team::Team;
+use crate::team::{STEP_BYTES, Team};
 use std::ffi::c_void;
 
 /// `gex_Coll_ReduceFn_t`.
@@ -24,6 +23,8 @@ pub(crate) enum Join {
 pub(crate) struct Reduce {
     pub(crate) join: Join,
     pub(crate) element: usize,
+    /// The member that gets the result; `None`: all.
+    pub(crate) root: Option<u32>,
     pub(crate) source: Bytes,
     /// Of members that get the result.
     pub(crate) target: Option<Bytes>,

@@ -1,12 +1,12 @@
-//! A team: an ordered set of ranks, with a table on the board of each member.
+//! A team: an ordered set of ranks, one of `hamr-gas` with its scratch on the boards.
 
 #![expect(unsafe_code)]
 // UNSAFETY: teams are pointers in C.
 
 use crate::board;
 use crate::die::die;
-use crate::job::common;
-use hamr_comm::world::WorldRef;
+use crate::job::{self, CRank, common};
+use hamr_gas::GasError;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -19,10 +19,10 @@ pub(crate) struct Team {
     pub(crate) size: AtomicU32,
     /// Points into `members`; NULL: each rank of the job is at its own place.
     pub(crate) jobranks: AtomicPtr<u32>,
-    /// Ranks of the job, and the table on each one's board.
-    pub(crate) members: OnceLock<Members>,
-    /// Steps begun on the board.
-    pub(crate) steps: AtomicU64,
+    /// Of teams that programs make: its members' ranks in the job.
+    pub(crate) members: OnceLock<Vec<u32>>,
+    /// Under `job::lock`.
+    inner: Mutex<Option<hamr_gas::Team>>,
     pub(crate) flags: AtomicU32,
     pub(crate) cdata: AtomicPtr<c_void>,
     /// Given by the program.
@@ -30,10 +30,8 @@ pub(crate) struct Team {
     pub(crate) scratch_len: AtomicU64,
 }
 
-pub(crate) struct Members {
-    pub(crate) jobranks: Vec<u32>,
-    pub(crate) tables: Vec<u32>,
-}
+/// Bytes that a rank can say in a step.
+pub(crate) const STEP_BYTES: usize = hamr_gas::Team::PART;
 
 impl Team {
     pub(crate) const fn new() -> Self {
@@ -42,12 +40,38 @@ impl Team {
             size: AtomicU32::new(0),
             jobranks: AtomicPtr::new(null_mut()),
             members: OnceLock::new(),
-            steps: AtomicU64::new(0),
+            inner: Mutex::new(None),
             flags: AtomicU32::new(0),
             cdata: AtomicPtr::new(null_mut()),
             scratch: AtomicPtr::new(null_mut()),
             scratch_len: AtomicU64::new(0),
         }
+    }
+
+    /// One that a program has made.
+    pub(crate) fn made(team: hamr_gas::Team) -> Self {
+        let this = Self::new();
+        let ranks: Vec<u32> = (0..team.size()).filter_map(|place| team.rank(place)).map(|rank| rank.0).collect();
+        this.rank.store(team.me(), Relaxed);
+        this.size.store(team.size(), Relaxed);
+        // The list's elements stay where they are; it is new.
+        this.jobranks.store(ranks.as_ptr().cast_mut(), Relaxed);
+        let _ = this.members.set(ranks);
+        *common(&this.inner) = Some(team);
+        this
+    }
+
+    /// A call of the team.
+    pub(crate) fn with<R>(
+        &self,
+        function: &str,
+        f: impl FnOnce(&mut hamr_gas::Team, &mut CRank) -> Result<R, GasError>,
+    ) -> R {
+        let called = job::with_rank(function, |rank| match &mut *common(&self.inner) {
+            Some(team) => f(team, rank),
+            None => Err(GasError::NotAttached),
+        });
+        called.unwrap_or_else(|why| die(&format!("{function}: {why}")))
     }
 
     /// # Safety
@@ -69,74 +93,38 @@ impl Team {
         if rank >= self.size() {
             die(&format!("{function}: expected a rank below {}, got {rank}", self.size()));
         }
-        self.members.get().and_then(|members| members.jobranks.get(rank as usize)).copied().unwrap_or(rank)
+        self.members.get().and_then(|members| members.get(rank as usize)).copied().unwrap_or(rank)
     }
 
     pub(crate) fn rank_of(&self, jobrank: u32) -> Option<u32> {
         match self.members.get() {
             None => Some(jobrank).filter(|rank| *rank < self.size()),
-            Some(members) => members.jobranks.iter().position(|rank| *rank == jobrank).map(|at| at as u32),
+            Some(members) => members.iter().position(|rank| *rank == jobrank).map(|at| at as u32),
         }
-    }
-
-    /// Where a member's table is: its rank in the job, and the table.
-    fn place(&self, rank: u32) -> (u32, u32) {
-        match self.members.get() {
-            None => (rank, self.first_table()),
-            Some(Members { jobranks, tables }) => {
-                let of = |list: &[u32]| list.get(rank as usize).copied().unwrap_or(0);
-                (of(jobranks), of(tables))
-            }
-        }
-    }
-
-    /// Of the two that have all ranks of the job.
-    fn first_table(&self) -> u32 {
-        u32::from(std::ptr::eq(self, &raw const BARRIER))
-    }
-
-    /// Begins the next step with what this member says.
-    pub(crate) fn say(&self, world: &WorldRef<'_>, data: &[u8]) -> u64 {
-        let step = self.steps.load(Relaxed) + 1;
-        self.steps.store(step, Relaxed);
-        board::say(world, self.place(self.rank()).1, step, data);
-        step
-    }
-
-    /// How many members, from the first on, have said their part; looked at from `seen` on.
-    pub(crate) fn said(&self, world: &WorldRef<'_>, step: u64, seen: u32) -> u32 {
-        let has_said = |rank: &u32| {
-            let (jobrank, table) = self.place(*rank);
-            board::has_said(world, jobrank, table, step)
-        };
-        seen + (seen..self.size()).take_while(has_said).count() as u32
-    }
-
-    /// What a member said.
-    pub(crate) fn hear(&self, world: &WorldRef<'_>, rank: u32, step: u64, to: &mut [u8]) {
-        let (jobrank, table) = self.place(rank);
-        board::hear(world, jobrank, table, step, to);
     }
 }
 
 /// All ranks of the job.
 #[unsafe(export_name = "hamr_gex_all")]
 static ALL: Team = Team::new();
-/// The same for `gasnet_barrier_notify`, which is beside collectives.
-pub(crate) static BARRIER: Team = Team::new();
 /// What `gex_TM_Pair` gives: all ranks, and no collectives.
 static PAIR: Team = Team::new();
 
-/// Tables of this rank that no team has, each with its last step.
-static FREE: Mutex<Vec<(u32, u64)>> = Mutex::new(Vec::new());
+/// Scratches of this rank that no team has.
+static FREE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Sets the teams of all ranks.
-pub(crate) fn begin(me: u32, size: u32) {
-    for team in [&ALL, &BARRIER, &PAIR] {
-        team.rank.store(me, Relaxed);
-        team.size.store(size, Relaxed);
+/// Sets the teams of all ranks, when they are attached.
+pub(crate) fn begin(rank: &mut CRank) -> Result<(), GasError> {
+    for team in [&ALL, &PAIR] {
+        team.rank.store(rank.me().0, Relaxed);
+        team.size.store(rank.size(), Relaxed);
     }
-    *common(&FREE) = (2..board::TABLES).rev().map(|table| (table, 0)).collect();
+    let mut free: Vec<u64> =
+        job::with_world(|world| (0..board::SCRATCHES).rev().map(|number| board::scratch(world, number)).collect());
+    // At the same place of every segment.
+    *common(&ALL.inner) = Some(hamr_gas::Team::all(rank, free.pop().unwrap_or(0))?);
+    *common(&FREE) = free;
+    Ok(())
 }
 
 pub(crate) fn me() -> u32 {
@@ -149,16 +137,15 @@ pub(crate) fn all() -> *const Team {
     &raw const ALL
 }
 
-/// Takes a table of this rank, for a team that is made; with its last step.
-pub(crate) fn take_table(function: &str) -> (u32, u64) {
-    let table = common(&FREE).pop();
-    table.unwrap_or_else(|| die(&format!("{function}: expected at most {} teams at a time", board::TABLES - 2)))
+/// Takes a scratch of this rank, for a team that is made.
+pub(crate) fn take_scratch(function: &str) -> u64 {
+    let scratch = common(&FREE).pop();
+    scratch.unwrap_or_else(|| die(&format!("{function}: expected at most {} teams at a time", board::SCRATCHES - 1)))
 }
 
-/// This rank's table of a team that ends.
-pub(crate) fn give_table_back(team: &Team) {
-    let table = team.place(team.rank()).1;
-    common(&FREE).push((table, team.steps.load(Relaxed)));
+/// That of a team that has ended.
+pub(crate) fn give_scratch_back(team: &Team) {
+    common(&FREE).extend(common(&team.inner).take().map(|team| team.scratch()));
 }
 
 /// Pairs of endpoints have no collectives.

@@ -3,11 +3,13 @@
 #![expect(unsafe_code)]
 // UNSAFETY: teams are pointers in C.
 
+use crate::collectives::finish;
 use crate::die::die;
 use crate::errors::give;
+use crate::job;
 use crate::objects::{client, endpoint};
-use crate::team::{Members, Team, give_table_back, me, pair, take_table};
-use crate::{collectives, job};
+use crate::operations::{What, begin};
+use crate::team::{Team, give_scratch_back, me, pair, take_scratch};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,77 +20,25 @@ const RANK_IS_JOBRANK: u32 = 1 << 17;
 /// What programs are told to give: nothing is used of it.
 const RECOMMENDED: usize = 4096;
 
-/// What a member says when teams are made: of which new one it is, and where in that.
-#[derive(Clone, Copy, PartialEq)]
-struct Wish {
-    is_member: bool,
-    color: u32,
-    key: i32,
-    table: u32,
-    /// The table's last.
-    step: u64,
-}
-
-const WISH: usize = 24;
-
-impl Wish {
-    fn bytes(self) -> [u8; WISH] {
-        let step = [self.step as u32, (self.step >> 32) as u32];
-        let words = [u32::from(self.is_member), self.color, self.key as u32, self.table, step[0], step[1]];
-        let mut bytes = [0; WISH];
-        bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-        bytes
-    }
-    fn of(bytes: &[u8]) -> Self {
-        let word = |at| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_le_bytes);
-        Self {
-            is_member: word(0) != 0,
-            color: word(4),
-            key: word(8) as i32,
-            table: word(12),
-            step: u64::from(word(16)) | u64::from(word(20)) << 32,
-        }
-    }
-}
-
 /// All members of `parent` say what they wish; those of this one's color become a team.
 fn make(
-    function: &str,
+    function: &'static str,
     parent: &'static Team,
     wish: Option<(u32, i32)>,
     scratch: (*mut c_void, usize),
     flags: u32,
 ) -> *const Team {
     job::check(function);
-    let mine = match wish {
-        Some((color, key)) => {
-            let (table, step) = take_table(function);
-            Wish { is_member: true, color, key, table, step }
-        }
-        None => Wish { is_member: false, color: 0, key: 0, table: 0, step: 0 },
-    };
-    let all = collectives::gather(function, parent, &mine.bytes());
-    if !mine.is_member {
-        return null();
-    }
-    let wishes = all.chunks_exact(WISH).map(Wish::of).zip(0..);
-    let mut members: Vec<(Wish, u32)> = wishes.filter(|(wish, _)| wish.is_member && wish.color == mine.color).collect();
-    members.sort_by_key(|(wish, parent_rank)| (wish.key, *parent_rank));
-    let me = members.iter().position(|(_, rank)| *rank == parent.rank()).unwrap_or(0);
-    let tables = members.iter().map(|(wish, _)| wish.table).collect();
-    let jobranks: Vec<u32> = members.iter().map(|(_, rank)| parent.jobrank(function, *rank)).collect();
-    let team = Team::new();
-    team.rank.store(me as u32, Relaxed);
-    team.size.store(jobranks.len() as u32, Relaxed);
-    team.jobranks.store(jobranks.as_ptr().cast_mut(), Relaxed);
-    team.steps.store(members.iter().map(|(wish, _)| wish.step).max().unwrap_or(0), Relaxed);
+    let (color, key) = wish.unzip();
+    let (key, own) = (key.unwrap_or(0), color.map_or(0, |_| take_scratch(function)));
+    let what = What::Split { color, key, scratch: own, wish: None, made: None };
+    let What::Split { made: Some(team), .. } = finish(function, begin(function, parent, what)) else { return null() };
+    let team = Team::made(team);
     team.flags.store(flags, Relaxed);
     if flags & NO_SCRATCH == 0 {
         team.scratch.store(scratch.0, Relaxed);
         team.scratch_len.store(scratch.1 as u64, Relaxed);
     }
-    // It is new; the list's elements stay where they are.
-    let _ = team.members.set(Members { jobranks, tables });
     Box::into_raw(Box::new(team))
 }
 
@@ -204,9 +154,8 @@ unsafe extern "C" fn gex_TM_Destroy(tm: *const Team, scratch_p: *mut Memvec, _fl
     if team.members.get().is_none() {
         die("gex_TM_Destroy: the team of all ranks lasts as long as the job");
     }
-    // All have read what was said before.
-    collectives::gather("gex_TM_Destroy", team, &[]);
-    give_table_back(team);
+    finish("gex_TM_Destroy", begin("gex_TM_Destroy", team, What::Destroy { has_left: false }));
+    give_scratch_back(team);
     let (addr, len) = (team.scratch.load(Relaxed), team.scratch_len.load(Relaxed) as usize);
     // SAFETY: `make` made it of a box; the program has given it back.
     drop(unsafe { Box::from_raw(tm.cast_mut()) });
