@@ -47,6 +47,8 @@ pub fn check_incast(world: &World, each: u32, stall_us: u32) {
 pub fn check_limits(world: &World) {
     assert_eq!(world.run_all(gas::limits::with()).expect("all ranks"), vec![10; world.size() as usize]);
     world.run_all(gas::busy::with()).expect("all ranks");
+    let sent = vec![world.size() * 54; world.size() as usize];
+    assert_eq!(world.run_all(gas::prepared::with()).expect("all ranks"), sent);
 }
 
 /// Every rank learns which handlers differ between which ranks.

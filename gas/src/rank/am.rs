@@ -14,12 +14,12 @@ use hamr_comm::world::RankId;
 
 /// A request that was checked.
 pub(crate) struct Request<'a> {
-    to: RankId,
-    at: u8,
-    category: Category,
-    args: &'a [i32],
-    data: &'a [u8],
-    dest: u64,
+    pub(super) to: RankId,
+    pub(super) at: u8,
+    pub(super) category: Category,
+    pub(super) args: &'a [i32],
+    pub(super) data: &'a [u8],
+    pub(super) dest: u64,
 }
 
 impl<S> Rank<'_, S> {
@@ -70,7 +70,7 @@ impl<S> Rank<'_, S> {
     }
 
     #[inline]
-    fn request(&mut self, request: Request<'_>, waits: bool) -> Result<(), GasError> {
+    pub(super) fn request(&mut self, request: Request<'_>, waits: bool) -> Result<(), GasError> {
         let table = self.attached()?;
         let info = table.info.get(usize::from(request.at)).filter(|info| !info.is_reply());
         if !info.is_some_and(|info| Kinds(info.kinds).has(request.category))

@@ -6,12 +6,14 @@ mod barrier;
 mod event;
 mod lists;
 mod pieces;
+mod prepared;
 mod rma;
 mod serve;
 
 pub use barrier::BarrierName;
 pub use event::{Event, Leaf, Which};
 pub use lists::Pieces;
+pub use prepared::Prepared;
 
 use crate::GasError;
 use crate::handlers::Handlers;

@@ -161,6 +161,50 @@ pub fn limits(rank: &mut Rank<State>) -> Result<u32, Fault> {
     Ok(checks.len() as u32)
 }
 
+/// Prepared requests to every rank, more than a lane has room for, some of them cancelled; and what is refused.
+#[offload]
+pub fn prepared(rank: &mut Rank<State>) -> Result<u32, Fault> {
+    rank.attach(&TABLE)?;
+    let (me, size, most) = (rank.me().0, rank.size(), rank.max_medium());
+    let dest = u64::from(me) * 2048;
+    let mut sent = 0;
+    for (to, round) in (0..size).map(RankId).flat_map(|to| (0..60).map(move |round| (to, round))) {
+        let is_long = round % 2 == 1;
+        let mut message = match is_long {
+            true => rank.prepare_long(to, 1, 2048, dest)?,
+            false => rank.prepare_medium(to, 1, usize::MAX)?,
+        };
+        let len = message.payload().len();
+        expect(len == if is_long { 2048 } else { most }, "as long as it can be")?;
+        let used = if is_long { 500 } else { (round as usize * 37).min(len) };
+        let (used, _) = message.payload().split_at_mut(used);
+        // The long ones of a rank are at one place.
+        let seed = if is_long { me } else { round };
+        used.iter_mut().enumerate().for_each(|(i, byte)| *byte = pattern(seed, i));
+        let (wanted, used) = (sum(used) as i32, used.len());
+        if round % 10 == 4 {
+            continue;
+        }
+        message.commit(if is_long { SUM_LONG } else { SUM }, &[wanted], used)?;
+        sent += 1;
+    }
+    rank.block_until(|state| state.replies == sent)?;
+    expect(rank.state().wrong == 0, "every sum")?;
+    let to = RankId(size - 1);
+    let long = rank.prepare_medium(to, most + 1, most + 9).err();
+    expect(long == Some(GasError::TooLong { len: most + 1, max: most }), "more than a message has")?;
+    expect(rank.prepare_medium(to, 9, 8).is_err(), "nothing between")?;
+    expect(rank.prepare_medium(RankId(size), 0, 1).err() == Some(GasError::NoRank(size)), "no rank")?;
+    let end = rank.segment_len(to)?;
+    expect(matches!(rank.prepare_long(to, 2, 9, end - 1).err(), Some(GasError::Reach { .. })), "outside")?;
+    let message = rank.prepare_medium(to, 0, 8)?;
+    expect(message.commit(SUM, &[], 9) == Err(GasError::TooLong { len: 9, max: 8 }), "more than prepared")?;
+    let message = rank.prepare_medium(to, 0, 8)?;
+    expect(message.commit(99, &[], 0) == Err(GasError::NoHandler { rank: to.0, at: 99 }), "no handler")?;
+    finish(rank)?;
+    Ok(sent)
+}
+
 /// Calls that do not wait fill the lane of a rank that does not poll, and are refused then.
 #[offload]
 pub fn busy(rank: &mut Rank<State>) -> Result<u32, Fault> {
