@@ -95,6 +95,8 @@ pub enum DistError {
     Pending,
     /// An element of an array, while a gmove to it is not finished.
     Moving,
+    /// An element of a coarray, while a transfer to it is not complete.
+    Incomplete,
     /// A section with step 0.
     Step {
         /// The dimension.
@@ -135,6 +137,7 @@ impl fmt::Display for DistError {
             Self::NotHere { dim, index, lo, hi } => write!(f, "dimension {dim}: index {index}, here are {lo}..{hi}"),
             Self::Pending => f.write_str("the shadow is not there before reflect_finish"),
             Self::Moving => f.write_str("the array is not there before gmove_finish"),
+            Self::Incomplete => f.write_str("the coarray is not there before wait_nonblock or a sync"),
             Self::Step { dim } => write!(f, "dimension {dim}: step 0"),
             Self::Shapes { dim, to, from } => write!(f, "dimension {dim}: expected {to} elements, got {from}"),
             Self::NoNode => f.write_str("this node is none of the nodes"),

@@ -25,8 +25,11 @@ const ARRIVED: u32 = 1;
 /// Exchanges at most that a program has begun and not finished.
 const MOST_OPEN: usize = 8;
 
-/// The exchanges that are not finished.
-pub(crate) struct Opens([Open; MOST_OPEN]);
+/// The exchanges that are not finished, and the transfers of coarrays that are not complete.
+pub(crate) struct Opens {
+    exchanges: [Open; MOST_OPEN],
+    transfers: Transfers,
+}
 
 /// One of them, or none.
 struct Open {
@@ -41,17 +44,28 @@ struct Open {
 /// Refers to one of them.
 pub(crate) struct Begun(u8);
 
+/// What a wait completes.
+struct Transfers {
+    /// The block that this node is in, whose transfers a wait completes.
+    nonblock: Cell<Option<What>>,
+    /// That of the first transfer which is not complete.
+    begun: Cell<Option<What>>,
+    /// Waits so far.
+    waits: Cell<u32>,
+}
+
 impl Opens {
     pub(crate) const fn new() -> Self {
-        Self(
-            [const {
+        Self {
+            exchanges: [const {
                 Open {
                     of: Cell::new(None),
                     sources: Cell::new(NodeSet::EMPTY),
                     meetings: [const { Cell::new(0) }; MAX_RANKS],
                 }
             }; MOST_OPEN],
-        )
+            transfers: Transfers { nonblock: Cell::new(None), begun: Cell::new(None), waits: Cell::new(0) },
+        }
     }
 }
 
@@ -175,8 +189,9 @@ impl<'c> Fabric<'c> {
 
     /// Notes an exchange that a later call finishes.
     pub(crate) fn open(&self, of: u64, what: What, sources: NodeSet) -> Result<Begun, Fault> {
-        let free = self.opens.0.iter().position(|open| open.of.get().is_none());
-        let (number, open) = free.and_then(|number| Some((number, self.opens.0.get(number)?))).ok_or_else(too_many)?;
+        let exchanges = &self.opens.exchanges;
+        let free = exchanges.iter().position(|open| open.of.get().is_none());
+        let (number, open) = free.and_then(|number| Some((number, exchanges.get(number)?))).ok_or_else(too_many)?;
         for rank in self.others(sources) {
             open.meetings.get(rank as usize).ok_or_else(too_many)?.set(self.meeting(rank)?);
         }
@@ -188,7 +203,7 @@ impl<'c> Fabric<'c> {
     /// Waits until all of it is there.
     #[track_caller]
     pub(crate) fn close(&self, begun: &Begun) -> Result<(), Fault> {
-        let Some(open) = self.opens.0.get(begun.0 as usize) else { return Ok(()) };
+        let Some(open) = self.opens.exchanges.get(begun.0 as usize) else { return Ok(()) };
         for rank in self.others(open.sources.get()) {
             self.arrived(rank, open.meetings.get(rank as usize).map_or(0, Cell::get))?;
         }
@@ -196,15 +211,49 @@ impl<'c> Fabric<'c> {
         Ok(())
     }
 
-    /// Exchanges of arrays from byte `from` of the segment on are finished.
+    /// Exchanges of arrays from byte `from` of the segment on are finished, and transfers are complete.
     ///
     /// # Errors
     /// The first that is not.
     pub(crate) fn all_closed(&self, from: u64) -> Result<(), Fault> {
-        match self.opens.0.iter().find_map(|open| open.of.get().filter(|(of, _)| *of >= from)) {
-            None => Ok(()),
+        match self.opens.exchanges.iter().find_map(|open| open.of.get().filter(|(of, _)| *of >= from)) {
+            None => self.all_complete(),
             Some((_, what)) => Err(what::not_finished(&what)),
         }
+    }
+
+    /// Enters a block whose transfers a wait completes, or leaves it; the one before.
+    pub(crate) fn nonblock(&self, block: Option<What>) -> Option<What> {
+        self.opens.transfers.nonblock.replace(block)
+    }
+
+    /// A transfer begins: the wait that completes it; `None`: it is complete when its call returns.
+    pub(crate) fn begin_transfer(&self) -> Option<u32> {
+        let Transfers { nonblock, begun, waits } = &self.opens.transfers;
+        let block = nonblock.get()?;
+        begun.set(begun.get().or(Some(block)));
+        Some(waits.get().wrapping_add(1))
+    }
+
+    /// Completes all transfers. Each is a copy that this node has made, so there is nothing to wait for.
+    pub(crate) fn complete(&self) {
+        let Transfers { begun, waits, .. } = &self.opens.transfers;
+        if begun.take().is_some() {
+            waits.set(waits.get().wrapping_add(1));
+        }
+    }
+
+    /// That of this wait is complete, or there was none.
+    pub(crate) fn is_complete(&self, wait: Option<u32>) -> bool {
+        wait.is_none_or(|wait| is_at_least(self.opens.transfers.waits.get(), wait))
+    }
+
+    /// All transfers are complete.
+    ///
+    /// # Errors
+    /// The block of the first that is not.
+    pub(crate) fn all_complete(&self) -> Result<(), Fault> {
+        self.opens.transfers.begun.get().map_or(Ok(()), |block| Err(what::not_finished(&block)))
     }
 
     /// The members of a set but this node, from the one behind it on.

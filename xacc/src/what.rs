@@ -35,6 +35,8 @@ impl Kind {
     pub(crate) const LOAD: Self = Self(17);
     pub(crate) const KEEP: Self = Self(18);
     pub(crate) const OPEN: Self = Self(19);
+    /// No collective.
+    pub(crate) const NONBLOCK: Self = Self(20);
 }
 
 /// A collective: kind, number, set, and two names or numbers; and where it was called.
@@ -150,6 +152,7 @@ impl fmt::Display for What {
             Kind::KEEP => write!(f, "keep of the array at {of:#x}"),
             Kind::OPEN if self.number == 0 => write!(f, "open of the kept array at {of:#x}"),
             Kind::OPEN => write!(f, "open of the kept coarray at {of:#x}"),
+            Kind::NONBLOCK => f.write_str("nonblock"),
             Kind(other) => write!(f, "a collective of kind {other}"),
         }
     }

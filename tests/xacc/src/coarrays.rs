@@ -11,6 +11,7 @@ pub fn coarrays(w: &mut Spmd, rounds: u32) -> Result<(), Fault> {
     for _ in 0..rounds {
         w.scope(|w| {
             transfers(w)?;
+            nonblocking(w)?;
             syncs(w)?;
             posts(w)?;
             locks(w)?;
@@ -79,6 +80,43 @@ fn transfers(w: &mut Spmd) -> Result<(), Fault> {
     w.sync_all()?;
     let view = a.view(w);
     check((me != 1 % n && me != n - 1) || (0..LEN).all(|i| view[[i]] == 5), "another copy")
+}
+
+/// Transfers that a wait completes, beside other work.
+fn nonblocking(w: &mut Spmd) -> Result<(), Fault> {
+    let (me, n) = (w.me(), w.size());
+    let (next, last) = ((me + 1) % n, (me + n - 1) % n);
+    let (a, mut b, mut c) = (line(w)?, w.own([LEN]).coarray(w)?, w.own([2]).coarray(w)?);
+    for wait in 0..4 {
+        let mut slice = [0; 3];
+        w.nonblock(|w| {
+            b.put(me, s![0..6], a.at(next, s![6..12]), w)?;
+            b.put(me, s![6..9], a.section(s![0..3]), w)?;
+            c.put(next, s![0], value(me, wait), w)?;
+            a.get_into(next, s![0..3], &mut slice, w)
+        })?;
+        // What is right here does not depend on the wait.
+        check(slice == [0, 1, 2].map(|i| value(next, i)) && a.view(w)[[3]] == value(me, 3), "another slice")?;
+        // The first is no right side of what waits for it.
+        let early = w.nonblock(|w| c.put(next, s![1], b.section(s![0]), w));
+        check(early.is_err_and(|fault| fault.text.contains("before wait_nonblock or a sync")), "it is not there")?;
+        match wait {
+            0 => w.wait_nonblock(),
+            1 => w.sync_memory(),
+            2 => w.sync_images_all()?,
+            _ => w.sync_all()?,
+        }
+        let view = b.view(w);
+        let wanted = |i| if i < 6 { value(next, i + 6) } else { value(me, i - 6) };
+        check((0..9).all(|i| view[[i]] == wanted(i)), "another element behind a wait")?;
+        b.view_mut(w).fill(-1);
+        w.sync_all()?;
+        check(c.view(w)[[0]] == value(last, wait), "another put of a nonblock")?;
+        w.sync_all()?;
+    }
+    // Outside of it, a transfer is complete at once.
+    b.get(s![0], next, s![1], w)?;
+    check(b.view(w)[[0]] == -1, "another element")
 }
 
 /// Omni's `sync_images`: rounds of gets of all images from all, with syncs of pairs between.
@@ -264,6 +302,25 @@ pub fn misused(w: &mut Spmd, how: u32) -> Result<(), Fault> {
         13 if is_first => w.own([8]).coarray::<f64>(w).map(drop),
         13 => w.own([8]).zeros::<f64>(w).and_then(|_| w.barrier()),
         14 => w.nodes([n])?.template([20]).distribute([Block])?.coarray::<u32>(w).map(drop),
+        16.. => {
+            let mut b = w.own([10, 5]).coarray::<u32>(w)?;
+            w.nonblock(|w| a.get(s![0, ..], 1 - me, s![1, ..], w))?;
+            match how {
+                16 => drop(a.view(w)),
+                17 => a.view_mut(w).fill(0),
+                18 => b.put(1, s![0, ..], a.section(s![0, ..]), w)?,
+                19 => a.put(1, s![0, ..], s![1, ..], w)?,
+                20 => a.get(s![2, ..], 1 - me, s![1, ..], w)?,
+                21 => a.atomic(me, [2, 0], AtomicOp::Add(1), w).map(drop)?,
+                22 => a.keep(w).map(drop)?,
+                23 => w.post(1, 1)?,
+                24 => w.barrier()?,
+                25 => w.locks(1)?.locked(1, 0, w, |_| Ok(()))?,
+                26 => w.scope(|_| Ok(()))?,
+                _ => {}
+            }
+            Ok(())
+        }
         _ => {
             let b = w.nodes([n])?.template([20]).distribute([Block])?.zeros::<u32>(w)?;
             a.put(1, s![.., 0], b.section(s![3..13]), w)
@@ -272,7 +329,7 @@ pub fn misused(w: &mut Spmd, how: u32) -> Result<(), Fault> {
 }
 
 /// What faults of [`misused()`] say.
-pub const REASONS: [&str; 16] = [
+pub const REASONS: [&str; 28] = [
     "no image 2, there are 2",
     "image 1, dimension 1: index 5 outside of 0..5",
     "dimension 0: expected 3 elements, got 4",
@@ -289,4 +346,19 @@ pub const REASONS: [&str; 16] = [
     "node 0 is in the allocation of a coarray of f64",
     "a coarray's shape is that of `w.own` of the executing set",
     "elements of the section are not on this image",
+    INCOMPLETE,
+    INCOMPLETE,
+    INCOMPLETE,
+    INCOMPLETE,
+    INCOMPLETE,
+    INCOMPLETE,
+    INCOMPLETE,
+    NOT_FINISHED,
+    NOT_FINISHED,
+    NOT_FINISHED,
+    NOT_FINISHED,
+    NOT_FINISHED,
 ];
+
+const INCOMPLETE: &str = "the coarray is not there before wait_nonblock or a sync";
+const NOT_FINISHED: &str = "not finished: nonblock (coarrays.rs:";

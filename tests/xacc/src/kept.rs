@@ -53,6 +53,7 @@ pub const COARRAY_REASONS: [&str; 3] = [
     "node 0 is in open of the kept coarray",
 ];
 
+/// Uses it wrongly.
 #[offload]
 pub fn misused_coarray(w: &mut Spmd, kept: Kept<u32, 1>, how: u32) -> Result<(), Fault> {
     let (own, first) = (w.own([LEN]), w.me() == 0);

@@ -29,6 +29,8 @@ pub struct Array<'c, T, const N: usize> {
     pub(crate) set: NodeSet,
     /// A reflect has begun: what is in the shadow is neither the old nor the new.
     pub(crate) pending: Option<Begun>,
+    /// The wait that completes the last transfer to it as a coarray.
+    pub(crate) got: Option<u32>,
     /// The last reflect: its halo, and the nodes that this one puts to and gets from.
     pub(crate) partners: Option<(Halo<N>, NodeSet, NodeSet)>,
 }
@@ -54,7 +56,7 @@ impl<const N: usize> Shape<'_, N> {
         let desc = desc.keep(room)?;
         let mut piece = w.allocate::<T>(desc.elements())?;
         piece.as_mut_slice().fill(value);
-        Ok(Array { desc, piece, set: w.set(), pending: None, partners: None })
+        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, partners: None })
     }
 
     /// Arrays that differ in their value.

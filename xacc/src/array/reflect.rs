@@ -2,7 +2,7 @@
 
 use super::Array;
 use crate::collective::Number;
-use crate::dist::NodeSet;
+use crate::dist::{DistError, NodeSet};
 use crate::exchange;
 use crate::plan::{Halo, Reflect};
 use crate::spmd::Spmd;
@@ -113,7 +113,12 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         if !self.desc.nodes().is_within(w.set()) {
             return Err(Fault::msg("not all nodes of the array execute this"));
         }
-        Ok(())
+        Ok(self.is_complete(w)?)
+    }
+
+    /// No transfer to it as a coarray is pending.
+    pub(crate) fn is_complete(&self, w: &Spmd<'_>) -> Result<(), DistError> {
+        if w.fabric().is_complete(self.got) { Ok(()) } else { Err(DistError::Incomplete) }
     }
 }
 

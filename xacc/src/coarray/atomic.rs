@@ -10,12 +10,13 @@ impl<T: Element + AtomicValue, const N: usize> Coarray<'_, T, N> {
     /// itself. It is atomic with those of all images, but not with other accesses to the element.
     ///
     /// # Errors
-    /// There is no such image or element.
+    /// There is no such image or element; a transfer to this image's is not complete.
     pub fn atomic(&mut self, image: u32, at: [i64; N], op: AtomicOp<T>, w: &mut Spmd<'_>) -> Result<T, Fault> {
         let rank = self.rank(image, w)?;
         let (place, off) = self.place(image, at)?;
         let fabric = w.fabric();
         if rank == fabric.me {
+            self.array.is_complete(w)?;
             return Ok(self.array.piece.atomic(place, op)?);
         }
         Ok(fabric.world()?.atomic(SegAddr { rank: RankId(rank), off }, op)?)

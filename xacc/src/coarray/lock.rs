@@ -36,7 +36,8 @@ impl Locks<'_> {
     /// in the order in which they ask for it.
     ///
     /// # Errors
-    /// There is no such image or lock; this image has it already; the wait was interrupted; those of `f`.
+    /// There is no such image or lock; this image has it already; the wait was interrupted; those of `f`;
+    /// transfers of a [`nonblock`](Spmd::nonblock) are not complete at its end.
     #[track_caller]
     pub fn locked<'s, R>(
         &self,
@@ -103,7 +104,7 @@ impl Locks<'_> {
     ) -> Result<R, Fault> {
         let me = w.fabric().me + 1;
         self.number(image, nth, HOLDER, AtomicOp::Store(me), w)?;
-        let result = f(w);
+        let result = f(w).and_then(|result| w.fabric().all_complete().map(|()| result));
         self.number(image, nth, HOLDER, AtomicOp::Store(0), w)?;
         self.number(image, nth, TURN, AtomicOp::Add(1), w)?;
         result

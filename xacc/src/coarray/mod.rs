@@ -3,6 +3,7 @@
 
 mod atomic;
 mod lock;
+mod nonblock;
 mod post;
 mod sync;
 mod transfer;
@@ -13,7 +14,7 @@ pub use transfer::{Local, Remote, kind};
 pub use view::{View, ViewMut};
 
 use crate::array::{Array, Section};
-use crate::dist::Shape;
+use crate::dist::{Shape, refuse};
 use crate::error::fault;
 use crate::kept::Kept;
 use crate::section::{Region, Sel};
@@ -26,7 +27,7 @@ use hamr_comm::{Element, Fault};
 /// its segment.
 ///
 /// Images are the nodes of the executing set, by their numbers; indices are those of one image's array.
-/// A transfer is complete when its call returns. What an image has put, another one sees behind a sync:
+/// A transfer is complete when its call returns, in a [`nonblock`](Spmd::nonblock) at a wait. What an image has put, another one sees behind a sync:
 /// [`sync_all`](Spmd::sync_all), [`sync_images`](Spmd::sync_images), a [`wait`](Spmd::wait) for a post,
 /// a lock, a barrier or any other collective of both. Where two images use an element between the same
 /// two syncs and one of them writes it, its value is any, unless both accesses are atomic.
@@ -82,12 +83,22 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     }
 
     /// This image's elements, until its next communication.
-    pub fn view<'a>(&'a self, _: &'a Spmd<'_>) -> View<'a, 'c, T, N> {
+    ///
+    /// # Panics
+    /// A transfer of a [`nonblock`](Spmd::nonblock) to them is not complete.
+    #[track_caller]
+    pub fn view<'a>(&'a self, w: &'a Spmd<'_>) -> View<'a, 'c, T, N> {
+        self.array.is_complete(w).unwrap_or_else(|e| refuse(e));
         View::new(&self.array)
     }
 
     /// [`Self::view`], to be written.
-    pub fn view_mut<'a>(&'a mut self, _: &'a Spmd<'_>) -> ViewMut<'a, 'c, T, N> {
+    ///
+    /// # Panics
+    /// As [`Self::view`].
+    #[track_caller]
+    pub fn view_mut<'a>(&'a mut self, w: &'a Spmd<'_>) -> ViewMut<'a, 'c, T, N> {
+        self.array.is_complete(w).unwrap_or_else(|e| refuse(e));
         ViewMut::new(&mut self.array)
     }
 
@@ -114,7 +125,8 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     /// right one is read first.
     ///
     /// # Errors
-    /// There is no such image or element; the shapes differ.
+    /// There is no such image or element; the shapes differ; a transfer to this image's elements of a
+    /// coarray is not complete.
     pub fn put<K>(
         &mut self,
         image: u32,

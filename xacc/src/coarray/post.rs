@@ -12,10 +12,11 @@ impl Spmd<'_> {
     /// XcalableMP's `post(image, tag)`. It never waits; there is no limit of posts. Tags are 0 to 15.
     ///
     /// # Errors
-    /// There is no such image or tag.
+    /// There is no such image or tag; transfers of a [`nonblock`](Self::nonblock) are not complete.
     pub fn post(&mut self, to: u32, tag: u8) -> Result<(), Fault> {
         let rank = self.set().rank(to).ok_or_else(|| no_image(to, self.size()))?;
         let fabric = self.fabric();
+        fabric.all_complete()?;
         fabric.posts().post(&fabric.world()?, rank, known(tag)?)
     }
 

@@ -18,12 +18,14 @@ impl Spmd<'_> {
     #[track_caller]
     pub fn sync_all(&mut self) -> Result<(), Fault> {
         let (fabric, set) = (self.fabric(), self.set());
+        fabric.complete();
         fabric.all_closed(0)?;
         all_to_all(fabric, set, &What::new(Kind::SYNC_ALL, set, Location::caller()), &[], |_, _| {})
     }
 
-    /// Ends the views of this image. Its puts are complete before, and in the order of what follows.
+    /// Ends the views of this image. Its puts are complete behind it, and in the order of what follows.
     pub fn sync_memory(&mut self) {
+        self.wait_nonblock();
         fence(Ordering::SeqCst);
     }
 
@@ -53,6 +55,7 @@ impl Spmd<'_> {
             partners = partners.with(NodeSet::one(rank));
         }
         let (fabric, at) = (self.fabric(), Location::caller());
+        fabric.complete();
         // Each pair by itself: its set is the two of it.
         let what = |rank| What::new(Kind::SYNC_IMAGES, NodeSet::one(rank).with(NodeSet::one(fabric.me)), at);
         for rank in fabric.others(partners) {

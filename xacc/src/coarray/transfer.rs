@@ -2,7 +2,7 @@
 
 use super::Coarray;
 use crate::array::{Section, outside, slice};
-use crate::dist::{Desc, NodeSet, Shape};
+use crate::dist::{Desc, DistError, NodeSet, Shape};
 use crate::exchange;
 use crate::plan::{Copy, Gmove};
 use crate::section::{Region, Sel, Triplet};
@@ -78,6 +78,7 @@ impl<T: Element, const N: usize, const M: usize> Local<T, N, kind::Part> for Sec
         if array.is_pending() {
             return Err(Fault::msg("an exchange of the array is not finished"));
         }
+        array.is_complete(w)?;
         assign(to, (image, sel), (&array.desc, region, w.fabric().me), From::Piece(&array.piece), w)
     }
 }
@@ -86,6 +87,7 @@ impl<T: Element, const N: usize, const M: usize> Local<T, N, kind::There> for Re
     fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         let Self { of, image: source, sel: from } = self;
         let (rank, region) = of.aim(source, from, w)?;
+        of.is_read(rank, w)?;
         let from = of.from(rank, w);
         assign(to, (image, sel), (&of.array.desc, region, rank), from, w)
     }
@@ -116,6 +118,22 @@ impl<T: Element, const N: usize> Coarray<'_, T, N> {
         let piece = &self.array.piece;
         if rank == w.fabric().me { From::Piece(piece) } else { From::Rank(rank, piece.off()) }
     }
+
+    /// Before a transfer from a rank's elements: this one's are all there.
+    fn is_read(&self, rank: u32, w: &Spmd<'_>) -> Result<(), DistError> {
+        if rank == w.fabric().me { self.array.is_complete(w) } else { Ok(()) }
+    }
+}
+
+/// Before a transfer to a rank's elements, of which this is `Array::got`.
+fn is_written(got: &mut Option<u32>, rank: u32, w: &Spmd<'_>) -> Result<(), DistError> {
+    let fabric = w.fabric();
+    match fabric.begin_transfer() {
+        wait @ Some(_) if rank == fabric.me => *got = wait,
+        None if rank == fabric.me && !fabric.is_complete(*got) => return Err(DistError::Incomplete),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Assigns to a section of a coarray what is not of the same coarray.
@@ -133,6 +151,7 @@ fn assign<T: Element, const N: usize, const M: usize>(
     if copies.clone().map(|copy| copy.len()).sum::<usize>() != to_region.len() {
         return Err(Fault::msg("elements of the section are not on this image"));
     }
+    is_written(&mut to.array.got, rank, w)?;
     let target = if rank == fabric.me { To::Piece(&mut to.array.piece) } else { To::Rank(rank, off) };
     transfer(copies, from, target, &fabric.world()?)
 }
@@ -149,6 +168,7 @@ pub(super) fn get_into<T: Element, const N: usize>(
     let fabric = w.fabric();
     let (desc, all) = slice::<T, N>(region, to.len(), NodeSet::one(fabric.me), fabric.me)?;
     let plan = Gmove::new(&desc, all, &of.array.desc, region)?.from_each_replica();
+    of.is_read(rank, w)?;
     transfer(plan.copies(rank, fabric.me), of.from(rank, w), To::Slice(to), &fabric.world()?)
 }
 
@@ -164,6 +184,8 @@ pub(super) fn copy<T: Element, const N: usize>(
     let desc = of.array.desc;
     let plan = Gmove::new(&desc, to, &desc, from)?.from_each_replica();
     let copies = plan.copies(from_rank, to_rank);
+    of.is_read(from_rank, w)?;
+    is_written(&mut of.array.got, to_rank, w)?;
     if to_rank == from_rank {
         let overlap = |copy: Copy| {
             let (to, from) = copy.bounds();

@@ -85,7 +85,13 @@ fn check<const N: usize>(
     for (n, who) in transfers {
         let pairs: [_; N] = std::array::from_fn(|dim| pair(ranges[dim].clone(), ranges[dim].clone(), n[dim]));
         let sections = (pairs.map(|pair| pair.0), pairs.map(|pair| pair.1));
-        transfer(w, (&mut a, &mut of_a), (&b, &of_b), sections, (*doer, *who))?;
+        let doer_and_who = (*doer, *who);
+        if n[0].0 % 2 == 0 {
+            transfer(w, (&mut a, &mut of_a), (&b, &of_b), sections, doer_and_who)?;
+        } else {
+            w.nonblock(|w| transfer(w, (&mut a, &mut of_a), (&b, &of_b), sections, doer_and_who))?;
+            w.wait_nonblock();
+        }
         // Elsewhere nothing has changed: all images look at the end.
         let [kind, to, _] = *who;
         let written = if kind == 1 { *doer } else { to };
