@@ -13,6 +13,9 @@ use hamr_shared_abi::window::Queue;
 
 /// A message is in the hot slot that has not been released.
 const BUSY: u8 = 1;
+/// Ring slots between the reply that is read and the one that is prefetched. A line comes from a far core in
+/// the time of several calls; one that is fetched before its reply is written has to be fetched twice.
+const AHEAD: u64 = 6;
 /// A ring message was submitted since the ring was last seen answered.
 const RING: u8 = 2;
 
@@ -45,7 +48,7 @@ pub struct Requester<S> {
     submitted: u64,
     /// Ring slots below this position have their replies and are released.
     released: u64,
-    /// Ring messages below this position are known to be answered.
+    /// Ring messages below this position, or that of `released`, are known to be answered.
     answered: u64,
 }
 
@@ -124,7 +127,7 @@ impl<S: Slots> Requester<S> {
     }
 
     fn ring_is_answered(&mut self) -> bool {
-        self.answered == self.submitted || self.newest_is_answered()
+        self.answered.max(self.released) == self.submitted || self.newest_is_answered()
     }
 
     // Slots of the ring are answered in ring order, so the reply to the newest implies all others.
@@ -213,6 +216,7 @@ impl<S: Slots> Requester<S> {
     }
 
     /// The position that the next message takes.
+    #[inline(always)]
     pub fn next_position(&self) -> u64 {
         self.submitted
     }
@@ -247,7 +251,23 @@ impl<S: Slots> Requester<S> {
     #[inline(always)]
     pub fn release_oldest(&mut self) {
         self.released += 1;
-        self.answered = self.answered.max(self.released);
+    }
+
+    /// The reply of the message at `x` is read now, and those behind it soon.
+    #[inline(always)]
+    pub fn prefetch_behind(&self, x: u64) {
+        self.slots.prefetch_reply((x + AHEAD) as u32);
+    }
+
+    /// Releases the slots from the oldest on as long as `is_done` says so of their positions, and at
+    /// most so many.
+    #[inline(always)]
+    pub fn release_while(&mut self, most: u32, mut is_done: impl FnMut(&Self, u64) -> bool) {
+        let (mut x, end) = (self.released, self.submitted.min(self.released + u64::from(most)));
+        while x < end && is_done(self, x) {
+            x += 1;
+        }
+        self.released = x;
     }
 
     /// True when nothing is unanswered: what a flush waits for.

@@ -35,15 +35,13 @@ impl Device {
     pub(crate) fn notify(&self, fence: Fence) {
         match fence {
             Fence::Relaxed if !self.wait_queue.device_is_waiting() => {}
-            Fence::Relaxed => self.notify_waiting(),
-            Fence::Full => self.wait_queue.notify(fence, || self.link.notify()),
+            fence => self.notify_now(fence),
         }
     }
 
-    #[cold]
     #[inline(never)]
-    fn notify_waiting(&self) {
-        self.wait_queue.notify(Fence::Relaxed, || self.link.notify());
+    fn notify_now(&self, fence: Fence) {
+        self.wait_queue.notify(fence, || self.link.notify());
     }
 
     /// For a caller that polls and does not wait: lets a device inside this process run, and checks

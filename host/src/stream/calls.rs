@@ -198,8 +198,18 @@ pub(crate) fn sync_with<H: Handler, S: StreamRef>(
 
 #[inline(always)]
 pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
-    let entry = submit::offload(&stream, &call)?;
-    Ok(Pending::new(stream, entry, None))
+    // Not `with`: a closure is not inlined for certain.
+    let entry = stream.enter().offload(stream.device(), &call);
+    match entry {
+        Some(entry) => Ok(Pending::new(stream, entry, None)),
+        None => offload_otherwise(stream, call),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn offload_otherwise<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
+    offload_with(stream, call, CallOptions::default())
 }
 
 pub(crate) fn offload_with<H: Handler, S: StreamRef>(
@@ -214,7 +224,11 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
 
 #[inline(always)]
 pub(crate) fn send<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
-    submit::send(&stream, &call)
+    let is_sent = stream.enter().send(stream.device(), &call);
+    match is_sent {
+        true => Ok(()),
+        false => submit::send_slow(&stream, &call),
+    }
 }
 
 pub(crate) fn one_way_failures(stream: impl StreamRef) -> u64 {

@@ -45,22 +45,19 @@ pub(super) struct Calls {
 impl Calls {
     /// Releases answered slots from the oldest on, moving results to their entries. True when there
     /// is room now.
-    #[inline]
+    #[inline(never)]
     pub(super) fn make_room(&mut self, device: &Device) -> bool {
         for _ in 0..MOVE_BATCH {
+            self.one_way_failures += self.end.release_one_way(MOVE_BATCH);
             let Some(x) = self.end.req.oldest() else { break };
-            let owner = self.end.owner(x);
-            if owner != CONSUMED {
-                let Some(hdr) = self.end.req.ring_reply(x) else { break };
-                if owner == ONE_WAY {
-                    if self.end.is_wiped(device) {
+            match self.end.owner(x) {
+                CONSUMED => {}
+                ONE_WAY => break,
+                entry => {
+                    let Some(hdr) = self.end.req.ring_reply(x) else { break };
+                    if self.move_to_entry(device, entry, x, hdr) == Progress::EpochEnded {
                         break;
                     }
-                    if hdr != RepHdr::inline(Status::EXECUTED, 0) {
-                        self.one_way_failures += 1;
-                    }
-                } else if self.move_to_entry(device, owner, x, hdr) == Progress::EpochEnded {
-                    break;
                 }
             }
             self.end.req.release_oldest();
@@ -107,8 +104,7 @@ impl Calls {
         if !is_there || self.end.is_wiped(device) {
             return false;
         }
-        self.end.set_owner(x, CONSUMED);
-        self.end.release_consumed();
+        self.end.consume(x);
         self.table.go_on_in_ticket_slot(entry, ticket);
         true
     }
@@ -223,32 +219,28 @@ impl Calls {
             let bytes: &[u8] = bytemuck::cast_slice(words);
             Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()
         };
-        let value = match self.table.state(entry)? {
+        let kept = self.table.get(entry)?;
+        let value = match kept.state() {
             EntryState::Ring(x) => {
                 if self.end.req.ring_reply(x)? != good {
                     return None;
                 }
+                self.end.req.prefetch_behind(x);
                 let mut words = [0u64; INLINE_WORDS];
                 self.end.req.slots().ring(x as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
-                if self.end.is_wiped(device) {
+                // A result without payload came with the word, and a slot that was wiped has another.
+                if len != 0 && self.end.is_wiped(device) {
                     return None;
                 }
                 let value = decode(&words)?;
-                if let Some(cold) = self.table.cold(entry) {
-                    cold.uses.release(&device.memory);
-                }
-                self.end.set_owner(x, CONSUMED);
-                self.end.release_consumed();
+                self.end.consume(x);
                 value
             }
             // Moved to its entry when the ring was full.
-            EntryState::Completed => {
-                let kept = self.table.get(entry).filter(|kept| kept.hdr == good)?;
-                decode(&kept.words)?
-            }
+            EntryState::Completed if kept.hdr == good => decode(&kept.words)?,
             _ => return None,
         };
-        self.table.put_back(entry);
+        self.table.put_back_used(entry, |mut uses| uses.release(&device.memory));
         Some(value)
     }
 

@@ -9,6 +9,7 @@ use crate::keys::Keys;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot};
 use hamr_comm::am::Requester;
@@ -114,7 +115,7 @@ impl QueueEnd {
 
     #[inline(always)]
     pub(super) fn owner(&self, x: u64) -> u32 {
-        self.owners.get(self.index(x)).copied().unwrap_or(CONSUMED)
+        owner_in(&self.owners, x)
     }
 
     #[inline(always)]
@@ -125,15 +126,37 @@ impl QueueEnd {
         }
     }
 
+    /// The result at `x` was read: releases the slots at the front of which that is so.
+    #[inline(always)]
+    pub(super) fn consume(&mut self, x: u64) {
+        if self.req.oldest() == Some(x) {
+            self.req.release_oldest();
+        } else {
+            self.set_owner(x, CONSUMED);
+        }
+        self.release_consumed();
+    }
+
     /// Releases the slots at the front whose results were read in place.
     #[inline(always)]
     pub(super) fn release_consumed(&mut self) {
-        let mask = self.owners.len() - 1;
-        while let Some(x) = self.req.oldest()
-            && self.owners.get(x as usize & mask).is_some_and(|owner| *owner == CONSUMED)
-        {
-            self.req.release_oldest();
-        }
+        let owners = &self.owners;
+        self.req.release_while(u32::MAX, |_, x| owner_in(owners, x) == CONSUMED);
+    }
+
+    /// Releases the slots at the front whose messages are one-way and have their replies, at most so
+    /// many. Returns how many of those calls did not run.
+    #[inline(always)]
+    pub(super) fn release_one_way(&mut self, most: u32) -> u64 {
+        let owners = &self.owners;
+        let mut failures = 0;
+        self.req.release_while(most, |req, x| {
+            // A reply without payload came with its word, and a slot that was wiped has another.
+            let reply = if owner_in(owners, x) == ONE_WAY { req.ring_reply(x) } else { None };
+            failures += u64::from(reply.is_some_and(|hdr| hdr != RepHdr::inline(Status::EXECUTED, 0)));
+            reply.is_some()
+        });
+        failures
     }
 
     // --- requests ---
@@ -212,6 +235,12 @@ impl QueueEnd {
     pub(super) fn read_hot(&self, device: &Device, hdr: RepHdr, uses: &Uses) -> ReplyCopy {
         self.read(device, self.req.slots().hot(), 0, hdr, uses)
     }
+}
+
+/// The owner among `owners` of the ring slot of position `x`.
+#[inline(always)]
+fn owner_in(owners: &[u32], x: u64) -> u32 {
+    owners.get(x as usize & (owners.len() - 1)).copied().unwrap_or(CONSUMED)
 }
 
 /// The slots that a [`QueueEnd`] goes back to.

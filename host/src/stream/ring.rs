@@ -20,15 +20,16 @@ struct Reserved {
     ticket: Option<u32>,
 }
 
-/// Puts a plain call into the ring, when that has room; its result comes to the entry returned.
+/// Puts a plain call into the ring, when that has room and the key and an entry are found at once; its
+/// result comes to the entry returned.
 #[inline(always)]
 pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> Option<u32> {
     if const { is_plain::<H>() }
         && fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
         && calls.end.req.ring_has_room()
-        && let Some(key) = calls.end.keys.key::<H>()
-        && let Some(entry) = calls.table.take(EntryState::Ring(calls.end.req.next_position()))
+        && let Some(key) = calls.end.keys.first_key::<H>()
+        && let Some(entry) = calls.table.take_again(EntryState::Ring(calls.end.req.next_position()))
     {
         let hdr = plain_hdr::<H>(key);
         calls.end.push(device, entry, hdr, used_words::<H>(&plain_words(call)));
@@ -37,14 +38,14 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Cal
     None
 }
 
-/// Sends a plain call that returns nothing, not even a word that it ran, when there is room. True
-/// when it is sent.
+/// Sends a plain call that returns nothing, not even a word that it ran, when there is room and the key is
+/// found at once. True when it is sent.
 #[inline(always)]
 pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> bool {
     if const { is_plain::<H>() }
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
         && (calls.end.req.ring_has_room() || calls.make_room(device))
-        && let Some(key) = calls.end.keys.key::<H>()
+        && let Some(key) = calls.end.keys.first_key::<H>()
     {
         let hdr = plain_hdr::<H>(key).with(ReqHdr::ONE_WAY);
         calls.end.push(device, ONE_WAY, hdr, used_words::<H>(&plain_words(call)));

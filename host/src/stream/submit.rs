@@ -41,16 +41,7 @@ impl Access for Exclusive<'_> {
     }
 }
 
-/// Puts a call into the ring; its result comes to the entry returned.
-#[inline(always)]
-pub(super) fn offload<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<u32, SubmitError> {
-    let entry = stream.enter().offload(stream.device(), call);
-    match entry {
-        Some(entry) => Ok(entry),
-        None => offload_slow(stream, call, &CallOptions::default(), None),
-    }
-}
-
+/// Puts a call into the ring, when there is room; its result comes to the entry returned.
 #[cold]
 #[inline(never)]
 pub(super) fn offload_slow<H: Handler>(
@@ -62,16 +53,10 @@ pub(super) fn offload_slow<H: Handler>(
     submit::<H, _>(stream, until, |submitter, device| submitter.try_offload(device, call, options))
 }
 
-/// Sends a call that returns nothing.
-#[inline(always)]
-pub(super) fn send<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
-    let sent = stream.enter().send(stream.device(), call);
-    if sent { Ok(()) } else { send_slow(stream, call) }
-}
-
+/// Sends a call that returns nothing, when there is room.
 #[cold]
 #[inline(never)]
-fn send_slow<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
+pub(super) fn send_slow<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
     submit::<H, _>(stream, None, |submitter, device| submitter.try_send(device, call))
 }
 

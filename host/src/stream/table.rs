@@ -139,18 +139,21 @@ impl PendingTable {
     }
 
     /// An entry in state `state`, or `None` at the limit.
-    #[inline(always)]
     pub(super) fn take(&mut self, state: EntryState) -> Option<u32> {
-        if let Some(entry) = self.entries.get_mut(self.free as usize) {
-            let index = self.free;
-            if let EntryState::Free(next) = entry.state() {
-                self.free = next;
-            }
-            entry.set_state(state);
-            self.in_use += 1;
-            return Some(index);
+        self.take_again(state).or_else(|| self.grow(state))
+    }
+
+    /// An entry that was in use before, in state `state`; `None` when none is free.
+    #[inline(always)]
+    pub(super) fn take_again(&mut self, state: EntryState) -> Option<u32> {
+        let index = self.free;
+        let entry = self.entries.get_mut(index as usize)?;
+        if let EntryState::Free(next) = entry.state() {
+            self.free = next;
         }
-        self.grow(state)
+        entry.set_state(state);
+        self.in_use += 1;
+        Some(index)
     }
 
     #[cold]
@@ -260,6 +263,12 @@ impl PendingTable {
     /// Back to the free list. Its uses were taken.
     #[inline(always)]
     pub(super) fn put_back(&mut self, index: u32) {
+        self.put_back_used(index, |_| {});
+    }
+
+    /// Back to the free list; `release` ends its uses, if it may have some.
+    #[inline(always)]
+    pub(super) fn put_back_used(&mut self, index: u32, release: impl FnOnce(Uses)) {
         let free = self.free;
         if let Some(entry) = self.entries.get_mut(index as usize) {
             debug_assert!(!matches!(entry.state(), EntryState::Free(_)), "an entry is put back once");
@@ -268,15 +277,16 @@ impl PendingTable {
             self.in_use -= 1;
             if entry.cold != NONE {
                 let cold = std::mem::replace(&mut entry.cold, NONE);
-                self.drop_cold(cold);
+                self.drop_cold(cold, release);
             }
         }
     }
 
     #[cold]
-    fn drop_cold(&mut self, cold: u32) {
+    #[inline(never)]
+    fn drop_cold(&mut self, cold: u32, release: impl FnOnce(Uses)) {
         if let Some(kept) = self.cold_parts.get_mut(cold as usize) {
-            *kept = ColdPart::default();
+            release(std::mem::take(kept).uses);
             self.free_cold.push(cold);
         }
     }

@@ -20,6 +20,9 @@ pub trait Slots {
     fn at_cursor(&self) -> Self::Slot<'_>;
     /// Moves the cursor to ring slot `i mod ring_len`.
     fn move_cursor(&mut self, i: u32);
+    /// The reply in ring slot `i mod ring_len` is read soon: the processor may fetch it.
+    #[inline(always)]
+    fn prefetch_reply(&self, _i: u32) {}
     /// Payload of the hot slot's second line in, by the requester, before P1 of that slot (abi
     /// §4.7). Nothing where the slot has one line.
     fn write_second(&self, words: impl IntoIterator<Item = u64>);

@@ -31,13 +31,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Goals of an empty call: `sync` on the host, the serve loop on the device.
 pub(crate) const GOALS: [f64; 2] = [40.0, 65.0];
-const FEW: u64 = 1000;
-const MANY: u64 = 2000;
+const FEW: u64 = 1024;
+const MANY: u64 = 2048;
 /// Set by this program for its own run under callgrind.
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 32] = [
+const COUNTED: [(&str, &str); 34] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -59,6 +59,8 @@ const COUNTED: [(&str, &str); 32] = [
     ("device_ring", "device, one message of the ring"),
     ("host_send", "send(empty)"),
     ("device_one_way", "device, one one-way message"),
+    ("host_send_batch", "send(empty), one of 16"),
+    ("device_batch", "device, one of 16 one-way messages"),
     ("device_idle", "device, an idle round"),
     ("device_serve", "device, empty call in the serve loop"),
     ("device_serve_32b", "device, 32 B -> 8 B in the serve loop"),
@@ -276,6 +278,17 @@ fn device_ring(poller: &mut Poller<'static, Shared>) {
 }
 
 #[inline(never)]
+fn host_send_batch(stream: &Stream<'_>) -> bool {
+    (0..16).all(|_| stream.send(empty::with()).is_ok())
+}
+
+#[inline(never)]
+fn device_batch(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(20_u64);
+}
+
+#[inline(never)]
 fn device_one_way(poller: &mut Poller<'static, Shared>) {
     device_poll(poller);
     std::hint::black_box(9_u64);
@@ -466,6 +479,12 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
             return Err(failed());
         }
         device_one_way(poller);
+    }
+    for _ in 0..calls.div_ceil(16) {
+        if !host_send_batch(&stream) {
+            return Err(failed());
+        }
+        device_batch(poller);
     }
     for _ in 0..calls {
         device_idle(poller);
