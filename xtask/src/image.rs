@@ -68,14 +68,13 @@ pub(crate) fn step() -> Outcome {
     if let Err(error) = child::run(child::cargo().args(["build", "--quiet", "--package", "hamr-cli"]), LIMIT) {
         return Outcome::Failed(error.to_string());
     }
-    // Hosted images, bare-metal ones and optimised programs have target folders of their own, so all build at once: each ends
-    // with a long run of the linker on one processor.
+    // Bare-metal images have a target folder of their own, so they build beside the others: each build ends with a long run of the
+    // linker on one processor. Hosted images and optimised programs would wait for each other's lock of `release`.
     let (hosted, bare) = devices.split_at(1);
     let failed = std::thread::scope(|scope| {
-        let hosted = scope.spawn(|| build_all(hosted));
-        let optimised = scope.spawn(build_optimised);
+        let hosted = scope.spawn(|| [build_all(hosted), build_optimised()].concat());
         let bare = build_all(bare);
-        Ok([hosted.join()?, optimised.join()?, bare].concat())
+        Ok([hosted.join()?, bare].concat())
     });
     let failed: Vec<String> = match failed {
         Ok(failed) => failed,
