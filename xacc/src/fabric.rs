@@ -1,22 +1,29 @@
 //! How two nodes meet: the one way in which programs use the world (`docs/xacc.md` "Meetings").
 //!
 //! Each collective is a meeting of pairs of nodes. A node tells its partner which collective it is in,
-//! with some bytes of data: it writes a slot in the partner's segment and then steps a signal. The
-//! partner waits for the signal, and compares the collective with its own before it uses anything.
+//! with some bytes of data: it writes a slot in the partner's segment, the number of the meeting last, and
+//! then steps a signal. The partner waits for the number, and if it does not come soon, for the signal, and
+//! compares the collective with its own before it uses anything. Number, collective and a short value are
+//! one line of memory, which has to come from the partner alone.
 //! Both of a pair tell each other in every meeting, so neither is more than one meeting ahead, and two
 //! slots in turn are enough.
 
 use crate::dist::NodeSet;
 use crate::posts::Posts;
-use crate::what::{self, HEADER, What};
+use crate::what::{self, COMPARED, PLACE, What};
 use core::cell::Cell;
+use core::sync::atomic::{Ordering, fence};
 use hamr_comm::abi::world::MAX_RANKS;
 use hamr_comm::world::{Memory, RankId, WorldRef};
 use hamr_comm::{Fault, Task};
 
-/// Bytes of a slot, and of the data in it.
-const SLOT: usize = 256;
-pub(crate) const DATA: usize = SLOT - HEADER;
+/// Bytes of the data in a slot at most, and of a slot: whole lines.
+pub(crate) const DATA: usize = 200;
+const SLOT: usize = (AT_PLACE as usize + PLACE).next_multiple_of(64);
+/// Where in a slot the parts are: the number first, and last what a mismatch alone reads.
+const AT_COMPARED: u64 = 8;
+const AT_DATA: u64 = AT_COMPARED + COMPARED as u64;
+const AT_PLACE: u64 = AT_DATA + DATA as u64;
 /// Signal words: the number of the meeting in which a node is, and of the last one in which it has put
 /// all that it has for its partner. Others are of [`Posts`].
 const TOLD: u32 = 0;
@@ -139,14 +146,19 @@ impl<'c> Fabric<'c> {
 
     /// Begins a meeting: tells a partner what this node is in.
     pub(crate) fn tell(&self, to: u32, what: &What, data: &[u8]) -> Result<(), Fault> {
-        let world = self.world()?;
-        let count = world.meet(RankId(to))?;
-        let mut slot = [0; SLOT];
-        let len = HEADER + data.len();
-        what.write(&mut slot);
-        slot.get_mut(HEADER..len).ok_or_else(too_long)?.copy_from_slice(data);
-        world.put(RankId(to), slot_of(self.me, count), slot.get(..len).unwrap_or_default())?;
-        Ok(world.signal(RankId(to), TOLD, count)?)
+        if data.len() > DATA {
+            return Err(too_long());
+        }
+        let (world, to) = (self.world()?, RankId(to));
+        let count = world.meet(to)?;
+        let slot = slot_of(self.me, count);
+        world.put(to, slot + AT_PLACE, &what.place())?;
+        world.put(to, slot + AT_COMPARED, &what.compared())?;
+        world.put(to, slot + AT_DATA, data)?;
+        // X1: the rest of the slot is there before its number, of which X2 is the other end.
+        fence(Ordering::Release);
+        world.put_value(to, slot, number(world.run(), count))?;
+        Ok(world.signal(to, TOLD, count)?)
     }
 
     /// Waits until the partner is in the same meeting, and reads its data.
@@ -155,18 +167,24 @@ impl<'c> Fabric<'c> {
     /// The partner is in another collective; the wait was interrupted.
     #[track_caller]
     pub(crate) fn hear(&self, from: u32, what: &What, data: &mut [u8]) -> Result<(), Fault> {
-        let count = self.world()?.met(RankId(from));
-        self.task.wait_signal(RankId(from), TOLD, |told| is_at_least(told, count))?;
-        let mut slot = [0; SLOT];
-        let len = HEADER + data.len();
-        let read = slot.get_mut(..len).ok_or_else(too_long)?;
-        self.world()?.get(RankId(self.me), slot_of(from, count), read)?;
-        let theirs = What::read(&slot);
-        if !theirs.matches(what) {
-            return Err(mismatch((self.me, what), (from, &theirs)));
+        let (me, world) = (RankId(self.me), self.world()?);
+        let count = world.met(RankId(from));
+        let slot = slot_of(from, count);
+        let wanted = number(world.run(), count);
+        if self.task.comes_soon(|| world.get_value::<u64>(me, slot) == Ok(wanted)) {
+            // X2, of which X1 is the other end.
+            fence(Ordering::Acquire);
+        } else {
+            self.task.wait_signal(RankId(from), TOLD, |told| is_at_least(told, count))?;
         }
-        data.copy_from_slice(slot.get(HEADER..len).unwrap_or_default());
-        Ok(())
+        let mut compared = [0; COMPARED];
+        world.get(me, slot + AT_COMPARED, &mut compared)?;
+        if compared != what.compared() {
+            let mut place = [0; PLACE];
+            world.get(me, slot + AT_PLACE, &mut place)?;
+            return Err(mismatch((self.me, what), (from, &What::read(&compared, &place))));
+        }
+        if data.is_empty() { Ok(()) } else { Ok(world.get(me, slot + AT_DATA, data)?) }
     }
 
     /// Ends a meeting in which this node has put something into a partner's segment.
@@ -290,9 +308,15 @@ pub(crate) fn all_to_all(
     Ok(())
 }
 
-/// Where in every segment rank `from` writes for the one whose it is.
+/// Where in every segment rank `from` writes for the one whose it is: a multiple of a line.
 fn slot_of(from: u32, meeting: u32) -> u64 {
     (u64::from(from) * 2 + u64::from(meeting & 1)) * SLOT as u64
+}
+
+/// What a slot begins with: the meeting, of which run of the words of signals. Slots are not cleared when these
+/// start over, and others may have written there: the constant is what they hardly write.
+fn number(run: u32, meeting: u32) -> u64 {
+    u64::from(run ^ 0x5EED_ACC5) << 32 | u64::from(meeting)
 }
 
 fn is_at_least(count: u32, meeting: u32) -> bool {

@@ -6,10 +6,9 @@ use core::panic::Location;
 use hamr_comm::Fault;
 use hamr_comm::fault::FAULT_TEXT;
 
-/// Bytes in a slot.
-pub(crate) const HEADER: usize = 56;
-/// Bytes of them that are compared; behind these are line and file.
-const COMPARED: usize = 40;
+/// Bytes that are compared, and those of line and file.
+pub(crate) const COMPARED: usize = 40;
+pub(crate) const PLACE: usize = 16;
 
 /// Kinds of collectives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,23 +50,26 @@ pub(crate) struct What {
     /// Letters, or a number.
     name: [u8; 16],
     line: u32,
-    /// The end of the file's name.
+    /// The end of the file's path.
     file: [u8; 12],
 }
 
 impl What {
+    #[inline]
     pub(crate) fn new(kind: Kind, set: NodeSet, at: &Location<'_>) -> Self {
-        let file = at.file().rsplit(['/', '\\']).next().unwrap_or_default();
-        Self { kind, number: 0, set: set.bits(), of: [0; 8], name: [0; 16], line: at.line(), file: letters(file) }
+        let file = letters(at.file());
+        Self { kind, number: 0, set: set.bits(), of: [0; 8], name: [0; 16], line: at.line(), file }
     }
 
     /// With an operation and a type, or either.
     #[must_use]
+    #[inline]
     pub(crate) fn named(self, of: &str, name: &str) -> Self {
         Self { of: letters(of), name: letters(name), ..self }
     }
 
     #[must_use]
+    #[inline]
     pub(crate) fn numbered(self, number: u32) -> Self {
         Self { number, ..self }
     }
@@ -80,41 +82,51 @@ impl What {
         Self { of: of.to_le_bytes(), name, ..self }
     }
 
-    pub(crate) fn matches(&self, other: &Self) -> bool {
-        let compared = |what: &Self| (what.kind, what.number, what.set, what.of, what.name);
-        compared(self) == compared(other)
-    }
-
-    pub(crate) fn write(&self, to: &mut [u8]) {
-        let Some(to) = to.first_chunk_mut::<HEADER>() else { return };
+    /// What is compared.
+    #[inline]
+    pub(crate) fn compared(&self) -> [u8; COMPARED] {
+        let mut to = [0; COMPARED];
         to[0] = self.kind.0;
         to[4..8].copy_from_slice(&self.number.to_le_bytes());
         to[8..16].copy_from_slice(&self.set.to_le_bytes());
         to[16..24].copy_from_slice(&self.of);
-        to[24..COMPARED].copy_from_slice(&self.name);
-        to[COMPARED..44].copy_from_slice(&self.line.to_le_bytes());
-        to[44..HEADER].copy_from_slice(&self.file);
+        to[24..].copy_from_slice(&self.name);
+        to
+    }
+
+    /// Where it was called.
+    #[inline]
+    pub(crate) fn place(&self) -> [u8; PLACE] {
+        let mut to = [0; PLACE];
+        to[..4].copy_from_slice(&self.line.to_le_bytes());
+        to[4..].copy_from_slice(&self.file);
+        to
     }
 
     /// Any bytes are one.
-    pub(crate) fn read(from: &[u8]) -> Self {
-        let from = from.first_chunk::<HEADER>().copied().unwrap_or([0; HEADER]);
+    pub(crate) fn read(compared: &[u8; COMPARED], place: &[u8; PLACE]) -> Self {
         fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
             from.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
         }
         Self {
-            kind: Kind(from[0]),
-            number: u32::from_le_bytes(part(&from, 4)),
-            set: u64::from_le_bytes(part(&from, 8)),
-            of: part(&from, 16),
-            name: part(&from, 24),
-            line: u32::from_le_bytes(part(&from, COMPARED)),
-            file: part(&from, 44),
+            kind: Kind(compared[0]),
+            number: u32::from_le_bytes(part(compared, 4)),
+            set: u64::from_le_bytes(part(compared, 8)),
+            of: part(compared, 16),
+            name: part(compared, 24),
+            line: u32::from_le_bytes(part(place, 0)),
+            file: part(place, 4),
         }
+    }
+
+    /// The end of the file's name.
+    fn file(&self) -> &str {
+        text(&self.file).rsplit(['/', '\\']).next().unwrap_or_default()
     }
 }
 
 /// The end of a text, padded with zeros. Names that differ have different ends, mostly.
+#[inline]
 fn letters<const N: usize>(text: &str) -> [u8; N] {
     let mut letters = [0; N];
     let end = text.as_bytes().get(text.len().saturating_sub(N)..).unwrap_or_default();
@@ -164,8 +176,8 @@ type Text = heapless::String<256>;
 pub(crate) fn mismatch(first: (u32, &What), second: (u32, &What)) -> Fault {
     let ((a, first), (b, second)) = (first, second);
     let mut long = Text::new();
-    let _ = write!(long, "node {a} is in {first} ({}:{})", text(&first.file), first.line);
-    let _ = write!(long, ", node {b} in {second} ({}:{})", text(&second.file), second.line);
+    let _ = write!(long, "node {a} is in {first} ({}:{})", first.file(), first.line);
+    let _ = write!(long, ", node {b} in {second} ({}:{})", second.file(), second.line);
     if long.len() <= FAULT_TEXT {
         return Fault::msg(&long);
     }
@@ -180,7 +192,7 @@ pub(crate) fn mismatch(first: (u32, &What), second: (u32, &What)) -> Fault {
 #[cold]
 pub(crate) fn not_finished(what: &What) -> Fault {
     let mut long = Text::new();
-    let _ = write!(long, "not finished: {what} ({}:{})", text(&what.file), what.line);
+    let _ = write!(long, "not finished: {what} ({}:{})", what.file(), what.line);
     Fault::msg(&long)
 }
 
@@ -193,13 +205,11 @@ mod tests {
     fn what_a_node_is_in_travels() {
         let set = NodeSet::of_world(3);
         let what = What::new(Kind::REDUCE, set, Location::caller()).named("Sum", "f64").numbered(8);
-        let mut bytes = [0; HEADER];
-        what.write(&mut bytes);
-        let read = What::read(&bytes);
-        assert!(read.matches(&what) && read.line == what.line && text(&read.file) == "what.rs");
+        let read = What::read(&what.compared(), &what.place());
+        assert!(read.compared() == what.compared() && read.line == what.line && read.file() == "what.rs");
         assert_eq!(read.to_string(), "reduce(Sum, f64)");
         let barrier = What::new(Kind::BARRIER, set, Location::caller());
-        assert!(!barrier.matches(&what) && !What::read(&[]).matches(&what));
+        assert_ne!(barrier.compared(), what.compared());
         let (a, b) = (what.line, barrier.line);
         let fault = mismatch((0, &what), (1, &barrier)).text;
         assert_eq!(
@@ -216,7 +226,7 @@ mod tests {
         let fault = mismatch((10, &long), (11, &other)).text;
         assert!(fault.starts_with("node 10 is in reduce(FirstMax") && fault.contains("node 11 in barrier"), "{fault}");
         for byte in 0..=255 {
-            assert!(!What::read(&[byte; HEADER]).to_string().is_empty());
+            assert!(!What::read(&[byte; COMPARED], &[byte; PLACE]).to_string().is_empty());
         }
     }
 }

@@ -121,13 +121,23 @@ impl Task<'_> {
         #[cfg(all(feature = "tasks", feature = "world"))]
         let mut ready = ready;
         #[cfg(all(feature = "tasks", feature = "world"))]
+        if self.comes_soon(&mut ready) {
+            return Ok(());
+        }
+        self.wait_while(Wait::Peer(self.within.get()), reason, ready)
+    }
+
+    /// Is it ready within as many looks as a task takes before it suspends itself for what another rank does?
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[inline]
+    pub fn comes_soon(&self, mut ready: impl FnMut() -> bool) -> bool {
         for _ in 0..self.suspender.with(|slice| slice.looks) {
             if ready() {
-                return Ok(());
+                return true;
             }
             core::hint::spin_loop();
         }
-        self.wait_while(Wait::Peer(self.within.get()), reason, ready)
+        false
     }
 
     pub(crate) fn wait_while(

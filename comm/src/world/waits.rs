@@ -45,6 +45,11 @@ impl WorldRef<'_> {
     pub fn met(&self, with: RankId) -> u32 {
         self.rank.meetings.get(with.0 as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
+
+    /// Which time it is that the words of signals have started: the same on all ranks that meet.
+    pub fn run(&self) -> u32 {
+        self.rank.peers.run()
+    }
 }
 
 impl Rank {

@@ -1,5 +1,5 @@
-//! Ranks of a world: no wake from rank to rank is lost, with several that wake one, and a barrier lets
-//! no rank pass early, nor forget one that is ahead.
+//! Ranks of a world: no wake from rank to rank is lost, with several that wake one, a barrier lets
+//! no rank pass early, nor forget one that is ahead, and a meeting of two shows each what the other has told.
 //!
 //! `Notifier`, `Waiter`, `Idle`, `disseminate` and `has_come` are production's; words are the checker's.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hamr_comm::am::Notifier;
 use hamr_comm::world::{RankId, disseminate, has_come};
-use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
+use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering, fence};
 use loom::sync::Notify;
 use loom::thread;
 
@@ -141,4 +141,77 @@ fn without_release_a_barrier_shows_old_values() {
 fn a_count_that_must_be_equal_forgets_a_rank() {
     let way = Way { has_come: |word, count| word == count, ..SOUND };
     Model::new("equal counts", vec![(2, 2, way)], barriers).breaks("was forgotten");
+}
+
+/// How two nodes of a program meet (`docs/xacc.md` "Meetings"): `xacc/src/fabric.rs` by the checker's words.
+#[derive(Clone, Copy)]
+struct Meetings {
+    /// A fence is between what a slot has and its number.
+    released: bool,
+    /// Slots that a node has in turn in its partner's segment.
+    slots: u32,
+    /// Looks at the number before the signal is waited for.
+    looks: u32,
+}
+
+const MEETINGS: Meetings = Meetings { released: true, slots: 2, looks: 1 };
+
+/// What a node's partner writes.
+struct Told {
+    /// Each the number of a meeting, and what was told in it.
+    slots: [[AtomicU32; 2]; 2],
+    signal: AtomicU32,
+}
+
+fn meetings((count, way): (u32, Meetings)) {
+    let told: Arc<[Told; 2]> = Arc::new(core::array::from_fn(|_| Told {
+        slots: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU32::new(0))),
+        signal: AtomicU32::new(0),
+    }));
+    let theirs = told.clone();
+    thread::spawn(move || meet(&theirs, 1, count, way));
+    meet(&told, 0, count, way);
+}
+
+fn meet(told: &[Told; 2], me: usize, count: u32, way: Meetings) {
+    for meeting in 1..=count {
+        let nth = (meeting % way.slots) as usize;
+        let ([number, value], signal) = (&told[1 - me].slots[nth], &told[1 - me].signal);
+        value.store(meeting, Ordering::Relaxed);
+        if way.released {
+            fence(Ordering::Release);
+        }
+        number.store(meeting, Ordering::Relaxed);
+        signal.store(meeting, Ordering::Release);
+
+        let ([number, value], signal) = (&told[me].slots[nth], &told[me].signal);
+        let has_come_soon = (0..way.looks).any(|_| number.load(Ordering::Relaxed) == meeting);
+        if has_come_soon {
+            fence(Ordering::Acquire);
+        } else {
+            while !has_come(signal.load(Ordering::Acquire), meeting) {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(value.load(Ordering::Relaxed), meeting, "another meeting's value");
+    }
+}
+
+#[test]
+fn a_meeting_shows_what_its_partner_has_told() {
+    let signal_only = Meetings { looks: 0, ..MEETINGS };
+    let cases = vec![(2, MEETINGS), (3, MEETINGS), (3, signal_only)];
+    Model::new("meetings of 2 nodes", cases, meetings).preempted_at_most(2).holds();
+}
+
+#[test]
+fn without_release_a_meeting_shows_another_value() {
+    let way = Meetings { released: false, ..MEETINGS };
+    Model::new("numbers of slots without release", vec![(1, way)], meetings).breaks("another meeting's value");
+}
+
+#[test]
+fn one_slot_is_written_before_it_was_read() {
+    let way = Meetings { slots: 1, ..MEETINGS };
+    Model::new("one slot", vec![(2, way)], meetings).breaks("another meeting's value");
 }
