@@ -1,7 +1,6 @@
 //! NPB CG: the smallest eigenvalue of a sparse matrix by inverse iteration, on every device of a world.
 use crate::cg_matrix::Matrix;
 pub use crate::cg_matrix::{Class, Outcome};
-use crate::progress::Progress;
 use hamr_xacc::prelude::*;
 
 type Vector<'c> = Array<'c, f64, 1>;

@@ -1,6 +1,5 @@
 //! NPB CG in local view: each device has its own part, and sums are collected with coarrays.
 use crate::cg_matrix::{Class, Matrix, Outcome};
-use crate::progress::Progress;
 use core::ops::Range;
 use hamr_xacc::prelude::*;
 

@@ -1,5 +1,4 @@
 //! The Himeno benchmark: Jacobi's method for Poisson's equation, on every device of a world.
-use crate::progress::Progress;
 pub use crate::run::Run;
 use hamr_xacc::prelude::*;
 

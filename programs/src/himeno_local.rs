@@ -1,5 +1,4 @@
 //! The Himeno benchmark in local view: each device has its own part, and the exchange is written out with coarrays.
-use crate::progress::Progress;
 use crate::run::Run;
 use hamr_xacc::prelude::*;
 

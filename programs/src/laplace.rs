@@ -1,5 +1,4 @@
 //! Laplace's equation in a square: each inner point becomes the mean of its four neighbours.
-use crate::progress::Progress;
 use hamr_xacc::prelude::*;
 
 /// `n * n` points with 1 along the first row and 0 along the others, on `nodes[0] * nodes[1]` devices;

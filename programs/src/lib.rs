@@ -15,13 +15,12 @@ pub mod himeno_files;
 pub mod himeno_local;
 pub mod idle;
 pub mod laplace;
-pub mod progress;
 mod run;
 pub mod stream;
 
 #[doc(hidden)]
 pub use hamr_comm::__entry;
-pub use hamr_xacc::HostArray;
+pub use hamr_xacc::{HostArray, progress, watched};
 
 /// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
 mod unlisted {
@@ -31,14 +30,6 @@ mod unlisted {
         ($handler:ty, $section:expr) => {};
     }
     pub(super) use no_entry as __entry;
-}
-
-/// Puts what the programs call into the table of this host's program, which serves a [`progress::Watcher`].
-#[macro_export]
-macro_rules! watched {
-    () => {
-        $crate::__entry!($crate::progress::progress, "hamr_programs::progress::progress");
-    };
 }
 
 /// Puts the programs into the table of this image.

@@ -20,6 +20,7 @@ mod kept;
 pub mod math;
 pub mod plan;
 mod posts;
+pub mod progress;
 pub mod section;
 mod spmd;
 mod what;
@@ -31,6 +32,8 @@ pub use array::{Array, Section, SectionMut, SharedArray, Source};
 pub use coarray::kind;
 pub use coarray::{Coarray, Local, Locks, Remote, View, ViewMut};
 pub use exact::Exact;
+#[doc(hidden)]
+pub use hamr_comm::__entry;
 pub use hamr_xacc_macros::{each, s};
 pub use host::HostArray;
 pub use kept::Kept;
@@ -44,6 +47,7 @@ pub mod prelude {
     pub use crate::dist::{NodeSet, Nodes, Shape, Share, on, whole, width};
     pub use crate::math::{powf, sqrt};
     pub use crate::plan::Halo;
+    pub use crate::progress::Progress;
     pub use crate::section::Sel::{self, Own};
     pub use crate::section::{Step, triplet};
     pub use crate::{Array, Coarray, HostArray, Kept, Locks, Spmd, each, s};

@@ -122,6 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn no_module_of_a_program_is_left_out() {
+        for Program { name, files, .. } in PROGRAMS {
+            for file in files.iter().filter(|file| file.starts_with("src/")) {
+                let text = read(file).expect("a file");
+                for used in text.lines().filter_map(|line| line.split_once("use crate::")) {
+                    let module = used.1.split("::").next().unwrap_or_default();
+                    assert!(files.contains(&&*format!("src/{module}.rs")), "{name}: {module}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn blank_lines_and_comments_do_not_count() {
         assert_eq!(lines("//! A.\n\nuse b; // why\n    /// C.\n    }\n"), 2);
     }

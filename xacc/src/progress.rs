@@ -1,6 +1,7 @@
 //! How far a run is, for who waits for it: a message to the host's program, each second.
-use hamr_comm::Host;
-use hamr_xacc::prelude::*;
+
+use crate::spmd::Spmd;
+use hamr_comm::{Fault, Host, offload};
 
 hamr_comm::on_host! {
     extern crate std;
@@ -12,14 +13,35 @@ hamr_comm::on_host! {
 /// Seconds from the beginning to the first report, and from one to the next.
 const EVERY: f64 = 1.0;
 
+/// `hamr_comm` as `#[offload]` uses it, without the entry in the table: a program says which bodies it has.
+mod unlisted {
+    pub(super) use hamr_comm::*;
+
+    macro_rules! no_entry {
+        ($handler:ty, $section:expr) => {};
+    }
+    pub(super) use no_entry as __entry;
+}
+
+/// Puts what [`Progress`] calls into the table of this host's program, which serves a [`Watcher`].
+#[macro_export]
+macro_rules! watched {
+    () => {
+        $crate::__entry!($crate::progress::progress, "hamr_xacc::progress::progress");
+    };
+}
+
 /// Called by the first node.
-#[offload(crate = crate::unlisted)]
+///
+/// # Errors
+/// The host's program serves no [`Watcher`].
+#[offload(crate = crate::progress::unlisted)]
 pub fn progress(cx: &mut Host, done: u32, of: u32) -> Result<(), Fault> {
     (cx.service::<Watcher>()?.0)(done, of);
     Ok(())
 }
 
-/// The steps of a program.
+/// The steps of a program: where the host's program serves a [`Watcher`], it learns each second how many are done.
 pub struct Progress {
     next: f64,
     of: u32,
