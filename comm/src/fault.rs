@@ -185,7 +185,7 @@ impl Fault {
     #[cfg(all(feature = "tasks", feature = "world"))]
     #[cold]
     fn beyond_heap(end: u64, heap: u64) -> Self {
-        match crate::world::claimed_here() {
+        match crate::claimed::bytes_here() {
             taken if taken != 0 && end <= heap + taken => Self::claimed(),
             _ => Self::outside_heap(end, heap),
         }

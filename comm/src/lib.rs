@@ -21,6 +21,8 @@ pub mod am;
 pub mod buffer;
 pub mod chain;
 #[cfg(all(feature = "tasks", feature = "world"))]
+mod claimed;
+#[cfg(all(feature = "tasks", feature = "world"))]
 mod claims;
 mod context;
 mod enter;

@@ -14,26 +14,8 @@ use crate::claims;
 use crate::fault::Fault;
 use crate::task::Task;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 use hamr_shared_abi::window::LentHeap;
-
-/// How much of its segment a rank has claimed.
-pub(super) struct Claimed {
-    /// Bytes at the end of the heap that are not part of it, and the place of the task that has them.
-    bytes: AtomicUsize,
-    by: AtomicUsize,
-}
-
-impl Claimed {
-    /// Nothing.
-    pub(super) const fn new() -> Self {
-        Self { bytes: AtomicUsize::new(0), by: AtomicUsize::new(0) }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
 
 /// The rank's segment, from some offset to its end. It is released when this is dropped, and when the
 /// task is abandoned.
@@ -63,8 +45,7 @@ impl Task<'_> {
             Ok((slice.cx.heap.take_end(bytes as u64), slice.place))
         })?;
         let at = at.ok_or_else(|| Fault::msg("the segment is too short"))?;
-        rank.claimed.by.store(place, Ordering::Relaxed);
-        rank.claimed.bytes.store(bytes, Ordering::Relaxed);
+        rank.claimed.set(bytes, place);
         Ok(SegmentClaim { task: self, at, bytes, from })
     }
 }
@@ -108,17 +89,17 @@ impl Drop for SegmentClaim<'_> {
 /// # Safety
 /// What was made of the bytes that are claimed is not used any more.
 unsafe fn release(heap: &mut LentHeap<'_>) {
-    let Some(claimed) = Rank::here().map(|rank| &rank.claimed) else { return };
+    let Some(Rank { claimed, .. }) = Rank::here() else { return };
     let bytes = claimed.bytes();
-    claimed.bytes.store(0, Ordering::Relaxed);
+    claimed.set(0, 0);
     // SAFETY: so many were taken, and nothing is claimed from now on; the rest is passed on.
     unsafe { heap.regain(bytes as u64) };
 }
 
 /// The task in this place was abandoned: on its stack, which nothing runs on any more, was its claim.
 pub(crate) fn release_of_abandoned(heap: &mut LentHeap<'_>, place: usize) {
-    let Some(claimed) = Rank::here().map(|rank| &rank.claimed) else { return };
-    if claimed.bytes() != 0 && claimed.by.load(Ordering::Relaxed) == place {
+    let Some(Rank { claimed, .. }) = Rank::here() else { return };
+    if claimed.bytes() != 0 && claimed.by() == place {
         // SAFETY: memory and pieces borrow the claim, whose stack was left for good.
         unsafe { release(heap) };
     }

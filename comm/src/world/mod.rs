@@ -32,6 +32,8 @@ pub use strided::{MAX_LEVELS, Strided};
 pub use waits::{disseminate, has_come};
 
 use crate::buffer::BufferPtr;
+#[cfg(all(feature = "tasks", feature = "world"))]
+use crate::claimed::Claimed;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::registry::Table;
@@ -76,14 +78,14 @@ pub struct Rank {
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
-    /// What is claimed of the segment. The dispatcher's thread alone claims; other threads of a program reach the segment,
-    /// too.
+    /// What is claimed of the segment.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    claimed: claim::Claimed,
+    claimed: &'static Claimed,
 }
 
 impl Rank {
-    /// Rank `me` of `size`, with `segment` bytes at the end of its heap, that serves `table`. `exit`
+    /// Rank `me` of `size`, with `segment` bytes at the end of its heap, that serves `table`. The thread that calls this
+    /// joins. `exit`
     /// publishes the exit code and ends the rank.
     pub fn new(me: RankId, size: u32, segment: u64, table: Table, exit: fn(u8) -> !, peers: Peers) -> Self {
         #[cfg(not(all(feature = "tasks", feature = "world")))]
@@ -105,7 +107,7 @@ impl Rank {
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
-            claimed: claim::Claimed::new(),
+            claimed: Claimed::begin(),
         }
     }
 
@@ -128,12 +130,6 @@ impl Rank {
         #[cfg(not(all(feature = "tasks", feature = "world")))]
         0
     }
-}
-
-/// Bytes of this rank's segment that are no part of the heap.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) fn claimed_here() -> u64 {
-    Rank::here().map_or(0, Rank::claimed)
 }
 
 /// The queue pairs in which ranks call each other.

@@ -78,7 +78,7 @@ pub fn together(rank: &mut Rank<State>) -> Result<u32, Fault> {
     expect(matches!(Team::all(rank, end - 64), Err(GasError::Reach { .. })), "a scratch beyond the end")?;
     rank.block_until(|state| state.noted == 1)?;
     expect(half.destroy(rank)? == SCRATCH + Team::BYTES, "its scratch")?;
-    for round in 0..20 {
+    for round in 0..8 {
         // What a team has left is the program's, at once.
         rank.fill(RankId(me), SCRATCH + Team::BYTES, round, Team::BYTES)?;
         let team = all.split(rank, Some(me / 2), 0, SCRATCH + Team::BYTES)?;
