@@ -16,10 +16,12 @@ std::thread_local! {
 }
 
 #[cfg(hamr_bare)]
-static HERE: Claimed = Claimed::NOTHING;
+static HERE: Claimed = Claimed::new();
 
 impl Claimed {
-    const NOTHING: Self = Self { bytes: AtomicUsize::new(0), by: AtomicUsize::new(0) };
+    const fn new() -> Self {
+        Self { bytes: AtomicUsize::new(0), by: AtomicUsize::new(0) }
+    }
 
     /// That of the rank which this thread serves from now on.
     pub(crate) fn begin() -> &'static Self {
@@ -27,7 +29,7 @@ impl Claimed {
         return &HERE;
         #[cfg(not(hamr_bare))]
         {
-            let claimed: &'static Self = alloc::boxed::Box::leak(alloc::boxed::Box::new(Self::NOTHING));
+            let claimed: &'static Self = alloc::boxed::Box::leak(alloc::boxed::Box::new(Self::new()));
             HERE.set(Some(claimed));
             claimed
         }

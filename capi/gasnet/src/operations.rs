@@ -28,7 +28,7 @@ pub(crate) enum What {
         key: i32,
         scratch: u64,
         wish: Option<Wish>,
-        made: Option<hamr_gas::Team>,
+        made: Option<Box<hamr_gas::Team>>,
     },
     /// The end of the team.
     Destroy {
@@ -131,13 +131,16 @@ impl What {
             Self::Reduce(reduce) => reduce.take(team, step, hear),
             Self::Split { wish, made, .. } => {
                 if let Some(wish) = wish.take() {
-                    *made = team.with(function, |team, rank| team.make(rank, wish));
+                    *made = team.with(function, |team, rank| team.make(rank, wish)).map(Box::new);
                 }
                 true
             }
             Self::Destroy { has_left } => {
                 *has_left = true;
-                team.with(function, |team, rank| Ok(team.leave(rank)));
+                team.with(function, |team, rank| {
+                    team.leave(rank);
+                    Ok(())
+                });
                 false
             }
         }

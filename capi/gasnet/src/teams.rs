@@ -33,7 +33,7 @@ fn make(
     let (key, own) = (key.unwrap_or(0), color.map_or(0, |_| take_scratch(function)));
     let what = What::Split { color, key, scratch: own, wish: None, made: None };
     let What::Split { made: Some(team), .. } = finish(function, begin(function, parent, what)) else { return null() };
-    let team = Team::made(team);
+    let team = Team::made(*team);
     team.flags.store(flags, Relaxed);
     if flags & NO_SCRATCH == 0 {
         team.scratch.store(scratch.0, Relaxed);
