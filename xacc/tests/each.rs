@@ -152,7 +152,7 @@ fn reductions_have_the_values_of_the_body_only() {
         assert_eq!(each!([i, k] in share => max { value(i, k) }), most, "{context}");
         assert_eq!(each!([i, k] in share => max { value(i, k) as f64 }), most as f64, "{context}");
         let first = |wanted| all().find(|(i, k)| value(*i, *k) == wanted).map(|at| (wanted, at));
-        let last = |wanted| all().filter(|(i, k)| value(*i, *k) == wanted).last().map(|at| (wanted, at));
+        let last = |wanted| all().rfind(|(i, k)| value(*i, *k) == wanted).map(|at| (wanted, at));
         assert_eq!(Some(each!([i, k] in share => firstmin { (value(i, k), (i, k)) })), first(least), "{context}");
         assert_eq!(Some(each!([i, k] in share => firstmax { (value(i, k), (i, k)) })), first(most), "{context}");
         assert_eq!(Some(each!([i, k] in share => lastmin { (value(i, k), (i, k)) })), last(least), "{context}");
