@@ -72,6 +72,18 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
     }
 }
 
+impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
+    /// Leaves all images' elements to later programs, which [open](Kept::open_coarray) them: see
+    /// [`Array::keep`]. What an image has put before it calls this is kept.
+    ///
+    /// # Errors
+    /// As [`Array::keep`].
+    #[track_caller]
+    pub fn keep(self, w: &mut Spmd<'c>) -> Result<Kept<T, N>, Fault> {
+        self.into_array().keep(w)
+    }
+}
+
 impl<T: Element, const N: usize> Kept<T, N> {
     /// The array again, of the shape that it was made with. All nodes that have kept it call this, each
     /// program once, outside of scopes. It stays kept.

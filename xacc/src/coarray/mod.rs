@@ -16,7 +16,6 @@ pub use view::{View, ViewMut};
 use crate::array::{Array, Section};
 use crate::dist::{Shape, refuse};
 use crate::error::fault;
-use crate::kept::Kept;
 use crate::section::{Region, Sel};
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
@@ -72,14 +71,9 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
         Ok(Self { array: array(w)? })
     }
 
-    /// Leaves all images' elements to later programs, which [open](crate::Kept::open_coarray) them: see
-    /// [`Array::keep`]. What an image has put before it calls this is kept.
-    ///
-    /// # Errors
-    /// As [`Array::keep`].
-    #[track_caller]
-    pub fn keep(self, w: &mut Spmd<'c>) -> Result<Kept<T, N>, Fault> {
-        self.array.keep(w)
+    /// The array that has its elements.
+    pub(crate) fn into_array(self) -> Array<'c, T, N> {
+        self.array
     }
 
     /// This image's elements, until its next communication.
