@@ -9,16 +9,6 @@ use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::world::{RankId, SegAddr, WorldRef};
 use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Migratable, Task, info, offload};
 
-/// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
-mod unlisted {
-    pub(super) use hamr_comm::*;
-
-    macro_rules! no_entry {
-        ($handler:ty, $section:expr) => {};
-    }
-    pub(super) use no_entry as __entry;
-}
-
 #[doc(hidden)]
 pub use hamr_comm::{__entry, chains};
 
@@ -38,11 +28,11 @@ macro_rules! bench_handlers {
 }
 
 /// Does nothing.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn empty(_cx: &mut Context) {}
 
 /// Does nothing, as a task.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn empty_task(_task: &mut Task) {}
 
 /// Does nothing, on the host.
@@ -63,14 +53,14 @@ pub fn nested_on_host(cx: &mut Host) -> Result<(), Fault> {
 }
 
 /// Calls [`nested_on_host()`].
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn call_nested(task: &mut Task) -> Result<(), Fault> {
     Ok(task.sync(HOST, nested_on_host::with())?)
 }
 
 /// Calls [`empty_on_host()`] so often, `pause` microseconds apart; the microseconds that the calls
 /// took. Without a pause the clock is not read between calls, and the result is 0.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn call_host(task: &mut Task, times: u32, pause: u32) -> Result<u64, Fault> {
     let mut micros = 0;
     for _ in 0..times {
@@ -87,7 +77,7 @@ pub fn call_host(task: &mut Task, times: u32, pause: u32) -> Result<u64, Fault> 
 }
 
 /// Lets the others have a turn so often; the microseconds that this took.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn yields(task: &mut Task, times: u32) -> Result<u64, Fault> {
     let begin = task.micros();
     for _ in 0..times {
@@ -97,7 +87,7 @@ pub fn yields(task: &mut Task, times: u32) -> Result<u64, Fault> {
 }
 
 /// Calls [`empty()`] of rank 1 so often; the microseconds that the calls took.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn rank_calls(task: &mut Task, times: u32) -> Result<u64, Fault> {
     let begin = task.micros();
     for _ in 0..times {
@@ -107,7 +97,7 @@ pub fn rank_calls(task: &mut Task, times: u32) -> Result<u64, Fault> {
 }
 
 /// Ranks 0 and 1 exchange so many signals; the microseconds that this took. At least 2.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn rank_signals(task: &mut Task, times: u32) -> Result<u64, Fault> {
     let (me, peer) = pair(task)?;
     task.barrier()?;
@@ -125,7 +115,7 @@ pub fn rank_signals(task: &mut Task, times: u32) -> Result<u64, Fault> {
 }
 
 /// All ranks meet so often; the microseconds that this took.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn rank_barriers(task: &mut Task, times: u32) -> Result<u64, Fault> {
     task.barrier()?;
     let begin = task.micros();
@@ -137,7 +127,7 @@ pub fn rank_barriers(task: &mut Task, times: u32) -> Result<u64, Fault> {
 
 /// What signals and calls are compared with: ranks 0 and 1 store so many flags for each other, in one
 /// cache line or each in its own; the microseconds that this took.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn rank_flags(task: &mut Task, times: u32, one_line: bool, paused: bool) -> Result<u64, Fault> {
     let (me, _) = pair(task)?;
     // Both in the segment of rank 1, or the flag for each rank in its own.
@@ -176,7 +166,7 @@ pub fn rank_flags(task: &mut Task, times: u32, one_line: bool, paused: bool) -> 
 
 /// Puts 8 bytes into the segment of rank 1 so often, or copies `bytes` there; the microseconds that
 /// this took.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn rank_puts(task: &mut Task, times: u32, bytes: u32) -> Result<u64, Fault> {
     let (begin, world) = (task.micros(), world(task)?);
     for i in 0..times {
@@ -195,7 +185,7 @@ pub fn rank_puts(task: &mut Task, times: u32, bytes: u32) -> Result<u64, Fault> 
 }
 
 /// What copies are compared with: so many of them inside of the segment, by `memcpy`.
-#[offload(unordered, crate = unlisted)]
+#[offload(unordered, unlisted)]
 pub fn rank_copies(task: &mut Task, times: u32, bytes: u32) -> Result<u64, Fault> {
     let (begin, segment) = (task.micros(), world(task)?.segment());
     let view = task.view_mut(segment)?;
@@ -223,7 +213,7 @@ fn pair(task: &Task<'_>) -> Result<(u32, RankId), Fault> {
 }
 
 /// Logs numbered lines of level info, as fast as it can.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn log_lines(_cx: &mut Context, lines: u32) {
     for line in 0..lines {
         info!("line {}", line);
@@ -231,19 +221,19 @@ pub fn log_lines(_cx: &mut Context, lines: u32) {
 }
 
 /// 32 bytes in, 8 out.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn sum_4(_cx: &mut Context, a: u64, b: u64, c: u64, d: u64) -> u64 {
     a.wrapping_add(b).wrapping_add(c).wrapping_add(d)
 }
 
 /// 48 bytes in, 8 out: the most that one line carries.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn sum_6(_cx: &mut Context, a: [u64; 6]) -> u64 {
     sum(&a)
 }
 
 /// Counts its calls: for one-way calls, whose effect a test must observe.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
     if let Some(n) = cx.view_mut(counter)?.first_mut() {
         *n += 1;
@@ -252,19 +242,19 @@ pub fn count(cx: &mut Context, counter: BufferPtr<u64>) -> Result<(), Fault> {
 }
 
 /// 64 bytes in, 8 out: two lines.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn sum_8(_cx: &mut Context, a: [u64; 8]) -> u64 {
     sum(&a)
 }
 
 /// 112 bytes in, 8 out: the most that two lines carry.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn sum_14(_cx: &mut Context, a: [u64; 14]) -> u64 {
     sum(&a)
 }
 
 /// As many words in as there are, 8 bytes out: long arguments.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn sum_many(_cx: &mut Context, words: heapless::Vec<u64, 128>) -> u64 {
     sum(&words)
 }
@@ -274,7 +264,7 @@ fn sum(a: &[u64]) -> u64 {
 }
 
 /// Runs for a time that is proportional to `turns`.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn spend(_cx: &mut Context, turns: u32) {
     work(turns);
 }
@@ -308,7 +298,7 @@ pub struct Pongs {
 /// next even one in that of the reply. Between the two, the last word of `data` is read, unless that is
 /// empty; it comes as the two words of its pointer, so that the call does not use the buffer and the
 /// host may write into it meanwhile.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn pong(cx: &mut Context, lines: BufferPtr<u32>, data: [u64; 2], how: Pongs) -> Result<(), Fault> {
     let Pongs { rounds, stride, reply_at, turns, paused } = how;
     let data = BufferPtr::from_wire(WireBuffer::from_words(data));
@@ -344,7 +334,7 @@ pub fn pong(cx: &mut Context, lines: BufferPtr<u32>, data: [u64; 2], how: Pongs)
 }
 
 /// Returns the last word of what was put, which shows that the device reads it.
-#[offload(crate = unlisted)]
+#[offload(unlisted)]
 pub fn notice(cx: &mut Context, data: BufferPtr<u32>) -> Result<u32, Fault> {
     let data = cx.words(data)?;
     let last = data.get(data.len().wrapping_sub(1)).ok_or_else(|| Fault::msg("an empty buffer"))?;

@@ -49,7 +49,7 @@ fn conj_grad(a: &Matrix, s: &mut Vectors, row: NodeSet, w: &mut Spmd) -> Result<
 }
 
 /// The eigenvalue of a class's matrix, on `nodes[0] * nodes[1]` devices.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn cg(w: &mut Spmd, class: Class, nodes: [u32; 2]) -> Result<Outcome, Fault> {
     let n = w.nodes(nodes)?;
     let row = n.set([Own, Sel::All]);

@@ -84,7 +84,7 @@ fn conj_grad(a: &Matrix, s: &mut Parts, at: &Places, w: &mut Spmd) -> Result<f64
 }
 
 /// The eigenvalue of a class's matrix, on `nodes[0] * nodes[1]` devices.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn cg_local(w: &mut Spmd, class: Class, nodes: [u32; 2]) -> Result<Outcome, Fault> {
     let n = w.nodes(nodes)?;
     let [at_row, at_column] = n.here();

@@ -5,7 +5,7 @@ use hamr_xacc::prelude::*;
 const OMEGA: f32 = 0.8;
 
 /// Three iterations to rehearse, then `loops` measured ones, on `nodes[0] * nodes[1]` devices.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn himeno(w: &mut Spmd, size: [i64; 3], nodes: [u32; 2], loops: u32) -> Result<[Run; 2], Fault> {
     Ok(solve(w, size, nodes, loops, None)?.0)
 }

@@ -3,7 +3,7 @@ use crate::himeno::{Run, solve};
 use hamr_xacc::prelude::*;
 
 /// [`himeno`](crate::himeno) with the field in the host's program; it begins with what is there if `goes_on`.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn himeno_of(
     w: &mut Spmd,
     size: [i64; 3],

@@ -30,7 +30,7 @@ fn exchange(p: &mut Coarray<f32, 3>, n: &Nodes<2>, size: [i64; 3], w: &mut Spmd)
 }
 
 /// Three iterations to rehearse, then `loops` measured ones, on `nodes[0] * nodes[1]` devices.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn himeno_local(w: &mut Spmd, size: [i64; 3], nodes: [u32; 2], loops: u32) -> Result<[Run; 2], Fault> {
     Ok(solve_local(w, size, nodes, loops)?.0)
 }

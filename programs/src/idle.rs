@@ -3,9 +3,9 @@ use hamr_comm::Context;
 use hamr_xacc::prelude::*;
 
 /// Does nothing, as a program.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn idle(_w: &mut Spmd) {}
 
 /// Does nothing, as a call of one device.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn nothing(_cx: &mut Context) {}

@@ -3,7 +3,7 @@ use hamr_xacc::prelude::*;
 
 /// `n * n` points with 1 along the first row and 0 along the others, on `nodes[0] * nodes[1]` devices;
 /// the sum of all changes in the last of `steps` iterations.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn laplace(w: &mut Spmd, n: i64, nodes: [u32; 2], steps: u32) -> Result<f64, Fault> {
     Ok(solve(w, n, nodes, steps)?.0)
 }

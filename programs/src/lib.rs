@@ -22,16 +22,6 @@ pub mod stream;
 pub use hamr_comm::__entry;
 pub use hamr_xacc::{HostArray, progress, watched};
 
-/// `hamr_comm` as `#[offload]` uses it, without the entry in the table.
-mod unlisted {
-    pub(super) use hamr_comm::*;
-
-    macro_rules! no_entry {
-        ($handler:ty, $section:expr) => {};
-    }
-    pub(super) use no_entry as __entry;
-}
-
 /// Puts the programs into the table of this image.
 #[macro_export]
 macro_rules! handlers {

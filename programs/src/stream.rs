@@ -20,7 +20,7 @@ pub struct Times {
 }
 
 /// Each kernel `times` times on three arrays of `n` elements.
-#[offload(crate = crate::unlisted)]
+#[offload(unlisted)]
 pub fn stream(w: &mut Spmd, n: i64, times: u32) -> Result<Times, Fault> {
     let line = w.nodes([w.size()])?.template([n]).distribute([Block])?;
     let here = line.all();

@@ -155,9 +155,12 @@ impl<'c> Fabric<'c> {
         world.put(to, slot + AT_PLACE, &what.place())?;
         world.put(to, slot + AT_COMPARED, &what.compared())?;
         world.put(to, slot + AT_DATA, data)?;
-        // X1: the rest of the slot is there before its number, of which X2 is the other end.
-        fence(Ordering::Release);
-        world.put_value(to, slot, number(world.run(), count))?;
+        #[cfg(target_has_atomic = "64")]
+        {
+            // X1: the rest of the slot is there before its number, of which X2 is the other end.
+            fence(Ordering::Release);
+            world.put_value(to, slot, number(world.run(), count))?;
+        }
         Ok(world.signal(to, TOLD, count)?)
     }
 
@@ -170,8 +173,15 @@ impl<'c> Fabric<'c> {
         let (me, world) = (RankId(self.me), self.world()?);
         let count = world.met(RankId(from));
         let slot = slot_of(from, count);
-        let wanted = number(world.run(), count);
-        if self.task.comes_soon(|| world.get_value::<u64>(me, slot) == Ok(wanted)) {
+        // Without numbers of 64 bits that are stored as one, the signal alone says it.
+        #[cfg(not(target_has_atomic = "64"))]
+        let soon = false;
+        #[cfg(target_has_atomic = "64")]
+        let soon = {
+            let wanted = number(world.run(), count);
+            self.task.comes_soon(|| world.get_value::<u64>(me, slot) == Ok(wanted))
+        };
+        if soon {
             // X2, of which X1 is the other end.
             fence(Ordering::Acquire);
         } else {
@@ -315,6 +325,7 @@ fn slot_of(from: u32, meeting: u32) -> u64 {
 
 /// What a slot begins with: the meeting, of which run of the words of signals. Slots are not cleared when these
 /// start over, and others may have written there: the constant is what they hardly write.
+#[cfg(target_has_atomic = "64")]
 fn number(run: u32, meeting: u32) -> u64 {
     u64::from(run ^ 0x5EED_ACC5) << 32 | u64::from(meeting)
 }

@@ -13,16 +13,6 @@ hamr_comm::on_host! {
 /// Seconds from the beginning to the first report, and from one to the next.
 const EVERY: f64 = 1.0;
 
-/// `hamr_comm` as `#[offload]` uses it, without the entry in the table: a program says which bodies it has.
-mod unlisted {
-    pub(super) use hamr_comm::*;
-
-    macro_rules! no_entry {
-        ($handler:ty, $section:expr) => {};
-    }
-    pub(super) use no_entry as __entry;
-}
-
 /// Puts what [`Progress`] calls into the table of this host's program, which serves a [`Watcher`].
 #[macro_export]
 macro_rules! watched {
@@ -35,7 +25,7 @@ macro_rules! watched {
 ///
 /// # Errors
 /// The host's program serves no [`Watcher`].
-#[offload(crate = crate::progress::unlisted)]
+#[offload(unlisted)]
 pub fn progress(cx: &mut Host, done: u32, of: u32) -> Result<(), Fault> {
     (cx.service::<Watcher>()?.0)(done, of);
     Ok(())

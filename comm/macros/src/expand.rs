@@ -302,6 +302,7 @@ impl Handler<'_> {
         let (cfgs, name) = (self.cfgs(), &self.function.sig.ident);
         let path = self.path();
         let entries = match &self.options.instances {
+            _ if self.options.unlisted => return TokenStream::new(),
             None if !self.signature.params.is_empty() => return TokenStream::new(), // register! names them
             None => vec![quote!(#krate::__entry!(#name, #path);)],
             // The section's name follows the instance's name as far as the source shows it: a

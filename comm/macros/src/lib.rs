@@ -38,6 +38,7 @@ use syn::parse_macro_input;
 ///   function;
 /// - `name = "…"`: replaces the path as the handler's name;
 /// - `unordered`: may overtake its stream;
+/// - `unlisted`: no table entry; for libraries whose programs choose their handlers;
 /// - `crate = path`: where `hamr_comm` is, when the manifest renames it.
 #[proc_macro_attribute]
 pub fn offload(options: TokenStream, function: TokenStream) -> TokenStream {

@@ -22,6 +22,8 @@ pub(crate) enum Side {
 pub(crate) struct Options {
     pub(crate) side: Side,
     pub(crate) unordered: bool,
+    /// No entry in the table: programs and images name the handler where they want it.
+    pub(crate) unlisted: bool,
     /// One list of type arguments per entry.
     pub(crate) instances: Option<(Span, Vec<Vec<Type>>)>,
     pub(crate) name: Option<LitStr>,
@@ -36,8 +38,14 @@ pub(crate) fn default_crate() -> Path {
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut options =
-            Self { side: Side::Both, unordered: false, instances: None, name: None, krate: default_crate() };
+        let mut options = Self {
+            side: Side::Both,
+            unordered: false,
+            unlisted: false,
+            instances: None,
+            name: None,
+            krate: default_crate(),
+        };
         let mut seen = Vec::<Ident>::new();
         while !input.is_empty() {
             let option = input.call(Ident::parse_any)?;
@@ -50,7 +58,12 @@ impl Parse for Options {
                 input.parse::<Token![,]>()?;
             }
         }
-        Ok(options)
+        match &options.instances {
+            Some((at, _)) if options.unlisted => {
+                Err(Error::new(*at, "`instances` are entries in the table, and `unlisted` handlers have none"))
+            }
+            _ => Ok(options),
+        }
     }
 }
 
@@ -74,6 +87,7 @@ impl Options {
                 ));
             }
             "unordered" => self.unordered = true,
+            "unlisted" => self.unlisted = true,
             "instances" => self.instances = Some((option.span(), instances(option, input)?)),
             "name" => {
                 input.parse::<Token![=]>()?;
@@ -88,7 +102,7 @@ impl Options {
                     option.span(),
                     format!(
                         "unknown option `{option}`: #[offload] knows `device`, `host`, `instances(…)`, `name = \"…\"`, \
-                         `unordered` and `crate = path`"
+                         `unordered`, `unlisted` and `crate = path`"
                     ),
                 ));
             }

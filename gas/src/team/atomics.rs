@@ -77,7 +77,7 @@ mod sealed {
     }
 }
 
-/// A type of domains: `i32`, `u32`, `i64`, `u64`, `f32`, `f64`.
+/// A type of domains: `i32`, `u32`, `f32`; `i64`, `u64`, `f64` on machines that have atomics of 64 bits.
 pub trait AmoValue: sealed::Apply {}
 
 /// Changes a number by a function, as one; the value before.
@@ -122,7 +122,9 @@ macro_rules! integers {
         }
     )*};
 }
-integers! { i32 = 1 u32 = 2 i64 = 4 u64 = 8 }
+integers! { i32 = 1 u32 = 2 }
+#[cfg(target_has_atomic = "64")]
+integers! { i64 = 4 u64 = 8 }
 
 macro_rules! floats {
     ($($t:ty as $bits:ty = $code:literal)*) => {$(
@@ -157,7 +159,9 @@ macro_rules! floats {
         }
     )*};
 }
-floats! { f32 as u32 = 0x10 f64 as u64 = 0x20 }
+floats! { f32 as u32 = 0x10 }
+#[cfg(target_has_atomic = "64")]
+floats! { f64 as u64 = 0x20 }
 
 /// Numbers of one type in the segments of a team, and what its members do with them (`gex_AD_t`).
 pub struct AtomicDomain<T> {

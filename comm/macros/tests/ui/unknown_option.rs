@@ -22,6 +22,9 @@ fn f(_cx: &mut Context) {}
 #[offload(queued)]
 fn g(_cx: &mut Context) {}
 
+#[offload(unlisted, instances(f32))]
+fn h<T: Migratable>(_cx: &mut Context, _x: T) {}
+
 hamr_comm::register!(a);
 
 fn main() {}
