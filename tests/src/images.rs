@@ -1,15 +1,16 @@
 //! An image in the place of another, on devices of any kind.
 
-use crate::conformance::{Gate, options, until};
+use crate::conformance::{Gate, Stop, options, until};
 use crate::crashes::fault;
 use crate::devices;
-use hamr::{CallError, CallOptions, Error, Image, Node, Stream, SubmitError};
+use hamr::{CallError, CallOptions, Error, Image, Node, Options, Stream, SubmitError};
 use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault, Task};
-use hamr_tests_kernels::crashes::loops;
-use hamr_tests_kernels::waits::wait_task_at;
+use hamr_tests_kernels::crashes::{loops, null};
+use hamr_tests_kernels::waits::{gather_at, wait_task_at};
 use hamr_tests_kernels::{echo, wait_at};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Of `tests/image`: it has none of the handlers of `tests/kernels`.
@@ -155,34 +156,109 @@ pub fn in_flight(spec: &str) {
     assert!(is_missing(&stream));
 }
 
-/// Threads that call meanwhile get values, or errors with names.
+/// Calls that the device has refused are not in flight, though their thread has not read that.
+pub fn refused_and_unread(spec: &str) {
+    let node = devices::open(spec, Options { tickets: 64, ..options() });
+    let gate = Gate::new(&node);
+    std::thread::scope(|scope| {
+        let node = &node;
+        // Dropped by a check that fails, which ends the other thread's wait.
+        let (sent, is_sent) = std::sync::mpsc::channel();
+        let (read, is_read) = std::sync::mpsc::channel::<()>();
+        let (places, ptr) = (u64::from(node.info().tasks), gate.ptr());
+        let caller = scope.spawn(move || {
+            let stream = node.stream().expect("free");
+            // The backlog has room for 16.
+            let held = (0..places + 16 + 4).map(|n| stream.offload(gather_at::with(ptr, n)).expect("sent"));
+            let held: Vec<_> = held.collect();
+            sent.send(()).expect("it waits");
+            is_read.recv().expect("it says so");
+            held.into_iter().map(|call| call.wait()).collect::<Vec<_>>()
+        });
+        is_sent.recv().expect("sent");
+        gate.wait_for(places as u32);
+        let error = node.load_image_within(&next(spec), Duration::from_millis(20)).expect_err("calls run").to_string();
+        assert!(error.contains("gather_at"), "{error}");
+        gate.open();
+        node.load_image(&next(spec)).expect("the rest was refused");
+        read.send(()).expect("it waits");
+        let outcomes = caller.join().expect("a thread");
+        for (n, outcome) in outcomes.into_iter().enumerate() {
+            match outcome {
+                Ok(value) => assert_eq!(value, n as u64),
+                Err(CallError::Submit(why)) => assert!(matches!(*why, SubmitError::QueueFull { .. }), "{why}"),
+                Err(error) => panic!("expected a value or a full queue, got {error}"),
+            }
+        }
+        assert_eq!(calls(node, 5), (41, 0));
+    });
+}
+
+/// A device that is lost gets a new epoch first, and one that gets none says why it was lost.
+pub fn after_a_loss(spec: &str) {
+    for restart in [true, false] {
+        let node = devices::open(spec, Options { restart, ..options() });
+        let report = fault(node.sync(null::with()));
+        let loaded = node.load_image(&next(spec));
+        if restart {
+            loaded.expect("it starts");
+            assert_eq!((calls(&node, 5), node.info().epoch), ((41, 0), 3), "{report}");
+        } else {
+            let error = loaded.expect_err("it is lost");
+            let text = error.to_string();
+            assert!(matches!(error, Error::Lost { .. }) && text.contains("loading an image"), "{text}");
+            assert!(text.contains("it ended by a fault"), "{text}");
+        }
+    }
+}
+
+/// Threads that load images at once do it one after the other.
+pub fn by_threads(spec: &str) {
+    let node = open(spec);
+    let (old, new) = (devices::image(spec), next(spec));
+    std::thread::scope(|scope| {
+        for image in [&old, &new] {
+            let node = &node;
+            scope.spawn(move || (0..4).for_each(|_| node.load_image(image).expect("it starts")));
+        }
+    });
+    assert_eq!(node.info().epoch, 9);
+    node.load_image(&new).expect("it starts");
+    assert_eq!(calls(&node, 5), (41, 0));
+}
+
+/// Threads that call meanwhile get values, or errors with names; behind each load they are called on.
 pub fn beside_calls(spec: &str) {
     let node = open(spec);
     let kept = [devices::image(spec), next(spec)];
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let is_over = || stop.load(std::sync::atomic::Ordering::Relaxed);
+    let stop = AtomicBool::new(false);
+    let is_over = || stop.load(Ordering::Relaxed);
+    let values = AtomicU64::new(0);
+    let count = || values.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let caller = scope.spawn(|| {
+        scope.spawn(|| {
             let stream = node.stream().expect("free");
-            let (mut values, mut n) = (0, 0u64);
+            let mut n = 0u64;
             while !is_over() {
                 n += 1;
                 match stream.sync(echo::with(n)) {
                     Ok(value) => {
                         assert_eq!(value, n);
-                        values += 1;
+                        values.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(error) => assert!(error.to_string().contains("echo"), "{error}"),
                 }
             }
-            values
         });
-        for round in 1..=6 {
+        let _stop = Stop(&stop);
+        for round in 0..7 {
             // A caller that never pauses may be in flight at each look.
             until("no call is in flight", || node.load_image(&kept[round % 2]).is_ok());
+            let before = count();
+            if round % 2 == 0 {
+                until("the caller gets values again", || count() > before);
+            }
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(caller.join().expect("a thread") > 0);
     });
 }
 

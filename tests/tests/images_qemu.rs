@@ -23,6 +23,11 @@ macro_rules! machines {
             }
 
             #[test]
+            fn threads_that_load_images_do_it_one_after_the_other() {
+                images::by_threads(SPEC);
+            }
+
+            #[test]
             fn other_images_are_refused_by_name() {
                 images::refusals(SPEC, "shm");
             }

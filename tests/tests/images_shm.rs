@@ -25,6 +25,21 @@ fn calls_of_other_threads_have_an_end() {
 }
 
 #[test]
+fn refused_calls_that_nobody_has_read_delay_none() {
+    images::refused_and_unread("shm");
+}
+
+#[test]
+fn a_lost_device_restarts_first_or_says_why() {
+    images::after_a_loss("shm");
+}
+
+#[test]
+fn threads_that_load_images_do_it_one_after_the_other() {
+    images::by_threads("shm");
+}
+
+#[test]
 fn other_images_are_refused_by_name() {
     images::refusals("shm", "qemu:riscv64");
 }

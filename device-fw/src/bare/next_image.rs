@@ -27,8 +27,9 @@ const WORD: usize = 8;
 /// As all locks of the runtime, this one is tried.
 static NEXT: Mutex<Option<NextImage>> = Mutex::new(None);
 
-/// Keeps the bytes of an image.
+/// Keeps the bytes of an image, in the place of one that waits.
 pub(super) fn keep(image: &[u8], place: ImagePlace) -> Result<(), Refusal> {
+    *NEXT.try_lock().ok_or(Refusal::NotHere)? = None;
     if !can_leave() {
         return Err(Refusal::Protected);
     }
@@ -50,7 +51,6 @@ pub(super) fn keep(image: &[u8], place: ImagePlace) -> Result<(), Refusal> {
     if to.saturating_add(image.len()) > end {
         return Err(refused());
     }
-    let mut next = NEXT.try_lock().ok_or(Refusal::NotHere)?;
     let kept = with_exposed_provenance_mut::<u8>(from);
     // SAFETY: RAM of the board behind this image's end and before the mover's page: no variable is there, and
     // the window, where `image` is, is not RAM of the linker script.
@@ -58,7 +58,7 @@ pub(super) fn keep(image: &[u8], place: ImagePlace) -> Result<(), Refusal> {
     let code = with_exposed_provenance_mut::<u8>(mover);
     // SAFETY: the last page of RAM, as above; the mover is a constant of this image, shorter than a page.
     unsafe { code.copy_from_nonoverlapping(MOVER.start().cast(), MOVER.len()) };
-    *next = Some(NextImage { from, to: to..end, bytes: image.len(), entry, mover });
+    *NEXT.try_lock().ok_or(Refusal::NotHere)? = Some(NextImage { from, to: to..end, bytes: image.len(), entry, mover });
     Ok(())
 }
 

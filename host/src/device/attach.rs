@@ -81,6 +81,7 @@ impl Device {
             peer_poll: PeerPoll::new(),
             epoch: AtomicU32::new(epoch.0),
             last_epoch: Mutex::new(epoch),
+            image_load: Mutex::new(()),
             epoch_info: Mutex::new(epoch_info),
             loss: Loss::default(),
             snapshots: EpochSnapshots::new(layout.queues()),

@@ -3,32 +3,61 @@
 
 use super::Device;
 use hamr_comm::abi::ids::{Epoch, HandlerKey};
-use hamr_comm::abi::slot::ReqHdr;
+use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::sync::Coherent;
-use hamr_comm::abi::window::Slot;
+use hamr_comm::abi::window::{Queue, Shared, Slot};
 use hamr_comm::am::{SlotAccess, Slots};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The word that the reply of each ticket's last call has, per queue pair; 0: it had none. The window
-/// does not show it while the call runs.
-pub(super) struct TicketWords(Box<[Box<[AtomicU32]>]>);
+/// What is known of each ticket's last call, per queue pair: the window does not show it while the call runs.
+pub(super) struct TicketWords(Box<[Box<[Expected]>]>);
+
+struct Expected {
+    /// The word that its reply has in the ticket slot; 0: none comes.
+    word: AtomicU32,
+    /// The word of its request in the ring (32), and where that is.
+    request: AtomicU64,
+}
 
 impl TicketWords {
     pub(super) fn new(queues: u32, tickets: u32) -> Self {
-        let words = || (0..tickets).map(|_| AtomicU32::new(0)).collect();
-        Self((0..queues).map(|_| words()).collect())
+        let none = || Expected { word: AtomicU32::new(0), request: AtomicU64::new(0) };
+        Self((0..queues).map(|_| (0..tickets).map(|_| none()).collect()).collect())
     }
 
-    fn of(&self, queue: u32, ticket: u32) -> Option<&AtomicU32> {
+    fn of(&self, queue: u32, ticket: u32) -> Option<&Expected> {
         self.0.get(queue as usize)?.get(ticket as usize)
+    }
+
+    /// No call has a ticket.
+    pub(super) fn clear(&self) {
+        self.0.iter().flatten().for_each(|ticket| ticket.word.store(0, Ordering::Relaxed));
+    }
+}
+
+impl Expected {
+    /// Was the call refused? The reply in the ring then is its only one, which its stream may not have read.
+    fn is_refused(&self, queue: &Queue<Shared>) -> bool {
+        let request = self.request.load(Ordering::Relaxed);
+        let (slot, word) = (queue.ring(request as u32), (request >> 32) as u32);
+        slot.req_seq() == word && slot.rep_seq() == word && !RepHdr(slot.rep_hdr()).has(RepHdr::TAKEN)
     }
 }
 
 impl Device {
-    /// The next reply in this ticket slot carries `word`; 0: the call was refused, none comes.
-    pub(crate) fn expect_in_ticket_slot(&self, queue: u32, ticket: u32, word: u32) {
+    /// The next reply in this ticket slot carries `word`, and the call's request in the ring slot of position `x`
+    /// the word `request`.
+    pub(crate) fn expect_in_ticket_slot(&self, (queue, ticket): (u32, u32), word: u32, (x, request): (u64, u32)) {
         if let Some(of) = self.tickets.of(queue, ticket) {
-            of.store(word, Ordering::Relaxed);
+            of.request.store((u64::from(request) << 32) | (x & 0xFFFF_FFFF), Ordering::Relaxed);
+            of.word.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// The call with this ticket was refused.
+    pub(crate) fn expect_none_in_ticket_slot(&self, queue: u32, ticket: u32) {
+        if let Some(of) = self.tickets.of(queue, ticket) {
+            of.word.store(0, Ordering::Relaxed);
         }
     }
 
@@ -45,8 +74,9 @@ impl Device {
             found.or_else(|| {
                 (0..queue.ticket_slots()).find_map(|ticket| {
                     let slot = queue.ticket_slot(ticket)?;
-                    let word = self.tickets.of(index, ticket)?.load(Ordering::Relaxed);
-                    is_open(word, slot.rep_seq()).then(|| name(&slot))
+                    let expected = self.tickets.of(index, ticket)?;
+                    let is_open = is_open(expected.word.load(Ordering::Relaxed), slot.rep_seq());
+                    (is_open && !expected.is_refused(&queue)).then(|| name(&slot))
                 })
             })
         })

@@ -32,26 +32,38 @@ impl Device {
         let next = Arc::new(next);
         let refused = |why: String| Error::LoadImage { device: self.name.clone(), path: next.path.clone(), why };
         let lost = |why| Error::Lost { device: self.name.clone(), stage: "loading an image", why };
+        let _one = self.image_load.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_open("loading an image")?;
+        self.check_peer();
+        if self.is_lost() && !self.restart() {
+            return Err(lost(self.loss_reason()));
+        }
         let old = self.running().file;
         let old =
             old.ok_or_else(|| refused(format!("a {} link did not load the image that runs", self.link.kind())))?;
         // Its present image changes nothing: asks whether the link can.
         self.link.set_image(&old).map_err(refused)?;
         let epoch = self.epoch.load(Ordering::Acquire);
+        let check_epoch = || {
+            if self.epoch.load(Ordering::Acquire) == epoch && !self.is_lost() {
+                return Ok(());
+            }
+            Err(lost(format!("it ended its epoch meanwhile: {}", self.loss_reason())))
+        };
         self.await_replies(limit).map_err(refused)?;
+        check_epoch()?;
         if next.kind.is_bare() {
             hand_over(&next)?;
         }
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_peer();
-        if self.epoch.load(Ordering::Acquire) != epoch || self.is_lost() {
-            return Err(lost(format!("it ended its epoch meanwhile: {}", self.loss_reason())));
-        }
+        check_epoch()?;
         tracing::info!(device = self.name, image = %next.path.display(), "loads another image");
         let from = self.leave_image(*last, next.kind.is_bare());
-        self.link.set_image(&next).map_err(refused)?;
-        let Err(why) = self.begin_epoch(&mut last, from, Some(next.clone())) else { return Ok(()) };
+        let given = self.link.set_image(&next).map_err(refused);
+        let Err(why) = given.and_then(|()| self.begin_epoch(&mut last, from, Some(next.clone()))) else {
+            return Ok(());
+        };
         self.link.stop();
         self.link.set_image(&old).map_err(refused)?;
         let again = self.begin_epoch(&mut last, ByFault::Crashed, None);
@@ -61,7 +73,7 @@ impl Device {
         }))
     }
 
-    /// Waits until no call is in flight.
+    /// Waits until no call is in flight, or the device is lost.
     fn await_replies(&self, limit: Duration) -> Result<(), String> {
         let begin = Instant::now();
         while let Some(handler) = self.in_flight() {

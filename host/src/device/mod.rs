@@ -65,6 +65,8 @@ pub struct Device {
     pub(crate) epoch: AtomicU32,
     /// The present epoch, or the last one. Locked while an epoch begins.
     last_epoch: Mutex<Epoch>,
+    /// Locked while another image is loaded: from the bytes that the device is given to its first epoch.
+    image_load: Mutex<()>,
     /// Of the present epoch, or the last one.
     epoch_info: Mutex<EpochInfo>,
     loss: Loss,

@@ -4,7 +4,7 @@ use super::attach::{pause, shake_hands};
 use super::epoch_end::ByFault;
 use super::{Device, EpochInfo, NO_EPOCH, Running};
 use crate::link::Peer;
-use crate::{Error, ImageFile};
+use crate::{BuildId, Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use std::sync::atomic::{Ordering, fence};
@@ -116,6 +116,8 @@ impl Device {
         // A body of the last epoch may run on; it writes nothing into the next.
         self.service.leave();
         self.take_snapshot(last.0);
+        // Tags of epochs come again.
+        self.tickets.clear();
         let old = self.running();
         let image = next.clone().or_else(|| old.file.clone());
         #[cfg(feature = "device-logs")]
@@ -134,6 +136,12 @@ impl Device {
             self.keep_crash(epoch.0);
         })?;
         let running = match next {
+            Some(file) if file.build_id != BuildId::of(&record.build_id) => {
+                self.link.stop();
+                let (path, runs) = (file.path.display(), BuildId::of(&record.build_id));
+                let why = format!("expected {path} with build id {}, and an image with {runs} runs", file.build_id);
+                return Err(Error::Launch { device: self.name.clone(), why });
+            }
             Some(file) => Running::new(Some(file), handlers, old.number + 1),
             None if *handlers == *old.handlers => old,
             None => {

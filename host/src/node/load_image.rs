@@ -22,8 +22,9 @@ impl Node {
     /// Has the device run another image from now on, in a new epoch: a process is started anew; a
     /// machine without an operating system goes on, when its image was built with the feature `modules`
     /// of `hamr-device-fw`. Streams go on, with the handlers of the new image; buffers stay. Calls in
-    /// flight end first, and their results stay readable; a call that another thread submits meanwhile
-    /// may end with [`CallError::PeerReset`](crate::CallError::PeerReset) or
+    /// flight end first, and their results stay readable; threads that call without a pause can keep it
+    /// waiting. A call that another thread submits meanwhile may end with
+    /// [`CallError::PeerReset`](crate::CallError::PeerReset) or
     /// [`CallError::DeviceLost`](crate::CallError::DeviceLost), or runs in the new image. Modules end,
     /// and [`Named`](super::Named) handlers are to be found again.
     ///
@@ -50,7 +51,7 @@ impl Node {
     fn hand_over(&self, file: &ImageFile) -> Result<(), Error> {
         let refused = |why| Error::LoadImage { device: self.device().name.clone(), path: file.path.clone(), why };
         let ImageMemory { bytes, place } = file.memory()?;
-        let buffer = self.buffer(&bytes)?;
+        let buffer = self.buffer(&bytes).map_err(|why| refused(why.to_string()))?;
         self.sync(Call::<KeepImage>::new((buffer.ptr(), place))).map_err(|why| {
             refused(match why {
                 CallError::Handler(refusal) => refusal.to_string(),

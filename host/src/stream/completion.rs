@@ -152,7 +152,7 @@ impl Calls {
                 // The reply came in the ring slot after all: the call was refused, or the device's
                 // queue is full.
                 self.tickets.free_unused(ticket);
-                device.expect_in_ticket_slot(self.end.number(), ticket, 0);
+                device.expect_none_in_ticket_slot(self.end.number(), ticket);
             }
         }
         self.complete(device, entry, reply, uses);

@@ -67,7 +67,8 @@ pub struct CallOptions {
     /// `deadline`.
     pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size, at least one chunk; without it, as many as the
-    /// type's longest value has, where the heap has them, and 16 KiB at most.
+    /// type's longest value has, where the heap has them, and 16 KiB at most. A handler's own error
+    /// has the same room: one chunk where the value fits one and this is not set.
     pub reply_capacity: Option<usize>,
     /// May overtake and be overtaken by other calls of the stream (only tasks make use of
     /// it).

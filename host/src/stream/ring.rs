@@ -182,7 +182,8 @@ fn publish<H: Handler>(
                 ticket_slot.set_req_hdr(message.hdr.0);
             }
             calls.tickets.set_entry(t, entry);
-            device.expect_in_ticket_slot(calls.end.number(), t, seq);
+            let x = calls.end.req.next_position();
+            device.expect_in_ticket_slot((calls.end.number(), t), seq, (x, calls.end.req.ring_seq(x)));
         }
     }
     calls.end.push(device, entry, message.hdr, message.used());
