@@ -84,6 +84,13 @@ impl<'c> Context<'c> {
         Self { heap, cancel: None, state: Cell::new(CallState::new(node, 0)) }
     }
 
+    /// The call is a task in this place.
+    #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
+    pub(crate) fn in_place(mut self, place: usize) -> Self {
+        self.state = Cell::new(self.state.get().in_place(place));
+        self
+    }
+
     /// The context of one call.
     #[inline(always)]
     pub(crate) fn of_call(heap: LentHeap<'c>, cancel: HdrWord<'c>, state: CallState) -> Self {

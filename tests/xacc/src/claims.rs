@@ -40,6 +40,8 @@ pub mod keep {
     pub const FORGETS: u32 = 4;
     /// It drops the claim before the gate.
     pub const RELEASES: u32 = 8;
+    /// It fills the buffer with 9 at its end, also when it is unwound.
+    pub const FILLS: u32 = 16;
 }
 
 /// Claims a buffer, changes it if it may, and waits until word 0 of `gate` is not zero; word 16 counts
@@ -59,6 +61,8 @@ pub fn keeps(task: &mut Task, x: BufferPtr<u64>, gate: BufferPtr<u32>, how: u32)
     // Its own claims are no obstacle; this one ends here.
     drop(task.claim((x.read(), x.write()))?);
     let claim = (how & keep::RELEASES == 0).then_some(claim);
+    let fills = Fills { task, x: (how & keep::FILLS != 0).then_some(x) };
+    let task = &mut *fills.task;
     arrive(task, gate)?;
     assert!(how & keep::PANICS == 0, "it panics with a claim");
     let sum = task.view(x)?.iter().sum();
@@ -78,6 +82,20 @@ pub fn keeps_many(task: &mut Task, x: BufferPtr<u64>, gate: BufferPtr<u32>, coun
     }
     arrive(task, gate)?;
     Ok(claims.iter().flatten().count() as u64)
+}
+
+/// Fills a buffer when it is dropped.
+struct Fills<'a, 't> {
+    task: &'a mut Task<'t>,
+    x: Option<BufferPtr<u64>>,
+}
+
+impl Drop for Fills<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(Ok(x)) = self.x.map(|x| self.task.view_mut(x)) {
+            x.fill(9);
+        }
+    }
 }
 
 fn arrive(task: &Task, gate: BufferPtr<u32>) -> Result<(), Fault> {

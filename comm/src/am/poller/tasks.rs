@@ -442,8 +442,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(coroutine) = &mut slot.coroutine else { return };
         for _ in 0..LAST_SLICES {
             let Some(coroutine) = coroutine.here() else { return };
+            let cx = Context::new(dispatcher.heap.lend(), dispatcher.node);
+            // What it has claimed is no obstacle to it.
+            #[cfg(feature = "world")]
+            let cx = cx.in_place(index);
             let mut slice = Slice {
-                cx: Context::new(dispatcher.heap.lend(), dispatcher.node),
+                cx,
                 frame: Frame::new(dispatcher.frame.scratch),
                 args: None,
                 clock,
