@@ -369,7 +369,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.budget = BUDGET;
         #[cfg(feature = "tasks")]
-        if self.tasks_are_due() {
+        if self.tasks_are_due(served) {
             // A host that is seen to sleep is notified of the replies before a task that may take long, not
             // after it. There is no fence: a host that prepares to sleep meanwhile finds them in its last polls
             // (rule 23).

@@ -233,9 +233,9 @@ pub(super) fn sync_slow<H: Handler>(
     submitter.wait_hot::<H>(device, until)
 }
 
-/// In its first microsecond a wait for a task looks where the result comes, and only so seldom where a reply
-/// would refuse the call.
-const REQUEST_EVERY: u32 = 16;
+/// In its first microsecond a wait for a task looks where the result comes, and only so seldom where the
+/// reply is that it was taken, or refused.
+const REQUEST_EVERY: u32 = 6;
 
 /// Waits for an entry's outcome and takes it. After the deadline the call is abandoned.
 #[cold]
@@ -249,15 +249,20 @@ fn wait_for<H: Handler>(
     let mut polls = 0_u32;
     loop {
         polls = polls.saturating_add(1);
-        let is_due = !is_task::<H>() || polls > spins() || polls.is_multiple_of(REQUEST_EVERY);
+        let is_due = !is_task::<H>()
+            || submitter.place(entry).is_some()
+            || polls > spins()
+            || polls.is_multiple_of(REQUEST_EVERY);
         if (submitter.takes_result(device, entry) || is_due) && submitter.try_complete(device, entry) {
             break;
         }
-        if polls <= spins() {
+        let step = if polls > spins() {
+            wait.step()
+        } else {
             std::hint::spin_loop();
-            continue;
-        }
-        match wait.step() {
+            Ok(())
+        };
+        match step {
             Ok(()) => {}
             // A thread that is woken late finds the reply after the deadline.
             Err(Stop::Deadline) if submitter.try_complete(device, entry) => break,

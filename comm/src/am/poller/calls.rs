@@ -28,6 +28,8 @@ pub(in super::super) struct Calls<K, F> {
     pub(super) notifies_host: bool,
     /// There was a message to the host in this epoch.
     has_asked: bool,
+    /// A task has called the host, which was not notified yet where it has to be.
+    pub(super) asks: bool,
 }
 
 impl<K, F: Order> Calls<K, F> {
@@ -40,6 +42,7 @@ impl<K, F: Order> Calls<K, F> {
             kept: KeptReplies::new(),
             notifies_host: false,
             has_asked: false,
+            asks: false,
         }
     }
 
@@ -70,8 +73,8 @@ impl<K, F: Order> Calls<K, F> {
                 let queue = self.host.get_mut(place + 1)?;
                 let ext = Ext { deadline_us, ..Ext::default() };
                 let at = queue.calls.submit(message.key, 0, ext, args)?;
-                self.has_asked = true;
-                self.notifies_host |= queue.needs_notify();
+                // A thread that waits for this task finds it soon, without a notification.
+                (self.has_asked, self.asks) = (true, true);
                 TaskCall::Host(at)
             }
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -303,6 +306,7 @@ impl<K, F: Order> Calls<K, F> {
     /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
     #[inline(never)]
     pub(super) fn host_misses_a_message(&mut self) -> bool {
+        self.asks = false;
         self.has_asked && self.host.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
     }
 }

@@ -118,10 +118,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
 
     /// Is a task ready, or is it time to look at what tasks wait for?
     #[inline(always)]
-    pub(super) fn tasks_are_due(&mut self) -> bool {
+    pub(super) fn tasks_are_due(&mut self, served: u32) -> bool {
         let tasks = &self.dispatcher.tasks;
         tasks.live != 0
-            && (tasks.is_ready || tasks.has_slept || self.rounds & STATE_CHECK_MASK == 0 || self.calls_are_due())
+            && (tasks.is_ready
+                || tasks.has_slept
+                || self.rounds & STATE_CHECK_MASK == 0
+                || served != 0 && self.calls.asks
+                || self.calls_are_due())
     }
 
     /// Is there a message that has not found room, or a reply that a task waits for?
@@ -147,10 +151,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Gives each task that is ready a slice, behind a round that served so many messages.
     #[inline(never)]
     pub fn run_tasks(&mut self, mut served: u32, clock: &mut dyn FnMut() -> u64) -> Round {
-        if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept {
-            // Messages that the host may have missed.
-            F::full();
-            self.calls.notifies_host |= self.calls.host_misses_a_message();
+        if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept || served != 0 && self.calls.asks {
+            self.note_messages();
             self.look(clock());
             self.dispatcher.tasks.has_slept = false;
         }
@@ -186,6 +188,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.show_tasks(0);
         }
         if self.dispatcher.tasks.is_ready {
+            if self.calls.asks {
+                // Another task's slice may take long.
+                self.note_messages();
+            }
             if self.rounds & CONTROL_MASK == 0 {
                 served += self.poll_control();
             }
@@ -199,6 +205,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             _ if core::mem::take(&mut self.calls.notifies_host) => Round::NeedsNotify(served),
             round => round,
         }
+    }
+
+    /// Has the host notified of messages that it may have missed.
+    #[inline(never)]
+    fn note_messages(&mut self) {
+        F::full();
+        self.calls.notifies_host |= self.calls.host_misses_a_message();
     }
 
     /// Gives calls that have none yet a place.
