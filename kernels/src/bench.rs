@@ -5,9 +5,11 @@
 //! [`bench_handlers!`](crate::bench_handlers). The table of the program `hamr` does not have them:
 //! a host expects the handlers of its table of every image, and a call needs no entry there.
 
+use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::abi::buffer::WireBuffer;
-use hamr_comm::world::{RankId, SegAddr, WorldRef};
-use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Migratable, Task, info, offload};
+use hamr_comm::abi::ids::NodeId;
+use hamr_comm::world::{AtomicOp, RankId, SegAddr, WorldRef};
+use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Migratable, Task, Why, info, offload};
 
 #[doc(hidden)]
 pub use hamr_comm::{__entry, chains};
@@ -18,8 +20,8 @@ macro_rules! bench_handlers {
     () => {
         $crate::bench::chains!();
         $crate::bench_handlers!(
-            call_host call_nested count empty empty_task log_lines notice pong rank_barriers rank_calls rank_copies rank_flags rank_puts
-            rank_signals spend sum_14 sum_4 sum_6 sum_8 sum_many yields
+            call_host call_nested call_other count empty empty_task log_lines notice pong rank_adds rank_barriers rank_calls rank_copies
+            rank_flags rank_puts rank_signals send_nested spend sum_14 sum_4 sum_6 sum_8 sum_many yields
         );
     };
     ($($name:ident)*) => {
@@ -56,6 +58,35 @@ pub fn nested_on_host(cx: &mut Host) -> Result<(), Fault> {
 #[offload(unordered, unlisted)]
 pub fn call_nested(task: &mut Task) -> Result<(), Fault> {
     Ok(task.sync(HOST, nested_on_host::with())?)
+}
+
+/// Sends so many calls of [`nested_on_host()`], without their results.
+#[offload(unordered, unlisted)]
+pub fn send_nested(task: &mut Task, times: u32) -> Result<(), Fault> {
+    let mut sent = 0;
+    while sent < times {
+        match task.send(HOST, nested_on_host::with()) {
+            Ok(()) => sent += 1,
+            // They leave at a wait.
+            Err(full) if full.why() == Some(Why::Full) => task.yield_now()?,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Calls [`empty()`] of the device with this number so often, `pause` microseconds apart, by way of the
+/// host; the microseconds that the calls took.
+#[offload(unordered, unlisted)]
+pub fn call_other(task: &mut Task, node: u16, times: u32, pause: u32) -> Result<u64, Fault> {
+    let mut micros = 0;
+    for _ in 0..times {
+        task.sleep(pause)?;
+        let begin = task.micros();
+        task.sync(NodeId(node), empty::with())?;
+        micros += task.micros() - begin;
+    }
+    Ok(micros)
 }
 
 /// Calls [`empty_on_host()`] so often, `pause` microseconds apart; the microseconds that the calls
@@ -179,6 +210,21 @@ pub fn rank_puts(task: &mut Task, times: u32, bytes: u32) -> Result<u64, Fault> 
                 let [from, to] = [0, 1].map(|rank| SegAddr { rank: RankId(rank), off: 1 << 16 });
                 world.copy(from, to, bytes.into())?;
             }
+        }
+    }
+    Ok(task.micros() - begin)
+}
+
+/// Adds 1 to a word in the segment of rank 1 so often, or, `raw`, to one of its own by the instruction; the
+/// microseconds that this took.
+#[offload(unordered, unlisted)]
+pub fn rank_adds(task: &mut Task, times: u32, raw: bool) -> Result<u64, Fault> {
+    let (begin, world, own) = (task.micros(), world(task)?, AtomicU32::new(0));
+    for _ in 0..times {
+        if raw {
+            core::hint::black_box(&own).fetch_add(1, Ordering::AcqRel);
+        } else {
+            world.atomic(SegAddr { rank: RankId(1), off: 8192 }, AtomicOp::Add(1u32))?;
         }
     }
     Ok(task.micros() - begin)

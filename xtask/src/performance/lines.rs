@@ -68,12 +68,14 @@ pub(super) const TRANSFERS: [Line; 18] = [
     ("`call_asleep`", "call_asleep", None),
 ];
 
-pub(super) const TASKS: [Line; 16] = [
+pub(super) const TASKS: [Line; 19] = [
     ("`task_call`", "task_call", None),
     ("`task_switch`", "task_switch", None),
     ("`host_call`", "host_call", None),
     ("`host_call_asleep`", "host_call_asleep", None),
     ("`host_call_nested`", "host_call_nested", None),
+    ("`host_call_send`", "host_call_send", None),
+    ("`relay_call_asleep`", "relay_call_asleep", None),
     ("`task_call_beside`, 15", "task_call_beside", Some(("tasks", 15))),
     ("`call_empty_beside`, 16", "call_empty_beside", Some(("tasks", 16))),
     ("`chain_16`", "chain_16", None),
@@ -84,6 +86,7 @@ pub(super) const TASKS: [Line; 16] = [
     ("`world_barrier`", "world_barrier", None),
     ("`world_put_8b`", "world_put_8b", Some(("size", 8))),
     ("`world_put_64k`", "world_put_64k", Some(("size", 64 << 10))),
+    ("`world_fetch_add`", "world_fetch_add", None),
     ("`world_run`", "world_run", None),
 ];
 

@@ -135,15 +135,19 @@ fn measure(
     }
     tasks::measure(&node, table, wanted)?;
     rows::measure_streams(&node, table, wanted)?;
-    if wanted("call_asleep") || wanted("host_call_asleep") {
+    if ["call_asleep", "host_call_asleep", "relay_call_asleep"].iter().any(|row| wanted(row)) {
         // In a device of its own: during the other rows, no side may sleep.
-        let options = Options { wait: WaitMode::Sleep, ..options.clone() };
-        let waiter = runtime.open_with(device, image.clone(), options)?;
+        let options = Options { wait: WaitMode::Sleep, relay: true, ..options.clone() };
+        let waiter = runtime.open_with(device, image.clone(), options.clone())?;
         if wanted("call_asleep") {
             sleeping::call_asleep(&waiter, machine.device(), table)?;
         }
         if wanted("host_call_asleep") {
             sleeping::host_call_asleep(&waiter, machine.device(), table)?;
+        }
+        if wanted("relay_call_asleep") {
+            let other = runtime.open_with(device, image.clone(), options)?;
+            sleeping::relay_call_asleep(&waiter, &other, table)?;
         }
     }
     if wanted("load_module") || wanted("load_image") {

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 74] = [
+const ALL: [(&str, By); 77] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -59,6 +59,8 @@ const ALL: [(&str, By); 74] = [
     ("host_call", By::Calls),
     ("host_call_asleep", By::Other),
     ("host_call_nested", By::Other),
+    ("host_call_send", By::Other),
+    ("relay_call_asleep", By::Other),
     ("task_call_beside", By::Other),
     ("call_empty_beside", By::Other),
     ("task_switch", By::Other),
@@ -68,6 +70,7 @@ const ALL: [(&str, By); 74] = [
     ("world_barrier", By::Other),
     ("world_put_8b", By::Other),
     ("world_put_64k", By::Other),
+    ("world_fetch_add", By::Other),
     ("world_run", By::Other),
     ("put_async_submit", By::Other),
     ("inout_1k", By::Other),

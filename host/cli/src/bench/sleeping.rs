@@ -1,10 +1,12 @@
 //! Calls between two sides that sleep: each call is a notification in each direction. The floor is
 //! the same between two threads that only use an eventfd each.
 
+use super::stats::median;
 use super::table::{Beside, Key, Table};
 use super::{BoxError, REPETITIONS};
 use hamr::{Node, Stream};
-use hamr_kernels::bench::{call_host, empty};
+use hamr_comm::{Call, Fault, Handler};
+use hamr_kernels::bench::{call_host, call_other, empty};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::{read, write};
@@ -36,14 +38,36 @@ pub(crate) fn host_call_asleep(node: &Node, cpu: usize, table: &mut Table) -> Re
     let pause = PAUSE.as_micros() as u32;
     for _ in 0..REPETITIONS {
         let floor = sample(|| doorbells.round_trip())?;
-        let calls = stream.offload(call_host::with(SAMPLES, pause))?;
-        while !calls.is_done() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let ns = calls.wait()? as f64 * 1000.0 / f64::from(SAMPLES);
+        let ns = from_device(&stream, call_host::with(SAMPLES, pause))?;
         table.add(Key::new("host_call_asleep"), &[ns], Some(Beside { what: "eventfds", ns: &floor }));
     }
     Ok(())
+}
+
+/// Adds the row `relay_call_asleep`: a task of `node` calls the device `other`, and all three programs sleep
+/// between calls. Awake they would need three processors.
+pub(crate) fn relay_call_asleep(node: &Node, other: &Node, table: &mut Table) -> Result<(), BoxError> {
+    let (stream, to_other) = (node.stream()?, other.stream()?);
+    let (pause, number) = (PAUSE.as_micros() as u32, other.info().node);
+    for _ in 0..REPETITIONS {
+        let to_host = from_device(&stream, call_host::with(SAMPLES, pause))?;
+        let apart = to_host + median(&sample(|| call(&to_other))?);
+        let ns = from_device(&stream, call_other::with(number, SAMPLES, pause))?;
+        table.add(Key::new("relay_call_asleep"), &[ns], Some(Beside { what: "the two apart", ns: &[apart] }));
+    }
+    Ok(())
+}
+
+/// Nanoseconds of each of [`SAMPLES`] that a task makes, while this thread sleeps.
+fn from_device<H>(stream: &Stream<'_>, calls: Call<H>) -> Result<f64, BoxError>
+where
+    H: Handler<Output = Result<u64, Fault>>,
+{
+    let calls = stream.offload(calls)?;
+    while !calls.is_done() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(calls.wait()? as f64 * 1000.0 / f64::from(SAMPLES))
 }
 
 fn call(stream: &Stream<'_>) -> Result<(), BoxError> {

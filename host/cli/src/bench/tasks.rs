@@ -2,18 +2,23 @@
 
 use super::floors::Gap;
 use super::stats::{Spell, median};
-use super::table::{Beside, Key, Table};
+use super::table::{Beside, Key, Table, Unit};
 use super::{BoxError, REPETITIONS, SAMPLES, calls, ways};
 use hamr::{CallError, Node, Stream};
 use hamr_comm::{Call, Fault, Handler};
-use hamr_kernels::bench::{Nested, call_host, call_nested, empty, yields};
+use hamr_kernels::bench::{Nested, call_host, call_nested, empty, send_nested, yields};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Rounds of a task that does not end.
 const FOR_EVER: u32 = u32::MAX;
+/// Messages of one sample of `host_call_send`.
+const SENDS: u32 = 20_000;
 
 /// Adds the rows of this module.
 pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
-    if !["host_call_nested", "task_call_beside", "call_empty_beside"].iter().any(|row| wanted(row)) {
+    if !["host_call_nested", "host_call_send", "task_call_beside", "call_empty_beside"].iter().any(|row| wanted(row)) {
         return Ok(());
     }
     let stream = node.stream()?;
@@ -31,6 +36,14 @@ pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> 
             let ns = (0..SAMPLES / 5).map(once).collect::<Result<Vec<_>, BoxError>>()?;
             let key = Key::new("host_call_nested").spell(Spell::of(median(&parts[2])));
             table.add(key, &ns, Some(Beside { what: "the three apart", ns: &[apart] }));
+        }
+    }
+    if wanted("host_call_send") {
+        let sent = Sent::serve(node);
+        for _ in 0..REPETITIONS {
+            let (spell, floor) = (spell(&stream)?, calls::one_way(&stream)?);
+            let key = Key::new("host_call_send").unit(Unit::Rate).spell(spell);
+            table.add(key, &[sent.each(&stream)?], Some(Beside { what: "one_way", ns: &floor }));
         }
     }
     if wanted("task_call_beside") {
@@ -51,6 +64,45 @@ pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> 
         }
     }
     Ok(())
+}
+
+/// Messages that a device sends to this program, whose worker counts them.
+struct Sent {
+    begin: Instant,
+    count: Arc<AtomicU32>,
+    /// When the last came, in nanoseconds from `begin`.
+    last: Arc<AtomicU64>,
+}
+
+impl Sent {
+    fn serve(node: &Node) -> Self {
+        let sent = Self { begin: Instant::now(), count: Arc::default(), last: Arc::default() };
+        let (begin, count, last) = (sent.begin, Arc::clone(&sent.count), Arc::clone(&sent.last));
+        let body: Nested = Box::new(move |_| {
+            if count.fetch_add(1, Ordering::Relaxed) + 1 == SENDS {
+                last.store(begin.elapsed().as_nanos() as u64, Ordering::Release);
+            }
+            Ok(())
+        });
+        node.serve(body);
+        sent
+    }
+
+    /// Nanoseconds of each of [`SENDS`]. This thread sleeps meanwhile: its processor is the worker's.
+    fn each(&self, stream: &Stream<'_>) -> Result<f64, BoxError> {
+        self.count.store(0, Ordering::Relaxed);
+        self.last.store(0, Ordering::Release);
+        let begin = self.begin.elapsed().as_nanos() as u64;
+        let sends = stream.offload(send_nested::with(SENDS))?;
+        while !sends.is_done() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sends.wait()?;
+        while self.last.load(Ordering::Acquire) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok((self.last.load(Ordering::Acquire) - begin) as f64 / f64::from(SENDS))
+    }
 }
 
 fn spell(stream: &Stream<'_>) -> Result<Spell, BoxError> {

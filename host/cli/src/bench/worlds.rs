@@ -7,7 +7,9 @@ use super::{BoxError, Machine, REPETITIONS};
 use hamr::cli::Global;
 use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
 use hamr_comm::{Call, Fault, Handler};
-use hamr_kernels::bench::{empty, rank_barriers, rank_calls, rank_copies, rank_flags, rank_puts, rank_signals, yields};
+use hamr_kernels::bench::{
+    empty, rank_adds, rank_barriers, rank_calls, rank_copies, rank_flags, rank_puts, rank_signals, yields,
+};
 use std::time::{Duration, Instant};
 
 /// Operations of one sample; of copies, a tenth of them.
@@ -18,8 +20,16 @@ const RUNS: u32 = 20;
 const LONG: u32 = 64 << 10;
 
 /// The rows of this module that need a world.
-pub(super) const ROWS: [&str; 7] =
-    ["world_idle", "world_call", "world_signal", "world_barrier", "world_put_8b", "world_put_64k", "world_run"];
+pub(super) const ROWS: [&str; 8] = [
+    "world_idle",
+    "world_call",
+    "world_signal",
+    "world_barrier",
+    "world_put_8b",
+    "world_put_64k",
+    "world_fetch_add",
+    "world_run",
+];
 
 /// Ranks of `world_idle`.
 const IDLE: [u32; 2] = [2, 64];
@@ -108,6 +118,12 @@ fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Re
         let ns = each(asleep(first, rank_puts::with(times, LONG))?, times);
         let key = Key::new("world_put_64k").size(LONG as usize).unit(Unit::GbS);
         table.add(key, &[ns], Some(Beside { what: "memcpy", ns: &[floor] }));
+    }
+    if wanted("world_fetch_add") {
+        let times = 100 * TIMES;
+        let [floor, ns] = [true, false].map(|raw| asleep(first, rank_adds::with(times, raw)));
+        let [floor, ns] = [each(floor?, times), each(ns?, times)];
+        table.add(Key::new("world_fetch_add"), &[ns], Some(Beside { what: "instruction", ns: &[floor] }));
     }
     Ok(())
 }

@@ -43,15 +43,18 @@ fn rows_state_their_spell_and_what_is_beside_them() {
 /// `load_image`, which build further images.
 #[test]
 fn rows_of_tasks_worlds_and_barriers_have_values() {
-    const ROWS: [(&str, Option<&str>); 17] = [
+    const ROWS: [(&str, Option<&str>); 20] = [
         ("task_call", Some("two lines")),
         ("host_call", Some("floor")),
+        ("host_call_send", Some("one_way")),
+        ("relay_call_asleep", Some("the two apart")),
         ("task_switch", None),
         ("world_call", Some("one line")),
         ("world_signal", Some("two flags")),
         ("world_barrier", Some("two flags")),
         ("world_put_8b", None),
         ("world_put_64k", Some("memcpy")),
+        ("world_fetch_add", Some("instruction")),
         ("world_run", Some("two calls")),
         ("gas_barrier", Some("two flags")),
         ("xacc_axpy", Some("loop")),
