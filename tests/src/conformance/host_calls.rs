@@ -1,7 +1,7 @@
 //! Calls to the host: bodies that devices call, by the threads that wait and by workers.
 
 use super::{Open, driven, is_loopback, options, until};
-use hamr::{CallError, CallOptions, Node, Options, SubmitError};
+use hamr::{CallError, CallOptions, Node, Options, SubmitError, WaitMode};
 use hamr_comm::Fault;
 use hamr_comm::abi::status::Status;
 use hamr_tests_kernels::echo;
@@ -239,7 +239,8 @@ pub fn a_lock_held_over_a_wait(open: Open) {
 
 /// With `serve_in_wait` off no body runs on the thread that waits.
 pub fn workers_serve_when_asked(open: Open) {
-    for (options, on_this) in both().into_iter().zip([true, false]) {
+    let asleep = Options { wait: WaitMode::Sleep, serve_in_wait: false, ..many() };
+    for (options, on_this) in both().into_iter().chain([asleep]).zip([true, false, false]) {
         let node = open(options);
         let me = std::thread::current().id();
         let seen = Arc::new(AtomicU64::new(0));

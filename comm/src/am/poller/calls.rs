@@ -28,7 +28,7 @@ pub(in super::super) struct Calls<K, F> {
     pub(super) notifies_host: bool,
     /// There was a message to the host in this epoch.
     has_asked: bool,
-    /// A task has called the host, which was not notified yet where it has to be.
+    /// There was one behind the last full fence with a look at the wait words.
     pub(super) asks: bool,
 }
 
@@ -100,7 +100,7 @@ impl<K, F: Order> Calls<K, F> {
                     return false;
                 };
                 queue.calls.forget(at);
-                self.has_asked = true;
+                (self.has_asked, self.asks) = (true, true);
                 self.notifies_host |= queue.needs_notify();
             }
             #[cfg(all(feature = "tasks", feature = "world"))]

@@ -102,8 +102,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// How long the device may sleep, at most `longest_us`: until the next task goes on. `None`: a
     /// task is ready. Asked between the last polls and the sleep, at `now` microseconds.
     pub fn longest_sleep(&mut self, longest_us: u32, now: u64) -> Option<u32> {
-        if self.is_due {
-            // They have not looked since the device asked to be notified.
+        if self.is_due || self.calls.asks {
+            // They have not looked since the device asked to be notified, or the host may sleep before a message.
             return None;
         }
         let next = self.look(now);
