@@ -373,7 +373,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // A host that is seen to sleep is notified of the replies before a task that may take long, not
             // after it. There is no fence: a host that prepares to sleep meanwhile finds them in its last polls
             // (rule 23).
-            if served + self.unfenced != 0 && self.host_sleeps() {
+            if self.work_is_before_a_call(served) || served + self.unfenced != 0 && self.host_sleeps() {
                 self.unfenced += served;
                 self.step_progress();
                 // The next round does not poll first: callers that sleep again and again would

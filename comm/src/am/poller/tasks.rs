@@ -116,16 +116,18 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
     }
 
-    /// Is a task ready, or is it time to look at what tasks wait for?
+    /// Is a task ready, or is it time to look at what tasks wait for? Behind a round that served so many
+    /// messages.
     #[inline(always)]
     pub(super) fn tasks_are_due(&mut self, served: u32) -> bool {
         let tasks = &self.dispatcher.tasks;
-        tasks.live != 0
-            && (tasks.is_ready
-                || tasks.has_slept
-                || self.rounds & STATE_CHECK_MASK == 0
-                || served != 0 && self.calls.asks
-                || self.calls_are_due())
+        if tasks.live == 0 {
+            return false;
+        }
+        if tasks.is_ready || tasks.has_slept || self.rounds & STATE_CHECK_MASK == 0 {
+            return true;
+        }
+        served != 0 && self.calls.asks || self.calls_are_due()
     }
 
     /// Is there a message that has not found room, or a reply that a task waits for?
@@ -151,8 +153,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// Gives each task that is ready a slice, behind a round that served so many messages.
     #[inline(never)]
     pub fn run_tasks(&mut self, mut served: u32, clock: &mut dyn FnMut() -> u64) -> Round {
-        if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept || served != 0 && self.calls.asks {
-            self.note_messages();
+        if self.rounds & STATE_CHECK_MASK == 0 || self.dispatcher.tasks.has_slept {
+            // Messages that the host may have missed.
+            self.calls.notifies_host |= self.host_misses_a_message();
             self.look(clock());
             self.dispatcher.tasks.has_slept = false;
         }
@@ -188,10 +191,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.show_tasks(0);
         }
         if self.dispatcher.tasks.is_ready {
-            if self.calls.asks {
-                // Another task's slice may take long.
-                self.note_messages();
-            }
             if self.rounds & CONTROL_MASK == 0 {
                 served += self.poll_control();
             }
@@ -207,11 +206,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
     }
 
-    /// Has the host notified of messages that it may have missed.
+    /// Must the host be notified of a call to it before other work, which may take long?
+    #[inline(always)]
+    pub(super) fn work_is_before_a_call(&mut self, served: u32) -> bool {
+        self.calls.asks && (served != 0 || self.dispatcher.tasks.is_ready) && self.host_misses_a_message()
+    }
+
     #[inline(never)]
-    fn note_messages(&mut self) {
+    fn host_misses_a_message(&mut self) -> bool {
         F::full();
-        self.calls.notifies_host |= self.calls.host_misses_a_message();
+        self.calls.host_misses_a_message()
     }
 
     /// Gives calls that have none yet a place.
