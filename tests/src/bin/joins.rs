@@ -75,7 +75,9 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
     match what.as_str() {
         "say" => {
             println!("rank {me} of {size}");
-            eprint!("and rank {me} says so");
+            // In one write: what three ranks write in pieces may come mixed.
+            let line = format!("and rank {me} says so");
+            eprint!("{line}");
             print!("without an end of line");
             Ok(0)
         }
