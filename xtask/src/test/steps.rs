@@ -53,20 +53,20 @@ pub(super) const STEPS: &[Step] = &[
     check(
         "no-std",
         "the device's crates build for bare metal, without a warning",
-        55,
+        40,
         Looks::Of(&["hamr-device-fw", "hamr-kernels"]),
         cargo::no_std,
     ),
-    check("features", "each cargo feature builds alone", 70, Looks::Packages(&[]), cargo::features),
+    check("features", "each cargo feature builds alone", 60, Looks::Packages(&[]), cargo::features),
     check("image", "the images that tests load build, hosted and for each machine", 250, IMAGES, |_| image::step()),
     check("size", "code and constants of each bare-metal image stay within their limit", 5, IMAGES, |_| size::step()),
-    suite("tests", "unit, integration and conformance tests", 725, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
+    suite("tests", "unit, integration and conformance tests", 745, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
     suite("guest", "a host on a real bus, in a Linux guest beside each machine", 190, BUS, |r| {
         guest::step(&r.metadata)
     }),
     suite("doctests", "the examples in the documentation", 10, Looks::Packages(&[]), cargo::doctests),
     suite("loom", "the model checker's tests of memory order", 90, Looks::Of(&["hamr-tests-model"]), cargo::loom),
-    check("docs", "the documentation builds without a warning", 17, Looks::Packages(&[".md"]), cargo::docs),
+    check("docs", "the documentation builds without a warning", 20, Looks::Packages(&[".md"]), cargo::docs),
     suite(
         "instructions",
         "an empty call stays below its instruction limit",
