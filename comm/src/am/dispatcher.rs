@@ -24,8 +24,8 @@ pub(super) struct Endpoint<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
     /// Its number, for [`Activity`] and `Job`.
     pub(super) queue: u32,
-    /// The ticket slot of an ordered task of this stream that has not ended: the stream waits (rule
-    /// 6). Zero: there is none.
+    /// 1 + the slot in which the next reply to an ordered task of this stream comes: until its last the
+    /// stream waits (rule 6). Zero: there is none.
     pub(super) blocked_by: u32,
     /// The last message that was plain or in two lines.
     pub(super) known: Known,

@@ -88,8 +88,10 @@ impl<K, F: Order> Lane<K, F> {
         let index = self.tickets.iter().position(|ticket| ticket.state == State::Free)?;
         let word = self.word(index as u8, 1)?;
         let ext = Ext { ticket: index as u16, ticket_seq: word, chain: Ext::CHAINED, ..ext };
-        // No cancellation of the last call is left.
-        self.slot(index as u8)?.set_req_hdr(0);
+        // No cancellation of the last call is left. The other rank keeps the line unless it changes.
+        if self.slot(index as u8)?.req_hdr() != 0 {
+            self.slot(index as u8)?.set_req_hdr(0);
+        }
         let at = self.calls.submit(key, flags | ReqHdr::TICKET | ReqHdr::UNORDERED, ext, args)?;
         let ticket = self.tickets.get_mut(index)?;
         (ticket.count, ticket.state) = (ticket.count.wrapping_add(1), State::Taken);

@@ -4,9 +4,9 @@
 #[cfg(feature = "tasks")]
 use super::Slots;
 use super::dispatcher::{Dispatcher, Endpoint, reply_short, spill_state};
+use super::request::{Args, ReplyMode, parts};
 #[cfg(feature = "tasks")]
-use super::request::Job;
-use super::request::{Args, Parts, ReplyMode, parts};
+use super::request::{Job, waiter};
 use super::{Found, SlotAccess};
 use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame, Reply};
@@ -35,14 +35,10 @@ impl<K: Clone> Dispatcher<'_, K> {
             return refuse(endpoint, found, Status::CANCELLED);
         }
         if hdr.has(ReqHdr::TICKET) {
-            return match self.take(endpoint, hdr, &parts) {
-                Ok(place) => {
-                    let slot = endpoint.responder.slot(found.slot);
-                    slot.write_reply(&[place.into()]);
-                    slot.publish_reply(RepHdr::taken(4).0, found.seq);
-                }
-                Err(status) => refuse(endpoint, found, status),
-            };
+            if let Err(status) = self.take(endpoint, found, hdr, parts.ext) {
+                refuse(endpoint, found, status);
+            }
+            return;
         }
         spill_state(endpoint);
         match self.run(endpoint, found, hdr, parts.args, parts.ext) {
@@ -75,15 +71,21 @@ impl<K: Clone> Dispatcher<'_, K> {
 
     /// An image without tasks takes no TICKET request.
     #[cfg(not(feature = "tasks"))]
-    fn take<F: Order>(&mut self, _: &mut Endpoint<K, F>, _: ReqHdr, _: &Parts) -> Result<u32, Status> {
+    fn take<F: Order>(&mut self, _: &mut Endpoint<K, F>, _: Found, _: ReqHdr, _: Ext) -> Result<(), Status> {
         Err(Status::NO_TASKS)
     }
 
-    /// Gives a TICKET request a place for its task, or one in the backlog; a chained one never waits
-    /// there. The number of the place, or [`RepHdr::NO_PLACE`].
+    /// Gives a TICKET request a place for its task, or one in the backlog, where a chained one never waits.
+    /// The task's result is the reply, or TAKEN is, when it first waits, or now where that is expected.
     #[cfg(feature = "tasks")]
-    fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, hdr: ReqHdr, parts: &Parts) -> Result<u32, Status> {
-        let ticket = u32::from(parts.ext.ticket);
+    fn take<F: Order>(
+        &mut self,
+        endpoint: &mut Endpoint<K, F>,
+        request: Found,
+        hdr: ReqHdr,
+        ext: Ext,
+    ) -> Result<(), Status> {
+        let ticket = u32::from(ext.ticket);
         if endpoint.responder.slots().ticket_slot(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
         }
@@ -99,19 +101,26 @@ impl<K: Clone> Dispatcher<'_, K> {
         if self.tasks.is_empty() {
             return Err(Status::NO_TASKS);
         }
-        let found = Found { slot, seq: parts.ext.ticket_seq };
-        let job = Job { queue: endpoint.queue, found, hdr, words: self.frame.words };
-        let place = self.tasks.take(&job);
-        if place.is_none() {
-            if parts.ext.chain & Ext::CHAINED != 0 {
-                return Err(Status::QUEUE_FULL);
-            }
-            self.backlog.push_back(job).map_err(|_| Status::QUEUE_FULL)?;
-        }
+        let found = Found { slot, seq: ext.ticket_seq };
+        let mut job = Job { queue: endpoint.queue, found, next_reply: request, hdr, words: self.frame.words };
         if !hdr.has(ReqHdr::UNORDERED) {
-            endpoint.blocked_by = slot;
+            endpoint.blocked_by = 1 + request.slot;
         }
-        Ok(place.unwrap_or(RepHdr::NO_PLACE))
+        if let Some(place) = self.tasks.take(&job) {
+            if self.tasks.waiters & waiter(hdr.key()) != 0
+                && let Some(job) = self.tasks.slots.get_mut(place as usize).and_then(|slot| slot.job.as_mut())
+            {
+                job.say_taken(endpoint, place);
+            }
+            return Ok(());
+        }
+        if ext.chain & Ext::CHAINED != 0 || self.backlog.is_full() {
+            endpoint.blocked_by = 0;
+            return Err(Status::QUEUE_FULL);
+        }
+        job.say_taken(endpoint, RepHdr::NO_PLACE);
+        let _ = self.backlog.push_back(job);
+        Ok(())
     }
 
     /// Publishes the reply in the slot of `found`: the hot slot, a ring slot or a ticket slot.
@@ -132,9 +141,8 @@ impl<K: Clone> Dispatcher<'_, K> {
             self.tasks.expect_messages();
         }
         let slot = endpoint.responder.slot(found.slot);
-        // A stream that is blocked runs unordered tasks and this one. Hot and ring slots are no
-        // ticket slots, and zero stays zero.
-        if endpoint.blocked_by == found.slot {
+        // A stream that is blocked runs unordered tasks and this one.
+        if endpoint.blocked_by == 1 + found.slot {
             endpoint.blocked_by = 0;
         }
         if reply.is_short() && !reply_mode.one_way && !effects.saw_cancel() {

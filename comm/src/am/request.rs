@@ -2,9 +2,17 @@
 //! §4.4).
 
 #[cfg(feature = "tasks")]
-use super::Found;
+use super::dispatcher::Endpoint;
+#[cfg(feature = "tasks")]
+use super::{Found, SlotAccess};
+#[cfg(feature = "tasks")]
+use hamr_shared_abi::ids::HandlerKey;
+#[cfg(feature = "tasks")]
+use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};
 use hamr_shared_abi::status::Status;
+#[cfg(feature = "tasks")]
+use hamr_shared_abi::sync::Order;
 
 /// Where the reply of a request goes.
 #[derive(Clone, Copy)]
@@ -23,8 +31,10 @@ impl ReplyMode {
 #[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) queue: u32,
-    /// Its ticket slot, and the word that its reply carries.
+    /// Its ticket slot, and the word that its reply carries there.
     pub(super) found: Found,
+    /// Where its next reply goes: the request's slot until the device has replied TAKEN.
+    pub(super) next_reply: Found,
     pub(crate) hdr: ReqHdr,
     pub(super) words: [u64; INLINE_WORDS],
 }
@@ -45,6 +55,21 @@ impl Job {
         Some((self.words.split_at(size_of::<Ext>() / 8).1, len))
     }
 
+    /// Replies TAKEN, with the place of its task, unless that was done: the result comes in the ticket slot.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn say_taken<K, F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, place: u32) {
+        let request = core::mem::replace(&mut self.next_reply, self.found);
+        if endpoint.blocked_by == 1 + request.slot {
+            endpoint.blocked_by = 1 + self.found.slot;
+        }
+        if request != self.found {
+            let slot = endpoint.responder.slot(request.slot);
+            slot.write_reply(&[place.into()]);
+            slot.publish_reply(RepHdr::taken(4).0, request.seq);
+        }
+    }
+
     /// Where the reply goes.
     #[inline(never)]
     pub(super) fn reply_mode(&self) -> ReplyMode {
@@ -53,6 +78,12 @@ impl Job {
         }
         ReplyMode { one_way: self.hdr.has(ReqHdr::ONE_WAY), reply_buffer: None }
     }
+}
+
+/// The bit of a handler's tasks in a set of them.
+#[cfg(feature = "tasks")]
+pub(super) fn waiter(key: HandlerKey) -> u64 {
+    1 << (key.0 & 63)
 }
 
 /// Where a request's arguments are.

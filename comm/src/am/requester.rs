@@ -130,7 +130,8 @@ impl<S: Slots> Requester<S> {
         self.answered.max(self.released) == self.submitted || self.newest_is_answered()
     }
 
-    // Slots of the ring are answered in ring order, so the reply to the newest implies all others.
+    // Slots of the ring are answered in ring order, but for those of unordered tasks, so the reply to the
+    // newest implies all others that are in order.
     fn newest_is_answered(&mut self) -> bool {
         let answered = self.ring_reply(self.submitted - 1).is_some();
         if answered {

@@ -113,7 +113,9 @@ impl<S: Slots> Responder<S> {
 
     /// The slot of a number from [`Found`]. A number past the ticket slots, which no code here
     /// makes, is some ring slot.
-    #[inline(always)]
+    // One copy in images, which are small. A call in the hot slot of the stream served last comes without.
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     pub fn slot(&self, slot: u32) -> S::Slot<'_> {
         match slot.checked_sub(1) {
             None => self.slots.hot(),

@@ -202,6 +202,9 @@ pub struct Tasks<'s> {
     pub(crate) has_slept: bool,
     /// The place whose task runs.
     pub(crate) running: Option<usize>,
+    /// Bits of handlers whose last task waited. The next one's caller is told at once that the call is taken,
+    /// since it may have to serve what the task calls.
+    pub(crate) waiters: u64,
     /// Handlers have left messages for the host, or some have no reply yet. Counts as a place that is
     /// not free.
     pub(crate) sends: bool,
@@ -226,7 +229,7 @@ impl<'s> Tasks<'s> {
         self.slots.is_empty()
     }
 
-    /// Gives the call a free place; the number of the place.
+    /// Gives the call a free place, if there is one, and that number.
     #[inline(never)]
     pub(crate) fn take(&mut self, job: &Job) -> Option<u32> {
         let (index, slot) = (0..).zip(self.slots.iter_mut().take(self.limit)).find(|(_, slot)| !slot.is_used())?;

@@ -36,8 +36,8 @@ impl TicketWords {
 }
 
 impl Expected {
-    /// Was the call refused? The reply in the ring then is its only one, which its stream may not have read.
-    fn is_refused(&self, queue: &Queue<Shared>) -> bool {
+    /// Is the reply in the ring the call's only one? Its stream may not have read it.
+    fn is_answered(&self, queue: &Queue<Shared>) -> bool {
         let request = self.request.load(Ordering::Relaxed);
         let (slot, word) = (queue.ring(request as u32), (request >> 32) as u32);
         slot.req_seq() == word && slot.rep_seq() == word && !RepHdr(slot.rep_hdr()).has(RepHdr::TAKEN)
@@ -54,7 +54,7 @@ impl Device {
         }
     }
 
-    /// The call with this ticket was refused.
+    /// The call with this ticket was refused, or has its result in the ring.
     pub(crate) fn expect_none_in_ticket_slot(&self, queue: u32, ticket: u32) {
         if let Some(of) = self.tickets.of(queue, ticket) {
             of.word.store(0, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Device {
                     let slot = queue.ticket_slot(ticket)?;
                     let expected = self.tickets.of(index, ticket)?;
                     let is_open = is_open(expected.word.load(Ordering::Relaxed), slot.rep_seq());
-                    (is_open && !expected.is_refused(&queue)).then(|| name(&slot))
+                    (is_open && !expected.is_answered(&queue)).then(|| name(&slot))
                 })
             })
         })

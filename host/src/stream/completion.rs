@@ -92,23 +92,6 @@ impl Calls {
         self.end.req.oldest().is_none_or(|oldest| oldest >= before) && !self.tickets.any_before(before)
     }
 
-    /// Is the result of a queued call in its ticket slot? Then its request has the reply TAKEN, which was
-    /// published before, and the request's slot need not be read: the device writes it meanwhile, so each
-    /// look there would take its line away from it.
-    pub(super) fn takes_result(&mut self, device: &Device, entry: u32) -> bool {
-        let Some(EntryState::Ring(x)) = self.table.state(entry) else { return false };
-        let Some(ticket) = self.table.cold(entry).and_then(|cold| cold.ticket) else { return false };
-        let expected = self.end.ticket_seq(self.tickets.count(ticket));
-        let is_there = self.end.req.slots().ticket_slot(ticket).is_some_and(|slot| slot.rep_seq() == expected);
-        // Of an epoch that is over the snapshot has both.
-        if !is_there || self.end.is_wiped(device) {
-            return false;
-        }
-        self.end.consume(x);
-        self.table.go_on_in_ticket_slot(entry, ticket);
-        true
-    }
-
     /// Brings the entry's reply in, when it is there.
     pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> Progress {
         if let Some(EntryState::Ring(x)) = self.table.state(entry) {
@@ -135,7 +118,9 @@ impl Calls {
             return Progress::EpochEnded;
         }
         self.end.set_owner(x, CONSUMED);
-        if let Some(ticket) = self.table.cold(entry).and_then(|cold| cold.ticket) {
+        if let Some(cold) = self.table.cold(entry)
+            && let Some(ticket) = cold.ticket.take()
+        {
             if hdr == RepHdr::taken(4) || hdr == RepHdr::taken(0) {
                 self.table.restore_uses(entry, uses);
                 let place = (hdr == RepHdr::taken(4)).then_some(reply.words[0] as u32);
@@ -149,8 +134,7 @@ impl Calls {
                 // Broken. The device may run the call, so its word must not be expected again.
                 self.tickets.free(ticket);
             } else {
-                // The reply came in the ring slot after all: the call was refused, or the device's
-                // queue is full.
+                // The call was refused, or its task ended without a wait.
                 self.tickets.free_unused(ticket);
                 device.expect_none_in_ticket_slot(self.end.number(), ticket);
             }
@@ -240,7 +224,13 @@ impl Calls {
             EntryState::Completed if kept.hdr == good => decode(&kept.words)?,
             _ => return None,
         };
-        self.table.put_back_used(entry, |mut uses| uses.release(&device.memory));
+        self.table.put_back_used(entry, |mut cold| {
+            cold.uses.release(&device.memory);
+            if let Some(ticket) = cold.ticket {
+                self.tickets.free_unused(ticket);
+                device.expect_none_in_ticket_slot(self.end.number(), ticket);
+            }
+        });
         Some(value)
     }
 

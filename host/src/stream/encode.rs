@@ -24,6 +24,18 @@ pub(super) const fn is_task<H: Handler>() -> bool {
     H::FLAGS & record_flag::TASK != 0
 }
 
+/// Is every call of `H` a task whose arguments are short and no buffers, and its results short?
+pub(super) const fn is_short_task<H: Handler>() -> bool {
+    let room = INLINE_BYTES - size_of::<Ext>();
+    is_task::<H>() && are_short::<H>(room) && short_result::<H>().is_some() && !H::Args::HAS_BUFFERS
+}
+
+/// The flags of a call of `H`, a task.
+pub(super) const fn task_flags<H: Handler>() -> u32 {
+    let order = if H::FLAGS & record_flag::UNORDERED != 0 { ReqHdr::UNORDERED } else { 0 };
+    ReqHdr::EXT | ReqHdr::TICKET | order
+}
+
 /// Is every call of `H` short and run in its stream, with or without buffers?
 pub(super) const fn is_short<H: Handler>() -> bool {
     is_fixed::<H>(INLINE_BYTES)
@@ -45,18 +57,22 @@ pub(super) const fn takes_put<H: Handler>() -> bool {
 }
 
 /// Have the arguments of `H` one length, up to `limit`?
-const fn is_fixed<H: Handler>(limit: usize) -> bool {
-    let short = match H::Args::SIZE {
+const fn are_short<H: Handler>(limit: usize) -> bool {
+    match H::Args::SIZE {
         Some(n) => n <= limit,
         None => false,
-    };
+    }
+}
+
+/// The same of a handler that runs in its stream.
+const fn is_fixed<H: Handler>(limit: usize) -> bool {
     // A result that is always longer than the slot may need a reply buffer; of one of variable size
     // [`fits_chunk`] tells.
     let short_result = match <ValueOf<H> as Migratable>::SIZE {
         Some(n) => n <= INLINE_BYTES,
         None => true,
     };
-    short && short_result && H::FLAGS & (record_flag::TASK | record_flag::UNORDERED) == 0
+    are_short::<H>(limit) && short_result && H::FLAGS & (record_flag::TASK | record_flag::UNORDERED) == 0
 }
 
 /// Bytes of the longest result of `H`, which are reserved unless the call's options say otherwise.

@@ -1,5 +1,6 @@
 //! A call in flight.
 
+use super::encode::is_task;
 use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;
@@ -165,7 +166,11 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         // after about a microsecond.
         let value = self.stream.with(|submitter, device| {
             for _ in 0..spins() {
-                if submitter.has_outcome(device, self.entry) {
+                let has_outcome = match const { is_task::<H>() } {
+                    true => submitter.try_complete(device, self.entry),
+                    false => submitter.has_outcome(device, self.entry),
+                };
+                if has_outcome {
                     return None;
                 }
                 if let Some(value) = submitter.take_in_place::<H>(device, self.entry) {

@@ -3,15 +3,19 @@
 
 use super::CallOptions;
 use super::completion::Calls;
-use super::encode::{Limits, Message, fits_chunk, is_plain, is_task, plain_hdr, plain_words, prepare, used_words};
+use super::encode::{
+    Limits, Message, fits_chunk, is_plain, is_short_task, is_task, plain_hdr, plain_len, plain_words, prepare,
+    short_result, task_flags, used_words,
+};
 use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
 use crate::device::Device;
-use hamr_comm::abi::slot::{Ext, ReqHdr};
+use hamr_comm::abi::slot::{Ext, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::migrate::Migratable;
-use hamr_comm::{Call, Handler};
+use hamr_comm::migrate::{Decoder, Migratable};
+use hamr_comm::{Call, Handler, ValueOf};
 use std::sync::atomic::Ordering;
 
 /// What a call that is not sent yet has reserved of its stream, beside the next ring slot.
@@ -52,6 +56,97 @@ pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H
         return true;
     }
     false
+}
+
+/// The call of a short task that the ring has and its caller waits for.
+#[derive(Clone, Copy)]
+pub(super) struct SentTask {
+    /// The ring's position.
+    pub(super) at: u64,
+    pub(super) entry: u32,
+    ticket: u32,
+}
+
+/// Puts a short task's call into the ring of a stream that has no other call, when the key, a ticket and an
+/// entry are found at once. [`take_task`] or [`keep_task`] goes on.
+#[inline(always)]
+pub(super) fn send_task<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> Option<SentTask> {
+    let at = calls.end.req.next_position();
+    if !const { is_short_task::<H>() }
+        || !fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
+        || !calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
+        || calls.table.in_use() != 0
+        || calls.end.req.oldest().is_some()
+        || calls.end.req.hot_is_busy()
+    {
+        return None;
+    }
+    let key = calls.end.keys.first_key::<H>()?;
+    let entry = calls.table.take_again(EntryState::Ring(at))?;
+    let Some(ticket) = calls.tickets.take(at) else {
+        calls.table.put_back(entry);
+        return None;
+    };
+    let hdr = ReqHdr::inline(key, const { size_of::<Ext>() + plain_len::<H>() }).with(task_flags::<H>());
+    let ext = name_ticket(calls, device, entry, ticket, hdr);
+    let [first, second, third, fourth, ..] = plain_words(call);
+    let words = [ext[0], ext[1], first, second, third, fourth];
+    calls.end.push(device, entry, hdr, words.split_at(const { 2 + plain_len::<H>().div_ceil(8) }).0);
+    Some(SentTask { at, entry, ticket })
+}
+
+/// The value of a task that ended without a wait: with a reply of this header, in its request's slot. `None`:
+/// it is another reply.
+#[inline(always)]
+pub(super) fn take_task<H: Handler>(
+    calls: &mut Calls,
+    device: &Device,
+    sent: SentTask,
+    hdr: RepHdr,
+) -> Option<ValueOf<H>> {
+    let len = const { short_result::<H>() }?;
+    if hdr != RepHdr::inline(Status::OK, len) {
+        return None;
+    }
+    let mut words = [0u64; INLINE_WORDS];
+    calls.end.req.slots().ring(sent.at as u32).read_reply(words.split_at_mut(len.div_ceil(8)).0);
+    // A result without payload came with the word, and a slot that was wiped has another.
+    if len != 0 && calls.end.is_wiped(device) {
+        return None;
+    }
+    let bytes: &[u8] = bytemuck::cast_slice(&words);
+    let value = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()?;
+    calls.end.consume(sent.at);
+    calls.tickets.free_unused(sent.ticket);
+    device.expect_none_in_ticket_slot(calls.end.number(), sent.ticket);
+    calls.table.put_back(sent.entry);
+    Some(value)
+}
+
+/// The call goes on as any other.
+#[cold]
+pub(super) fn keep_task(calls: &mut Calls, sent: SentTask) {
+    if let Some(cold) = calls.table.cold_or_new(sent.entry) {
+        cold.ticket = Some(sent.ticket);
+    }
+}
+
+/// Makes the call with this header that of the ticket; its two words of EXT, without a deadline.
+#[inline(always)]
+fn name_ticket(calls: &mut Calls, device: &Device, entry: u32, ticket: u32, hdr: ReqHdr) -> [u64; 2] {
+    let seq = calls.end.ticket_seq(calls.tickets.count(ticket));
+    if let Some(slot) = calls.end.req.slots().ticket_slot(ticket)
+        // The device has read it, and keeps it unless it changes.
+        && slot.req_hdr() != hdr.0
+    {
+        slot.set_req_hdr(hdr.0);
+    }
+    calls.tickets.set_entry(ticket, entry);
+    let x = calls.end.req.next_position();
+    device.expect_in_ticket_slot((calls.end.number(), ticket), seq, (x, calls.end.req.ring_seq(x)));
+    let chain = if calls.chained { Ext::CHAINED } else { 0 };
+    // EXT: deadline and ticket_seq, ticket, chain, trace.
+    [u64::from(seq) << 32, u64::from(ticket) | u64::from(chain) << 16]
 }
 
 /// Puts any call into the ring. `None`: there is no free slot or ticket now.
@@ -173,17 +268,9 @@ fn publish<H: Handler>(
         None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), long),
         Some(t) => {
             calls.end.fill_chunk(calls.end.ticket_slot_number(t), long);
-            let seq = calls.end.ticket_seq(calls.tickets.count(t));
-            // EXT: deadline and ticket_seq, ticket, chain, trace.
-            let chain = if calls.chained { Ext::CHAINED } else { 0 };
-            message.words[0] |= u64::from(seq) << 32;
-            message.words[1] = u64::from(t) | u64::from(chain) << 16;
-            if let Some(ticket_slot) = calls.end.req.slots().ticket_slot(t) {
-                ticket_slot.set_req_hdr(message.hdr.0);
-            }
-            calls.tickets.set_entry(t, entry);
-            let x = calls.end.req.next_position();
-            device.expect_in_ticket_slot((calls.end.number(), t), seq, (x, calls.end.req.ring_seq(x)));
+            let [seq, place] = name_ticket(calls, device, entry, t, message.hdr);
+            message.words[0] |= seq;
+            message.words[1] = place;
         }
     }
     calls.end.push(device, entry, message.hdr, message.used());

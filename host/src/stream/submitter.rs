@@ -472,11 +472,6 @@ impl Submitter {
         self.calls.chained
     }
 
-    /// [`Calls::takes_result`]; [`Self::try_complete`] brings it in.
-    pub(super) fn takes_result(&mut self, device: &Device, entry: u32) -> bool {
-        self.calls.takes_result(device, entry)
-    }
-
     /// Brings the entry's reply in, when it is there. True when the entry has its outcome, also
     /// when that is the end of its epoch.
     pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> bool {

@@ -1,10 +1,11 @@
 //! Calls that wait for their result.
 
 use super::CallOptions;
-use super::encode::{is_task, plain_words, short_result, used_words};
+use super::encode::{is_short_task, is_task, plain_words, short_result, used_words};
 use super::put_data::PutData;
 use super::reply::corrupt;
 use super::retry::Retry;
+use super::ring;
 use super::sealed::Access;
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
@@ -200,9 +201,42 @@ fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<E
 #[cold]
 #[inline(never)]
 fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    if const { is_short_task::<H>() } {
+        return sync_task(stream, call);
+    }
     stream.with(|submitter, device| match submitter.start(device, &call) {
         Some(_) => submitter.finish::<H>(device),
         None => sync_slow(submitter, device, call, &CallOptions::default()),
+    })
+}
+
+/// [`sync`] of a short task.
+// Not inlined: other calls may have values that are too long for a second copy on the stack.
+#[inline(never)]
+fn sync_task<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    stream.with(|submitter, device| {
+        let Some(sent) = ring::send_task(&mut submitter.calls, device, &call) else {
+            return sync_slow(submitter, device, call, &CallOptions::default());
+        };
+        // Rule 21: as in `is_answered`.
+        let polls = if device.wait_queue.device_is_waiting() { 0 } else { spins() };
+        for _ in 0..polls {
+            if let Some(hdr) = submitter.calls.end.req.ring_reply(sent.at) {
+                if let Some(value) = ring::take_task::<H>(&mut submitter.calls, device, sent, hdr) {
+                    return Ok(value);
+                }
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        ring::keep_task(&mut submitter.calls, sent);
+        match wait_for::<H>(submitter, device, sent.entry, None) {
+            // One of a body is tried again.
+            Err(CallError::Submit(why)) if matches!(*why, SubmitError::QueueFull { .. }) && submitter.is_chained() => {
+                sync_slow(submitter, device, call, &CallOptions::default())
+            }
+            outcome => outcome,
+        }
     })
 }
 
@@ -233,10 +267,6 @@ pub(super) fn sync_slow<H: Handler>(
     submitter.wait_hot::<H>(device, until)
 }
 
-/// In its first microsecond a wait for a task looks where the result comes, and only so seldom where the
-/// reply is that it was taken, or refused.
-const REQUEST_EVERY: u32 = 6;
-
 /// Waits for an entry's outcome and takes it. After the deadline the call is abandoned.
 #[cold]
 fn wait_for<H: Handler>(
@@ -249,11 +279,7 @@ fn wait_for<H: Handler>(
     let mut polls = 0_u32;
     loop {
         polls = polls.saturating_add(1);
-        let is_due = !is_task::<H>()
-            || submitter.place(entry).is_some()
-            || polls > spins()
-            || polls.is_multiple_of(REQUEST_EVERY);
-        if (submitter.takes_result(device, entry) || is_due) && submitter.try_complete(device, entry) {
+        if submitter.try_complete(device, entry) {
             break;
         }
         let step = if polls > spins() {

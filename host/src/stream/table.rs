@@ -266,9 +266,9 @@ impl PendingTable {
         self.put_back_used(index, |_| {});
     }
 
-    /// Back to the free list; `release` ends its uses, if it may have some.
+    /// Back to the free list; `release` ends what its cold part has, if there is one.
     #[inline(always)]
-    pub(super) fn put_back_used(&mut self, index: u32, release: impl FnOnce(Uses)) {
+    pub(super) fn put_back_used(&mut self, index: u32, release: impl FnOnce(ColdPart)) {
         let free = self.free;
         if let Some(entry) = self.entries.get_mut(index as usize) {
             debug_assert!(!matches!(entry.state(), EntryState::Free(_)), "an entry is put back once");
@@ -284,9 +284,9 @@ impl PendingTable {
 
     #[cold]
     #[inline(never)]
-    fn drop_cold(&mut self, cold: u32, release: impl FnOnce(Uses)) {
+    fn drop_cold(&mut self, cold: u32, release: impl FnOnce(ColdPart)) {
         if let Some(kept) = self.cold_parts.get_mut(cold as usize) {
-            release(std::mem::take(kept).uses);
+            release(std::mem::take(kept));
             self.free_cold.push(cold);
         }
     }

@@ -50,17 +50,34 @@ fn bench() -> Bench {
     bench
 }
 
-/// A queued call on a stream, named by its ticket 0.
-fn queue(bench: &mut Bench, stream: usize, handler: &str, use_of_ticket: u64) {
-    let hdr = ReqHdr::inline(key(handler), 16).with(ReqHdr::EXT | ReqHdr::TICKET);
-    bench.streams[stream].submit_ring(hdr, &[(1 + use_of_ticket) << 32, 0]);
+/// A call of a task: where it is in the ring, its ticket, and the word of its reply there.
+#[derive(Clone, Copy)]
+struct Queued {
+    at: u64,
+    ticket: u32,
+    word: u32,
 }
 
-fn ticket_reply(bench: &Bench, stream: usize, ticket: u32) -> (u32, Status, u64) {
-    let line = bench.streams[stream].slots().ticket_slot(ticket).expect("planned");
+/// Calls a task on stream 1, with these flags beside those of each such call.
+fn queue(bench: &mut Bench, key: HandlerKey, flags: u32, ticket: u32, word: u32) -> Queued {
+    let hdr = ReqHdr::inline(key, 16).with(ReqHdr::EXT | ReqHdr::TICKET | flags);
+    let at = bench.streams[1].submit_ring(hdr, &[u64::from(word) << 32, ticket.into()]);
+    Queued { at, ticket, word }
+}
+
+/// Its outcome: in the ring, or in the ticket slot where the device has taken it.
+fn outcome(bench: &Bench, Queued { at, ticket, word }: Queued) -> Option<(Status, u64)> {
+    let stream = &bench.streams[1];
     let mut words = [0];
+    let hdr = stream.ring_reply(at)?;
+    if !hdr.has(RepHdr::TAKEN) {
+        stream.slots().ring(at as u32).read_reply(&mut words);
+        return Some((hdr.status(), words[0]));
+    }
+    let line = stream.slots().ticket_slot(ticket).expect("planned");
+    let hdr = RepHdr(line.rep_hdr_of(word)?);
     line.read_reply(&mut words);
-    (line.rep_seq(), RepHdr(line.rep_hdr()).status(), words[0])
+    Some((hdr.status(), words[0]))
 }
 
 /// The value that a call returned, which must be there.
@@ -82,14 +99,10 @@ fn pings_are_answered_beside_a_queued_call_and_nothing_else_is() {
         // A ping waits for the other message before it, since its stream has an order.
         let other = other_first.then(|| control.submit_ring(ReqHdr::inline(key(Ping::NAME), 8), &[token + 1]));
         let last = control.submit_ring(ReqHdr::inline(key(ping::NAME), 8), &[token + 2]);
-        queue(&mut bench, 1, Struck::NAME, round as u64);
+        let queued = queue(&mut bench, key(Struck::NAME), 0, 0, 1 + round as u32);
         let _ = bench.device.poll();
-        let (word, status, found) = ticket_reply(&bench, 1, 0);
-        assert_eq!(
-            (word, status, found & LENT),
-            (1 + round as u32, Status::OK, LENT),
-            "it ran, and the stream was lent"
-        );
+        let (status, found) = outcome(&bench, queued).expect("it ran");
+        assert_eq!((status, found & LENT), (Status::OK, LENT), "the stream was lent");
         let control = &bench.streams[0];
         assert_eq!(value(control.hot_reply(), control.slots().hot()), token);
         // In some rounds the device polls the control stream before all others.
@@ -139,10 +152,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
         }
         // Two queued calls, and so many others that the device has fenced after the first of the
         // two: then no notification is due.
-        for ticket in [0, 1] {
-            let hdr = ReqHdr::inline(key(Struck::NAME), 16).with(ReqHdr::EXT | ReqHdr::TICKET | ReqHdr::UNORDERED);
-            bench.streams[1].submit_ring(hdr, &[u64::from(1 + round) << 32, ticket]);
-        }
+        let queued = [0, 1].map(|n| queue(&mut bench, key(Struck::NAME), ReqHdr::UNORDERED, n, 1 + round));
         for stream in [2, 3] {
             for call in 0..7 {
                 bench.streams[stream].submit_ring(ReqHdr::inline(key(Ping::NAME), 8), &[call]);
@@ -150,19 +160,19 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
         }
         let first = (0..POLLS_A_ROUND).any(|_| {
             let _ = bench.device.poll();
-            ticket_reply(&bench, 1, 0).0 == 1 + round
+            outcome(&bench, queued[0]).is_some()
         });
-        assert!(first && ticket_reply(&bench, 1, 1).0 == round, "one of them ran in round {round}");
+        assert!(first && outcome(&bench, queued[1]).is_none(), "one of them ran in round {round}");
         // The host pings, and sleeps.
         bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
         bench.say(word::HOST_WAIT, 2 * round + 1);
         let notifications = NOTIFICATIONS.get();
         let second = (0..3).any(|_| {
             let _ = bench.device.poll();
-            ticket_reply(&bench, 1, 1).0 == 1 + round
+            outcome(&bench, queued[1]).is_some()
         });
         assert!(second, "the other ran in round {round}");
-        let (_, status, found) = ticket_reply(&bench, 1, 1);
+        let (status, found) = outcome(&bench, queued[1]).expect("there");
         assert_eq!(status, Status::OK);
         // If the tick replied, the tick must notify.
         if found & ANSWERED == 0 {
@@ -185,7 +195,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
 #[test]
 fn a_queued_call_runs_among_callers_that_sleep() {
     let mut bench = bench();
-    queue(&mut bench, 1, Struck::NAME, 0);
+    let queued = queue(&mut bench, key(Struck::NAME), 0, 0, 1);
     let polls = (1..1000).find(|poll| {
         bench.say(word::HOST_WAIT, 2 * poll + 1);
         bench.streams[2].submit_hot(ReqHdr::inline(key(Ping::NAME), 8), &[0]);
@@ -193,7 +203,7 @@ fn a_queued_call_runs_among_callers_that_sleep() {
         if bench.streams[2].hot_reply().is_some() {
             bench.streams[2].release_hot();
         }
-        ticket_reply(&bench, 1, 0).0 == 1
+        outcome(&bench, queued).is_some()
     });
     assert!(polls.is_some_and(|polls| polls <= 64 + 2), "it ran after {polls:?} polls");
 }
@@ -228,16 +238,15 @@ fn a_handler_that_panics_leaves_the_stream_intact() {
     let mut bench = Bench::with(table);
     for round in 0..10u32 {
         bench.streams[0].submit_hot(ReqHdr::inline(ping, 8), &[round.into()]);
-        let hdr = ReqHdr::inline(strikes, 16).with(ReqHdr::EXT | ReqHdr::TICKET);
-        bench.streams[1].submit_ring(hdr, &[u64::from(1 + round) << 32, 0]);
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let queued = queue(&mut bench, strikes, 0, 0, 1 + round);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..POLLS_A_ROUND {
                 let _ = bench.device.poll();
             }
         }));
-        assert!(outcome.is_err() && bench.device.is_running());
+        assert!(caught.is_err() && bench.device.is_running());
         bench.device.fail_current(Status::PANIC, "on purpose", &hamr_comm::fault::Trace::NONE);
-        assert_eq!(ticket_reply(&bench, 1, 0).1, Status::PANIC);
+        assert_eq!(outcome(&bench, queued).map(|(status, _)| status), Some(Status::PANIC));
         assert_eq!(value(bench.streams[0].hot_reply(), bench.streams[0].slots().hot()), u64::from(round));
         bench.streams[0].release_hot();
         bench.streams[1].release_oldest();

@@ -248,13 +248,13 @@ impl<K, F: Order> Calls<K, F> {
 
     /// What a task says of its calls.
     #[inline(never)]
-    fn mark(&mut self, place: usize, slot: &mut TaskSlot, marks: Marks) {
-        for handle in handles(slot.calls.used & (marks.cancelled | marks.dropped)) {
+    fn mark(&mut self, place: usize, calls: &mut TaskCalls, marks: Marks) {
+        for handle in handles(calls.used & (marks.cancelled | marks.dropped)) {
             if marks.dropped >> handle & 1 == 0 {
-                if let Some(call) = slot.calls.get_mut(handle) {
+                if let Some(call) = calls.get_mut(handle) {
                     self.cancel(place, *call);
                 }
-            } else if let Some(call) = slot.calls.take(handle) {
+            } else if let Some(call) = calls.take(handle) {
                 self.forget(place, call);
             }
         }
@@ -266,22 +266,22 @@ impl<K, F: Order> Calls<K, F> {
     pub(super) fn ask(
         &mut self,
         place: usize,
-        slot: &mut TaskSlot,
+        calls: &mut TaskCalls,
         (wait, marks): (Wait, Marks),
         deadline_us: u32,
         scratch: &[u8],
     ) -> (Wait, Answer) {
         if marks.any() {
-            self.mark(place, slot, marks);
+            self.mark(place, calls, marks);
         }
         let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return (wait, Answer::None) };
         let args = scratch.get(..usize::from(message.len)).unwrap_or_default();
-        let handle = slot.calls.free();
+        let handle = calls.free();
         let Some((handle, call)) = handle.and_then(|h| Some((h, self.submit(place, &message, deadline_us, args)?)))
         else {
             return (Wait::Turn, Answer::Full);
         };
-        slot.calls.put(handle, call);
+        calls.put(handle, call);
         match wait {
             Wait::Call { until, .. } => (Wait::Reply { call: handle, until }, Answer::None),
             _ => (Wait::Turn, Answer::Submitted(handle)),
@@ -293,7 +293,7 @@ impl<K, F: Order> Calls<K, F> {
     #[inline(never)]
     pub(super) fn end(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
         if slot.calls.used != 0 {
-            self.mark(place, slot, Marks { dropped: u32::MAX, ..Marks::default() });
+            self.mark(place, &mut slot.calls, Marks { dropped: u32::MAX, ..Marks::default() });
         }
         self.drains(place)
     }

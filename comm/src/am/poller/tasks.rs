@@ -3,7 +3,7 @@
 use super::super::dispatcher::{Dispatcher, Endpoint, spill_state};
 use super::super::handoff::LentControl;
 use super::super::long::load;
-use super::super::request::{Job, ReplyMode, parts};
+use super::super::request::{Job, ReplyMode, parts, waiter};
 use super::super::{Notifier, SlotAccess, Tasks};
 #[cfg(feature = "world")]
 use super::BUDGET;
@@ -184,7 +184,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
             index += 1;
         }
-        self.begin_backlog();
+        if !self.dispatcher.backlog.is_empty() {
+            self.begin_backlog();
+        }
         #[cfg(all(feature = "tasks", feature = "world"))]
         if self.dispatcher.tasks.live == 0 && self.dispatcher.tasks.is_shown {
             // None is left to be looked at.
@@ -281,11 +283,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return false };
         let Some(job) = &slot.job else { return false };
         let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
-        let (found, ext) = (job.found, job.ext());
-        let cancel = endpoint.responder.slot(found.slot).req_hdr_word();
+        let (found, ext) = (job.next_reply, job.ext());
+        let cancel = endpoint.responder.slot(job.found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
         let mut args = Ok(None);
-        if slot.coroutine.is_none() {
+        let is_first = slot.coroutine.is_none();
+        if is_first {
             let Dispatcher { heap, frame, table, .. } = dispatcher;
             if ext.deadline_us & Ext::ENFORCED == 0 && ext.micros() != 0 {
                 slot.deadline = clock() + u64::from(ext.micros());
@@ -344,7 +347,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let step = coroutine.resume(&mut slice);
                 effects = slice.cx.effects();
                 slot.saw_cancel |= effects.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
-                dispatcher.frame.words = slice.frame.words;
+                if let Step::Returned(_) = &step {
+                    dispatcher.frame.words = slice.frame.words;
+                }
                 marks = slice.marks;
                 reason = slice.reason;
                 step
@@ -356,6 +361,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 dispatcher.activity.end();
                 dispatcher.activity.limit(0);
                 dispatcher.tasks.running = None;
+                if is_first && let Some(job) = &mut slot.job {
+                    job.say_taken(endpoint, index as u32);
+                    dispatcher.tasks.waiters |= waiter(job.hdr.key());
+                }
                 let is_message = wait.is_message();
                 let (next, answer) = if is_message || marks.any() {
                     let until = wait.limit().min(slot.deadline);
@@ -364,7 +373,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     } else {
                         until.saturating_sub(clock()).clamp(1, Ext::ENFORCED as u64 - 1) as u32
                     };
-                    self.calls.ask(index, slot, (wait, marks), left, dispatcher.frame.scratch)
+                    self.calls.ask(index, &mut slot.calls, (wait, marks), left, dispatcher.frame.scratch)
                 } else {
                     (wait, Answer::None)
                 };
@@ -380,11 +389,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 if effects.sent() {
                     dispatcher.tasks.expect_messages();
                 }
+                #[cfg(feature = "world")]
+                if is_first {
+                    let queue = endpoint.queue as usize;
+                    self.notify_of_replies(queue);
+                }
                 worked
             }
             Step::Returned(mut reply) => {
                 dispatcher.activity.end();
                 dispatcher.tasks.running = None;
+                if is_first && let Some(job) = &slot.job {
+                    dispatcher.tasks.waiters &= !waiter(job.hdr.key());
+                }
                 let (why, cancelled) = (slot.interrupted, slot.saw_cancel);
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 let endpoint_index = endpoint.queue as usize;

@@ -5,7 +5,7 @@ use super::BoxError;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{feature, word};
-use hamr_comm::abi::slot::{COUNT_BITS, ReqHdr, seq};
+use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{HostResponder, Poller, QueueEnd, Requester, Round, SlotAccess, Slots, TaskSlot, Tasks};
@@ -61,20 +61,22 @@ impl Bench {
         Ok(Self { poller, end, calls, host_table, count: 0 })
     }
 
-    /// Sends the call of a task with so many bytes of arguments; the word of its reply.
-    fn send(&mut self, key: HandlerKey, args: u64, len: usize) -> u32 {
+    /// Sends the call of a task with so many bytes of arguments; its position in the ring, and the word of
+    /// its reply in the ticket slot.
+    fn send(&mut self, key: HandlerKey, args: u64, len: usize) -> (u64, u32) {
         self.count += 1;
         let ticket_seq = seq(Epoch::FIRST.tag(), self.count, COUNT_BITS);
         // Fields of `Ext`: no deadline, and ticket 0.
         let words = [u64::from(ticket_seq) << 32, 0, args];
         let hdr = ReqHdr::inline(key, 16 + len).with(ReqHdr::TICKET | ReqHdr::UNORDERED | ReqHdr::EXT);
-        self.end.submit_ring(hdr, &words);
+        let at = self.end.submit_ring(hdr, &words);
         self.end.release_oldest();
-        ticket_seq
+        (at, ticket_seq)
     }
 
-    fn has_reply(&self, word: u32) -> bool {
-        self.end.slots().ticket_slot(0).is_some_and(|slot| slot.rep_seq() == word)
+    fn has_reply(&self, (at, word): (u64, u32)) -> bool {
+        self.end.ring_reply(at).is_some_and(|hdr| !hdr.has(RepHdr::TAKEN))
+            || self.end.slots().ticket_slot(0).is_some_and(|slot| slot.rep_seq() == word)
     }
 }
 
