@@ -8,6 +8,7 @@ use hamr::{CallError, Node, SubmitError};
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::{background, echo_many, panics};
 use hamr_tests_kernels::crashes::null;
+use hamr_tests_kernels::waits::reverses;
 use hamr_tests_kernels::{echo, wait_at};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,20 +40,21 @@ pub fn unread_replies(spec: &str) {
         let side = node.stream().expect("free");
         // All are sent before the first one runs, because a submission takes replies in, which frees
         // their ticket slots.
-        let queued: Vec<_> = {
+        let (queued, waiting): (Vec<_>, Vec<_>) = {
             let gate = Gate::new(&node);
             let blocks = other.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
             gate.wait_for(1);
             let queued = (0..3).map(|n| side.offload(background::with(n)).expect("sent")).collect();
+            let waiting: Vec<_> = (0..3).map(|_| side.offload(reverses::with(many)).expect("sent")).collect();
             gate.open();
             blocks.wait().expect("the gate is open");
-            queued
+            (queued, waiting)
         };
-        // Queued calls have their reply in their ticket slots; their ring slots have TAKEN.
+        // Those that wait have their reply in their ticket slots; their ring slots have TAKEN.
         until("all is answered", || {
             let lines = lines(&node);
-            let sides = lines.iter().filter(|line| **line == ("ticket", "answered")).count();
-            sides == 3 && lines.iter().all(|(_, state)| ["answered", "taken"].contains(state))
+            let tickets = lines.iter().filter(|line| **line == ("ticket", "answered")).count();
+            tickets == 3 && lines.iter().all(|(_, state)| ["answered", "taken"].contains(state))
         });
         // Two epochs of other streams pass.
         end(epoch);
@@ -67,6 +69,9 @@ pub fn unread_replies(spec: &str) {
         assert_eq!(started.wait().expect("it was answered"), 127);
         for (n, call) in (0..).zip(queued) {
             assert_eq!(call.wait().expect("it was answered"), n * 3);
+        }
+        for call in waiting {
+            assert!(call.wait().expect("it was answered").into_iter().rev().eq(many));
         }
         assert_eq!(stream.sync(sum_4::with(1, 2, 3, 4)).expect("the stream goes on"), 10);
         assert_eq!(other.sync(sum_4::with(1, 2, 3, 5)).expect("the stream goes on"), 11);
