@@ -8,7 +8,7 @@ use crate::memory::Bytes;
 use crate::operations::{Operation, What, begin, take_ended};
 use crate::progress::poll_idle;
 use crate::reduce::{Function, Join, Reduce, USER, USER_NC};
-use crate::team::{self, Team};
+use crate::team::Team;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -23,11 +23,9 @@ pub(crate) fn finish(function: &str, event: *mut Operation) -> What {
     }
 }
 
-/// Waits for all ranks of the job.
-pub(crate) fn meet(function: &'static str) {
-    // SAFETY: it is a static.
-    let all = unsafe { Team::of(team::all()) };
-    finish(function, begin(function, all, What::Barrier));
+/// Waits for all members of a team.
+pub(crate) fn meet_in(function: &'static str, team: &'static Team) {
+    finish(function, begin(function, team, What::Barrier));
 }
 
 /// A barrier of a team.

@@ -25,13 +25,14 @@
  * run: destroy-held = says gex_HSL_Destroy: the lock is held
  * run: no-lock = says gex_HSL_Lock: the lock is not initialised
  * run: put-while-prepared = says gex_RMA_PutBlocking: a message is prepared and not committed
+ * run: prepared-elsewhere = says gex_AM_CommitRequestLong: expected the destination of the prepared message
  * run: region-in-region = says gex_NBI_BeginAccessRegion: there is an access region already
  * run: no-op-event = says gex_Event_Wait: expected an event, got GEX_EVENT_NO_OP
  * run: pair-collective = says gex_Coll_BarrierNB: expected a team, got a pair of endpoints
  * run: second-endpoint = says gex_TM_Pair: expected endpoint 0, got 1
  * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
  * run: atomic-op = says gex_AD_Op: expected data type
- * run: bind = says gex_EP_BindSegment: gex_Segment_Attach binds the segment of a rank's only endpoint */
+ * run: bind = says gex_EP_BindSegment: the endpoint has a segment, which stays */
 #include "test.h"
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>
@@ -93,6 +94,10 @@ int main(int argc, char **argv) {
     if (IS("put-while-prepared")) {
       gex_AM_PrepareRequestMedium(tm, 0, NULL, 1, 1, NULL, 0, 0);
       gex_RMA_PutBlocking(tm, 0, there, data, 8, 0);
+    }
+    if (IS("prepared-elsewhere")) {
+      gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, 0, data, 8, 8, there, GEX_EVENT_NOW, 0, 0);
+      gex_AM_CommitRequestLong(sd, 130, 8, there + 8);
     }
     if (IS("region-in-region")) gex_NBI_BeginAccessRegion(0), gex_NBI_BeginAccessRegion(0);
     if (IS("no-op-event")) gex_Event_Wait(GEX_EVENT_NO_OP);

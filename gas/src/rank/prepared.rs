@@ -20,6 +20,13 @@ enum Place {
     Long(u64),
 }
 
+/// What of a payload is sent: bytes of a medium one, place and length of a long one.
+struct Sent<'a> {
+    category: Category,
+    data: &'a [u8],
+    place: (u64, usize),
+}
+
 impl Payload {
     fn write(&mut self, world: &WorldRef<'_>, to: RankId, at: usize, bytes: &[u8]) -> Result<(), GasError> {
         let end = at.saturating_add(bytes.len());
@@ -36,12 +43,14 @@ impl Payload {
         Ok(())
     }
 
-    /// What of it is sent: kind, bytes of a medium one, place and length of a long one.
-    fn sent(&self, len: usize) -> Result<(Category, &[u8], (u64, usize)), GasError> {
+    /// Its first `len` bytes.
+    fn sent(&self, len: usize) -> Result<Sent<'_>, GasError> {
         match &self.place {
             _ if len > self.size => Err(GasError::TooLong { len, max: self.size }),
-            Place::Medium(payload) => Ok((Category::Medium, payload.get(..len).unwrap_or_default(), (0, 0))),
-            Place::Long(dest) => Ok((Category::Long, &[], (*dest, len))),
+            Place::Medium(payload) => {
+                Ok(Sent { category: Category::Medium, data: payload.get(..len).unwrap_or_default(), place: (0, 0) })
+            }
+            Place::Long(dest) => Ok(Sent { category: Category::Long, data: &[], place: (*dest, len) }),
         }
     }
 }
@@ -145,7 +154,7 @@ impl<S> Prepared<'_, '_, S> {
     /// [`GasError::TooLong`]: `len` is more than the payload has; as of a request.
     pub fn commit(self, at: u8, args: &[i32], len: usize) -> Result<(), GasError> {
         let Self { rank, to, payload } = self;
-        let (category, data, (dest, len)) = payload.sent(len)?;
+        let Sent { category, data, place: (dest, len) } = payload.sent(len)?;
         rank.request(Request { to, at, category, args, data, dest, len }, false)
     }
 }
@@ -199,7 +208,7 @@ impl PreparedReply<'_> {
     /// # Errors
     /// [`GasError::TooLong`]: `len` is more than the payload has. There is no reply then.
     pub fn commit(self, at: u8, args: &[i32], len: usize) -> Result<(), GasError> {
-        let (category, data, place) = self.payload.sent(len)?;
+        let Sent { category, data, place } = self.payload.sent(len)?;
         self.token.send(category, at, args, data, place);
         Ok(())
     }
