@@ -32,6 +32,7 @@
  * run: second-endpoint = says gex_TM_Pair: expected endpoint 0, got 1
  * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
  * run: atomic-op = says gex_AD_Op: expected data type
+ * run: atomic-bits = says gex_AD_Create: expected no bitwise operation of data type 0x10
  * run: bind = says gex_EP_BindSegment: the endpoint has a segment, which stays */
 #include "test.h"
 #include <gasnet_coll.h>
@@ -71,6 +72,7 @@ int main(int argc, char **argv) {
   CHECK(!gex_EP_RegisterHandlers(ep, table, 3));
   char *const there = base_of(0);
   meet();
+  if (strstr(how, "atomic-")) gex_AD_Create(&ad, tm, IS("atomic-bits") ? GEX_DT_FLT : GEX_DT_I32, IS("atomic-bits") ? GEX_OP_FAND : GEX_OP_ADD, 0);
   if (me == size - 1) {
     if (strstr(how, "handler") || strstr(how, "repl") || IS("poll-in-reply"))
       gex_AM_RequestShort0(tm, 0, IS("handler-keeps-lock") ? 131 : 130, 0);
@@ -104,7 +106,6 @@ int main(int argc, char **argv) {
     if (IS("pair-collective")) gex_Coll_BarrierNB(gex_TM_Pair(ep, 0), 0);
     if (IS("second-endpoint")) gex_TM_Pair(ep, 1);
     if (strstr(how, "atomic-")) {
-      gex_AD_Create(&ad, tm, GEX_DT_I32, GEX_OP_ADD, 0);
       if (IS("atomic-op")) gex_AD_OpNB_I32(ad, &result, 0, there, GEX_OP_FADD, 1, 0, 0);
       else gex_AD_OpNB_I32(ad, &result, 0, there + 2, GEX_OP_ADD, 1, 0, 0);
     }
