@@ -33,6 +33,8 @@
  * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
  * run: atomic-op = says gex_AD_Op: expected data type
  * run: atomic-bits = says gex_AD_Create: expected no bitwise operation of data type 0x10
+ * run: destroy-bound = says gex_Segment_Destroy: the segment is bound, and stays
+ * run: query-nothing = says gex_Segment_QuerySize: expected a segment, got GEX_SEGMENT_INVALID
  * run: bind = says gex_EP_BindSegment: the endpoint has a segment, which stays */
 #include "test.h"
 #include <gasnet_coll.h>
@@ -110,6 +112,8 @@ int main(int argc, char **argv) {
       else gex_AD_OpNB_I32(ad, &result, 0, there + 2, GEX_OP_ADD, 1, 0, 0);
     }
     if (IS("bind")) gex_EP_BindSegment(ep, segment, 0);
+    if (IS("destroy-bound")) gex_Segment_Destroy(segment, 0);
+    if (IS("query-nothing")) gex_Segment_QuerySize(GEX_SEGMENT_INVALID);
   }
   GASNET_BLOCKUNTIL(0);
   return 0;

@@ -151,6 +151,8 @@ fn one(run: &Run, binary: &Path, log: &Path, ranks: u32) -> Result<String, Strin
     let file = fs::File::create(log).map_err(text)?;
     let mut command = Command::new(binary);
     command.args(&run.arguments).env("GASNET_PSHM_NODES", ranks.to_string());
+    // Cargo's, where libraries of other profiles lie.
+    command.env_remove("LD_LIBRARY_PATH");
     command.stdout(file.try_clone().map_err(text)?).stderr(file);
     let status = child::status(&mut command, LIMIT);
     let output = String::from_utf8_lossy(&fs::read(log).map_err(text)?).into_owned();
