@@ -32,7 +32,7 @@ pub use lock::Hsl;
 pub use message::{Msg, SegRange, Token};
 #[doc(hidden)]
 pub use rank::Pieces;
-pub use rank::{BarrierName, Event, Leaf, Prepared, Rank, Which};
+pub use rank::{BarrierName, Event, Leaf, Prepared, PreparedReply, Rank, Which};
 #[cfg(not(hamr_bare))]
 pub use shared::SharedRank;
 #[doc(hidden)]

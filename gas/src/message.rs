@@ -17,16 +17,15 @@ pub struct SegRange {
     pub len: u64,
 }
 
-/// Where the payload of a medium message is.
+/// Where the payload of a message is.
 pub(crate) enum Payload<'m> {
+    /// It is a short one.
+    None,
+    /// Of a medium one.
     Private(&'m [u8]),
     /// In a chunk, until the handler asks for it.
-    Chunk {
-        window: &'m Window<()>,
-        at: u64,
-        len: usize,
-        scratch: &'m mut [u8],
-    },
+    Chunk { window: &'m Window<()>, at: u64, len: usize, scratch: &'m mut [u8] },
+    /// Of a long one.
     Landed(SegRange),
 }
 
@@ -59,9 +58,19 @@ impl<'m> Msg<'m> {
         self.args
     }
 
+    /// What it is: [`Kinds::SHORT`], [`Kinds::MEDIUM`] or [`Kinds::LONG`], also without bytes of payload.
+    pub fn kind(&self) -> Kinds {
+        match self.payload {
+            Payload::None => Kinds::SHORT,
+            Payload::Private(_) | Payload::Chunk { .. } => Kinds::MEDIUM,
+            Payload::Landed(_) => Kinds::LONG,
+        }
+    }
+
     /// Bytes of the payload.
     pub fn payload_len(&self) -> usize {
         match &self.payload {
+            Payload::None => 0,
             Payload::Private(bytes) => bytes.len(),
             Payload::Chunk { len, .. } => *len,
             Payload::Landed(range) => range.len as usize,
@@ -83,8 +92,8 @@ impl<'m> Msg<'m> {
                 self.payload = Payload::Private(bytes);
                 bytes
             }
-            landed @ Payload::Landed(_) => {
-                self.payload = landed;
+            other => {
+                self.payload = other;
                 &[]
             }
         }
@@ -103,11 +112,11 @@ impl<'m> Msg<'m> {
                 let _ = window.read_bytes(*at, to);
                 to.len()
             }
-            Payload::Landed(_) => 0,
+            Payload::None | Payload::Landed(_) => 0,
         }
     }
 
-    /// Where the payload of a long message is.
+    /// Where the payload of a long message is. Without bytes it is where the sender has said, inside of the segment or not.
     pub fn landed(&self) -> Option<SegRange> {
         match self.payload {
             Payload::Landed(range) => Some(range),
@@ -168,17 +177,18 @@ impl Token<'_> {
     /// Replies with arguments alone. A reply that cannot be sent is an error of this rank's next
     /// [`Rank::poll`](crate::Rank::poll), and of the asking rank's.
     pub fn reply_short(self, at: u8, args: &[i32]) {
-        self.send(Category::Short, at, args, &[], 0);
+        self.send(Category::Short, at, args, &[], (0, 0));
     }
 
     /// Replies with a payload, of [`Rank::max_medium`](crate::Rank::max_medium) bytes at most.
     pub fn reply_medium(self, at: u8, args: &[i32], data: &[u8]) {
-        self.send(Category::Medium, at, args, data, 0);
+        self.send(Category::Medium, at, args, data, (0, 0));
     }
 
-    /// Replies with a payload that is at `dest` in the asking rank's segment before its handler runs.
+    /// Replies with a payload that is at `dest` in the asking rank's segment before its handler runs. Without bytes `dest`
+    /// may be any number.
     pub fn reply_long(self, at: u8, args: &[i32], data: &[u8], dest: u64) {
-        self.send(Category::Long, at, args, data, dest);
+        self.send(Category::Long, at, args, data, (dest, data.len()));
     }
 
     /// [`Msg::exit`].
@@ -186,8 +196,9 @@ impl Token<'_> {
         self.world.exit(code)
     }
 
+    /// A long reply has `len` bytes at `dest`: those of `data`, or what was written there before.
     #[inline(always)]
-    fn send(self, category: Category, at: u8, args: &[i32], data: &[u8], dest: u64) {
+    pub(crate) fn send(self, category: Category, at: u8, args: &[i32], data: &[u8], (dest, len): (u64, usize)) {
         let Self { to, world, info, medium, chunk, reply } = self;
         let why = match info.get(usize::from(at)) {
             Some(info) if info.is_reply() && Kinds(info.kinds).has(category) => None,
@@ -198,7 +209,9 @@ impl Token<'_> {
         let why = match (why, category) {
             (None, _) if args.len() > AmWord::MAX_ARGS => Some("it has more than 16 arguments"),
             (None, Category::Medium) if data.len() > medium => Some("it is too long"),
-            (None, Category::Long) if world.put(to, dest, data).is_err() => Some("it leaves the segment"),
+            (None, Category::Long) if !data.is_empty() && world.put(to, dest, data).is_err() => {
+                Some("it leaves the segment")
+            }
             (why, _) => why,
         };
         if let Some(why) = why {
@@ -206,7 +219,7 @@ impl Token<'_> {
             reply.error = Some((at, why));
             return;
         }
-        let packed = wire::pack(category, args, data, dest);
+        let packed = wire::pack(category, args, data, (dest, len));
         match chunk {
             ReplyChunk::Lane(window, at) => wire::write_out(&packed, args, data, window, at),
             ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),

@@ -26,9 +26,9 @@ const fn first_argument(category: Category) -> usize {
     }
 }
 
-/// Packs a message, whose arguments and payload are not too many or too long.
+/// Packs a message, whose arguments and payload are not too many or too long. A long one has `len` bytes at `dest`.
 #[inline(always)]
-pub(crate) fn pack(category: Category, args: &[i32], data: &[u8], dest: u64) -> Packed {
+pub(crate) fn pack(category: Category, args: &[i32], data: &[u8], (dest, len): (u64, usize)) -> Packed {
     let first = first_argument(category);
     let args_out = args.len() > LANES - first;
     let behind = 4 * (first + if args_out { 0 } else { args.len() });
@@ -38,7 +38,7 @@ pub(crate) fn pack(category: Category, args: &[i32], data: &[u8], dest: u64) -> 
     let lanes: &mut [u32; LANES] = bytemuck::must_cast_mut(&mut words);
     lanes[0] = AmWord::new(category, args.len(), args_out, is_inline, if is_medium { data.len() } else { 0 }).0;
     if let Category::Long = category {
-        (lanes[1], lanes[2], lanes[3]) = (data.len() as u32, dest as u32, (dest >> 32) as u32);
+        (lanes[1], lanes[2], lanes[3]) = (len as u32, dest as u32, (dest >> 32) as u32);
     }
     if !args_out {
         // No more than there are.
@@ -160,7 +160,7 @@ mod tests {
             dest in any::<u64>(),
         ) {
             let window = Window::private(4096).share().leak();
-            let packed = pack(category, &args, &data, dest);
+            let packed = pack(category, &args, &data, (dest, data.len()));
             prop_assert!(packed.len <= INLINE_BYTES);
             write_out(&packed, &args, &data, &window, 1024);
             let mut out = [0; 16];
@@ -194,12 +194,14 @@ mod tests {
 
     #[test]
     fn eleven_arguments_and_forty_bytes_are_in_one_line() {
-        let packed = pack(Category::Short, &[1; 11], &[], 0);
+        let packed = pack(Category::Short, &[1; 11], &[], (0, 0));
         assert!(!packed.args_out && packed.len == 48);
-        assert!(pack(Category::Short, &[1; 12], &[], 0).args_out);
-        let packed = pack(Category::Medium, &[1], &[7; 40], 0);
+        assert!(pack(Category::Short, &[1; 12], &[], (0, 0)).args_out);
+        let packed = pack(Category::Medium, &[1], &[7; 40], (0, 0));
         assert!(!packed.data_out && packed.len == 48);
-        assert!(pack(Category::Medium, &[1], &[7; 41], 0).data_out);
-        assert!(!pack(Category::Long, &[1; 8], &[], 0).args_out && pack(Category::Long, &[1; 9], &[], 0).args_out);
+        assert!(pack(Category::Medium, &[1], &[7; 41], (0, 0)).data_out);
+        assert!(
+            !pack(Category::Long, &[1; 8], &[], (0, 0)).args_out && pack(Category::Long, &[1; 9], &[], (0, 0)).args_out
+        );
     }
 }

@@ -13,10 +13,12 @@
 mod run;
 
 use crate::{Error, child, root};
-use run::{Program, Tally};
+use run::{Case, Program, Tally};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A build of the library.
@@ -29,24 +31,53 @@ struct Options {
     mode: String,
     ranks: Vec<u32>,
     is_shared: bool,
+    /// The library is not optimised, and checks itself.
+    is_dev: bool,
+    /// Programs that are compiled, or run, at a time.
+    jobs: usize,
     prefix: PathBuf,
     /// Programs, each with arguments; none: all.
     names: Vec<String>,
 }
 
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
-    let options = parse(arguments)?;
+    check(&parse(arguments)?)
+}
+
+fn check(options: &Options) -> Result<(), Error> {
     let folder = options.source.clone().unwrap_or_else(|| root().join("capi/gasnet/tests"));
-    install(&options.prefix)?;
-    let programs = programs(&folder, &options)?;
-    let mut tally = Tally::default();
-    for program in &programs {
-        match compile(program, &folder, &options) {
-            Ok(path) => run::all(program, &path, &options.ranks, &mut tally),
-            Err(why) => tally.not_compiled(&program.name, &why),
+    install(options)?;
+    let programs = programs(&folder, options)?;
+    let (tally, cases) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
+    each(&programs, options.jobs, |program| match compile(program, &folder, options) {
+        Ok(path) => lock(&cases).extend(Case::all(program, &path, &options.ranks)),
+        Err(why) => lock(&tally).not_compiled(&program.name, &why),
+    });
+    let mut cases = cases.into_inner().unwrap_or_default();
+    cases.sort_by(|a, b| a.order().cmp(&b.order()));
+    each(&cases, options.jobs, |case| {
+        let ended = case.run();
+        lock(&tally).row(case, ended);
+    });
+    tally.into_inner().map_err(|_| Error::Failed("a thread has panicked".into()))?.end()
+}
+
+/// Calls a function for each, on so many threads.
+fn each<'a, T: Sync>(items: &'a [T], threads: usize, f: impl Fn(&'a T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    f(item);
+                }
+            });
         }
-    }
-    tally.end()
+    });
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn parse(arguments: &[String]) -> Result<Options, Error> {
@@ -55,6 +86,8 @@ fn parse(arguments: &[String]) -> Result<Options, Error> {
         mode: "seq".into(),
         ranks: vec![1, 2, 3, 4],
         is_shared: false,
+        is_dev: false,
+        jobs: 1,
         prefix: root().join("target/hamr/gasnet"),
         names: Vec::new(),
     };
@@ -79,11 +112,20 @@ fn parse(arguments: &[String]) -> Result<Options, Error> {
                     .ok_or_else(|| Error::unknown(&list, "--ranks with 1 to 64, as 1,2,4"))?;
             }
             "--shared" => options.is_shared = true,
+            "--dev" => options.is_dev = true,
+            "--jobs" => {
+                let jobs = value()?;
+                options.jobs = jobs
+                    .parse()
+                    .ok()
+                    .filter(|jobs| (1..=64).contains(jobs))
+                    .ok_or_else(|| Error::unknown(&jobs, "--jobs with 1 to 64"))?;
+            }
             "--prefix" => {
                 options.prefix = std::path::absolute(value()?).map_err(|why| Error::Failed(why.to_string()))?;
             }
             flag if flag.starts_with('-') => {
-                return Err(Error::unknown(flag, "--source, --mode, --ranks, --shared or --prefix"));
+                return Err(Error::unknown(flag, "--source, --mode, --ranks, --shared, --dev, --jobs or --prefix"));
             }
             name => options.names.push(name.into()),
         }
@@ -92,8 +134,10 @@ fn parse(arguments: &[String]) -> Result<Options, Error> {
 }
 
 /// Builds both libraries, and puts them with the headers and the files for `pkg-config` below a folder.
-fn install(prefix: &Path) -> Result<(), Error> {
-    child::run(child::cargo().args(["build", "--release", "--package", "hamr-gasnet"]), BUILD)?;
+fn install(options: &Options) -> Result<(), Error> {
+    let prefix = &options.prefix;
+    let (profile, folder) = if options.is_dev { ("dev", "debug") } else { ("release", "release") };
+    child::run(child::cargo().args(["build", "--profile", profile, "--package", "hamr-gasnet"]), BUILD)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let (from, include, lib) = (root().join("capi/gasnet"), prefix.join("include"), prefix.join("lib"));
     let failed = |path: &Path| {
@@ -109,7 +153,7 @@ fn install(prefix: &Path) -> Result<(), Error> {
         fs::copy(&header, &to).map_err(failed(&header))?;
     }
     for library in ["libhamr_gasnet.a", "libhamr_gasnet.so"] {
-        let library = target.join("release").join(library);
+        let library = target.join(folder).join(library);
         // A running program may have it open.
         let to = lib.join(library.file_name().unwrap_or_default());
         let _ = fs::remove_file(&to);
@@ -197,5 +241,21 @@ fn compile(program: &Program, folder: &Path, options: &Options) -> Result<PathBu
             let line = text.lines().find(|line| line.contains("error") || line.contains("undefined"));
             Err(line.unwrap_or("the compiler failed").to_owned())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_programs_in_c_do_what_they_say() {
+        if let Some(missing) = ["cc", "pkg-config"].into_iter().find(|name| !child::is_installed(name)) {
+            assert!(!crate::in_ci(), "missing: {missing}");
+            return println!("skipped: {missing}");
+        }
+        let prefix = root().join("target/hamr/gasnet-dev").display().to_string();
+        let words = ["--dev", "--shared", "--jobs", "8", "--ranks", "2", "--prefix", &prefix].map(str::to_owned);
+        check(&parse(&words).expect("it is understood")).expect("all pass");
     }
 }

@@ -137,8 +137,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "gasnet",
-        about: "programs in C on GASNet's interface: [--source DIR] [--mode seq|par] [--ranks 1,2] [--shared] [--prefix DIR] \
-                [NAME[:ARG,ARG]...]",
+        about: "programs in C on GASNet's interface: [--source DIR] [--mode seq|par] [--ranks 1,2] [--shared] [--dev] [--jobs N] \
+                [--prefix DIR] [NAME[:ARG,ARG]...]",
         run: gasnet::task,
     },
     Task { name: "new", about: "make a project that uses this checkout: NAME [DIR]", run: new::task },

@@ -397,7 +397,8 @@ static inline int hamr_gasnett_yes(const char *name, int otherwise) {
 static inline int hamr_gasnett_backtrace_if(int fd) {
   return hamr_gasnett_yes("GASNET_BACKTRACE", 0) ? gasnett_print_backtrace(fd) : 1;
 }
-#define gasnett_print_backtrace_ifenabled hamr_gasnett_backtrace_if
+/* A variable, which a program may set; one for all of its files. */
+__attribute__((__weak__)) int (*gasnett_print_backtrace_ifenabled)(int) = hamr_gasnett_backtrace_if;
 #define gasnett_backtrace_init(exename) ((void)(exename))
 typedef struct {
   const char *name;
@@ -424,7 +425,7 @@ __attribute__((__noreturn__, __cold__, __format__(__printf__, 4, 5))) static inl
   else fprintf(stderr, "*** FATAL ERROR (process %d): %s\n", (int)getpid(), text);
   fflush(stderr);
   gasnett_freezeForDebuggerErr();
-  hamr_gasnett_backtrace_if(STDERR_FILENO);
+  gasnett_print_backtrace_ifenabled(STDERR_FILENO);
   abort();
 }
 #define gasnett_fatalerror(...) hamr_gasnett_fatal(__FILE__, __LINE__, __func__, __VA_ARGS__)

@@ -26,6 +26,7 @@ extern "C" {
 #define GEX_SPEC_VERSION_MINOR 19
 #define GASNET_SPEC_VERSION_MAJOR 1
 #define GASNET_SPEC_VERSION_MINOR 8
+#define GASNET_VERSION GASNET_SPEC_VERSION_MAJOR
 
 #define GASNET_CONDUIT_HAMR 1
 #define GASNET_CONDUIT_NAME HAMR
@@ -53,8 +54,6 @@ extern "C" {
 #define GASNET_MAXNODES 64
 #define GASNET_MAXEPS 1
 #define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
-#define GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM 1
-#define GASNET_NATIVE_NP_ALLOC_REP_MEDIUM 1
 #define GEX_AM_INDEX_BASE 128
 
 #define GASNET_OK 0
@@ -98,7 +97,7 @@ typedef struct {
 } gex_EP_Location_t;
 
 /* What the inlined calls below read of a team, and of a rank's segment. The library has the same
- * structures (src/objects.rs, src/teams.rs). */
+ * structures (src/segments.rs, src/team.rs). */
 struct hamr_gex_tm {
   uint32_t rank, size;
   const gex_Rank_t *jobranks; /* NULL: each rank is its own */
@@ -107,6 +106,7 @@ struct hamr_gex_mapped {
   uintptr_t owner; /* its address at its owner */
   char *local;     /* its address here */
   uintptr_t size;
+  uint64_t off;
 };
 extern struct hamr_gex_mapped hamr_gex_mapped[GASNET_MAXNODES];
 
@@ -142,7 +142,7 @@ void *gex_Segment_QueryCData(gex_Segment_t seg);
 int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p, uintptr_t *size_p);
 int gex_Segment_Create(gex_Segment_t *segment_p, gex_Client_t client, gex_Addr_t address, uintptr_t length,
                        gex_MK_t kind, gex_Flags_t flags);
-void gex_Segment_Destroy(gex_Segment_t segment, gex_Flags_t flags);
+int gex_Segment_Destroy(gex_Segment_t segment, gex_Flags_t flags);
 
 gex_Client_t gex_EP_QueryClient(gex_EP_t ep);
 gex_Flags_t gex_EP_QueryFlags(gex_EP_t ep);
@@ -215,6 +215,7 @@ int gex_System_QueryProgressThreads(gex_Client_t client, unsigned int *count_p,
 
 typedef gex_Rank_t gasnet_node_t;
 gasnet_node_t gasnet_mynode(void);
+#define gasneti_mynode gasnet_mynode() /* a name of GASNet's own, which programs print */
 gasnet_node_t gasnet_nodes(void);
 uintptr_t gasnet_getMaxLocalSegmentSize(void);
 uintptr_t gasnet_getMaxGlobalSegmentSize(void);

@@ -1,15 +1,14 @@
-//! How a rank begins: it meets the others, registers handlers, binds segments.
+//! How a rank begins: it meets the others, registers handlers, attaches a segment.
 
 #![expect(unsafe_code)]
 // UNSAFETY: exported names; tables and results are memory of C.
 
-use crate::board::{self, Fact};
 use crate::die::die;
 use crate::errors::{ERR_BAD_ARG, ERR_NOT_INIT, ERR_RESOURCE, complain, give};
 use crate::handlers::{self, ANY, Entry, Function};
-use crate::segments::{longest, mapped, set_boards};
+use crate::segments::{bound, set_boards};
 use crate::team::{self, Team};
-use crate::{collectives, envelope, job, objects};
+use crate::{bind, board, job, objects};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -28,9 +27,7 @@ unsafe fn init(mode: *const c_char) -> c_int {
         return ERR_RESOURCE;
     }
     job::with_world(|world| {
-        let base = board::address(world, world.me().0).0;
         set_boards(board::segment_len(world, world.me().0) - board::BYTES);
-        board::state(world, Fact::Base, base.expose_provenance() as u64);
     });
     // SAFETY: the caller's promise.
     if unsafe { CStr::from_ptr(mode) } != c"SEQ" {
@@ -43,7 +40,7 @@ unsafe fn init(mode: *const c_char) -> c_int {
     });
     match attached {
         Ok(bytes) => {
-            job::set_max_medium(bytes - envelope::FRONT);
+            job::set_max_medium(bytes);
             0
         }
         Err(why) => {
@@ -98,49 +95,23 @@ unsafe extern "C" fn hamr_gasnet_init(_argc: *mut c_int, _argv: *mut *mut *mut c
     unsafe { init(mode) }
 }
 
-/// Binds a segment of each rank; all call it.
-fn attach(size: usize) -> c_int {
-    if !IS_INIT.load(Relaxed) {
-        return ERR_NOT_INIT;
-    }
-    if !(size as u64).is_multiple_of(board::PAGE) || size as u64 > longest() {
-        complain(&format!(
-            "expected a segment of at most {} bytes, in pages of {}, got {size}; GASNET_MAX_SEGSIZE sets the limit of ranks \
-             that start by themselves, --segment that of hamr run",
-            longest(),
-            board::PAGE
-        ));
-        return ERR_BAD_ARG;
-    }
-    if objects::set_attached() {
-        complain("a segment is attached already");
-        return ERR_RESOURCE;
-    }
-    job::with_world(|world| board::state(world, Fact::Len, size as u64));
-    collectives::meet("gex_Segment_Attach");
-    job::with_world(|world| {
-        for rank in 0..world.size() {
-            let (owner, size) = (board::fact(world, rank, Fact::Base), board::fact(world, rank, Fact::Len));
-            mapped(rank).set(owner as usize, board::address(world, rank).0, size as usize);
-        }
-    });
-    0
-}
-
 /// Binds a segment of each rank of the job.
 ///
 /// # Safety
 /// A place for the handle, or NULL.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gex_Segment_Attach(segment_p: *mut *mut c_void, _tm: *const Team, size: usize) -> c_int {
+    if !IS_INIT.load(Relaxed) {
+        return ERR_NOT_INIT;
+    }
     if size == 0 {
         complain("gex_Segment_Attach: expected a segment of some pages, got none");
         return ERR_BAD_ARG;
     }
-    let result = attach(size);
+    let result = bind::attach(size);
     if result == 0 {
         // SAFETY: the caller's promise.
-        unsafe { give(segment_p, objects::segment()) };
+        unsafe { give(segment_p, bound()) };
     }
     result
 }
@@ -172,5 +143,5 @@ unsafe extern "C" fn gasnet_attach(table: *mut Entry1, count: c_int, size: usize
             return result;
         }
     }
-    attach(size)
+    bind::attach(size)
 }

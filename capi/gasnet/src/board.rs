@@ -24,9 +24,11 @@ pub(crate) const SCRATCHES: u64 = (BYTES - PAGE) / Team::BYTES;
 pub(crate) enum Fact {
     /// Its process.
     Pid = 0,
-    /// The address of its segment there, and then the segment's length.
+    /// The address of its segment there, and the segment's length.
     Base = 8,
     Len = 16,
+    /// Where the segment is in that of the world.
+    Off = 32,
     /// 1 + its exit code, when it wants to exit.
     Exit = 24,
 }

@@ -5,10 +5,10 @@
 
 use crate::die::die;
 use crate::memory::Bytes;
-use crate::operations::{Operation, What, begin, take_ended};
+use crate::operations::{Operation, What, barrier, begin, take_ended};
 use crate::progress::poll_idle;
 use crate::reduce::{Function, Join, Reduce, USER, USER_NC};
-use crate::team::{self, Team};
+use crate::team::Team;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -23,11 +23,9 @@ pub(crate) fn finish(function: &str, event: *mut Operation) -> What {
     }
 }
 
-/// Waits for all ranks of the job.
-pub(crate) fn meet(function: &'static str) {
-    // SAFETY: it is a static.
-    let all = unsafe { Team::of(team::all()) };
-    finish(function, begin(function, all, What::Barrier));
+/// Waits for all members of a team.
+pub(crate) fn meet_in(function: &'static str, team: &'static Team) {
+    finish(function, begin(function, team, barrier()));
 }
 
 /// A barrier of a team.
@@ -38,7 +36,7 @@ pub(crate) fn meet(function: &'static str) {
 unsafe extern "C" fn gex_Coll_BarrierNB(tm: *const Team, _flags: u32) -> *mut Operation {
     // SAFETY: the caller's promise.
     let team = unsafe { Team::of(tm) };
-    begin("gex_Coll_BarrierNB", team, What::Barrier)
+    begin("gex_Coll_BarrierNB", team, barrier())
 }
 
 /// Copies from one member to all.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: functions of the C library.
 
+use std::io::Write;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -25,9 +26,15 @@ pub(crate) fn name() -> &'static str {
 #[inline(never)]
 pub(crate) fn die(why: &str) -> ! {
     flush();
-    eprintln!("*** FATAL ERROR ({}): {why}", name());
+    say(&format!("*** FATAL ERROR ({}): {why}", name()));
     // SAFETY: the function takes nothing.
     unsafe { libc::abort() }
+}
+
+/// Writes a line at once: other ranks have the same terminal.
+pub(crate) fn say(line: &str) {
+    // There is no other place to report to.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// The job is ending, and this process with it.

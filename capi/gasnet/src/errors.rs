@@ -3,7 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: exported names; results go to memory of C.
 
-use crate::die::name;
+use crate::die::{name, say};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ static IS_VERBOSE: AtomicI32 = AtomicI32::new(1);
 /// Says why an error is returned.
 pub(crate) fn complain(why: &str) {
     if IS_VERBOSE.load(Relaxed) != 0 {
-        eprintln!("{}: {why}", name());
+        say(&format!("{}: {why}", name()));
     }
 }
 

@@ -8,7 +8,6 @@
 // UNSAFETY: C functions are called by pointers, with as many arguments as a message has.
 
 use crate::die::die;
-use crate::envelope::{self, FRONT, Inside};
 use crate::job::{self, restriction};
 use crate::segments::mapped;
 use crate::{errors, objects};
@@ -128,33 +127,31 @@ fn run(at: u8, message: Msg<'_>, reply: Option<Token<'_>>) {
             entry.args
         ));
     }
-    let (payload, is_long) = match landed {
-        Some(range) => {
-            // The address that the sender gave.
-            let base = mapped(message.me().0).local();
-            (Some((base.wrapping_add(range.off as usize), range.len as usize)), true)
-        }
-        None => match message.payload_len() {
-            0 => (None, false),
-            len => {
-                let buffer = job::handler_buffer(len);
-                // SAFETY: it has that many bytes, and no handler runs that uses them.
-                let bytes = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
-                message.copy_payload(bytes);
-                match envelope::open(bytes) {
-                    None => (Some((buffer, len)), false),
-                    Some(Inside::Medium) => (Some((buffer.wrapping_add(FRONT), len - FRONT)), false),
-                    // Nothing is there to be read.
-                    Some(Inside::EmptyLong(address)) => (Some((std::ptr::without_provenance_mut(address), 0)), true),
+    let (kind, payload) = match (message.kind(), landed) {
+        (_, Some(range)) => {
+            let mine = mapped(message.me().0);
+            let off = range.off.wrapping_sub(mine.off());
+            let at = match range.len {
+                0 => std::ptr::without_provenance_mut(range.off as usize),
+                // The address that the sender gave.
+                len if off.checked_add(len).is_some_and(|end| end <= mine.size() as u64) => {
+                    std::ptr::with_exposed_provenance_mut(mine.owner() + off as usize)
                 }
-            }
-        },
+                len => die(&format!("rank {source} sent {len} bytes to {off:#x} of a segment of {:#x}", mine.size())),
+            };
+            (4, Some((at, range.len as usize)))
+        }
+        (Kinds::SHORT, _) => (1, None),
+        _ => {
+            let len = message.payload_len();
+            let buffer = job::handler_buffer(len);
+            // SAFETY: it has that many bytes, and no handler runs that uses them.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
+            message.copy_payload(bytes);
+            (2, Some((buffer, len)))
+        }
     };
-    let kind = match (payload, is_long) {
-        (None, _) => 1,
-        (Some(_), false) => 2,
-        (Some(_), true) => 4,
-    };
+    let is_long = landed.is_some();
     if entry.flags & kind == 0 {
         let text = ["", "a short", "a medium", "", "a long"].get(kind as usize).unwrap_or(&"");
         die(&format!("rank {source} sent {text} message to handler {at}, which was not registered for that kind"));

@@ -47,13 +47,8 @@ std::thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// What this thread is in, where several may call.
     static BITS: Cell<i32> = const { Cell::new(0) };
-    static BUFFERS: RefCell<Buffers> = const { RefCell::new(Buffers { handler: Vec::new(), prepared: Vec::new() }) };
-}
-
-/// Memory that C code is lent.
-struct Buffers {
-    handler: Vec<u128>,
-    prepared: Vec<u128>,
+    /// Memory that handlers of C are lent.
+    static BUFFER: RefCell<Vec<u128>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What the thread of `main` is in, in SEQ: bits of [`restriction`].
@@ -242,18 +237,11 @@ unsafe extern "C" fn hamr_gex_restricted(function: *const c_char) -> ! {
 
 /// Memory for the payload of a message whose handler runs: one at a time.
 pub(crate) fn handler_buffer(bytes: usize) -> *mut u8 {
-    BUFFERS.with_borrow_mut(|buffers| at_least(&mut buffers.handler, bytes))
-}
-
-/// Memory for a thread's prepared message: one at a time.
-pub(crate) fn prepared_buffer(bytes: usize) -> *mut u8 {
-    BUFFERS.with_borrow_mut(|buffers| at_least(&mut buffers.prepared, bytes))
-}
-
-fn at_least(buffer: &mut Vec<u128>, bytes: usize) -> *mut u8 {
     let words = bytes.div_ceil(16).max(1);
-    if buffer.len() < words {
-        *buffer = vec![0; words];
-    }
-    buffer.as_mut_ptr().cast()
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < words {
+            *buffer = vec![0; words];
+        }
+        buffer.as_mut_ptr().cast()
+    })
 }

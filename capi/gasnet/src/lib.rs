@@ -4,7 +4,7 @@
 //! A program's `main` runs in the task of a rank (`start`), so that the serve loop stands under every
 //! wait. `job` is what the process is; `handlers`, `messages` and `prepared` are active messages over
 //! `hamr_gas::Rank`. Segments of all ranks are mapped in each, so puts and gets are copies in the header
-//! (`objects` has the table that they use). What ranks tell each other beside messages goes through
+//! (`segments` has the table that they use, `bind` fills it). What ranks tell each other beside messages goes through
 //! `board`, memory behind each segment: `teams`, `collectives`, `barrier` and `exit` stand on it. In the mode PAR
 //! one lock is around all of this (`job::lock`).
 //!
@@ -15,10 +15,10 @@
 
 mod attach;
 mod barrier;
+mod bind;
 mod board;
 mod collectives;
 mod die;
-mod envelope;
 mod errors;
 mod events;
 mod exit;

@@ -4,7 +4,6 @@
 // UNSAFETY: payloads and arguments are pointers of C.
 
 use crate::die::die;
-use crate::envelope::{self, Inside};
 use crate::handlers::{CToken, FIRST, MAX_ARGS};
 use crate::job;
 use crate::segments::{mapped, max_long};
@@ -70,10 +69,13 @@ pub(crate) unsafe fn leaf(lc_opt: *mut *mut c_void) {
     }
 }
 
-/// Where a long payload goes in a rank's segment.
+/// Where a long payload goes in a rank's segment; without bytes the address itself.
 fn destination(function: &str, to: u32, data: &[u8], address: usize) -> u64 {
+    if data.is_empty() {
+        return address as u64;
+    }
     let of = mapped(to);
-    of.offset(address, data.len()).unwrap_or_else(|| {
+    of.offset(address, data.len()).map(|off| of.off() + off).unwrap_or_else(|| {
         die(&format!(
             "{function}: expected a destination in the segment of rank {to}, {:#x} to {:#x}, got {} bytes at {address:#x}",
             of.owner(),
@@ -88,12 +90,6 @@ fn check_medium(function: &str, data: &[u8]) {
     if data.len() > max {
         die(&format!("{function}: expected a payload of at most {max} bytes, got {}", data.len()));
     }
-}
-
-/// A medium payload in its envelope.
-#[cold]
-fn enveloped(data: &[u8]) -> Vec<u8> {
-    [&envelope::front(Inside::Medium), data].concat()
 }
 
 fn check_long(function: &str, data: &[u8]) {
@@ -117,18 +113,16 @@ pub(crate) fn request(
         die(&format!("{function}: expected a handler of 128 to 255, got {handler}"));
     }
     let is_immediate = flags & IMMEDIATE != 0;
-    let medium = |gas: &mut job::CRank, data: &[u8]| match is_immediate {
-        true => gas.try_request_medium(to, handler, args, data),
-        false => gas.request_medium(to, handler, args, data),
-    };
     let sent = job::with_rank(function, |gas| match payload {
         Payload::Short if is_immediate => gas.try_request_short(to, handler, args),
         Payload::Short => gas.request_short(to, handler, args),
         Payload::Medium(data) => {
             check_medium(function, data);
-            if envelope::needs(data) { medium(gas, &enveloped(data)) } else { medium(gas, data) }
+            match is_immediate {
+                true => gas.try_request_medium(to, handler, args, data),
+                false => gas.request_medium(to, handler, args, data),
+            }
         }
-        Payload::Long(&[], at) => medium(gas, &envelope::front(Inside::EmptyLong(at))),
         Payload::Long(data, at) => {
             check_long(function, data);
             let at = destination(function, to.0, data, at);
@@ -164,12 +158,8 @@ pub(crate) fn reply(function: &str, token: &mut CToken<'_>, handler: u8, payload
         Payload::Short => reply.reply_short(at, args),
         Payload::Medium(data) => {
             check_medium(function, data);
-            match envelope::needs(data) {
-                true => reply.reply_medium(at, args, &enveloped(data)),
-                false => reply.reply_medium(at, args, data),
-            }
+            reply.reply_medium(at, args, data);
         }
-        Payload::Long(&[], address) => reply.reply_medium(at, args, &envelope::front(Inside::EmptyLong(address))),
         Payload::Long(data, address) => {
             check_long(function, data);
             reply.reply_long(at, args, data, destination(function, token.source, data, address));

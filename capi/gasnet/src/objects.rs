@@ -1,16 +1,16 @@
-//! Client, endpoint and segment, of which a process has one each.
+//! Client and endpoint, of which a process has one each, and queries of bound segments.
 
 #![expect(unsafe_code)]
 // UNSAFETY: exported names; C passes pointers to what is to be written.
 
 use crate::die::die;
-use crate::errors::{ERR_BAD_ARG, ERR_NOT_INIT, give};
-use crate::segments::{longest, mapped};
+use crate::errors::{ERR_NOT_INIT, give};
+use crate::segments::{bound, longest, mapped};
 use crate::team::{self, Team};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 /// What clients keep in an object.
 pub(crate) struct Object {
@@ -29,23 +29,13 @@ impl Object {
 
 static CLIENT: Object = Object::new();
 static ENDPOINT: Object = Object::new();
-static SEGMENT: Object = Object::new();
 static NAME: OnceLock<CString> = OnceLock::new();
-static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn client() -> *mut c_void {
     CLIENT.handle()
 }
 pub(crate) fn endpoint() -> *mut c_void {
     ENDPOINT.handle()
-}
-pub(crate) fn segment() -> *mut c_void {
-    if IS_ATTACHED.load(Relaxed) { SEGMENT.handle() } else { null_mut() }
-}
-
-/// A segment is bound. True: one was before.
-pub(crate) fn set_attached() -> bool {
-    IS_ATTACHED.swap(true, Relaxed)
 }
 pub(crate) fn set_client_flags(flags: u32) {
     CLIENT.flags.store(flags, Relaxed);
@@ -68,7 +58,7 @@ struct Seginfo {
 /// Place for `count` entries.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut Seginfo, count: c_int) -> c_int {
-    if !IS_ATTACHED.load(Relaxed) {
+    if bound().is_null() {
         return ERR_NOT_INIT;
     }
     for rank in 0..team::size().min(u32::try_from(count).unwrap_or(0)) {
@@ -99,7 +89,7 @@ unsafe extern "C" fn gasnet_QueryGexObjects(
     // SAFETY: the caller's promise.
     unsafe { give(tm_p, team::all()) };
     // SAFETY: the caller's promise.
-    unsafe { give(segment_p, segment()) };
+    unsafe { give(segment_p, bound()) };
 }
 
 #[unsafe(no_mangle)]
@@ -111,7 +101,7 @@ extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     longest() as usize
 }
 #[unsafe(no_mangle)]
-extern "C" fn gex_Client_QueryFlags(_: *mut c_void) -> u32 {
+pub(crate) extern "C" fn gex_Client_QueryFlags(_: *mut c_void) -> u32 {
     CLIENT.flags.load(Relaxed)
 }
 #[unsafe(no_mangle)]
@@ -123,18 +113,6 @@ extern "C" fn gex_Segment_QueryClient(_: *mut c_void) -> *mut c_void {
     client()
 }
 #[unsafe(no_mangle)]
-extern "C" fn gex_Segment_QueryFlags(_: *mut c_void) -> u32 {
-    0
-}
-#[unsafe(no_mangle)]
-extern "C" fn gex_Segment_QueryAddr(_: *mut c_void) -> *mut u8 {
-    mapped(team::me()).local()
-}
-#[unsafe(no_mangle)]
-extern "C" fn gex_Segment_QuerySize(_: *mut c_void) -> usize {
-    mapped(team::me()).size()
-}
-#[unsafe(no_mangle)]
 extern "C" fn gex_EP_QueryClient(_: *mut c_void) -> *mut c_void {
     client()
 }
@@ -144,7 +122,7 @@ extern "C" fn gex_EP_QueryFlags(_: *mut c_void) -> u32 {
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_EP_QuerySegment(_: *mut c_void) -> *mut c_void {
-    segment()
+    bound()
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_EP_QueryIndex(_: *mut c_void) -> u16 {
@@ -170,7 +148,6 @@ macro_rules! cdata {
 cdata! {
     CLIENT: gex_Client_SetCData gex_Client_QueryCData;
     ENDPOINT: gex_EP_SetCData gex_EP_QueryCData;
-    SEGMENT: gex_Segment_SetCData gex_Segment_QueryCData;
 }
 
 /// Where a segment is, and its bytes: 0 for success.
@@ -219,12 +196,6 @@ unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
         unsafe { give(size_p, 0) };
     }
     null_mut()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn gex_EP_PublishBoundSegment(_: *const Team, _: *const c_void, _: usize, flags: u32) -> c_int {
-    // Each rank knows all segments.
-    if flags == 0 { 0 } else { ERR_BAD_ARG }
 }
 
 /// A put or get that leaves a segment.

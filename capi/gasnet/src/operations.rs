@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What a collective does.
 pub(crate) enum What {
-    Barrier,
+    /// The members wait for each other, in the same call.
+    Meet(CollectiveCall),
     Broadcast {
         root: u32,
         source: Option<Bytes>,
@@ -98,7 +99,7 @@ impl What {
                 return;
             }
             Self::Destroy { .. } => return team.with(function, |team, rank| team.say_end(rank)),
-            Self::Barrier => (CollectiveCall::new(Collective::Barrier, 0, 0, None), 0),
+            Self::Meet(call) => (*call, 0),
             Self::Broadcast { root, source, target } => {
                 let call = CollectiveCall::new(Collective::Broadcast, target.len, 1, Some(*root));
                 let (off, len) = source.map_or((0, 0), |_| piece(target.len, step));
@@ -117,7 +118,7 @@ impl What {
     fn take(&mut self, function: &str, team: &Team, step: usize) -> bool {
         let hear = |member, to: &mut [u8]| team.with(function, |team, rank| team.hear(rank, member, 0, to));
         match self {
-            Self::Barrier => true,
+            Self::Meet(_) => true,
             Self::Broadcast { root, target, source } => {
                 let (off, len) = piece(target.len, step);
                 let is_there = source.is_some_and(|source| source.at == target.at);
@@ -145,6 +146,11 @@ impl What {
             }
         }
     }
+}
+
+/// A barrier.
+pub(crate) fn barrier() -> What {
+    What::Meet(CollectiveCall::new(Collective::Barrier, 0, 0, None))
 }
 
 /// Begins a collective; its event.

@@ -14,8 +14,6 @@ use crate::team::Team;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-/// A buffer of the library for a long message has at least so many bytes, where the program takes them.
-const LONG: usize = 64 << 10;
 /// `GEX_FLAG_IMMEDIATE_COMMIT`.
 const IMMEDIATE_COMMIT: u32 = 1 << 13;
 /// `GEX_EVENT_NOW`.
@@ -25,6 +23,10 @@ const NOW: *mut *mut c_void = std::ptr::without_provenance_mut(1);
 pub(crate) struct Prepared {
     at: *mut c_void,
     len: usize,
+    /// The payload, where the program has none; aligned for any type.
+    _own: Vec<u128>,
+    /// Where a long one goes, if that was said.
+    target: *mut c_void,
     to: To,
     lc_opt: *mut *mut c_void,
     flags: u32,
@@ -43,13 +45,14 @@ struct Wish {
     buffer: *const c_void,
     least: usize,
     most: usize,
+    target: *mut c_void,
     lc_opt: *mut *mut c_void,
     flags: u32,
     args: c_uint,
 }
 
 fn prepare(to: To, wish: Wish) -> *mut Prepared {
-    let Wish { function, is_long, buffer, least, most, lc_opt, flags, args } = wish;
+    let Wish { function, is_long, buffer, least, most, target, lc_opt, flags, args } = wish;
     match to {
         To::Rank(..) => job::check(function),
         To::Token(_) if job::restriction() & (restriction::LOCK | restriction::PREPARED) != 0 => job::check(function),
@@ -60,22 +63,23 @@ fn prepare(to: To, wish: Wish) -> *mut Prepared {
     if least > max || most < least {
         die(&format!("{function}: expected a payload of at most {max} bytes, got {least} to {most}"));
     }
-    let (at, len) = match (buffer.is_null(), is_long) {
-        (false, _) => (buffer.cast_mut(), most.min(max)),
-        (true, false) => (null_mut(), most.min(max)),
-        (true, true) => (null_mut(), most.min(max).min(least.max(LONG))),
-    };
-    let (at, lc_opt) = match at.is_null() {
+    let len = most.min(max);
+    let mut own = Vec::new();
+    let (at, lc_opt) = match buffer.is_null() {
         true if !lc_opt.is_null() => {
             die(&format!("{function}: expected NULL for the event of a buffer of the library"))
         }
-        true => (job::prepared_buffer(len).cast(), NOW),
-        false => (at, lc_opt),
+        true => {
+            // The system gives it no memory before it is written.
+            own = vec![0u128; len.div_ceil(size_of::<u128>()).max(1)];
+            (own.as_mut_ptr().cast(), NOW)
+        }
+        false => (buffer.cast_mut(), lc_opt),
     };
     job::restrict(restriction::PREPARED);
     // Resources of a commit are found there, which may wait.
     let flags = if flags & IMMEDIATE_COMMIT != 0 { messages::IMMEDIATE } else { 0 };
-    Box::into_raw(Box::new(Prepared { at, len, to, lc_opt, flags, args }))
+    Box::into_raw(Box::new(Prepared { at, len, _own: own, target, to, lc_opt, flags, args }))
 }
 
 /// A medium request.
@@ -94,7 +98,10 @@ unsafe extern "C" fn gex_AM_PrepareRequestMedium(
     args: c_uint,
 ) -> *mut Prepared {
     let function = "gex_AM_PrepareRequestMedium";
-    prepare(To::Rank(tm, rank), Wish { function, is_long: false, buffer, least, most, lc_opt, flags, args })
+    prepare(
+        To::Rank(tm, rank),
+        Wish { function, is_long: false, buffer, least, most, target: null_mut(), lc_opt, flags, args },
+    )
 }
 
 /// A long request.
@@ -108,13 +115,13 @@ unsafe extern "C" fn gex_AM_PrepareRequestLong(
     buffer: *const c_void,
     least: usize,
     most: usize,
-    _target: *mut c_void,
+    target: *mut c_void,
     lc_opt: *mut *mut c_void,
     flags: u32,
     args: c_uint,
 ) -> *mut Prepared {
     let function = "gex_AM_PrepareRequestLong";
-    prepare(To::Rank(tm, rank), Wish { function, is_long: true, buffer, least, most, lc_opt, flags, args })
+    prepare(To::Rank(tm, rank), Wish { function, is_long: true, buffer, least, most, target, lc_opt, flags, args })
 }
 
 /// A medium reply.
@@ -132,7 +139,10 @@ unsafe extern "C" fn gex_AM_PrepareReplyMedium(
     args: c_uint,
 ) -> *mut Prepared {
     let function = "gex_AM_PrepareReplyMedium";
-    prepare(To::Token(token), Wish { function, is_long: false, buffer, least, most, lc_opt, flags, args })
+    prepare(
+        To::Token(token),
+        Wish { function, is_long: false, buffer, least, most, target: null_mut(), lc_opt, flags, args },
+    )
 }
 
 /// A long reply.
@@ -145,13 +155,13 @@ unsafe extern "C" fn gex_AM_PrepareReplyLong(
     buffer: *const c_void,
     least: usize,
     most: usize,
-    _target: *mut c_void,
+    target: *mut c_void,
     lc_opt: *mut *mut c_void,
     flags: u32,
     args: c_uint,
 ) -> *mut Prepared {
     let function = "gex_AM_PrepareReplyLong";
-    prepare(To::Token(token), Wish { function, is_long: true, buffer, least, most, lc_opt, flags, args })
+    prepare(To::Token(token), Wish { function, is_long: true, buffer, least, most, target, lc_opt, flags, args })
 }
 
 /// Where its payload goes.
@@ -194,6 +204,13 @@ unsafe fn take(function: &str, message: *mut Prepared, len: usize, count: c_uint
     message
 }
 
+/// A target that was said when a message was prepared is that of its commit.
+fn check_target(function: &str, said: *mut c_void, target: *mut c_void) {
+    if !said.is_null() && said != target {
+        die(&format!("{function}: expected the destination of the prepared message, {said:p}, got {target:p}"));
+    }
+}
+
 macro_rules! commits {
     ($($name:ident $function:literal $medium_or_long:ident $($target:ident)?;)*) => {$(
         /// Sends a prepared message.
@@ -211,7 +228,8 @@ macro_rules! commits {
         ) -> c_int {
             // SAFETY: the caller's promise.
             let message = unsafe { take($function, message, len, count) };
-            let Prepared { at, to, lc_opt, flags, .. } = message;
+            let Prepared { at, to, lc_opt, flags, _own, .. } = message;
+            $(check_target($function, message.target, $target);)?
             match to {
                 // SAFETY: what the program has prepared, and passes here.
                 To::Rank(tm, rank) => unsafe {

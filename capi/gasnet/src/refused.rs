@@ -17,26 +17,6 @@ extern "C" fn gex_EP_Destroy(_: *mut c_void, _: u32) {
     die("gex_EP_Destroy: a rank's only endpoint stays");
 }
 #[unsafe(no_mangle)]
-extern "C" fn gex_EP_BindSegment(_: *mut c_void, _: *mut c_void, _: u32) {
-    die("gex_EP_BindSegment: gex_Segment_Attach binds the segment of a rank's only endpoint");
-}
-#[unsafe(no_mangle)]
-extern "C" fn gex_Segment_Create(
-    _: *mut *mut c_void,
-    _: *mut c_void,
-    _: *mut c_void,
-    _: usize,
-    _: *mut c_void,
-    _: u32,
-) -> c_int {
-    complain("gex_Segment_Create: a rank has one segment, of gex_Segment_Attach");
-    ERR_RESOURCE
-}
-#[unsafe(no_mangle)]
-extern "C" fn gex_Segment_Destroy(_: *mut c_void, _: u32) {
-    die("gex_Segment_Destroy: a rank's only segment stays");
-}
-#[unsafe(no_mangle)]
 extern "C" fn gex_MK_Create(_: *mut *mut c_void, _: *mut c_void, _: *const c_void, _: u32) -> c_int {
     complain("gex_MK_Create: expected host memory, which is GEX_MK_HOST");
     ERR_RESOURCE

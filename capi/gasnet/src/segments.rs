@@ -4,6 +4,7 @@
 // UNSAFETY: an exported name.
 
 use crate::die::die;
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -13,6 +14,7 @@ pub(crate) struct Mapped {
     owner: AtomicUsize,
     local: AtomicPtr<u8>,
     size: AtomicUsize,
+    off: AtomicU64,
 }
 
 impl Mapped {
@@ -24,13 +26,18 @@ impl Mapped {
     pub(crate) fn local(&self) -> *mut u8 {
         self.local.load(Relaxed)
     }
-    /// Its bytes; 0: it is not attached.
+    /// Where it is in its rank's segment of the world.
+    pub(crate) fn off(&self) -> u64 {
+        self.off.load(Relaxed)
+    }
+    /// Its bytes; 0: there is none.
     pub(crate) fn size(&self) -> usize {
         self.size.load(Relaxed)
     }
     /// Sets all.
-    pub(crate) fn set(&self, owner: usize, local: *mut u8, size: usize) {
+    pub(crate) fn set(&self, owner: usize, local: *mut u8, off: u64, size: usize) {
         self.owner.store(owner, Relaxed);
+        self.off.store(off, Relaxed);
         self.local.store(local, Relaxed);
         self.size.store(size, Relaxed);
     }
@@ -42,13 +49,35 @@ impl Mapped {
     }
 }
 
+impl Mapped {
+    const fn none() -> Self {
+        Self {
+            owner: AtomicUsize::new(0),
+            local: AtomicPtr::new(null_mut()),
+            size: AtomicUsize::new(0),
+            off: AtomicU64::new(0),
+        }
+    }
+}
+
 #[unsafe(export_name = "hamr_gex_mapped")]
-static MAPPED: [Mapped; 64] =
-    [const { Mapped { owner: AtomicUsize::new(0), local: AtomicPtr::new(null_mut()), size: AtomicUsize::new(0) } }; 64];
+static MAPPED: [Mapped; 64] = [const { Mapped::none() }; 64];
 
 /// The segment of a rank of the job.
 pub(crate) fn mapped(rank: u32) -> &'static Mapped {
     MAPPED.get(rank as usize).unwrap_or_else(|| die(&format!("there is no rank {rank}")))
+}
+
+/// The segment of the endpoint, or NULL.
+static BOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+pub(crate) fn bound() -> *mut c_void {
+    BOUND.load(Relaxed)
+}
+
+/// False: there is one, which stays.
+pub(crate) fn set_bound(segment: *mut c_void) -> bool {
+    BOUND.compare_exchange(null_mut(), segment, Relaxed, Relaxed).is_ok()
 }
 
 /// Where the boards begin in all segments.

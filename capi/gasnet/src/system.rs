@@ -5,6 +5,7 @@
 
 use crate::errors::{ERR_BAD_ARG, ERR_RESOURCE, give};
 use crate::job::has_threads;
+use crate::objects::gex_Client_QueryFlags;
 use crate::team::{me, size};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -81,15 +82,27 @@ unsafe extern "C" fn gex_System_QueryMyPosition(a: *mut u32, b: *mut u32, c: *mu
     }
 }
 
-/// Threads that a program would have to start: there are none.
+/// Threads that a program must start which has asked for that: there are none.
+///
+/// # Safety
+/// Places for the results, or NULL.
 #[unsafe(no_mangle)]
-extern "C" fn gex_System_QueryProgressThreads(
-    _client: *mut c_void,
+unsafe extern "C" fn gex_System_QueryProgressThreads(
+    client: *mut c_void,
     count_p: *mut c_uint,
     info_p: *mut *const c_void,
     flags: u32,
 ) -> c_int {
-    if count_p.is_null() || info_p.is_null() || flags != 0 { ERR_BAD_ARG } else { ERR_RESOURCE }
+    const DEFER_THREADS: u32 = 1 << 9;
+    if count_p.is_null() || info_p.is_null() || flags != 0 {
+        return ERR_BAD_ARG;
+    }
+    if gex_Client_QueryFlags(client) & DEFER_THREADS == 0 {
+        return ERR_RESOURCE;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { give(count_p, 0) };
+    0
 }
 
 /// A variable of the environment.

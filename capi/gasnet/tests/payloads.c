@@ -1,7 +1,7 @@
 /* Medium and long payloads of many lengths, many in flight, each checked; addresses and buffers of empty ones. */
 #include "test.h"
 
-enum { MEDIUM = 140, LONG, EMPTY, MARKED, ANSWER, MEDIUM_ANSWER, LONG_ANSWER, DEPTH = 8, MAX_LONG = 100000 };
+enum { MEDIUM = 140, LONG, EMPTY, ANSWER, MEDIUM_ANSWER, LONG_ANSWER, DEPTH = 8, MAX_LONG = 100000 };
 static int answers;
 static unsigned char out[MAX_LONG + 64];
 static char *mine;
@@ -36,12 +36,6 @@ static void empty(gex_Token_t token, void *buf, size_t n, gex_AM_Arg_t high, gex
   CHECK(!n && (uint64_t)(uintptr_t)buf == ((uint64_t)(uint32_t)high << 32 | (uint32_t)low));
   gex_AM_ReplyShort0(token, ANSWER, 0);
 }
-/* What the library begins its own payloads with (src/envelope.rs). */
-static const unsigned char mark[40] = {0x9d, 0x3e, 0xf1, 0x07, 0x5b, 0xc4, 0x82, 0x6a, 0xe8, 0x11, 0xb7, 0x4f, 0xd5, 0x20, 0x96, 0x7c, 1};
-static void marked(gex_Token_t token, void *buf, size_t n) {
-  CHECK(n >= 16 && n <= sizeof mark && !memcmp(buf, mark, n));
-  gex_AM_ReplyShort0(token, ANSWER, 0);
-}
 static void answer(gex_Token_t token) {
   (void)token;
   answers++;
@@ -53,7 +47,6 @@ int main(int argc, char **argv) {
       {MEDIUM, (gex_AM_Fn_t)medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 2, NULL, "medium"},
       {LONG, (gex_AM_Fn_t)long_, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 4, NULL, "long"},
       {EMPTY, (gex_AM_Fn_t)empty, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 2, NULL, "empty"},
-      {MARKED, (gex_AM_Fn_t)marked, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0, NULL, "marked"},
       {ANSWER, (gex_AM_Fn_t)answer, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0, NULL, "answer"},
       {MEDIUM_ANSWER, (gex_AM_Fn_t)medium_answer, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 2, NULL, "medium answer"},
       {LONG_ANSWER, (gex_AM_Fn_t)medium_answer, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 2, NULL, "long answer"}};
@@ -92,8 +85,5 @@ int main(int argc, char **argv) {
   answers = 0;
   for (int i = 0; i < 6; i++) CHECK(!gex_AM_RequestLong2(tm, to, EMPTY, NULL, 0, addresses[i], GEX_EVENT_NOW, 0, SPLIT(addresses[i])));
   GASNET_BLOCKUNTIL(answers == 6);
-  answers = 0;
-  for (size_t n = 16; n <= sizeof mark; n++) CHECK(!gex_AM_RequestMedium0(tm, to, MARKED, mark, n, GEX_EVENT_NOW, 0));
-  GASNET_BLOCKUNTIL(answers == 25);
   return done();
 }

@@ -31,6 +31,13 @@ static void long_ask(gex_Token_t token, void *buf, size_t n) {
   char *const to = (char *)gex_TM_QueryCData(tm) + info.gex_srcrank * sizeof(void *);
   gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyLong(token, buf, n, n + 5, NULL, GEX_EVENT_NOW, 0, 0);
   CHECK(gex_AM_SrcDescAddr(sd) == buf && gex_AM_SrcDescSize(sd) == n + 5);
+  if (n == 100) {
+    /* The library's buffer is as long as a message may be. */
+    CHECK(!gex_AM_CancelReplyLong(sd, 0));
+    sd = gex_AM_PrepareReplyLong(token, NULL, n, (size_t)-1, NULL, NULL, 0, 0);
+    CHECK(gex_AM_SrcDescSize(sd) == gex_Token_MaxReplyLong(token, NULL, 0, 0) && (uintptr_t)gex_AM_SrcDescAddr(sd) % 16 == 0);
+    memcpy(gex_AM_SrcDescAddr(sd), buf, n);
+  }
   CHECK(!gex_AM_CommitReplyLong0(sd, LONG_ANSWER, n, *(char **)to + (n == 100 ? 50000 : 0)));
 }
 static void long_answer(gex_Token_t token, void *buf, size_t n) {
@@ -75,11 +82,18 @@ int main(int argc, char **argv) {
     gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, to, mine, sizeof mine, sizeof mine, at, GEX_EVENT_NOW, 0, 0);
     answers = 0;
     CHECK(!gex_AM_CommitRequestLong0(sd, LONG_ASK, sizeof mine, at));
+    /* The library's own, longer than any medium one. */
+    sd = gex_AM_PrepareRequestLong(tm, to, NULL, sizeof mine, sizeof mine, at, NULL, GEX_FLAG_IMMEDIATE, 0);
+    CHECK(gex_AM_SrcDescSize(sd) == sizeof mine);
+    fill(gex_AM_SrcDescAddr(sd), sizeof mine);
+    GASNET_BLOCKUNTIL(1);
+    CHECK(!gex_AM_CommitRequestLong(sd, LONG_ASK, sizeof mine, at));
+    GASNET_BLOCKUNTIL(answers == 2);
     sd = gex_AM_PrepareRequestLong(tm, to, NULL, 100, 100, NULL, NULL, 0, 0);
     fill(gex_AM_SrcDescAddr(sd), 100);
     GASNET_BLOCKUNTIL(1); /* does not poll: the condition holds */
     CHECK(!gex_AM_CommitRequestLong(sd, LONG_ASK, 100, at + 45000));
-    GASNET_BLOCKUNTIL(answers == 2);
+    GASNET_BLOCKUNTIL(answers == 3);
   }
   return done();
 }

@@ -25,13 +25,17 @@
  * run: destroy-held = says gex_HSL_Destroy: the lock is held
  * run: no-lock = says gex_HSL_Lock: the lock is not initialised
  * run: put-while-prepared = says gex_RMA_PutBlocking: a message is prepared and not committed
+ * run: prepared-elsewhere = says gex_AM_CommitRequestLong: expected the destination of the prepared message
  * run: region-in-region = says gex_NBI_BeginAccessRegion: there is an access region already
  * run: no-op-event = says gex_Event_Wait: expected an event, got GEX_EVENT_NO_OP
  * run: pair-collective = says gex_Coll_BarrierNB: expected a team, got a pair of endpoints
  * run: second-endpoint = says gex_TM_Pair: expected endpoint 0, got 1
  * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
  * run: atomic-op = says gex_AD_Op: expected data type
- * run: bind = says gex_EP_BindSegment: gex_Segment_Attach binds the segment of a rank's only endpoint */
+ * run: atomic-bits = says gex_AD_Create: expected no bitwise operation of data type 0x10
+ * run: destroy-bound = says gex_Segment_Destroy: the segment is bound, and stays
+ * run: query-nothing = says gex_Segment_QuerySize: expected a segment, got GEX_SEGMENT_INVALID
+ * run: bind = says gex_EP_BindSegment: the endpoint has a segment, which stays */
 #include "test.h"
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>
@@ -70,6 +74,7 @@ int main(int argc, char **argv) {
   CHECK(!gex_EP_RegisterHandlers(ep, table, 3));
   char *const there = base_of(0);
   meet();
+  if (strstr(how, "atomic-")) gex_AD_Create(&ad, tm, IS("atomic-bits") ? GEX_DT_FLT : GEX_DT_I32, IS("atomic-bits") ? GEX_OP_FAND : GEX_OP_ADD, 0);
   if (me == size - 1) {
     if (strstr(how, "handler") || strstr(how, "repl") || IS("poll-in-reply"))
       gex_AM_RequestShort0(tm, 0, IS("handler-keeps-lock") ? 131 : 130, 0);
@@ -94,16 +99,21 @@ int main(int argc, char **argv) {
       gex_AM_PrepareRequestMedium(tm, 0, NULL, 1, 1, NULL, 0, 0);
       gex_RMA_PutBlocking(tm, 0, there, data, 8, 0);
     }
+    if (IS("prepared-elsewhere")) {
+      gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, 0, data, 8, 8, there, GEX_EVENT_NOW, 0, 0);
+      gex_AM_CommitRequestLong(sd, 130, 8, there + 8);
+    }
     if (IS("region-in-region")) gex_NBI_BeginAccessRegion(0), gex_NBI_BeginAccessRegion(0);
     if (IS("no-op-event")) gex_Event_Wait(GEX_EVENT_NO_OP);
     if (IS("pair-collective")) gex_Coll_BarrierNB(gex_TM_Pair(ep, 0), 0);
     if (IS("second-endpoint")) gex_TM_Pair(ep, 1);
     if (strstr(how, "atomic-")) {
-      gex_AD_Create(&ad, tm, GEX_DT_I32, GEX_OP_ADD, 0);
       if (IS("atomic-op")) gex_AD_OpNB_I32(ad, &result, 0, there, GEX_OP_FADD, 1, 0, 0);
       else gex_AD_OpNB_I32(ad, &result, 0, there + 2, GEX_OP_ADD, 1, 0, 0);
     }
     if (IS("bind")) gex_EP_BindSegment(ep, segment, 0);
+    if (IS("destroy-bound")) gex_Segment_Destroy(segment, 0);
+    if (IS("query-nothing")) gex_Segment_QuerySize(GEX_SEGMENT_INVALID);
   }
   GASNET_BLOCKUNTIL(0);
   return 0;

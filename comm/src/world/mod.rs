@@ -274,6 +274,11 @@ impl WorldRef<'_> {
         segment(heap + self.rank.claimed(), self.rank.segment, node)
     }
 
+    /// Bytes of a rank's segment.
+    pub fn segment_len(&self, of: RankId) -> Result<u64, OutOfReach> {
+        self.in_segment(of, |segment| Ok(segment.len()))
+    }
+
     /// Copies bytes into a rank's segment. They are there when this returns; a rank sees them behind
     /// a [`Self::signal`] or a reply that follows. 1, 2, 4 and, where the processor has 64-bit
     /// atomics, 8 bytes at a multiple of their number are one store.

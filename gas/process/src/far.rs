@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
-use hamr_gas::firehose::{Acquired, Lease, Limits, Refused, Remote, Slot, Unpin};
+use hamr_gas::firehose::{Acquired, InUse, Lease, Limits, Refused, Remote, Slot, Unpin};
 
 use crate::attach::Peer;
 
@@ -83,6 +83,24 @@ impl<'m> Far<'m> {
         ask: impl FnMut(Ask) -> Result<bool, E>,
     ) -> Result<(), FarError<E>> {
         self.pieces(peer, at, into.len(), ask, |from, piece| process.read(from, &mut into[piece]))
+    }
+
+    /// Has what is pinned of a range of `peer` unpinned, and forgets it: the owner may give the memory back to the system.
+    ///
+    /// # Errors
+    /// [`FarError::Ask`]: the rest is pinned as before.
+    pub fn invalidate<E>(
+        &mut self,
+        peer: u32,
+        range: Range<u64>,
+        mut ask: impl FnMut(Ask) -> Result<bool, E>,
+    ) -> Result<(), FarError<E>> {
+        // A lease is out during a transfer only, which has this cache.
+        let in_use = |InUse| FarError::Refused(Refused::Full);
+        while let Some(Unpin { peer, range, .. }) = self.remote.invalidate(peer, range.clone()).map_err(in_use)? {
+            ask(Ask { peer, unpin: vec![range], pin: None }).map_err(FarError::Ask)?;
+        }
+        Ok(())
     }
 
     /// Copies by pieces that lie in one region each; `copy` gets the address and the part of the bytes.

@@ -276,6 +276,23 @@ impl<'m, const AT: u8> Outside<'m, AT> {
         Ok(())
     }
 
+    /// Has a rank unlock what it locked of a range for this one, and forgets it, so that the rank can give the memory
+    /// back to the system. The next transfer has it locked again.
+    ///
+    /// # Errors
+    /// See [`OutsideError`]; a part may be locked as before.
+    pub fn invalidate<S: HasSide>(
+        &mut self,
+        rank: &mut Rank<'_, S>,
+        of: RankId,
+        off: u64,
+        len: usize,
+    ) -> Result<(), OutsideError> {
+        let begin = self.place(of, off, len)?.at + off;
+        let asks = |ask| asked::<S, AT>(rank, ask);
+        self.far.invalidate(of.0, begin..begin + len as u64, asks).map_err(OutsideError::Far)
+    }
+
     fn place(&self, of: RankId, off: u64, len: usize) -> Result<Place, OutsideError> {
         let (place, _) = self.peers.get(of.0 as usize).ok_or(GasError::NoRank(of.0))?;
         let end = off.saturating_add(len as u64);

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use super::regions::{Gone, Lease, Limits, Refused, Regions};
+use super::regions::{Gone, InUse, Lease, Limits, Refused, Regions};
 use super::slot::{Slot, State};
 
 /// Regions that one move unpins, at most.
@@ -127,6 +127,14 @@ impl<'m> Remote<'m> {
     /// Ends a lease. A region that a larger one has taken the place of is to be unpinned by its owner.
     pub fn release(&mut self, lease: Lease) -> Option<Unpin> {
         self.regions.release(&lease).and_then(Self::unpinned)
+    }
+
+    /// Forgets a region with some of a range of `peer`, because its owner gives the memory back to the system: what the
+    /// owner is to unpin. It is called until there is none. All of it is left as it is if some is under a lease, or is
+    /// being pinned.
+    pub fn invalidate(&mut self, peer: u32, range: Range<u64>) -> Result<Option<Unpin>, InUse> {
+        let at = self.regions.overlapping(peer, &range)?;
+        Ok(at.and_then(|at| Self::unpinned(self.regions.remove(at))))
     }
 
     /// Bytes pinned, or asked for.

@@ -20,6 +20,8 @@ pub(crate) struct Request<'a> {
     pub(super) args: &'a [i32],
     pub(super) data: &'a [u8],
     pub(super) dest: u64,
+    /// Bytes of a long payload: those of `data`, or what was written there before.
+    pub(super) len: usize,
 }
 
 impl<S> Rank<'_, S> {
@@ -27,21 +29,21 @@ impl<S> Rank<'_, S> {
     /// 16 arguments. While there is no room it polls, so handlers of this rank may run.
     #[inline]
     pub fn request_short(&mut self, to: RankId, at: u8, args: &[i32]) -> Result<(), GasError> {
-        self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0 }, true)
+        self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0, len: 0 }, true)
     }
 
     /// The same with a payload of at most [`Self::max_medium`] bytes, which the handler reads
     /// (`gex_AM_RequestMedium`). The payload is free when this returns.
     #[inline]
     pub fn request_medium(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8]) -> Result<(), GasError> {
-        self.request(Request { to, at, category: Category::Medium, args, data, dest: 0 }, true)
+        self.request(Request { to, at, category: Category::Medium, args, data, dest: 0, len: 0 }, true)
     }
 
     /// The same with a payload that is at `dest` in the segment of `to` before the handler runs
-    /// (`gex_AM_RequestLong`). The payload is free when this returns.
+    /// (`gex_AM_RequestLong`). The payload is free when this returns. Without bytes `dest` may be any number.
     #[inline]
     pub fn request_long(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8], dest: u64) -> Result<(), GasError> {
-        self.request(Request { to, at, category: Category::Long, args, data, dest }, true)
+        self.request(Request { to, at, category: Category::Long, args, data, dest, len: data.len() }, true)
     }
 
     /// [`Self::request_short`] that neither waits nor polls (`GEX_FLAG_IMMEDIATE`).
@@ -49,12 +51,12 @@ impl<S> Rank<'_, S> {
     /// # Errors
     /// [`GasError::Busy`]: there is no room, and nothing was sent.
     pub fn try_request_short(&mut self, to: RankId, at: u8, args: &[i32]) -> Result<(), GasError> {
-        self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0 }, false)
+        self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0, len: 0 }, false)
     }
 
     /// [`Self::request_medium`], likewise.
     pub fn try_request_medium(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8]) -> Result<(), GasError> {
-        self.request(Request { to, at, category: Category::Medium, args, data, dest: 0 }, false)
+        self.request(Request { to, at, category: Category::Medium, args, data, dest: 0, len: 0 }, false)
     }
 
     /// [`Self::request_long`], likewise.
@@ -66,7 +68,7 @@ impl<S> Rank<'_, S> {
         data: &[u8],
         dest: u64,
     ) -> Result<(), GasError> {
-        self.request(Request { to, at, category: Category::Long, args, data, dest }, false)
+        self.request(Request { to, at, category: Category::Long, args, data, dest, len: data.len() }, false)
     }
 
     #[inline]
@@ -76,7 +78,7 @@ impl<S> Rank<'_, S> {
         if !info.is_some_and(|info| Kinds(info.kinds).has(request.category))
             || request.args.len() > AmWord::MAX_ARGS
             || matches!(request.category, Category::Medium) && request.data.len() > self.medium
-            || request.data.len() > i32::MAX as usize
+            || request.len > i32::MAX as usize
         {
             return Err(self.refusal(table, &request));
         }
@@ -97,13 +99,13 @@ impl<S> Rank<'_, S> {
     /// Publishes a request. False: there is no room.
     #[inline]
     pub(crate) fn send(&mut self, request: &Request<'_>) -> Result<bool, GasError> {
-        let &Request { to, at, category, args, data, dest } = request;
+        let &Request { to, at, category, args, data, dest, len } = request;
         let Some(peer) = self.peers.get_mut(to.0 as usize) else { return Err(GasError::NoRank(to.0)) };
         let Some(slot) = peer.room() else { return Ok(false) };
-        if let Category::Long = category {
+        if let (Category::Long, [_, ..]) = (category, data) {
             self.world.put(to, dest, data).map_err(|why| GasError::Reach { rank: to.0, why })?;
         }
-        let packed = wire::pack(category, args, data, dest);
+        let packed = wire::pack(category, args, data, (dest, len));
         if packed.args_out || packed.data_out {
             wire::write_out(&packed, args, data, self.gas.window(), peer.to.request(slot));
         }
@@ -123,16 +125,17 @@ impl<S> Rank<'_, S> {
 
     /// A rank's request to itself runs at once.
     fn request_to_itself(&mut self, table: &'static Handlers<S>, request: &Request<'_>) -> Result<(), GasError> {
-        let &Request { at, category, args, data, dest, .. } = request;
+        let &Request { at, category, args, data, dest, len, .. } = request;
         let me = self.me();
-        if let Category::Long = category {
+        if let (Category::Long, [_, ..]) = (category, data) {
             self.world.put(me, dest, data).map_err(|why| GasError::Reach { rank: me.0, why })?;
         }
         let mut reply = Reply::NONE;
         let world = &self.world;
         let payload = match category {
-            Category::Long => Payload::Landed(SegRange { off: dest, len: data.len() as u64 }),
-            _ => Payload::Private(data),
+            Category::Long => Payload::Landed(SegRange { off: dest, len: len as u64 }),
+            Category::Medium => Payload::Private(data),
+            Category::Short => Payload::None,
         };
         let token = Token {
             to: me,
@@ -171,7 +174,7 @@ impl<S> Rank<'_, S> {
             Some(_) if args.len() > AmWord::MAX_ARGS => GasError::Arguments(args.len()),
             Some(_) => {
                 let max = if let Category::Medium = sent { self.medium } else { i32::MAX as usize };
-                GasError::TooLong { len: data.len(), max }
+                GasError::TooLong { len: data.len().max(request.len), max }
             }
         }
     }

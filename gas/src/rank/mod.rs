@@ -13,7 +13,7 @@ mod serve;
 pub use barrier::BarrierName;
 pub use event::{Event, Leaf, Which};
 pub use lists::Pieces;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, PreparedReply};
 
 use crate::GasError;
 use crate::handlers::Handlers;

@@ -278,7 +278,8 @@ fn payload<'m>(message: &wire::Unpacked<'m>, window: &'m Window<()>, chunk: u64,
             Payload::Chunk { window, at: chunk + u64::from(ARGS_BYTES), len: message.len, scratch }
         }
         (Category::Long, _) => Payload::Landed(SegRange { off: message.dest, len: message.len as u64 }),
-        (_, data) => Payload::Private(data.unwrap_or_default()),
+        (Category::Medium, Some(data)) => Payload::Private(data),
+        (Category::Short, _) => Payload::None,
     }
 }
 
@@ -304,7 +305,8 @@ pub(crate) fn own_reply<S>(
     let payload = match (message.category, message.data) {
         (Category::Medium, None) => Payload::Private(behind.get(..message.len)?),
         (Category::Long, _) => Payload::Landed(SegRange { off: message.dest, len: message.len as u64 }),
-        (_, data) => Payload::Private(data.unwrap_or_default()),
+        (Category::Medium, Some(data)) => Payload::Private(data),
+        (Category::Short, _) => Payload::None,
     };
     let Some(Run::Reply(run)) = table.run.get(usize::from(reply.hdr.status().0)) else { return None };
     run(state, Msg { source: me, world, args: message.args, payload });

@@ -6,7 +6,7 @@ use crate::rank::MAX_RANKS;
 use crate::{GasError, Rank};
 use core::convert::identity;
 use core::marker::PhantomData;
-use hamr_comm::world::{AtomicOp, OutOfReach, SegAddr, WorldRef};
+use hamr_comm::world::{AtomicOp, SegAddr};
 
 /// An operation of a domain (`gex_OP_…`). Each gives the value before it, `Set` its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,6 +46,14 @@ pub enum Amo<T> {
     Xor(T),
 }
 
+impl<T: AmoValue> Amo<T> {
+    /// Applies it to a number that `word` reaches, by atomic accesses; the value before. For interfaces in other languages.
+    #[doc(hidden)]
+    pub fn apply_to<E>(self, word: impl FnMut(AtomicOp<T::Word>) -> Result<T::Word, E>) -> Result<T, E> {
+        T::apply(self, word)
+    }
+}
+
 impl<T> Amo<T> {
     fn bit(&self) -> u32 {
         1 << match self {
@@ -68,12 +76,15 @@ impl<T> Amo<T> {
 }
 
 mod sealed {
-    use super::{Amo, OutOfReach, SegAddr, WorldRef};
+    use super::{Amo, AtomicOp};
+    use hamr_comm::world::AtomicValue;
 
     pub trait Apply: Copy {
         /// As in C (`GEX_DT_…`).
         const TYPE: u8;
-        fn apply(world: &WorldRef<'_>, at: SegAddr, op: Amo<Self>) -> Result<Self, OutOfReach>;
+        /// What processors have atomics for.
+        type Word: AtomicValue;
+        fn apply<E>(op: Amo<Self>, word: impl FnMut(AtomicOp<Self::Word>) -> Result<Self::Word, E>) -> Result<Self, E>;
     }
 }
 
@@ -82,11 +93,11 @@ pub trait AmoValue: sealed::Apply {}
 
 /// Changes a number by a function, as one; the value before.
 macro_rules! change {
-    ($world:expr, $at:expr, |$x:ident| $new:expr, $from:expr, $to:expr) => {{
-        let mut seen = $world.atomic($at, AtomicOp::Load)?;
+    ($word:expr, |$x:ident| $new:expr, $from:expr, $to:expr) => {{
+        let mut seen = $word(AtomicOp::Load)?;
         loop {
             let $x = $from(seen);
-            let was = $world.atomic($at, AtomicOp::CompareSwap { expected: seen, new: $to($new) })?;
+            let was = $word(AtomicOp::CompareSwap { expected: seen, new: $to($new) })?;
             if was == seen {
                 return Ok($x);
             }
@@ -100,7 +111,8 @@ macro_rules! integers {
         impl AmoValue for $t {}
         impl sealed::Apply for $t {
             const TYPE: u8 = $code;
-            fn apply(world: &WorldRef<'_>, at: SegAddr, op: Amo<Self>) -> Result<Self, OutOfReach> {
+            type Word = Self;
+            fn apply<E>(op: Amo<Self>, mut word: impl FnMut(AtomicOp<Self>) -> Result<Self, E>) -> Result<Self, E> {
                 let op = match op {
                     Amo::Get => AtomicOp::Load,
                     Amo::Set(x) => AtomicOp::Store(x),
@@ -108,7 +120,7 @@ macro_rules! integers {
                     Amo::CompareSwap { expected, new } => AtomicOp::CompareSwap { expected, new },
                     Amo::Add(x) => AtomicOp::Add(x),
                     Amo::Sub(x) => AtomicOp::Add(x.wrapping_neg()),
-                    Amo::Mult(by) => change!(world, at, |x| x.wrapping_mul(by), identity::<$t>, identity::<$t>),
+                    Amo::Mult(by) => change!(word, |x| x.wrapping_mul(by), identity::<$t>, identity::<$t>),
                     Amo::Inc => AtomicOp::Add(1),
                     Amo::Dec => AtomicOp::Add((1 as $t).wrapping_neg()),
                     Amo::Min(x) => AtomicOp::Min(x),
@@ -117,7 +129,7 @@ macro_rules! integers {
                     Amo::Or(x) => AtomicOp::Or(x),
                     Amo::Xor(x) => AtomicOp::Xor(x),
                 };
-                world.atomic(at, op)
+                word(op)
             }
         }
     )*};
@@ -131,7 +143,8 @@ macro_rules! floats {
         impl AmoValue for $t {}
         impl sealed::Apply for $t {
             const TYPE: u8 = $code;
-            fn apply(world: &WorldRef<'_>, at: SegAddr, op: Amo<Self>) -> Result<Self, OutOfReach> {
+            type Word = $bits;
+            fn apply<E>(op: Amo<Self>, mut word: impl FnMut(AtomicOp<$bits>) -> Result<$bits, E>) -> Result<Self, E> {
                 let with = |x: $t| -> $t {
                     match op {
                         Amo::Add(y) => x + y,
@@ -152,9 +165,9 @@ macro_rules! floats {
                     Amo::CompareSwap { expected, new } => {
                         AtomicOp::CompareSwap { expected: expected.to_bits(), new: new.to_bits() }
                     }
-                    _ => change!(world, at, |x| with(x), <$t>::from_bits, <$t>::to_bits),
+                    _ => change!(word, |x| with(x), <$t>::from_bits, <$t>::to_bits),
                 };
-                world.atomic::<$bits>(at, op).map(<$t>::from_bits)
+                word(op).map(<$t>::from_bits)
             }
         }
     )*};
@@ -187,7 +200,7 @@ impl<T: AmoValue> AtomicDomain<T> {
 
     /// Applies an operation to the number at `off` in a member's segment, a multiple of its size (`gex_AD_OpNB_…`, and its
     /// wait); the value before. It is atomic with all operations of domains and of
-    /// [`WorldRef::atomic`], also where transfers go over messages, and with no puts.
+    /// [`WorldRef::atomic`](hamr_comm::world::WorldRef::atomic), also where transfers go over messages, and with no puts.
     ///
     /// # Errors
     /// [`GasError::Operation`]: the domain is not for it; [`GasError::NoRank`], [`GasError::Reach`].
@@ -196,7 +209,8 @@ impl<T: AmoValue> AtomicDomain<T> {
         if self.ops & op.bit() == 0 {
             return Err(GasError::Operation);
         }
-        let done = T::apply(&rank.world, SegAddr { rank: member, off }, op);
+        let at = SegAddr { rank: member, off };
+        let done = T::apply(op, |op| rank.world.atomic(at, op));
         done.map_err(|why| GasError::Reach { rank: member.0, why })
     }
 }

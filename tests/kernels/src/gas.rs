@@ -50,11 +50,11 @@ const SUM_LONG: u8 = 19;
 const SUMMED: u8 = 0;
 
 static TABLE: Handlers<State> = Handlers::new()
-    .request(ECHO_SHORT, Kinds::SHORT, "echo_short", |_, msg, token| token.reply_short(ECHOED_SHORT, msg.args()))
-    .request(ECHO_MEDIUM, Kinds::MEDIUM, "echo_medium", |_, mut msg, token| {
-        let payload = msg.payload();
-        token.reply_medium(ECHOED_MEDIUM, msg.args(), payload);
+    .request(ECHO_SHORT, Kinds::SHORT, "echo_short", |state: &mut State, msg, token| {
+        state.wrong += u32::from(msg.kind() != Kinds::SHORT);
+        token.reply_short(ECHOED_SHORT, msg.args());
     })
+    .request(ECHO_MEDIUM, Kinds::MEDIUM, "echo_medium", echo_medium)
     .request(ECHO_LONG, Kinds::LONG, "echo_long", echo_long)
     .request(NOTE, Kinds::ANY, "note", |state, msg, _| {
         state.noted += 1;
@@ -85,7 +85,7 @@ static TABLE: Handlers<State> = Handlers::new()
         count(state, ok);
     })
     .reply(ECHOED_MEDIUM, Kinds::MEDIUM, "echoed_medium", |state, mut msg| {
-        let ok = has_args(state, &msg) && is_pattern(state, msg.payload());
+        let ok = msg.kind() == Kinds::MEDIUM && has_args(state, &msg) && is_pattern(state, msg.payload());
         count(state, ok);
     })
     .reply(ECHOED_LONG, Kinds::LONG, "echoed_long", |state, msg| {
@@ -110,15 +110,44 @@ fn count(state: &mut State, ok: bool) {
 /// Where long requests of a rank go, and replies to this one: each pair has places of its own.
 const PLACE: u64 = 8192;
 
-/// Copies what came to where the asking rank waits for it.
-fn echo_long(_: &mut State, msg: Msg<'_>, token: Token<'_>) {
-    let Some(at) = msg.landed() else { return };
-    let mut bytes = [0; 4096];
-    let (bytes, _) = bytes.split_at_mut((at.len as usize).min(4096));
-    if msg.get(at.off, bytes).is_ok() {
-        let dest = (64 + u64::from(msg.me().0)) * PLACE;
-        token.reply_long(ECHOED_LONG, msg.args(), bytes, dest);
+/// Every other reply is a prepared one.
+fn echo_medium(state: &mut State, mut msg: Msg<'_>, token: Token<'_>) {
+    state.wrong += u32::from(msg.kind() != Kinds::MEDIUM);
+    let (args, payload) = (msg.args(), msg.payload());
+    if args.len() % 2 == 0 {
+        return token.reply_medium(ECHOED_MEDIUM, args, payload);
     }
+    let prepared = token.prepare_medium(payload.len(), usize::MAX).and_then(|mut reply| {
+        for (at, piece) in (0..).step_by(100).zip(payload.chunks(100)) {
+            reply.write(at, piece)?;
+        }
+        let (end, size) = (reply.write(reply.size(), &[1]), reply.size());
+        state.wrong += u32::from(end != Err(GasError::TooLong { len: size + 1, max: size }));
+        reply.commit(ECHOED_MEDIUM, args, payload.len())
+    });
+    state.wrong += u32::from(prepared.is_err());
+}
+
+/// Copies what came to where the asking rank waits for it; every other time piece by piece.
+fn echo_long(state: &mut State, msg: Msg<'_>, token: Token<'_>) {
+    let Some(at) = msg.landed() else { return };
+    let (mut bytes, dest) = ([0; 4096], (64 + u64::from(msg.me().0)) * PLACE);
+    if msg.args().len() % 2 == 0 {
+        let (bytes, _) = bytes.split_at_mut((at.len as usize).min(4096));
+        if msg.get(at.off, bytes).is_ok() {
+            token.reply_long(ECHOED_LONG, msg.args(), bytes, dest);
+        }
+        return;
+    }
+    let prepared = token.prepare_long(at.len as usize, usize::MAX, dest).and_then(|mut reply| {
+        for from in (0..at.len).step_by(100) {
+            let (bytes, _) = bytes.split_at_mut((at.len - from).min(100) as usize);
+            state.wrong += u32::from(msg.get(at.off + from, bytes).is_err());
+            reply.write(from as usize, bytes)?;
+        }
+        reply.commit(ECHOED_LONG, msg.args(), at.len as usize)
+    });
+    state.wrong += u32::from(prepared.is_err());
 }
 
 fn sum_long(_: &mut State, msg: Msg<'_>, token: Token<'_>) {

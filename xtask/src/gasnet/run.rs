@@ -20,6 +20,22 @@ pub(super) struct Program {
     runs: Vec<Run>,
 }
 
+/// A run of a program.
+pub(super) struct Case<'a> {
+    program: &'a Program,
+    /// Its place in the program's comment.
+    nth: usize,
+    run: &'a Run,
+    binary: PathBuf,
+    ranks: u32,
+}
+
+/// How a run ended: the seconds it took, and its last line or what was wrong.
+pub(super) struct Ended {
+    seconds: f64,
+    result: Result<String, String>,
+}
+
 struct Run {
     arguments: Vec<String>,
     expected: Expected,
@@ -74,7 +90,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn row(&mut self, name: &str, ranks: &str, seconds: f64, result: Result<String, String>) {
+    pub(super) fn row(&mut self, case: &Case<'_>, ended: Ended) {
+        self.line(&case.name(), &case.ranks.to_string(), ended);
+    }
+
+    fn line(&mut self, name: &str, ranks: &str, Ended { seconds, result }: Ended) {
         let (word, text) = match &result {
             Ok(line) => ("pass", line),
             Err(why) => ("FAIL", why),
@@ -87,7 +107,7 @@ impl Tally {
     }
 
     pub(super) fn not_compiled(&mut self, name: &str, why: &str) {
-        self.row(name, "-", 0.0, Err(why.into()));
+        self.line(name, "-", Ended { seconds: 0.0, result: Err(why.into()) });
     }
 
     pub(super) fn end(self) -> Result<(), Error> {
@@ -99,29 +119,43 @@ impl Tally {
     }
 }
 
-/// Runs a program at each number of ranks.
-pub(super) fn all(program: &Program, binary: &Path, ranks: &[u32], tally: &mut Tally) {
-    for run in &program.runs {
-        let mut name = program.name.clone();
-        run.arguments.iter().for_each(|argument| name = format!("{name} {argument}"));
-        for count in ranks.iter().filter(|count| program.ranks.as_ref().is_none_or(|only| only.contains(count))) {
-            let begin = Instant::now();
-            let result = one(run, binary, *count);
-            tally.row(&name, &count.to_string(), begin.elapsed().as_secs_f64(), result);
-        }
+impl<'a> Case<'a> {
+    /// A program's runs, each at each number of ranks.
+    pub(super) fn all(program: &'a Program, binary: &Path, ranks: &[u32]) -> Vec<Self> {
+        let counts = || ranks.iter().filter(|count| program.ranks.as_ref().is_none_or(|only| only.contains(count)));
+        let case = |(nth, run), ranks: &u32| Self { program, nth, run, binary: binary.to_owned(), ranks: *ranks };
+        program.runs.iter().enumerate().flat_map(|run| counts().map(move |count| case(run, count))).collect()
+    }
+
+    /// What runs are sorted by.
+    pub(super) fn order(&self) -> (&str, usize, u32) {
+        (&self.program.name, self.nth, self.ranks)
+    }
+
+    fn name(&self) -> String {
+        let words = [self.program.name.clone()].into_iter().chain(self.run.arguments.iter().cloned());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    pub(super) fn run(&self) -> Ended {
+        let begin = Instant::now();
+        let log = self.binary.with_extension(format!("{}.{}.out", self.nth, self.ranks));
+        let result = one(self.run, &self.binary, &log, self.ranks);
+        Ended { seconds: begin.elapsed().as_secs_f64(), result }
     }
 }
 
 /// The last line of a run that went as expected; else why not.
-fn one(run: &Run, binary: &Path, ranks: u32) -> Result<String, String> {
-    let log = binary.with_extension("out");
+fn one(run: &Run, binary: &Path, log: &Path, ranks: u32) -> Result<String, String> {
     let text = |error: std::io::Error| format!("{}: {error}", log.display());
-    let file = fs::File::create(&log).map_err(text)?;
+    let file = fs::File::create(log).map_err(text)?;
     let mut command = Command::new(binary);
     command.args(&run.arguments).env("GASNET_PSHM_NODES", ranks.to_string());
+    // Cargo's, where libraries of other profiles lie.
+    command.env_remove("LD_LIBRARY_PATH");
     command.stdout(file.try_clone().map_err(text)?).stderr(file);
     let status = child::status(&mut command, LIMIT);
-    let output = String::from_utf8_lossy(&fs::read(&log).map_err(text)?).into_owned();
+    let output = String::from_utf8_lossy(&fs::read(log).map_err(text)?).into_owned();
     let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
     let status = status.map_err(|error| format!("{error}; {last}"))?;
     match &run.expected {

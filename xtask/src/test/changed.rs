@@ -15,10 +15,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The commits to compare with by default: the first one that exists.
 const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "main"];
 
-/// Packages whose tests load images, which cargo does not see as dependencies.
-const LOADS: [(&str, &[&str]); 2] = [
+/// Packages whose tests load images, or link libraries, which cargo does not see as dependencies.
+const LOADS: [(&str, &[&str]); 3] = [
     ("hamr-tests", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm", "hamr-tests-module"]),
     ("hamr-cli", &["hamr-device-fw-bench", "hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-module"]),
+    (RUNNER, &["hamr-gasnet"]),
 ];
 
 /// Files outside of packages that a package's tests read; the first prefix that fits counts.

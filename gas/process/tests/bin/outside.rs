@@ -81,16 +81,28 @@ fn program(task: &mut Task<'_>, by_messages: bool) -> Result<u8, Fault> {
             let mut back = vec![0; len];
             outside.get(rank, RankId(to as u32), (base + begin) as u64, &mut back)?;
             expect(back == mirrors[to][begin..begin + len], "other bytes than were put")?;
+            if begin % 5 == 0 {
+                outside.invalidate(rank, RankId(to as u32), (base + begin) as u64, len)?;
+            }
         }
         let end = (PART * size) as u64;
         let beyond = outside.put(rank, RankId(0), end - 1, &[1, 2]);
         expect(matches!(beyond, Err(OutsideError::Reach { rank: 0, len, .. }) if len == end), "a put beyond the end")?;
         expect(outside.get(rank, RankId(size as u32), 0, &mut [0]).is_err(), "a rank that is not there")?;
+        expect(outside.invalidate(rank, RankId(0), end, 1).is_err(), "a range that is not exposed")?;
         rank.barrier(BarrierName::Anonymous)?;
         // Each part is what its rank has put there, as this rank itself sees it.
         let mut own = vec![0; PART];
         expect(rank.state_mut().side().owner().exposed().read((PART * me as usize) as u64, &mut own), "its own part")?;
         expect(own == mirrors[me as usize], "its own part")?;
+        rank.barrier(BarrierName::Anonymous)?;
+        for of in 0..size as u32 {
+            outside.invalidate(rank, RankId(of), 0, PART * size)?;
+        }
+        rank.barrier(BarrierName::Anonymous)?;
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+        expect(locked.is_some_and(|locked| locked.trim() == "0 kB"), "nothing is locked any more")?;
         rank.barrier(BarrierName::Anonymous)?;
         let is_direct = (0..size as u32).any(|to| !outside.uses_messages(RankId(to)));
         Ok(if is_direct { 0 } else { 7 })

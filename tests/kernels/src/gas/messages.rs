@@ -146,7 +146,7 @@ pub fn limits(rank: &mut Rank<State>) -> Result<u32, Fault> {
         rank.segment_len(RankId(size)) == Err(GasError::NoRank(size)),
         // The longest ones.
         rank.request_medium(to, NOTE, &[0; 16], LONG.get(..most).unwrap_or_default()).is_ok(),
-        rank.request_long(to, NOTE, &[], &[], rank.segment_len(to)?).is_ok(),
+        rank.request_long(to, NOTE, &[], &[], u64::MAX).is_ok(),
     ];
     for (i, ok) in checks.iter().enumerate() {
         expect(
@@ -168,24 +168,26 @@ pub fn prepared(rank: &mut Rank<State>) -> Result<u32, Fault> {
     let (me, size, most) = (rank.me().0, rank.size(), rank.max_medium());
     let dest = u64::from(me) * 2048;
     let mut sent = 0;
+    let mut bytes = [0; 2200];
     for (to, round) in (0..size).map(RankId).flat_map(|to| (0..60).map(move |round| (to, round))) {
         let is_long = round % 2 == 1;
         let mut message = match is_long {
             true => rank.prepare_long(to, 1, 2048, dest)?,
             false => rank.prepare_medium(to, 1, usize::MAX)?,
         };
-        let len = message.payload().len();
-        expect(len == if is_long { 2048 } else { most }, "as long as it can be")?;
-        let used = if is_long { 500 } else { (round as usize * 37).min(len) };
-        let (used, _) = message.payload().split_at_mut(used);
+        expect(message.size() == if is_long { 2048 } else { most }, "as long as it can be")?;
+        let used = if is_long { 500 } else { (round as usize * 37).min(most) };
+        let (used, _) = bytes.split_at_mut(used);
         // The long ones of a rank are at one place.
         let seed = if is_long { me } else { round };
         used.iter_mut().enumerate().for_each(|(i, byte)| *byte = pattern(seed, i));
-        let (wanted, used) = (sum(used) as i32, used.len());
+        let (front, behind) = used.split_at(used.len() / 3);
+        message.write(front.len(), behind)?;
+        message.write(0, front)?;
         if round % 10 == 4 {
             continue;
         }
-        message.commit(if is_long { SUM_LONG } else { SUM }, &[wanted], used)?;
+        message.commit(if is_long { SUM_LONG } else { SUM }, &[sum(used) as i32], used.len())?;
         sent += 1;
     }
     rank.block_until(|state| state.replies == sent)?;
@@ -197,6 +199,10 @@ pub fn prepared(rank: &mut Rank<State>) -> Result<u32, Fault> {
     expect(rank.prepare_medium(RankId(size), 0, 1).err() == Some(GasError::NoRank(size)), "no rank")?;
     let end = rank.segment_len(to)?;
     expect(matches!(rank.prepare_long(to, 2, 9, end - 1).err(), Some(GasError::Reach { .. })), "outside")?;
+    expect(rank.prepare_long(to, 0, usize::MAX, 0)?.size() as u64 == rank.max_long(to)?, "all of the segment")?;
+    let mut message = rank.prepare_long(to, 1, 9, end - 5)?;
+    expect(message.size() == 5 && message.write(4, &[1; 2]) == Err(GasError::TooLong { len: 6, max: 5 }), "its end")?;
+    drop(message);
     let message = rank.prepare_medium(to, 0, 8)?;
     expect(message.commit(SUM, &[], 9) == Err(GasError::TooLong { len: 9, max: 8 }), "more than prepared")?;
     let message = rank.prepare_medium(to, 0, 8)?;

@@ -1,0 +1,310 @@
+//! Segments: how they are made, bound to the rank's endpoint, and published to others.
+//!
+//! Each is a part of the segment that the world gives this rank, which all ranks map. A program's own memory
+//! becomes such a part: its pages are copied there, and the part is mapped in their place, so that the program
+//! and the other ranks have the same bytes.
+
+#![expect(unsafe_code)]
+// UNSAFETY: exported names; segments are pointers in C, and a program's memory is mapped anew.
+
+use crate::board::{self, Fact, PAGE};
+use crate::collectives::meet_in;
+use crate::die::die;
+use crate::errors::{ERR_BAD_ARG, ERR_RESOURCE, complain, give};
+use crate::job::{self, common};
+use crate::objects;
+use crate::segments::{bound, longest, mapped, set_bound};
+use crate::team::{self, Team};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// `GEX_MK_HOST`.
+const HOST: usize = 1;
+
+/// `gex_Segment_t`.
+struct Segment {
+    /// Where the program sees it.
+    owner: *mut u8,
+    /// Where it is in the rank's segment of the world.
+    off: u64,
+    size: usize,
+    /// The pages that it takes there.
+    pages: Range<u64>,
+    is_programs: bool,
+    flags: u32,
+    cdata: AtomicPtr<c_void>,
+}
+
+/// The pages of this rank that segments have.
+static TAKEN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
+
+/// Pages that no segment has.
+fn take(len: u64) -> Option<Range<u64>> {
+    let mut taken = common(&TAKEN);
+    let ends = taken.iter().map(|range| range.end).chain([0]);
+    let is_free = |range: &Range<u64>| {
+        range.end <= longest() && taken.iter().all(|other| range.end <= other.start || other.end <= range.start)
+    };
+    let free = ends.map(|start| start..start.saturating_add(len)).filter(is_free).min_by_key(|range| range.start)?;
+    taken.push(free.clone());
+    Some(free)
+}
+
+/// Makes a segment, of the program's memory at `address` or, for NULL, of the library's.
+fn create(function: &str, address: *mut u8, size: usize, flags: u32) -> Result<*mut Segment, c_int> {
+    let lead = address.addr() as u64 % PAGE;
+    let Some(len) = (lead + size as u64).checked_next_multiple_of(PAGE) else { return Err(ERR_BAD_ARG) };
+    let Some(pages) = take(len) else {
+        complain(&format!(
+            "{function}: expected segments of at most {} bytes together, got one more of {size}; GASNET_MAX_SEGSIZE sets \
+             the limit of ranks that start by themselves, --segment that of hamr run",
+            longest()
+        ));
+        return Err(ERR_RESOURCE);
+    };
+    let base = job::with_world(|world| board::address(world, world.me().0).0);
+    let here = base.wrapping_add(pages.start as usize);
+    let owner = match address.is_null() {
+        true => here,
+        false => {
+            let first = address.wrapping_sub(lead as usize);
+            // SAFETY: these are pages of this rank's segment, in a mapping of a shared file, which no other segment has;
+            // and the pages of memory that the program gives for as long as the segment exists (contract of C).
+            if !unsafe { share(first, here, len as usize) } {
+                complain(&format!("{function}: the system does not share the {size} bytes at {address:p}"));
+                common(&TAKEN).retain(|range| *range != pages);
+                return Err(ERR_RESOURCE);
+            }
+            address
+        }
+    };
+    let (off, is_programs) = (pages.start + lead, !address.is_null());
+    let segment = Segment { owner, off, size, pages, is_programs, flags, cdata: AtomicPtr::new(null_mut()) };
+    Ok(Box::into_raw(Box::new(segment)))
+}
+
+/// Maps shared pages in the place of a program's, with the same bytes. False: the system refuses.
+///
+/// # Safety
+/// `len` bytes of whole pages at both; nothing else uses the program's meanwhile.
+unsafe fn share(programs: *mut u8, shared: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise; both are mapped, and they do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(programs, shared, len) };
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: an old length of 0 leaves the shared pages where they are and maps them again at the program's address,
+    // where they have the bytes that were there.
+    let at = unsafe { libc::mremap(shared.cast(), 0, len, flags, programs) };
+    at == programs.cast()
+}
+
+/// Gives a program private pages again in the place of shared ones. False: the system refuses.
+///
+/// # Safety
+/// As of [`share`].
+unsafe fn unshare(programs: *mut u8, len: usize) -> bool {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new pages, wherever there is room.
+    let fresh = unsafe { libc::mmap(null_mut(), len, access, flags, -1, 0) };
+    if fresh == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the caller's promise, and new pages.
+    unsafe { std::ptr::copy_nonoverlapping(programs, fresh.cast(), len) };
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the new pages replace the program's, with the same bytes.
+    let at = unsafe { libc::mremap(fresh, len, len, flags, programs) };
+    at == programs.cast()
+}
+
+/// Binds a segment to the endpoint. This rank may reach it from now on.
+fn bind(function: &str, segment: *mut Segment) {
+    if !set_bound(segment.cast()) {
+        die(&format!("{function}: the endpoint has a segment, which stays"));
+    }
+    // SAFETY: it was made by `create`, and a bound one stays.
+    let Segment { owner, off, size, .. } = unsafe { &*segment };
+    let base = job::with_world(|world| board::address(world, world.me().0).0);
+    mapped(team::me()).set(owner.expose_provenance(), base.wrapping_add(*off as usize), *off, *size);
+}
+
+/// States the bound segment for the others.
+fn state() {
+    let mine = mapped(team::me());
+    job::with_world(|world| {
+        board::state(world, Fact::Base, mine.owner() as u64);
+        board::state(world, Fact::Off, mine.off());
+        board::state(world, Fact::Len, mine.size() as u64);
+    });
+}
+
+/// Learns what the members of a team have stated.
+fn learn(team: &Team) {
+    job::with_world(|world| {
+        for rank in (0..team.size()).map(|rank| team.jobrank("gex_EP_PublishBoundSegment", rank)) {
+            let fact = |fact| board::fact(world, rank, fact);
+            let (owner, off, size) = (fact(Fact::Base), fact(Fact::Off), fact(Fact::Len));
+            if rank != world.me().0 && size != 0 {
+                let local = board::address(world, rank).0.wrapping_add(off as usize);
+                mapped(rank).set(owner as usize, local, off, size as usize);
+            }
+        }
+    });
+}
+
+/// Makes, binds and publishes a segment of each rank; all call it. No bytes: this rank has none.
+pub(crate) fn attach(size: usize) -> c_int {
+    if !(size as u64).is_multiple_of(PAGE) || size as u64 > longest() {
+        complain(&format!(
+            "expected a segment of at most {} bytes, in pages of {PAGE}, got {size}; GASNET_MAX_SEGSIZE sets the limit of \
+             ranks that start by themselves, --segment that of hamr run",
+            longest()
+        ));
+        return ERR_BAD_ARG;
+    }
+    if !bound().is_null() {
+        complain("a segment is attached already");
+        return ERR_RESOURCE;
+    }
+    let segment = match create("gex_Segment_Attach", null_mut(), size, 0) {
+        Ok(segment) => segment,
+        Err(why) => return why,
+    };
+    bind("gex_Segment_Attach", segment);
+    state();
+    // SAFETY: it is a static.
+    let all = unsafe { Team::of(team::all()) };
+    meet_in("gex_Segment_Attach", all);
+    learn(all);
+    0
+}
+
+/// Makes a segment of host memory.
+///
+/// # Safety
+/// A place for the handle; `size` bytes at `address`, or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_Segment_Create(
+    segment_p: *mut *mut c_void,
+    _client: *mut c_void,
+    address: *mut c_void,
+    size: usize,
+    kind: *mut c_void,
+    flags: u32,
+) -> c_int {
+    const FUNCTION: &str = "gex_Segment_Create";
+    job::check(FUNCTION);
+    if kind.addr() != HOST || size == 0 {
+        complain(&format!("{FUNCTION}: expected some bytes of GEX_MK_HOST, got {size} of kind {kind:p}"));
+        return ERR_BAD_ARG;
+    }
+    let _locked = job::lock();
+    match create(FUNCTION, address.cast(), size, flags) {
+        Ok(segment) => {
+            // SAFETY: the caller's promise.
+            unsafe { give(segment_p, segment.cast()) };
+            0
+        }
+        Err(why) => why,
+    }
+}
+
+/// Ends a segment that is not bound. A program's memory is its own again, with the same bytes.
+///
+/// # Safety
+/// A segment.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_Segment_Destroy(segment: *mut c_void, _flags: u32) -> c_int {
+    const FUNCTION: &str = "gex_Segment_Destroy";
+    job::check(FUNCTION);
+    let _locked = job::lock();
+    if segment == bound() {
+        die(&format!("{FUNCTION}: the segment is bound, and stays"));
+    }
+    // SAFETY: the caller's promise; `create` made it of a box.
+    let Segment { owner, pages, is_programs, .. } = *unsafe { Box::from_raw(segment.cast::<Segment>()) };
+    let first = owner.wrapping_sub(owner.addr() % PAGE as usize);
+    // SAFETY: its pages, which `create` has mapped there, and which nothing uses meanwhile (contract of C).
+    if is_programs && !unsafe { unshare(first, (pages.end - pages.start) as usize) } {
+        // They stay as they are, and with them their place in this rank's segment.
+        complain(&format!(
+            "{FUNCTION}: the system has no memory for the {:#x} bytes at {owner:p}",
+            pages.end - pages.start
+        ));
+        return ERR_RESOURCE;
+    }
+    common(&TAKEN).retain(|range| *range != pages);
+    0
+}
+
+/// Binds a segment to the endpoint.
+///
+/// # Safety
+/// A segment.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_EP_BindSegment(_ep: *mut c_void, segment: *mut c_void, _flags: u32) {
+    const FUNCTION: &str = "gex_EP_BindSegment";
+    job::check(FUNCTION);
+    if segment.is_null() {
+        die(&format!("{FUNCTION}: expected a segment, got GEX_SEGMENT_INVALID"));
+    }
+    let _locked = job::lock();
+    bind(FUNCTION, segment.cast());
+}
+
+/// Lets the members of a team reach each other's segments; all of them call it.
+///
+/// # Safety
+/// A team, and `count` endpoints.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gex_EP_PublishBoundSegment(
+    tm: *const Team,
+    eps: *const *mut c_void,
+    count: usize,
+    flags: u32,
+) -> c_int {
+    const FUNCTION: &str = "gex_EP_PublishBoundSegment";
+    if flags != 0 {
+        return ERR_BAD_ARG;
+    }
+    // SAFETY: the caller's promise.
+    let team = unsafe { Team::of(tm) };
+    if count != 0 {
+        // SAFETY: the caller's promise.
+        let eps = unsafe { std::slice::from_raw_parts(eps, count) };
+        if eps.iter().any(|ep| *ep != objects::endpoint()) {
+            die(&format!("{FUNCTION}: expected the endpoint of this rank"));
+        }
+        state();
+    }
+    meet_in(FUNCTION, team);
+    learn(team);
+    0
+}
+
+macro_rules! queries {
+    ($($name:ident($segment:ident $(, $arg:ident: $t:ty)?) -> $r:ty = $value:expr;)*) => {$(
+        /// A query of the specification.
+        ///
+        /// # Safety
+        /// A segment.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(segment: *const c_void $(, $arg: $t)?) -> $r {
+            if segment.is_null() {
+                die(concat!(stringify!($name), ": expected a segment, got GEX_SEGMENT_INVALID"));
+            }
+            // SAFETY: the caller's promise.
+            let $segment = unsafe { &*segment.cast::<Segment>() };
+            $value
+        }
+    )*};
+}
+queries! {
+    gex_Segment_QueryFlags(segment) -> u32 = segment.flags;
+    gex_Segment_QueryAddr(segment) -> *mut u8 = segment.owner;
+    gex_Segment_QuerySize(segment) -> usize = segment.size;
+    gex_Segment_SetCData(segment, value: *mut c_void) -> () = segment.cdata.store(value, Relaxed);
+    gex_Segment_QueryCData(segment) -> *mut c_void = segment.cdata.load(Relaxed);
+}
