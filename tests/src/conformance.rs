@@ -62,7 +62,7 @@ macro_rules! conformance {
                 cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns, a_policy_of_ones_own,
                 values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks, a_waiting_task_is_shown
             }
-            claims { others_are_refused, end_with_their_tasks, are_32_at_most }
+            claims { others_are_refused, end_with_their_tasks, as_many_as_the_image_chooses, of_resources }
             host_calls {
                 every_place, many_calls, services_by_type, outcomes, a_panic_names_its_place, nested_to_the_last_place,
                 bodies_have_streams_of_their_own, sent_messages_arrive, a_lock_held_over_a_wait, workers_serve_when_asked,
