@@ -100,6 +100,8 @@ pub(crate) enum Outcome {
     TooLong(u64),
     /// The device has no place for the call.
     Full,
+    /// The time that the caller gave the call is over.
+    Deadline,
     Fault(Fault),
     Ended {
         status: Status,
@@ -119,6 +121,7 @@ impl HandlerResult for Outcome {
             Self::Error(bytes) => frame.value(Status::HANDLER_ERROR, &bytes),
             Self::TooLong(needed) => frame.value(Status::RESULT_TOO_LONG, &needed),
             Self::Full => frame.status(Status::QUEUE_FULL),
+            Self::Deadline => frame.status(Status::DEADLINE),
             Self::Fault(fault) => frame.fault(&fault),
             Self::Ended { status, text, trace } => frame.traced_fault(status, &text, &trace),
         }

@@ -49,12 +49,13 @@ impl Devices for Nodes {
         if !handler.has_body() {
             return refused(Why::NotThere, "the handler has no body");
         }
+        let has_time = host.deadline_us() != 0;
         let options = options(handler, running.number, host.deadline_us());
         let outcome = match handler.flags & record_flag::TASK != 0 {
             true => node.sync_with(Call::<Untyped<true>>::new(request.arguments), options),
             false => node.sync_with(Call::<Untyped<false>>::new(request.arguments), options),
         };
-        outcome.map_or_else(|error| ended(error, name), Outcome::Value)
+        outcome.map_or_else(|error| ended(error, name, has_time), Outcome::Value)
     }
 }
 
@@ -67,8 +68,8 @@ fn options(handler: &HandlerInfo, image: u32, deadline_us: u32) -> CallOptions {
     }
 }
 
-/// Why the call has no value; `device` is where it was made.
-fn ended(error: CallError<Bytes>, device: &str) -> Outcome {
+/// Why the call has no value; `device` is where it was made. Did the caller give it a time?
+fn ended(error: CallError<Bytes>, device: &str, has_time: bool) -> Outcome {
     let on = |what: &dyn Display| format!("on {device}: {what}");
     let fault = |status, what: &dyn Display| Outcome::Fault(Fault::with_text(status, &on(what)));
     let lost = |why: &str| Outcome::Fault(not_relayed(Why::LostNode, &on(&why)));
@@ -86,6 +87,7 @@ fn ended(error: CallError<Bytes>, device: &str) -> Outcome {
             Outcome::Fault(Fault { numbers: report.numbers, ..Fault::with_text(report.status, &on(&text)) })
         }
         CallError::ResultTooLong { needed, .. } => Outcome::TooLong(needed),
+        CallError::Deadline(_) if has_time => Outcome::Deadline,
         CallError::Deadline(_) => fault(Status::DEADLINE, &"the deadline passed"),
         CallError::Cancelled(_) => fault(Status::CANCELLED, &"cancelled"),
         CallError::PeerReset(_) => lost("the device was restarted"),
@@ -93,6 +95,7 @@ fn ended(error: CallError<Bytes>, device: &str) -> Outcome {
         CallError::Corrupt(_, why) => fault(Status::BAD_REQUEST, &why),
         CallError::Submit(error) => match *error {
             SubmitError::QueueFull { .. } => Outcome::Full,
+            SubmitError::Deadline { .. } if has_time => Outcome::Deadline,
             SubmitError::DeviceLost { why, .. } => lost(&why),
             SubmitError::Buffer { why, .. } => fault(Status::BAD_BUFFER, &why),
             SubmitError::NoTasks { .. } | SubmitError::NoTickets { .. } => {
