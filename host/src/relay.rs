@@ -23,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) trait Devices: Send + Sync {
     /// The node with these services is open.
     fn add(&self, id: NodeId, services: &Arc<Services>);
+    /// The services of those that are open, in the order of their numbers.
+    fn open(&self) -> Vec<Arc<Services>>;
     /// Calls the device that a request names.
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome;
 }

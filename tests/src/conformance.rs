@@ -78,7 +78,7 @@ macro_rules! conformance {
             }
             streams {
                 receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
-                threads_without_streams_of_their_own, dropped_with_calls_in_flight, blocks_keep_together, attributes_and_states
+                threads_without_streams_of_their_own, dropped_with_calls_in_flight, blocks_keep_together, attributes_and_states, are_listed
             }
             host_functions { run_in_stream_order, leave_later_calls_alone, may_call, have_an_end }
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }

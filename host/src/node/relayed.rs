@@ -32,10 +32,13 @@ impl Devices for Nodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.0, Arc::downgrade(services));
     }
 
+    fn open(&self) -> Vec<Arc<Services>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().filter_map(Weak::upgrade).collect()
+    }
+
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome {
         let services = self.find(request.node);
-        let node = services.as_ref().and_then(|services| services.get(TypeId::of::<Node>())?.downcast_ref::<Node>());
-        let Some(node) = node else { return request.no_node() };
+        let Some(node) = services.as_deref().and_then(Node::of_services) else { return request.no_node() };
         let name = &node.device().name;
         let refused = |why, what: &str| Outcome::Fault(not_relayed(why, &format!("on {name}: {what}")));
         let kinds = record_flag::TASK | record_flag::HOST;
@@ -56,6 +59,13 @@ impl Devices for Nodes {
             false => node.sync_with(Call::<Untyped<false>>::new(request.arguments), options),
         };
         outcome.map_or_else(|error| ended(error, name, has_time), Outcome::Value)
+    }
+}
+
+impl Node {
+    /// The node whose services these are.
+    pub(crate) fn of_services(services: &Services) -> Option<&Self> {
+        services.get(TypeId::of::<Self>())?.downcast_ref()
     }
 }
 
