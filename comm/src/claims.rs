@@ -40,14 +40,16 @@ pub(crate) struct Owner<'a> {
 
 impl ClaimedRange {
     /// Room for a range.
-    pub const FREE: Self = Self {
-        from: AtomicUsize::new(0),
-        to: AtomicUsize::new(0),
-        heap: AtomicUsize::new(0),
-        slot: AtomicUsize::new(0),
-        place: AtomicU32::new(0),
-        line: AtomicU32::new(0),
-    };
+    pub const fn free() -> Self {
+        Self {
+            from: AtomicUsize::new(0),
+            to: AtomicUsize::new(0),
+            heap: AtomicUsize::new(0),
+            slot: AtomicUsize::new(0),
+            place: AtomicU32::new(0),
+            line: AtomicU32::new(0),
+        }
+    }
 
     fn is_claimed(&self) -> bool {
         self.from.load(Relaxed) != 0
@@ -85,7 +87,7 @@ fn here<R>(_claims: bool, f: impl FnOnce(&[ClaimedRange]) -> R) -> R {
 fn here<R>(claims: bool, f: impl FnOnce(&[ClaimedRange]) -> R) -> R {
     let mut ranges = RANGES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if claims && ranges.iter().all(ClaimedRange::is_claimed) {
-        ranges.push(ClaimedRange::FREE);
+        ranges.push(ClaimedRange::free());
     }
     f(&ranges)
 }
@@ -234,11 +236,14 @@ fn address(heap: &LentHeap<'_>) -> usize {
 pub(crate) mod in_module {
     use super::*;
 
+    /// [`check()`].
+    type Check = fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>;
+
     /// What an image tells its modules.
     #[derive(Clone, Copy)]
     pub(crate) struct Image {
         used: &'static AtomicU32,
-        pub(super) check: fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>,
+        pub(super) check: Check,
     }
 
     impl Image {

@@ -151,7 +151,7 @@ macro_rules! __module_memory {
 macro_rules! __claim_ranges {
     ($count:expr) => {
         static CLAIMS: [$crate::__private::hamr_comm::ClaimedRange; $count] =
-            [const { $crate::__private::hamr_comm::ClaimedRange::FREE }; $count];
+            [const { $crate::__private::hamr_comm::ClaimedRange::free() }; $count];
         $crate::__private::hamr_comm::use_claimed_ranges(&CLAIMS);
     };
 }
