@@ -18,6 +18,7 @@ pub struct ClaimedRange {
     /// The address of the heap of the task's device.
     heap: AtomicUsize,
     /// The address of the task's `TaskSlot`.
+    #[cfg(feature = "tasks")]
     slot: AtomicUsize,
     /// The number of its place, from 1 on, and the highest bit: the task writes to the range.
     place: AtomicU32,
@@ -45,6 +46,7 @@ impl ClaimedRange {
             from: AtomicUsize::new(0),
             to: AtomicUsize::new(0),
             heap: AtomicUsize::new(0),
+            #[cfg(feature = "tasks")]
             slot: AtomicUsize::new(0),
             place: AtomicU32::new(0),
             line: AtomicU32::new(0),
@@ -99,6 +101,7 @@ pub(crate) fn any() -> bool {
 }
 
 /// Counts them anew: a call may have been aborted between the change of a range and that of the count.
+#[cfg(feature = "tasks")]
 fn count(ranges: &[ClaimedRange]) {
     USED.store(ranges.iter().filter(|range| range.is_claimed()).count() as u32, Relaxed);
 }
