@@ -8,12 +8,13 @@
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::frame::{Arguments, Frame, Reply};
-use crate::handler::{Enter, Entry, Handler};
+use crate::handler::{Enter, Entry, Handler, no_body};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use crate::registry::Table;
+use crate::task::Task;
 use core::marker::PhantomData;
 use hamr_comm_macros::Migratable;
-use hamr_shared_abi::slot::{INLINE_WORDS, RepHdr};
+use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::table::{hash, record_flag};
 use hamr_shared_abi::window::Payload;
@@ -93,84 +94,145 @@ impl Handler for Run {
     const PARAMETERS: &'static str = "links";
     const BODY: u64 = hash(b"hamr_comm::chain::Run 1");
     const FLAGS: u32 = record_flag::HAS_BODY;
-    type Kind = Context<'static>;
+    type Kind = InMessage;
     type Args = (Links,);
     type Output = Result<LastResult, Stop>;
-    fn run(cx: &mut <Self::Kind as Enter>::This<'_>, (links,): (Links,)) -> Result<LastResult, Stop> {
-        run(cx, &links)
+    fn run(_: &mut Context<'_>, _: (Links,)) -> Result<LastResult, Stop> {
+        no_body()
     }
 }
 
 /// Links with their arguments: [`Link`]s, each with its bytes behind it.
-pub struct Links(heapless::Vec<u8, MAX_CHAIN>);
+pub struct Links(());
 
 /// The encoded result of the last call.
-pub struct LastResult(heapless::Vec<u8, MAX_LINK>);
+pub struct LastResult(());
 
+/// Both may be long: they have no values, which would be copied, but are read and written where they are.
 macro_rules! rest_of_message {
     ($($name:ident)*) => {$(
         impl Migratable for $name {
             const SIZE: Option<usize> = None;
             const SHAPE: u64 = hash(stringify!($name).as_bytes());
             const TYPE_NAME: &'static str = stringify!($name);
-            fn encode(&self, out: &mut Encoder<'_>) {
-                out.bytes(&self.0);
-            }
-            fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-                heapless::Vec::from_slice(from.rest()).map(Self).map_err(|_| Malformed)
+            fn encode(&self, _: &mut Encoder<'_>) {}
+            fn decode(_: &mut Decoder<'_>) -> Result<Self, Malformed> {
+                Err(Malformed)
             }
         }
     )*};
 }
 rest_of_message! { Links LastResult }
 
+/// An inline handler whose arguments stay in the message.
+pub struct InMessage;
+
+impl Enter for InMessage {
+    type This<'c> = Context<'c>;
+    const FLAGS: u32 = 0;
+    fn thunk<H: Handler<Kind = Self>>(cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+        run(cx, frame, args)
+    }
+    fn start<H: Handler<Kind = Self>>(task: &mut Task<'_>) -> Reply {
+        task.frame().status(Status::BAD_REQUEST)
+    }
+}
+
+/// The result of the call before: in a word if it is no longer than that.
+struct Last {
+    word: u64,
+    len: usize,
+    bytes: heapless::Vec<u8, MAX_LINK>,
+}
+
+impl Last {
+    fn bytes(&self) -> &[u8] {
+        let short: &[u8; 8] = bytemuck::must_cast_ref(&self.word);
+        short.get(..self.len).unwrap_or(&self.bytes)
+    }
+
+    fn set(&mut self, reply: &Reply, payload: &[u8]) -> Result<(), Status> {
+        (self.word, self.len) = (reply.word(), payload.len());
+        if !reply.is_short() {
+            // Whatever its length, the bytes are not in the word.
+            self.len = usize::MAX;
+            self.bytes.clear();
+            self.bytes.extend_from_slice(payload).map_err(|_| Status::RESULT_TOO_LONG)?;
+        }
+        Ok(())
+    }
+}
+
 #[inline(never)]
-fn run(cx: &mut Context<'_>, links: &Links) -> Result<LastResult, Stop> {
+fn run(cx: &mut Context<'_>, message: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
     let mut scratch = [0; MAX_LINK];
     let mut frame = Frame::new(&mut scratch);
-    let mut last = LastResult(heapless::Vec::new());
-    let mut from = Decoder::new(&links.0);
+    let mut last = Last { word: 0, len: 0, bytes: heapless::Vec::new() };
+    let ended = match message.argument_bytes(args) {
+        Ok(links) if links.len() <= MAX_CHAIN => run_links(cx, &mut frame, links, &mut last),
+        _ => return message.status(Status::BAD_ARGUMENTS),
+    };
+    match ended {
+        Ok(()) => message.long_value(Status::OK, |out| out.bytes(last.bytes())),
+        Err(stop) => message.value(Status::HANDLER_ERROR, &stop),
+    }
+}
+
+#[inline(always)]
+fn run_links(cx: &mut Context<'_>, frame: &mut Frame<'_>, links: &[u8], last: &mut Last) -> Result<(), Stop> {
+    let table = Table::of_this_image();
+    let mut from = Decoder::new(links);
     let mut link = 0u8;
     while !from.is_done() {
-        let reply = match call(cx, &mut frame, &mut from, &last) {
+        let reply = match call(cx, table, frame, &mut from, last) {
             Ok(_) if cx.cancelled() => return Err(stop(link, Status::CANCELLED, "")),
             Ok(reply) => reply,
             Err(status) => return Err(stop(link, status, "")),
         };
-        let payload = payload(&frame, &reply);
+        let payload = payload(frame, &reply);
         if reply.hdr().status() != Status::OK {
             return Err(refused(link, &reply, payload.unwrap_or(&[])));
         }
-        last.0.clear();
-        let taken = payload.and_then(|bytes| last.0.extend_from_slice(bytes).ok());
-        taken.ok_or_else(|| stop(link, Status::RESULT_TOO_LONG, ""))?;
+        payload
+            .ok_or(Status::RESULT_TOO_LONG)
+            .and_then(|payload| last.set(&reply, payload))
+            .map_err(|status| stop(link, status, ""))?;
         link = link.saturating_add(1);
     }
-    Ok(last)
+    Ok(())
 }
 
 /// Runs one link.
+#[inline(always)]
 fn call(
     cx: &mut Context<'_>,
+    table: Table,
     frame: &mut Frame<'_>,
     from: &mut Decoder<'_>,
-    last: &LastResult,
+    last: &Last,
 ) -> Result<Reply, Status> {
     let malformed = |_: Malformed| Status::BAD_REQUEST;
     let link = Link::decode(from).map_err(malformed)?;
     let rest = from.slice(link.len.into()).map_err(malformed)?;
-    let entry: &Entry = Table::of_this_image().get(link.key.into()).ok_or(Status::NO_HANDLER)?;
+    let entry: &Entry = table.get(link.key.into()).ok_or(Status::NO_HANDLER)?;
     if entry.id as u32 != link.id || entry.is_task() {
         return Err(Status::NO_HANDLER);
     }
-    let before: &[u8] = if link.takes { &last.0 } else { &[] };
+    let before = if link.takes { last.bytes() } else { &[] };
     let len = before.len() + rest.len();
+    // The result before, if it is in a word; behind it the rest overwrites what is none.
     let mut words = [0; INLINE_WORDS];
+    if let Some(first) = words.first_mut() {
+        *first = last.word;
+    }
     let short: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     let to = if len <= short.len() { short } else { &mut *frame.scratch };
+    let is_there = len <= INLINE_BYTES && before.len() <= size_of::<u64>() && last.len <= size_of::<u64>();
     let to = to.get_mut(..len).ok_or(Status::BAD_ARGUMENTS)?;
     let (front, behind) = to.split_at_mut(before.len());
-    front.copy_from_slice(before);
+    if !is_there {
+        front.copy_from_slice(before);
+    }
     behind.copy_from_slice(rest);
     Ok((entry.run)(cx, frame, Arguments::new(Payload::private(&mut words, len))))
 }

@@ -3,24 +3,22 @@
 
 use crate::fault::Fault;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use hamr_shared_abi::window::{Claim, LentHeap};
+use hamr_shared_abi::window::LentHeap;
+#[cfg(feature = "tasks")]
+use hamr_shared_abi::{status::Status, window::Claim};
 
-/// Ranges that are claimed at a time, at most: as many as a word has bits.
-const RANGES: usize = 32;
-
-/// What is claimed on the devices of this program. A device is polled by one thread at a time, and
-/// ranges are read and changed by [`here`]: loads and stores need no order.
-struct Claims {
-    /// Bit i: range i is claimed.
-    used: AtomicU32,
-    ranges: [Range; RANGES],
-}
-
-/// One range, by addresses, which tell the heaps of several devices apart.
-struct Range {
+/// Room for one claimed range of bytes: of buffers of any device of this program, or of a resource.
+///
+/// A device is polled by one thread at a time, and ranges are read and changed by [`here`]: loads and
+/// stores need no order.
+pub struct ClaimedRange {
+    /// Addresses, which tell the heaps of several devices apart. 0: free.
     from: AtomicUsize,
     to: AtomicUsize,
+    /// The address of the heap of the task's device.
+    heap: AtomicUsize,
     /// The address of the task's `TaskSlot`.
+    #[cfg(feature = "tasks")]
     slot: AtomicUsize,
     /// The number of its place, from 1 on, and the highest bit: the task writes to the range.
     place: AtomicU32,
@@ -29,102 +27,243 @@ struct Range {
 
 const WRITES: u32 = 1 << 31;
 
-impl Claims {
-    fn used(&self) -> u32 {
-        self.used.load(Relaxed)
-    }
-
-    /// The claimed ranges, each with its bit.
-    fn all(&self) -> impl Iterator<Item = (u32, &Range)> {
-        let bits = (0..RANGES as u32).map(|i| 1 << i);
-        let used = self.used();
-        bits.zip(&self.ranges).filter(move |(bit, _)| used & bit != 0)
-    }
-
-    fn remove(&self, ranges: u32) {
-        self.used.store(self.used() & !ranges, Relaxed);
-    }
+/// A task that claims.
+#[cfg(feature = "tasks")]
+pub(crate) struct Owner<'a> {
+    pub(crate) heap: &'a LentHeap<'a>,
+    /// From 0 on.
+    pub(crate) place: usize,
+    /// The address of its `TaskSlot`.
+    pub(crate) slot: usize,
+    /// Of the source.
+    pub(crate) line: u32,
 }
 
-static CLAIMS: Claims = Claims {
-    used: AtomicU32::new(0),
-    ranges: [const {
-        Range {
+impl ClaimedRange {
+    /// Room for a range.
+    pub const fn free() -> Self {
+        Self {
             from: AtomicUsize::new(0),
             to: AtomicUsize::new(0),
+            heap: AtomicUsize::new(0),
+            #[cfg(feature = "tasks")]
             slot: AtomicUsize::new(0),
             place: AtomicU32::new(0),
             line: AtomicU32::new(0),
         }
-    }; RANGES],
-};
+    }
 
-/// Runs `f` with all claims. Alone: a hosted program may have several devices. On bare metal there is one
-/// thread, and no lock, which a call that is aborted would keep.
-fn here<R>(f: impl FnOnce(&Claims) -> R) -> R {
-    #[cfg(not(hamr_bare))]
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    #[cfg(not(hamr_bare))]
-    let _alone = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    f(&CLAIMS)
+    fn is_claimed(&self) -> bool {
+        self.from.load(Relaxed) != 0
+    }
+
+    /// The place of the task that has it, from 1 on, and the line of the claim above 32 bits.
+    fn owner(&self) -> u64 {
+        u64::from(self.place.load(Relaxed) & !WRITES) | u64::from(self.line.load(Relaxed)) << 32
+    }
+}
+
+/// How many ranges are claimed.
+static USED: AtomicU32 = AtomicU32::new(0);
+
+/// On bare metal there is one thread, and no lock, which a call that is aborted would keep.
+#[cfg(hamr_bare)]
+static RANGES: spin::Once<&'static [ClaimedRange]> = spin::Once::new();
+/// A hosted program may have several devices.
+#[cfg(not(hamr_bare))]
+static RANGES: std::sync::Mutex<alloc::vec::Vec<ClaimedRange>> = std::sync::Mutex::new(alloc::vec::Vec::new());
+
+/// Has tasks of a bare-metal image claim so many ranges at a time.
+#[cfg(hamr_bare)]
+pub fn use_claimed_ranges(ranges: &'static [ClaimedRange]) {
+    RANGES.call_once(|| ranges);
+}
+
+/// Runs `f` with all ranges, alone; with a free one where it is to claim it.
+#[cfg(hamr_bare)]
+fn here<R>(_claims: bool, f: impl FnOnce(&[ClaimedRange]) -> R) -> R {
+    f(RANGES.get().copied().unwrap_or_default())
+}
+
+#[cfg(not(hamr_bare))]
+fn here<R>(claims: bool, f: impl FnOnce(&[ClaimedRange]) -> R) -> R {
+    let mut ranges = RANGES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if claims && ranges.iter().all(ClaimedRange::is_claimed) {
+        ranges.push(ClaimedRange::free());
+    }
+    f(&ranges)
 }
 
 /// Is anything claimed?
 #[inline(always)]
 pub(crate) fn any() -> bool {
-    CLAIMS.used() != 0
+    USED.load(Relaxed) != 0
+}
+
+/// Counts them anew: a call may have been aborted between the change of a range and that of the count.
+#[cfg(feature = "tasks")]
+fn count(ranges: &[ClaimedRange]) {
+    USED.store(ranges.iter().filter(|range| range.is_claimed()).count() as u32, Relaxed);
 }
 
 /// Checks that no task but the one in `place`, from 1 on, has claimed these bytes of the heap, which are
 /// read, and written if it `writes`. Bytes outside of the heap are refused elsewhere.
 #[cold]
 #[inline(never)]
-pub(crate) fn check(heap: &LentHeap<'_>, (off, bytes): (u64, u64), writes: bool, place: u32) -> Result<(), Fault> {
+pub(crate) fn check(heap: &LentHeap<'_>, bytes: (u64, u64), writes: bool, place: u32) -> Result<(), Fault> {
+    #[cfg(feature = "modules")]
+    if let Some(image) = in_module::IMAGE.get() {
+        return (image.check)(heap, bytes, writes, place);
+    }
+    check_here(heap, bytes, writes, place)
+}
+
+fn check_here(heap: &LentHeap<'_>, (off, bytes): (u64, u64), writes: bool, place: u32) -> Result<(), Fault> {
     let (Some(base), Some(from)) = (heap.address(0, 0), heap.address(off, bytes)) else { return Ok(()) };
     let to = from + bytes as usize;
-    here(|claims| {
-        for (_, range) in claims.all() {
-            let owner = range.place.load(Relaxed);
+    here(false, |ranges| {
+        for range in ranges.iter().filter(|range| range.is_claimed()) {
+            let by = range.place.load(Relaxed);
             let (first, end) = (range.from.load(Relaxed), range.to.load(Relaxed));
             let apart = bytes == 0 || end <= from || to <= first;
-            if !apart && owner & !WRITES != place && (writes || owner & WRITES != 0) {
-                let owner = u64::from(owner & !WRITES) | u64::from(range.line.load(Relaxed)) << 32;
-                return Err(Fault::claimed_buffer(owner, (first - base) as u64, (end - base) as u64));
+            if !apart && by & !WRITES != place && (writes || by & WRITES != 0) {
+                return Err(Fault::claimed_buffer(range.owner(), (first - base) as u64, (end - base) as u64));
             }
         }
         Ok(())
     })
 }
 
-/// Claims a range, which no other task has, for the task in this place, from 0 on, and slot: its bit.
-pub(crate) fn add(heap: &LentHeap<'_>, range: Claim, (place, slot): (usize, usize), line: u32) -> Result<u32, Fault> {
-    let outside = || Fault::outside_heap(range.off.saturating_add(range.bytes), heap.len());
-    let from = heap.address(range.off, range.bytes).ok_or_else(outside)?;
-    here(|claims| {
-        let free = claims.used().trailing_ones();
-        let entry = claims.ranges.get(free as usize).ok_or_else(|| Fault::claimed_buffer(0, RANGES as u64, 0))?;
-        entry.from.store(from, Relaxed);
-        entry.to.store(from + range.bytes as usize, Relaxed);
-        entry.slot.store(slot, Relaxed);
-        entry.place.store((place as u32 + 1) | if range.writable { WRITES } else { 0 }, Relaxed);
-        entry.line.store(line, Relaxed);
+#[cfg(feature = "tasks")]
+impl Owner<'_> {
+    /// Claims a range of the heap, which no other task has: its number, from 1 on.
+    pub(crate) fn claim(&self, range: Claim) -> Result<u16, Fault> {
+        let outside = || Fault::outside_heap(range.off.saturating_add(range.bytes), self.heap.len());
+        let from = self.heap.address(range.off, range.bytes).ok_or_else(outside)?;
+        here(true, |ranges| self.add(ranges, (from, from + range.bytes as usize), range.writable))
+    }
+
+    /// Claims a resource whose holder is at this address, which no task has, if `take` does: its number.
+    pub(crate) fn claim_resource(&self, at: usize, take: impl FnOnce() -> Result<(), Fault>) -> Result<u16, Fault> {
+        here(true, |ranges| {
+            if let Some(range) = claimed_at(ranges, at) {
+                return Err(Fault::new(Status::RESOURCE_BUSY, [range.owner(), 0, 0]));
+            }
+            let added = self.add(ranges, (at, at + 1), true)?;
+            take().inspect_err(|_| free(ranges, added)).map(|()| added)
+        })
+    }
+
+    fn add(&self, ranges: &[ClaimedRange], (from, to): (usize, usize), writes: bool) -> Result<u16, Fault> {
+        let found = (1..=u16::MAX).zip(ranges).find(|(_, range)| !range.is_claimed());
+        let (number, range) = found.ok_or_else(|| Fault::claimed_buffer(0, ranges.len() as u64, 0))?;
+        range.to.store(to, Relaxed);
+        range.heap.store(address(self.heap), Relaxed);
+        range.slot.store(self.slot, Relaxed);
+        range.place.store((self.place as u32 + 1) | if writes { WRITES } else { 0 }, Relaxed);
+        range.line.store(self.line, Relaxed);
         // Last: a call that is aborted before this has claimed nothing.
-        claims.used.store(claims.used() | 1 << free, Relaxed);
-        Ok(1 << free)
-    })
+        range.from.store(from, Relaxed);
+        count(ranges);
+        Ok(number)
+    }
 }
 
-/// These ranges are claimed no more.
-pub(crate) fn remove(ranges: u32) {
-    here(|claims| claims.remove(ranges));
+/// The range is claimed no more.
+#[cfg(feature = "tasks")]
+fn free(ranges: &[ClaimedRange], number: u16) {
+    if let Some(range) = usize::from(number).checked_sub(1).and_then(|at| ranges.get(at)) {
+        range.from.store(0, Relaxed);
+    }
+    count(ranges);
+}
+
+/// These ranges are claimed no more; `also` is done together with that.
+#[cfg(feature = "tasks")]
+pub(crate) fn remove(numbers: &[u16], also: impl FnOnce()) {
+    here(false, |ranges| {
+        also();
+        numbers.iter().for_each(|number| free(ranges, *number));
+    });
 }
 
 /// The task in this slot is gone, however it ended.
+#[cfg(feature = "tasks")]
 pub(crate) fn release(slot: usize) {
     if any() {
-        here(|claims| {
-            let its = claims.all().filter(|(_, range)| range.slot.load(Relaxed) == slot);
-            claims.remove(its.fold(0, |ranges, (bit, _)| ranges | bit));
+        here(false, |ranges| {
+            for range in ranges.iter().filter(|range| range.slot.load(Relaxed) == slot) {
+                range.from.store(0, Relaxed);
+            }
+            count(ranges);
         });
+    }
+}
+
+/// Who has claimed a resource.
+pub(crate) enum Holder {
+    /// The task that asks.
+    Own,
+    /// Another one, as [`ClaimedRange::owner`] says.
+    Other(u64),
+    /// None.
+    None,
+}
+
+fn claimed_at(ranges: &[ClaimedRange], at: usize) -> Option<&ClaimedRange> {
+    ranges.iter().find(|range| range.from.load(Relaxed) == at)
+}
+
+/// Runs `f` with who has the resource whose holder is at this address; the task in `place` asks, from 1 on.
+/// No claim begins or ends meanwhile.
+pub(crate) fn with_holder<R>(heap: &LentHeap<'_>, at: usize, place: u32, f: impl FnOnce(Holder) -> R) -> R {
+    here(false, |ranges| {
+        f(claimed_at(ranges, at).map_or(Holder::None, |range| {
+            let is_own = range.place.load(Relaxed) & !WRITES == place && range.heap.load(Relaxed) == address(heap);
+            if is_own { Holder::Own } else { Holder::Other(range.owner()) }
+        }))
+    })
+}
+
+/// Runs `f` if no task has the resource whose holder is at this address. No claim begins meanwhile.
+pub(crate) fn if_unclaimed<R>(at: usize, f: impl FnOnce() -> R) -> Option<R> {
+    here(false, |ranges| claimed_at(ranges, at).is_none().then(f))
+}
+
+fn address(heap: &LentHeap<'_>) -> usize {
+    heap.address(0, 0).unwrap_or_default()
+}
+
+/// A module has a copy of this crate, and asks its image.
+#[cfg(feature = "modules")]
+pub(crate) mod in_module {
+    use super::*;
+
+    /// [`check()`].
+    type Check = fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>;
+
+    /// What an image tells its modules.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Image {
+        used: &'static AtomicU32,
+        pub(super) check: Check,
+    }
+
+    impl Image {
+        pub(crate) const THIS: Self = Self { used: &USED, check: check_here };
+    }
+
+    /// In a module: its image.
+    pub(super) static IMAGE: spin::Once<Image> = spin::Once::new();
+
+    pub(crate) fn enter(image: Image) {
+        IMAGE.call_once(|| image);
+    }
+
+    /// A handler of the module runs next, and no other meanwhile.
+    pub(crate) fn begin_call() {
+        if let Some(image) = IMAGE.get() {
+            USED.store(image.used.load(Relaxed), Relaxed);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! cancelled.
 
 use crate::buffer::{BufferPtr, Element, Read, Write};
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(feature = "claims")]
 use crate::claims;
 use crate::fault::Fault;
 use crate::resource::Resource;
@@ -39,7 +39,7 @@ impl CallState {
     }
 
     /// The call is a task in this place.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(all(feature = "tasks", feature = "claims"))]
     #[inline(always)]
     pub(crate) const fn in_place(self, place: usize) -> Self {
         Self(self.0 | ((place as u64 + 1) & 0x3FFF) << 18)
@@ -85,7 +85,7 @@ impl<'c> Context<'c> {
     }
 
     /// The call is a task in this place.
-    #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
+    #[cfg(all(feature = "tasks", feature = "claims", not(hamr_bare)))]
     pub(crate) fn in_place(mut self, place: usize) -> Self {
         self.state = Cell::new(self.state.get().in_place(place));
         self
@@ -197,8 +197,11 @@ impl<'c> Context<'c> {
     }
 
     /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in
-    /// the same call, or when an earlier call was abandoned while it used it.
+    /// the same call, when a task has claimed it, or when an earlier call was abandoned while it used it.
     pub fn with<T, R>(&mut self, resource: &Resource<T>, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
+        #[cfg(feature = "claims")]
+        return resource.with_claims(&self.heap, self.place(), f);
+        #[cfg(not(feature = "claims"))]
         resource.with(f)
     }
 
@@ -211,7 +214,7 @@ impl<'c> Context<'c> {
     }
 
     /// The task's place, from 1 on; 0 in an inline handler.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(feature = "claims")]
     pub(crate) fn place(&self) -> u32 {
         self.state.get().0 as u32 >> 18
     }
@@ -222,7 +225,7 @@ impl<'c> Context<'c> {
         if ptr.node() != node {
             return Err(Fault::foreign_buffer(ptr.node().0, node.0));
         }
-        #[cfg(all(feature = "tasks", feature = "world"))]
+        #[cfg(feature = "claims")]
         if claims::any() {
             return claims::check(&self.heap, (ptr.parts().off, bytes), writes, self.place());
         }

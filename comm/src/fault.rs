@@ -198,7 +198,7 @@ impl Fault {
     }
 
     /// A buffer that a task has claimed: its place from 1 on, and the line of the claim above 32 bits.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(feature = "claims")]
     pub(crate) const fn claimed_buffer(owner: u64, from: u64, to: u64) -> Self {
         Self::new(Status::BUFFER_BUSY, [owner, from, to])
     }
@@ -241,6 +241,11 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
         (Status::BUFFER_BUSY, owner) => {
             let (task, line) = ((owner & 0xFFFF_FFFF).saturating_sub(1), owner >> 32);
             write!(f, "task {task} has claimed bytes {a:#x} to {b:#x} of the heap in its line {line}")
+        }
+        #[cfg(feature = "claims")]
+        (Status::RESOURCE_BUSY, owner) if owner != 0 => {
+            let (task, line) = ((owner & 0xFFFF_FFFF).saturating_sub(1), owner >> 32);
+            write!(f, "task {task} has claimed the resource in its line {line}")
         }
         (status, _) => match Why::of(status, numbers) {
             Some(why) if status == Status::REMOTE => match kind {

@@ -157,7 +157,7 @@ impl<'s> Frame<'s> {
     }
 
     #[inline(never)]
-    fn argument_bytes(&mut self, args: Arguments<'_>) -> Result<&[u8], Malformed> {
+    pub(crate) fn argument_bytes(&mut self, args: Arguments<'_>) -> Result<&[u8], Malformed> {
         let len = args.payload.len();
         if len > INLINE_BYTES && !args.payload.has_second_line() {
             return self.scratch.get(..len).ok_or(Malformed);
@@ -203,7 +203,7 @@ impl<'s> Frame<'s> {
         self.long_value(status, |out| trace.encode(text, out)).with(RepHdr::FAULT)
     }
 
-    fn long_value(&mut self, status: Status, encode: impl Fn(&mut Encoder<'_>)) -> Reply {
+    pub(crate) fn long_value(&mut self, status: Status, encode: impl Fn(&mut Encoder<'_>)) -> Reply {
         let mut out = Encoder::new(self.scratch);
         encode(&mut out);
         let (needed, fits) = (out.needed(), out.fits());

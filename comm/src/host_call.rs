@@ -113,9 +113,8 @@ impl Ended {
                 Status::RESULT_TOO_LONG => {
                     too_long(number(bytes, 0) as usize, outgoing::here(|outgoing| outgoing.longest(target)))
                 }
-                Status::NO_BODY => (Status::NO_HANDLER, 0),
                 // Of a relayed call the host says more.
-                Status::NO_HANDLER => (Status::NO_HANDLER, number(bytes, 0)),
+                Status::NO_BODY | Status::NO_HANDLER => (Status::NO_HANDLER, number(bytes, 0)),
                 status => (status, 0),
             },
             Self::NotSent(NotSent::Full) => (Status::QUEUE_FULL, detail::HERE),
@@ -127,14 +126,12 @@ impl Ended {
         };
         let mut fault = remote(target, handler, status, detail);
         if matches!(self, Self::Reply(hdr, _) if hdr.has(RepHdr::FAULT)) {
-            let text = if status.has_trace() {
-                let len = bytes.get(24..28).and_then(<[u8]>::first_chunk).map_or(0, |len| u32::from_le_bytes(*len));
-                bytes.get(28..).map(|text| text.get(..len as usize).unwrap_or(text))
-            } else {
-                bytes.get(24..)
-            };
+            let mut text = bytes.get(24..).unwrap_or_default();
+            if let (true, Some((len, rest))) = (status.has_trace(), text.split_first_chunk()) {
+                text = rest.get(..u32::from_le_bytes(*len) as usize).unwrap_or(rest);
+            }
             fault.append(": ");
-            fault.append(text.unwrap_or_default().utf8_chunks().next().map_or("", |chunk| chunk.valid()));
+            fault.append(text.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
         }
         fault
     }
@@ -284,12 +281,19 @@ impl<'t> Task<'t> {
         })
     }
 
-    fn ended(&self, wait: Wait, reason: Reason) -> Ended {
-        match self.ask(wait, reason) {
-            Ok(Answer::Reply(hdr, len)) => Ended::Reply(hdr, len),
-            Ok(Answer::Full) => NotSent::Full.into(),
-            Ok(_) => Ended::Corrupt,
-            Err(why) => Ended::Interrupted(why),
+    fn ended(&self, mut wait: Wait, reason: Reason) -> Ended {
+        loop {
+            return match self.ask(wait, reason) {
+                // The time that went with the call is that of this wait, which ends by its own clock.
+                Ok(Answer::Reply(hdr, _)) if hdr == RepHdr::inline(Status::DEADLINE, 0) => {
+                    wait = Wait::Time(self.until());
+                    continue;
+                }
+                Ok(Answer::Reply(hdr, len)) => Ended::Reply(hdr, len),
+                Ok(Answer::Full) => NotSent::Full.into(),
+                Ok(_) => Ended::Corrupt,
+                Err(why) => Ended::Interrupted(why),
+            };
         }
     }
 

@@ -22,7 +22,7 @@ pub mod buffer;
 pub mod chain;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod claimed;
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(feature = "claims")]
 mod claims;
 mod context;
 mod enter;
@@ -50,6 +50,10 @@ mod why;
 pub mod world;
 
 pub use buffer::{BufferPtr, Element};
+#[cfg(feature = "claims")]
+pub use claims::ClaimedRange;
+#[cfg(all(feature = "claims", hamr_bare))]
+pub use claims::use_claimed_ranges;
 pub use context::{Context, View, ViewSet};
 pub use enter::Program;
 pub use fault::Fault;
@@ -61,7 +65,7 @@ pub use migrate::{Bits, Migratable};
 pub use relay::CallTarget;
 pub use resource::Resource;
 pub use staging::{Stage, Staged, Staging};
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(all(feature = "tasks", feature = "claims"))]
 pub use task::Claim;
 pub use task::{Interrupted, Target, Task};
 pub use why::Why;

@@ -19,6 +19,7 @@ mod refusal;
 
 pub use refusal::Refusal;
 
+use crate::claims;
 use crate::context::Context;
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::{Enter, Entry, Handler};
@@ -70,12 +71,37 @@ pub struct ModuleHeader {
     pub isa: u32,
     /// An [`ImageKind`].
     pub kind: u32,
-    /// Called once, before anything else. What it is given is the image's way out of a panic.
-    pub enter: fn(Panic),
+    /// Called once, before anything else.
+    pub enter: fn(ModuleImage),
     /// Its handlers.
     pub table: fn() -> Table,
     /// How they run.
     pub run: Run,
+}
+
+/// What a module is given of its image.
+pub struct ModuleImage {
+    panic: Panic,
+    claims: claims::in_module::Image,
+}
+
+impl ModuleImage {
+    /// This image; `panic` is its way out of a panic.
+    pub fn this(panic: Panic) -> Self {
+        Self { panic, claims: claims::in_module::Image::THIS }
+    }
+}
+
+/// Runs when the module is entered.
+fn enter(image: ModuleImage) {
+    claims::in_module::enter(image.claims);
+    kind::enter(image.panic);
+}
+
+/// Runs a handler of this module.
+fn run(entry: &'static Entry, cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
+    claims::in_module::begin_call();
+    kind::run(entry, cx, frame, args)
 }
 
 /// Ends the running call by a panic, in the image.
@@ -92,9 +118,9 @@ impl ModuleHeader {
             build: Build::THIS,
             isa: Isa::of_this_build().0,
             kind: ImageKind::of_this_module().0,
-            enter: kind::enter,
+            enter,
             table: Table::of_this_image,
-            run: kind::run,
+            run,
         }
     }
 

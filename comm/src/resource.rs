@@ -5,23 +5,31 @@
 // UNSAFETY: a lock that distinguishes a resource left by an abandoned call from one in use
 // (`docs/unsafe.md` "abandoned resources").
 
+#[cfg(all(feature = "tasks", feature = "claims"))]
+use crate::claims::Owner;
+#[cfg(feature = "claims")]
+use crate::claims::{self, Holder};
 use crate::fault::Fault;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::status::Status;
+#[cfg(feature = "claims")]
+use hamr_shared_abi::window::LentHeap;
 
 const FREE: u32 = 0;
 /// A panic unwound through the holder.
 const POISONED: u32 = u32::MAX;
+/// A task keeps it across its waits, and is in the list of claims; without, it ended with its claim.
+const CLAIMED: u32 = u32::MAX - 1;
 
 /// The mark of the code that takes a resource now. It changes each time that a stack is left for
 /// good, destructors and all. That happens on bare metal only, where handlers run one at a time:
 /// the stack that was left owned every resource with an older mark.
 static PRESENT: AtomicU32 = AtomicU32::new(1);
 
-/// The mark behind `mark`; neither [`FREE`] nor [`POISONED`].
+/// The mark behind `mark`; neither [`FREE`], [`CLAIMED`] nor [`POISONED`].
 const fn next(mark: u32) -> u32 {
-    if mark >= POISONED - 1 { 1 } else { mark + 1 }
+    if mark >= CLAIMED - 1 { 1 } else { mark + 1 }
 }
 
 /// The stack of the running call was left: the resources that it used are poisoned.
@@ -33,6 +41,11 @@ pub(crate) fn abort() {
 
 fn present() -> u32 {
     PRESENT.load(Ordering::Acquire)
+}
+
+/// Why a resource with this word is not taken.
+fn refused(holder: u32, present: u32) -> Fault {
+    Fault::new(if holder == present { Status::RESOURCE_BUSY } else { Status::POISONED }, [0; 3])
 }
 
 /// A `static` piece of state, reached through [`crate::Context::with`].
@@ -56,23 +69,76 @@ impl<T> Resource<T> {
         Self { state: UnsafeCell::new(state), holder: AtomicU32::new(FREE) }
     }
 
+    #[cfg(any(test, not(feature = "claims")))]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
         self.with_at(present(), f)
     }
 
+    #[cfg(any(test, not(feature = "claims")))]
     fn with_at<R>(&self, present: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
-        match self.holder.compare_exchange(FREE, present, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => {}
-            Err(holder) if holder == present => return Err(Fault::new(Status::RESOURCE_BUSY, [0; 3])),
-            Err(_) => return Err(Fault::new(Status::POISONED, [0; 3])),
-        }
+        self.take(FREE, present).map_err(|holder| refused(holder, present))?;
+        self.use_taken(FREE, f)
+    }
+
+    /// Takes it from `free`, or returns the word that it found.
+    #[inline(always)]
+    fn take(&self, free: u32, present: u32) -> Result<(), u32> {
+        self.holder.compare_exchange(free, present, Ordering::Acquire, Ordering::Acquire).map(|_| ())
+    }
+
+    /// The caller has taken it from `free`, and gives it back.
+    #[inline(always)]
+    fn use_taken<R>(&self, free: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
         let guard = PoisonOnUnwind(&self.holder);
         // SAFETY: the word was free and is ours now; nothing takes it from us before it is free
         // again or poisoned.
         let result = f(unsafe { &mut *self.state.get() });
         core::mem::forget(guard);
-        self.holder.store(FREE, Ordering::Release);
+        self.holder.store(free, Ordering::Release);
         Ok(result)
+    }
+
+    /// [`Self::with`] for the task in this place, from 1 on, or an inline handler: 0.
+    #[cfg(feature = "claims")]
+    pub(crate) fn with_claims<R>(
+        &self,
+        heap: &LentHeap<'_>,
+        place: u32,
+        f: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Fault> {
+        let present = present();
+        loop {
+            match self.take(FREE, present) {
+                Ok(()) => return self.use_taken(FREE, f),
+                Err(CLAIMED) => {}
+                Err(holder) => return Err(refused(holder, present)),
+            }
+            let taken = claims::with_holder(heap, self.at(), place, |who| match who {
+                Holder::Own => self.take(CLAIMED, present).map_err(|holder| refused(holder, present)),
+                Holder::Other(owner) => Err(Fault::new(Status::RESOURCE_BUSY, [owner, 0, 0])),
+                Holder::None if self.holder.load(Ordering::Acquire) == CLAIMED => Err(refused(POISONED, present)),
+                // A task of another thread has ended its claim in between: try again.
+                Holder::None => Err(refused(present, present)),
+            });
+            match taken {
+                Ok(()) => return self.use_taken(CLAIMED, f),
+                Err(_) if self.holder.load(Ordering::Acquire) == FREE => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Keeps it for a task. The number is that of its range in the list.
+    #[cfg(all(feature = "tasks", feature = "claims"))]
+    pub(crate) fn claim(&self, owner: &Owner<'_>) -> Result<(u16, Claimed<'_>), Fault> {
+        let take = || self.take(FREE, CLAIMED).map_err(|holder| refused(holder, present()));
+        Ok((owner.claim_resource(self.at(), take)?, Claimed(&self.holder)))
+    }
+
+    /// Where the list of claims has it.
+    #[cfg(feature = "claims")]
+    fn at(&self) -> usize {
+        core::ptr::from_ref(&self.holder).addr()
     }
 
     /// Was a call abandoned while it used the resource?
@@ -82,7 +148,29 @@ impl<T> Resource<T> {
 
     fn is_poisoned_at(&self, present: u32) -> bool {
         let holder = self.holder.load(Ordering::Acquire);
-        holder != FREE && holder != present
+        holder != FREE && holder != present && !self.is_claimed(holder)
+    }
+
+    /// Does a task have it, where this is the word?
+    #[cfg(feature = "claims")]
+    fn is_claimed(&self, holder: u32) -> bool {
+        holder == CLAIMED && claims::if_unclaimed(self.at(), || ()).is_none()
+    }
+
+    #[cfg(not(feature = "claims"))]
+    #[inline(always)]
+    fn is_claimed(&self, _: u32) -> bool {
+        false
+    }
+
+    /// Takes one that was left, whose word this was.
+    #[inline(always)]
+    fn take_left(&self, holder: u32, present: u32) -> bool {
+        #[cfg(feature = "claims")]
+        if holder == CLAIMED {
+            return claims::if_unclaimed(self.at(), || self.take(holder, present).is_ok()).unwrap_or(false);
+        }
+        self.take(holder, present).is_ok()
     }
 
     pub(crate) fn clear_poison(&self, fresh: T) {
@@ -96,14 +184,14 @@ impl<T> Resource<T> {
         }
         // Taken as by `with`: if this call is abandoned here, the resource is one that was left,
         // again.
-        if self.holder.compare_exchange(holder, present, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if !self.take_left(holder, present) {
             return;
         }
         let guard = PoisonOnUnwind(&self.holder);
         let state = self.state.get();
-        if holder == POISONED {
+        if holder == POISONED || cfg!(feature = "claims") && holder == CLAIMED {
             // SAFETY: the word was taken above. A panic that unwinds out of a borrow leaves a value
-            // behind.
+            // behind, and a task that ends with a claim was not in a borrow.
             unsafe { *state = fresh };
         } else {
             // SAFETY: the word was taken above. Its holder was left for good between any two
@@ -113,6 +201,22 @@ impl<T> Resource<T> {
         }
         core::mem::forget(guard);
         self.holder.store(FREE, Ordering::Release);
+    }
+}
+
+/// A resource that a task keeps.
+#[cfg(all(feature = "tasks", feature = "claims"))]
+pub(crate) struct Claimed<'r>(&'r AtomicU32);
+
+#[cfg(all(feature = "tasks", feature = "claims"))]
+impl Claimed<'_> {
+    /// The task keeps it no more, or is unwound. One that was poisoned meanwhile stays so.
+    pub(crate) fn end(&self) {
+        #[cfg(not(hamr_bare))]
+        let free = if std::thread::panicking() { POISONED } else { FREE };
+        #[cfg(hamr_bare)]
+        let free = FREE;
+        let _ = self.0.compare_exchange(CLAIMED, free, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -172,7 +276,7 @@ mod tests {
     #[test]
     fn a_resource_in_use_is_never_taken_for_one_left_behind() {
         let r = Resource::new(1);
-        for present in [1, 2, 1 << 31, POISONED - 2, POISONED - 1, next(POISONED - 1)] {
+        for present in [1, 2, 1 << 31, CLAIMED - 2, CLAIMED - 1, next(CLAIMED - 1)] {
             let seen = r.with_at(present, |v| {
                 r.clear_poison_at(present, 99);
                 (r.is_poisoned_at(present), *v)
@@ -183,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_resource_left_at_the_last_mark_can_be_cleared_at_the_first() {
-        let last = POISONED - 1;
+        let last = CLAIMED - 1;
         assert_eq!(next(last), 1);
         let r = Resource::new(1);
         leave(&r, last);

@@ -18,6 +18,10 @@ pub struct Config {
     /// Bytes of each task's stack. On bare metal whole pages of 4 KiB, on riscv64 a power of two.
     #[cfg(feature = "tasks")]
     pub task_stack: usize,
+    /// Ranges of buffers, and resources, that tasks claim at a time on bare metal. Hosted, as many as they
+    /// like.
+    #[cfg(feature = "claims")]
+    pub claims: usize,
 }
 
 impl Config {
@@ -32,6 +36,8 @@ impl Config {
         tasks: if cfg!(hamr_bare) { 4 } else { 16 },
         #[cfg(feature = "tasks")]
         task_stack: if cfg!(hamr_bare) { 32 << 10 } else { 256 << 10 },
+        #[cfg(feature = "claims")]
+        claims: 32,
     };
 }
 

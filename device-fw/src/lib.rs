@@ -144,6 +144,26 @@ macro_rules! __module_memory {
     ($($field:ident = $value:expr),*) => {};
 }
 
+/// Room for what tasks claim.
+#[cfg(all(hamr_bare, feature = "claims"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __claim_ranges {
+    ($count:expr) => {
+        static CLAIMS: [$crate::__private::hamr_comm::ClaimedRange; $count] =
+            [const { $crate::__private::hamr_comm::ClaimedRange::free() }; $count];
+        $crate::__private::hamr_comm::use_claimed_ranges(&CLAIMS);
+    };
+}
+
+/// Without the feature `claims` there are none.
+#[cfg(all(hamr_bare, not(feature = "claims")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __claim_ranges {
+    ($count:expr) => {};
+}
+
 /// What the boot code calls.
 #[cfg(hamr_bare)]
 #[doc(hidden)]
@@ -159,6 +179,7 @@ macro_rules! __entry_point {
         #[unsafe(no_mangle)]
         fn __hamr_main() -> ! {
             const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
+            $crate::__claim_ranges!(CONFIG.claims);
             $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG)
         }
         /// Called by the runtime's fault paths.

@@ -111,15 +111,15 @@ pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
 pub use launcher::{Home, LaunchRequest, Launcher};
 pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
-pub use node::{Buffer, Chain, DeviceInfo, Features, HandlerFn, Limits, Module, Named, Node, chain};
+pub use node::{Buffer, Chain, DeviceInfo, Features, HandlerFn, Limits, Module, Named, Node, NodeState, chain};
 pub use options::{Options, WaitMode};
 pub use runtime::Runtime;
 pub use settings::Setting;
 pub use shm::ShmLauncher;
 pub use site::Site;
 pub use stream::{
-    CallOptions, LocalStream, Pending, RequestBlock, SharedStream, Started, Stream, StreamOptions, StreamRef,
-    StreamState,
+    CallOptions, LocalStream, Pending, RequestBlock, SharedStream, Started, Stream, StreamInfo, StreamOptions,
+    StreamRef, StreamState,
 };
 
 pub use symbols::{Backtrace, BacktraceFrame, SourceLine};

@@ -23,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) trait Devices: Send + Sync {
     /// The node with these services is open.
     fn add(&self, id: NodeId, services: &Arc<Services>);
+    /// The services of those that are open, in the order of their numbers.
+    fn open(&self) -> Vec<Arc<Services>>;
     /// Calls the device that a request names.
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome;
 }
@@ -100,6 +102,8 @@ pub(crate) enum Outcome {
     TooLong(u64),
     /// The device has no place for the call.
     Full,
+    /// The time that the caller gave the call is over.
+    Deadline,
     Fault(Fault),
     Ended {
         status: Status,
@@ -119,6 +123,7 @@ impl HandlerResult for Outcome {
             Self::Error(bytes) => frame.value(Status::HANDLER_ERROR, &bytes),
             Self::TooLong(needed) => frame.value(Status::RESULT_TOO_LONG, &needed),
             Self::Full => frame.status(Status::QUEUE_FULL),
+            Self::Deadline => frame.status(Status::DEADLINE),
             Self::Fault(fault) => frame.fault(&fault),
             Self::Ended { status, text, trace } => frame.traced_fault(status, &text, &trace),
         }

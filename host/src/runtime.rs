@@ -3,7 +3,7 @@
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
 use crate::link::Link;
-use crate::node::Nodes;
+use crate::node::{NodeState, Nodes};
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
 use crate::relay::Relays;
@@ -11,6 +11,7 @@ use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -66,6 +67,14 @@ impl Runtime {
     /// The names that exist, each with a line of description.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, String)> {
         self.launchers.iter().map(|(name, l)| (name.as_str(), l.describe()))
+    }
+
+    /// The devices of this runtime that are open, also ranks of worlds, in the order of their numbers, each
+    /// with its streams and tasks.
+    pub fn nodes(&self) -> Vec<NodeState> {
+        let relays = self.services.get(TypeId::of::<Relays>()).and_then(|relays| relays.downcast_ref::<Relays>());
+        let open = relays.map(|relays| relays.0.open()).unwrap_or_default();
+        open.iter().filter_map(|services| Some(Node::of_services(services)?.state())).collect()
     }
 
     /// Serves `value` to the bodies that devices of this runtime call

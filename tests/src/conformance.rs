@@ -62,7 +62,7 @@ macro_rules! conformance {
                 cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns, a_policy_of_ones_own,
                 values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks, a_waiting_task_is_shown
             }
-            claims { others_are_refused, end_with_their_tasks, are_32_at_most }
+            claims { others_are_refused, end_with_their_tasks, as_many_as_the_image_chooses, of_resources }
             host_calls {
                 every_place, many_calls, services_by_type, outcomes, a_panic_names_its_place, nested_to_the_last_place,
                 bodies_have_streams_of_their_own, sent_messages_arrive, a_lock_held_over_a_wait, workers_serve_when_asked,
@@ -78,7 +78,7 @@ macro_rules! conformance {
             }
             streams {
                 receivers_are_alike, shared_by_threads, shared_results_move, one_for_each_thread, too_many, opened_a_thousand_times,
-                threads_without_streams_of_their_own, dropped_with_calls_in_flight, blocks_keep_together, attributes_and_states
+                threads_without_streams_of_their_own, dropped_with_calls_in_flight, blocks_keep_together, attributes_and_states, are_listed
             }
             host_functions { run_in_stream_order, leave_later_calls_alone, may_call, have_an_end }
             puts { every_length, receivers_are_alike, refusals, busy_targets, faults_leave_the_data }

@@ -1,10 +1,12 @@
 //! Modules on devices of any kind: what must hold wherever they are loaded.
 
-use crate::conformance::{Gate, options, until};
+use crate::conformance::{Gate, driven, options, until};
 use crate::devices;
 use hamr::{BufferError, CallError, Error, FaultReport, Image, ImageFile, Module, Node, SubmitError, Target};
 use hamr_comm::abi::image::ImageKind;
+use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault};
+use hamr_tests_xacc::claims::keeps;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -118,6 +120,28 @@ pub fn panics(spec: &str) {
         );
     }
     assert_eq!(panics.sync((0,)).expect("works again"), 0);
+    module.unload().expect("nothing runs");
+}
+
+/// What a task of the image has claimed, a module's handlers are refused, as those of the image.
+pub fn claims(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let scale = module.named::<Scale>(&path_of("scale")).expect("it has it");
+    let (x, y) = (node.buffer(&[0u64; 8]).expect("room"), node.buffer(&[1.0]).expect("room"));
+    let seen_by_module = BufferPtr::from_wire(x.ptr().wire());
+    scale.sync((0, seen_by_module)).expect("it is free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let held = node.offload(keeps::with(x.ptr(), gate.ptr(), 0)).expect("sent");
+        gate.wait_for(1);
+        let Err(CallError::Fault(report)) = scale.sync((0, seen_by_module)) else { panic!("it is claimed") };
+        assert_eq!(report.status, Status::BUFFER_BUSY, "{report}");
+        scale.sync((0, y.ptr())).expect("it is free");
+        gate.open();
+        held.wait().expect("goes on");
+    });
+    scale.sync((0, seen_by_module)).expect("it is free again");
     module.unload().expect("nothing runs");
 }
 

@@ -5,7 +5,7 @@
 
 use crate::conformance::{driven, options, until};
 use crate::devices;
-use hamr::{CallError, Image, Node, Options, World, WorldOptions};
+use hamr::{CallError, CallOptions, Image, Node, Options, World, WorldOptions};
 use hamr_comm::abi::status::Status;
 use hamr_tests_kernels::relays::{
     OUTCOMES, bounce, pass, pass_buffer, pass_many, pass_otherwise, pass_wait, there, wait_there,
@@ -181,10 +181,23 @@ pub fn a_wait_that_ends(specs: Specs) {
     both_driven(&a, &b, || until("the task there waits", || b.put(&[0], flag.ptr()).is_err()));
     let error = waits.wait().expect_err("no time");
     let CallError::Fault(report) = &error else { panic!("{error}") };
-    // The call there has what is left of the wait. Which end is seen first is the scheduler's.
-    let there = report.status == Status::REMOTE && report.text.contains("deadline passed");
-    assert!(report.status == Status::INTERRUPTED || there, "{error}");
+    // The call there has what is left of the wait; whichever end is seen first, it is the wait's.
+    assert_eq!(report.status, Status::INTERRUPTED, "{error}");
     driven(&b, || until("the call there ends", || b.put(&[0], flag.ptr()).is_ok()));
+    // The call's own deadline is the end of the call, also where the task has less time to see it.
+    for millis in 1..20 {
+        let (ends, limit) = (Duration::from_millis(millis), 2_000_000);
+        let options = CallOptions { deadline: Some(ends), ..CallOptions::default() };
+        let waits =
+            a.offload_with(pass_wait::with(number(&b), flag.ptr().wire().words(), limit), options).expect("sent");
+        let ended = both_driven(&a, &b, || waits.wait());
+        assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
+        let waits =
+            a.offload(pass_wait::with(number(&b), flag.ptr().wire().words(), 1000 * millis as u32)).expect("sent");
+        let ended = waits.wait();
+        assert!(matches!(&ended, Err(CallError::Fault(report)) if report.status == Status::INTERRUPTED), "{ended:?}");
+    }
+    driven(&b, || until("the calls there end", || b.put(&[0], flag.ptr()).is_ok()));
     assert_eq!(a.sync(pass::with(number(&b), 1u8)).expect("goes on"), 1);
 }
 

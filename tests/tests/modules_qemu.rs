@@ -23,6 +23,11 @@ macro_rules! machines {
             }
 
             #[test]
+            fn claims_of_tasks_are_kept() {
+                modules::claims(SPEC);
+            }
+
+            #[test]
             fn an_unload_waits_for_a_call_or_says_that_it_runs() {
                 modules::waits(SPEC);
             }

@@ -25,6 +25,11 @@ fn a_panic_fails_its_own_call() {
 }
 
 #[test]
+fn claims_of_tasks_are_kept() {
+    modules::claims("shm");
+}
+
+#[test]
 fn an_unload_waits_for_a_call_or_says_that_it_runs() {
     modules::waits("shm");
 }

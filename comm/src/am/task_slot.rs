@@ -178,7 +178,7 @@ impl TaskSlot {
     /// its stack is lost with what is on it.
     #[inline(never)]
     pub(crate) fn free(&mut self) {
-        #[cfg(feature = "world")]
+        #[cfg(feature = "claims")]
         crate::claims::release(core::ptr::from_ref(self).addr());
         if let Some(coroutine) = self.coroutine.take() {
             self.stack = coroutine.into_stack();

@@ -1,21 +1,23 @@
-//! Claims: buffers that a task keeps for itself across its waits (`docs/tasks.md`).
+//! Claims: buffers and resources that a task keeps for itself across its waits (`docs/tasks.md`).
 //!
-//! Views die at a wait, so memory is sound without them: a claim keeps the handlers of others from a
-//! buffer that its task has not finished with. `claims` is the list of all.
+//! Views die at a wait, so memory is sound without them: a claim keeps the handlers of others from
+//! what its task has not finished with. `claims` is the list of all.
 
 use super::Task;
-use crate::claims;
+use crate::claims::{self, Owner};
 use crate::context::ViewSet;
 use crate::fault::Fault;
+use crate::resource::{self, Resource};
 use core::marker::PhantomData;
 use core::panic::Location;
 
-/// Buffers that other handlers of the device cannot use while this value and its task live; see
-/// [`Task::claim`].
+/// Buffers or a resource that other handlers of the device cannot use while this value and its task live;
+/// see [`Task::claim`] and [`Task::claim_resource`].
 #[must_use = "the claim ends with this value"]
 pub struct Claim<'t> {
-    /// Bit i: range i of the list.
-    ranges: u32,
+    /// The numbers of its ranges in the list.
+    ranges: heapless::Vec<u16, 6>,
+    resource: Option<resource::Claimed<'t>>,
     /// Dropped by the thread that runs the task, before the task ends.
     _task: PhantomData<(&'t (), *mut ())>,
 }
@@ -67,29 +69,63 @@ impl<'t> Task<'t> {
     ///
     /// # Errors
     /// A buffer is not in this device's heap, or another task has claimed it: there is no wait for the
-    /// other's end, which may wait for this one. 32 ranges are claimed on the devices of this program.
+    /// other's end, which may wait for this one. On bare metal no more ranges are claimed at a time than
+    /// the image has (`image!(claims = …)`).
     #[track_caller]
     pub fn claim<V: ViewSet>(&self, set: V) -> Result<Claim<'t>, Fault> {
         let line = Location::caller().line();
-        let ranges = self.lent(|slice| -> Result<u32, Fault> {
-            let mut ranges = 0;
+        let mut claim = Claim { ranges: heapless::Vec::new(), resource: None, _task: PhantomData };
+        self.lent(|slice| -> Result<(), Fault> {
+            let owner = Owner { heap: &slice.cx.heap, place: slice.place, slot: slice.slot, line };
             for range in set.ranges(&slice.cx)?.into_iter().filter(|range| range.bytes != 0) {
-                match claims::add(&slice.cx.heap, range, (slice.place, slice.slot), line) {
-                    Ok(added) => ranges |= added,
-                    Err(fault) => {
-                        claims::remove(ranges);
-                        return Err(fault);
-                    }
-                }
+                // A set has no more of them.
+                let _ = claim.ranges.push(owner.claim(range)?);
             }
-            Ok(ranges)
+            Ok(())
         })?;
-        Ok(Claim { ranges, _task: PhantomData })
+        Ok(claim)
+    }
+
+    /// Keeps a resource for this task as long as the result lives, also across waits. Meanwhile only this
+    /// task uses it, by `with`, as before; other handlers are refused with
+    /// [`RESOURCE_BUSY`](hamr_shared_abi::status::Status::RESOURCE_BUSY), which names the task and the
+    /// line of the claim. The state is not borrowed across a wait:
+    ///
+    /// ```
+    /// # use hamr_comm::{Fault, Resource, Task};
+    /// static LEVELS: Resource<[u32; 2]> = Resource::new([0; 2]);
+    /// fn move_one(task: &mut Task) -> Result<(), Fault> {
+    ///     let _mine = task.claim_resource(&LEVELS)?;
+    ///     task.with(&LEVELS, |levels| levels[0] -= 1)?;
+    ///     task.sleep(10)?; // others run, but none sees what is half done
+    ///     task.with(&LEVELS, |levels| levels[1] += 1)
+    /// }
+    /// ```
+    ///
+    /// A task that ends with the claim, by a fault or with its epoch, poisons the resource.
+    ///
+    /// # Errors
+    /// The resource is poisoned, in use or claimed, also by this task; or as of [`Self::claim`].
+    #[track_caller]
+    pub fn claim_resource<T>(&self, resource: &'t Resource<T>) -> Result<Claim<'t>, Fault> {
+        let line = Location::caller().line();
+        let mut ranges = heapless::Vec::new();
+        let resource = self.lent(|slice| {
+            let owner = Owner { heap: &slice.cx.heap, place: slice.place, slot: slice.slot, line };
+            let (number, claimed) = resource.claim(&owner)?;
+            let _ = ranges.push(number);
+            Ok::<_, Fault>(claimed)
+        })?;
+        Ok(Claim { ranges, resource: Some(resource), _task: PhantomData })
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        claims::remove(self.ranges);
+        claims::remove(&self.ranges, || {
+            if let Some(resource) = &self.resource {
+                resource.end();
+            }
+        });
     }
 }

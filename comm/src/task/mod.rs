@@ -5,7 +5,7 @@
 //! switch of stacks, `wait` what a task waits for; `am/task_slot.rs` is a task's place in the device,
 //! and the poller runs it (`am/poller/tasks.rs`).
 
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(all(feature = "tasks", feature = "claims"))]
 mod claim;
 #[cfg(feature = "tasks")]
 pub(crate) mod switch;
@@ -14,7 +14,7 @@ pub(crate) mod switch;
 mod switch;
 pub(crate) mod wait;
 
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(all(feature = "tasks", feature = "claims"))]
 pub use claim::Claim;
 #[cfg(feature = "tasks")]
 pub use switch::TaskStack;
@@ -74,10 +74,10 @@ pub(crate) struct Slice<'a> {
     #[cfg(feature = "tasks")]
     pub(crate) marks: Marks,
     /// The task's place.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(all(feature = "tasks", feature = "claims"))]
     pub(crate) place: usize,
     /// The address of its `TaskSlot`.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(all(feature = "tasks", feature = "claims"))]
     pub(crate) slot: usize,
     /// Looks at what a rank is about to publish, before the task suspends.
     #[cfg(all(feature = "tasks", feature = "world"))]

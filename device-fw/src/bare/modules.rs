@@ -13,7 +13,7 @@ use super::isa::code;
 use super::module_memory::{MODULES, PAGE};
 use super::next_image;
 use core::ptr::with_exposed_provenance_mut;
-use hamr_comm::module::{ImagePlace, Loader, MOST, ModuleHeader, Refusal, use_loader};
+use hamr_comm::module::{ImagePlace, Loader, MOST, ModuleHeader, ModuleImage, Refusal, use_loader};
 use spin::Mutex;
 
 /// Pages of a module.
@@ -98,7 +98,7 @@ impl Loader for Taken {
         // change before `unload`, behind which no caller uses the header.
         let header = unsafe { &*header };
         header.check()?;
-        (header.enter)(fault::panicked);
+        (header.enter)(ModuleImage::this(fault::panicked));
         Ok(header)
     }
 

@@ -8,7 +8,7 @@ use super::runtime::RUNTIME;
 use crate::Config;
 use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
-use hamr_comm::module::{Loader, MOST, ModuleHeader, Refusal, use_loader};
+use hamr_comm::module::{Loader, MOST, ModuleHeader, ModuleImage, Refusal, use_loader};
 use rustix::fd::AsRawFd;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::ffi::CString;
@@ -49,7 +49,7 @@ impl Loader for Libraries {
         let library = Library::open(image)?;
         let header = library.header()?;
         header.check()?;
-        (header.enter)(|_| std::process::abort());
+        (header.enter)(ModuleImage::this(|_| std::process::abort()));
         if let Some(place) = self.open.get(slot)
             && let Ok(mut open) = place.lock()
         {

@@ -1,9 +1,9 @@
 //! What a layer above is told of buffers, for example to register their memory elsewhere.
 
 use super::{Block, DeviceMemory};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-/// A closure that is told of every buffer of a device: `Options::memory_hook`.
+/// A closure that is told of every buffer of a device: `Options::memory_hook`, [`Node::set_memory_hook`](crate::Node::set_memory_hook).
 #[derive(Clone)]
 pub struct MemoryHook(Arc<dyn Fn(MemoryEvent<'_>) + Send + Sync>);
 
@@ -59,7 +59,13 @@ impl std::fmt::Debug for MemoryHook {
 impl DeviceMemory {
     /// Tells the hook, if there is one, of a buffer.
     pub(crate) fn tell(&self, change: MemoryChange, of: Block) {
-        let Some(MemoryHook(hook)) = &self.hook else { return };
+        // Not locked while it runs: it may set another one.
+        let Some(MemoryHook(hook)) = self.hook.read().unwrap_or_else(PoisonError::into_inner).clone() else { return };
         hook(MemoryEvent { change, device: &self.device, node: self.node.0, heap_off: of.off, bytes: of.bytes });
+    }
+
+    /// Another hook, or none, from now on; the one before it.
+    pub(crate) fn set_hook(&self, hook: Option<MemoryHook>) -> Option<MemoryHook> {
+        std::mem::replace(&mut *self.hook.write().unwrap_or_else(PoisonError::into_inner), hook)
     }
 }

@@ -44,7 +44,7 @@ use range_alloc::RangeAllocator;
 use record::{LIVE, freed};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
@@ -59,7 +59,7 @@ pub(crate) struct DeviceMemory {
     /// with the lock of its records.
     copies: Copies<Shared>,
     records: Box<[Record]>,
-    hook: Option<MemoryHook>,
+    hook: RwLock<Option<MemoryHook>>,
     state: Mutex<State>,
 }
 
@@ -114,7 +114,7 @@ impl DeviceMemory {
             heap,
             copies,
             records,
-            hook,
+            hook: RwLock::new(hook),
             state: Mutex::new(state),
         })
     }

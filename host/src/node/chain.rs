@@ -4,6 +4,7 @@ use super::Node;
 use crate::keys::{Keys, why_not};
 use crate::{CallError, CallOptions, HandlerInfo, LocalStream, Pending, Site, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::slot::INLINE_BYTES;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::chain::{After, Link, MAX_CHAIN, MAX_LINK, Run, Stop};
 use hamr_comm::migrate::{Decoder, Encoder, Malformed, NamedBuffer, VisitBuffer};
@@ -49,18 +50,38 @@ impl<V: Migratable> Chain<V> {
 
     fn with<H: Handler>(mut self, takes: bool, args: &impl Migratable) -> Chain<ValueOf<H>> {
         const { assert!(H::FLAGS & (record_flag::TASK | record_flag::HOST) == 0, "calls of a chain are of inline handlers") };
-        let mut counted = Encoder::new(&mut []);
-        args.encode(&mut counted);
-        let (at, len) = (self.bytes.len(), counted.needed());
-        let link = Link { key: HandlerKey::MISSING.0, len: len.min(MAX_CHAIN) as u16, takes, id: H::ID as u32 };
-        self.bytes.resize(at + Link::HEADER + len, 0);
-        if let Some(mut to) = self.bytes.get_mut(at..).map(Encoder::new) {
-            link.encode(&mut to);
-            args.encode(&mut to);
-        }
+        let at = self.bytes.len();
+        self.push(takes, H::ID as u32, args);
         args.visit_buffers(&mut |named: NamedBuffer| self.buffers.push(named));
         self.links.push(Bound { key: Keys::key::<H>, why_not: why_not::<H>, name: H::NAME, at });
         Chain { links: self.links, bytes: self.bytes, buffers: self.buffers, _value: PhantomData }
+    }
+}
+
+impl<V> Chain<V> {
+    /// Adds a link and its arguments.
+    #[inline(always)]
+    fn push<A: Migratable>(&mut self, takes: bool, id: u32, args: &A) {
+        let link = |len: usize| Link { key: HandlerKey::MISSING.0, len: len.min(MAX_CHAIN) as u16, takes, id };
+        if let Some(len) = A::SIZE
+            && len <= INLINE_BYTES
+        {
+            // The lengths are constants, so that the checks of the encoder fold away.
+            let mut bytes = [0; Link::HEADER + INLINE_BYTES];
+            let (head, rest) = bytes.split_at_mut(Link::HEADER);
+            link(len).encode(&mut Encoder::new(head));
+            args.encode(&mut Encoder::new(rest.split_at_mut(len).0));
+            self.bytes.extend_from_slice(bytes.split_at(Link::HEADER + len).0);
+            return;
+        }
+        let mut counted = Encoder::new(&mut []);
+        args.encode(&mut counted);
+        let (at, len) = (self.bytes.len(), counted.needed());
+        self.bytes.resize(at + Link::HEADER + len, 0);
+        if let Some(mut to) = self.bytes.get_mut(at..).map(Encoder::new) {
+            link(len).encode(&mut to);
+            args.encode(&mut to);
+        }
     }
 }
 

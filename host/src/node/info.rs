@@ -1,8 +1,8 @@
 //! What a device reported of itself.
 
 use super::{Features, Node};
-use crate::BuildId;
 use crate::device::{Device, EpochInfo};
+use crate::{BuildId, StreamInfo, TaskInfo};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::version::AbiVersion;
 use std::sync::atomic::Ordering;
@@ -32,6 +32,8 @@ pub struct DeviceInfo {
     pub memory: u64,
     /// Tasks that it runs at the same time; 0: its image runs none.
     pub tasks: u32,
+    /// Bytes of each task's stack, which the image has for all streams.
+    pub task_stack: u32,
     /// Bytes of heap.
     pub heap: u64,
     /// Bytes of the window.
@@ -48,7 +50,27 @@ pub struct DeviceInfo {
     pub image: Option<std::path::PathBuf>,
 }
 
+/// An open device, as [`Runtime::nodes`](crate::Runtime::nodes) lists it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeState {
+    /// What it reported of itself.
+    pub info: DeviceInfo,
+    /// Why the device is gone; `None`: it is there.
+    pub lost: Option<String>,
+    /// Its streams.
+    pub streams: Vec<StreamInfo>,
+    /// Its tasks that wait, as [`Node::tasks`] has them.
+    pub tasks: Vec<TaskInfo>,
+}
+
 impl Node {
+    /// What another part of the program can know of the device now.
+    pub(crate) fn state(&self) -> NodeState {
+        let lost = (!self.is_alive()).then(|| self.device.loss_reason());
+        NodeState { info: self.info(), lost, streams: self.streams(), tasks: self.tasks() }
+    }
+
     /// What the device reported of itself.
     pub fn info(&self) -> DeviceInfo {
         let Device { name, id, link, layout, .. } = &*self.device;
@@ -64,6 +86,7 @@ impl Node {
             features: Features::from_wire(epoch_info.features),
             memory: epoch_info.memory,
             tasks: epoch_info.tasks,
+            task_stack: epoch_info.task_stack,
             heap: self.device.memory.heap_len(),
             window: layout.window_len(),
             handlers: epoch_info.handlers,

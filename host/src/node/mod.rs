@@ -18,7 +18,7 @@ mod staging;
 pub use buffer::Buffer;
 pub use chain::{Chain, chain};
 pub use features::Features;
-pub use info::DeviceInfo;
+pub use info::{DeviceInfo, NodeState};
 pub use limits::Limits;
 pub use module::Module;
 pub use named::{HandlerFn, Named};
@@ -32,7 +32,7 @@ use crate::memory::DeviceMemory;
 use crate::services::Services;
 use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
 use crate::task_lines::tasks;
-use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, SharedStream, TaskInfo};
+use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, MemoryHook, SharedStream, StreamInfo, TaskInfo};
 use crate::{Stream, StreamOptions, SubmitError};
 use hamr_comm::registry::Table;
 use hamr_comm::{Element, Handler};
@@ -84,6 +84,11 @@ impl Node {
     /// saw them at its last look, at most 64 rounds or a sleep ago.
     pub fn tasks(&self) -> Vec<TaskInfo> {
         tasks(self.device.link.window(), &self.device.layout, &self.handlers())
+    }
+
+    /// The streams that are open, in the order of their queue pairs.
+    pub fn streams(&self) -> Vec<StreamInfo> {
+        self.queues.streams(&self.device)
     }
 
     /// What the link to the device can do, whatever image runs there. What the image does is in
@@ -223,6 +228,13 @@ impl Node {
     /// When the heap or the table of buffers is full.
     pub fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
         Buffer::new(self, len)
+    }
+
+    /// Tells another hook, or none, of buffers from now on, in the place of [`crate::Options::memory_hook`] or the
+    /// last one, which is returned. It is not told of buffers that are there already. What another thread
+    /// allocates or drops meanwhile is told to either.
+    pub fn set_memory_hook(&self, hook: Option<MemoryHook>) -> Option<MemoryHook> {
+        self.device.memory.set_hook(hook)
     }
 
     /// Bytes of heap outside of all buffers.

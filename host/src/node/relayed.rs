@@ -32,10 +32,13 @@ impl Devices for Nodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.0, Arc::downgrade(services));
     }
 
+    fn open(&self) -> Vec<Arc<Services>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().filter_map(Weak::upgrade).collect()
+    }
+
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome {
         let services = self.find(request.node);
-        let node = services.as_ref().and_then(|services| services.get(TypeId::of::<Node>())?.downcast_ref::<Node>());
-        let Some(node) = node else { return request.no_node() };
+        let Some(node) = services.as_deref().and_then(Node::of_services) else { return request.no_node() };
         let name = &node.device().name;
         let refused = |why, what: &str| Outcome::Fault(not_relayed(why, &format!("on {name}: {what}")));
         let kinds = record_flag::TASK | record_flag::HOST;
@@ -49,12 +52,20 @@ impl Devices for Nodes {
         if !handler.has_body() {
             return refused(Why::NotThere, "the handler has no body");
         }
+        let has_time = host.deadline_us() != 0;
         let options = options(handler, running.number, host.deadline_us());
         let outcome = match handler.flags & record_flag::TASK != 0 {
             true => node.sync_with(Call::<Untyped<true>>::new(request.arguments), options),
             false => node.sync_with(Call::<Untyped<false>>::new(request.arguments), options),
         };
-        outcome.map_or_else(|error| ended(error, name), Outcome::Value)
+        outcome.map_or_else(|error| ended(error, name, has_time), Outcome::Value)
+    }
+}
+
+impl Node {
+    /// The node whose services these are.
+    pub(crate) fn of_services(services: &Services) -> Option<&Self> {
+        services.get(TypeId::of::<Self>())?.downcast_ref()
     }
 }
 
@@ -67,8 +78,8 @@ fn options(handler: &HandlerInfo, image: u32, deadline_us: u32) -> CallOptions {
     }
 }
 
-/// Why the call has no value; `device` is where it was made.
-fn ended(error: CallError<Bytes>, device: &str) -> Outcome {
+/// Why the call has no value; `device` is where it was made. Did the caller give it a time?
+fn ended(error: CallError<Bytes>, device: &str, has_time: bool) -> Outcome {
     let on = |what: &dyn Display| format!("on {device}: {what}");
     let fault = |status, what: &dyn Display| Outcome::Fault(Fault::with_text(status, &on(what)));
     let lost = |why: &str| Outcome::Fault(not_relayed(Why::LostNode, &on(&why)));
@@ -86,6 +97,7 @@ fn ended(error: CallError<Bytes>, device: &str) -> Outcome {
             Outcome::Fault(Fault { numbers: report.numbers, ..Fault::with_text(report.status, &on(&text)) })
         }
         CallError::ResultTooLong { needed, .. } => Outcome::TooLong(needed),
+        CallError::Deadline(_) if has_time => Outcome::Deadline,
         CallError::Deadline(_) => fault(Status::DEADLINE, &"the deadline passed"),
         CallError::Cancelled(_) => fault(Status::CANCELLED, &"cancelled"),
         CallError::PeerReset(_) => lost("the device was restarted"),
@@ -93,6 +105,7 @@ fn ended(error: CallError<Bytes>, device: &str) -> Outcome {
         CallError::Corrupt(_, why) => fault(Status::BAD_REQUEST, &why),
         CallError::Submit(error) => match *error {
             SubmitError::QueueFull { .. } => Outcome::Full,
+            SubmitError::Deadline { .. } if has_time => Outcome::Deadline,
             SubmitError::DeviceLost { why, .. } => lost(&why),
             SubmitError::Buffer { why, .. } => fault(Status::BAD_BUFFER, &why),
             SubmitError::NoTasks { .. } | SubmitError::NoTickets { .. } => {

@@ -13,6 +13,7 @@ mod epoch;
 mod epoch_end;
 mod hot;
 mod idle;
+mod info;
 mod local;
 mod pending;
 mod put_data;
@@ -31,6 +32,7 @@ mod tickets;
 mod uses;
 mod wait;
 
+pub use info::StreamInfo;
 pub use local::LocalStream;
 pub use pending::Pending;
 pub use shared::{RequestBlock, SharedStream};

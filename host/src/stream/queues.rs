@@ -1,9 +1,13 @@
 //! The queue pairs of a device: which of them belong to streams.
 
 use super::wait::measure_polls;
-use super::{StreamOptions, Submitter, User};
+use super::{StreamInfo, StreamOptions, Submitter, User};
 use crate::Error;
 use crate::device::{Device, Fence};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::slot::seq_tag;
+use hamr_comm::am::{SlotAccess, Slots};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Index 0 is the control stream's, which is not given to streams.
@@ -17,8 +21,8 @@ pub(crate) struct QueuePairs {
 enum QueueSlot {
     /// Nothing yet.
     Fresh,
-    /// A stream has it.
-    InUse(User),
+    /// A stream has it, with so many calls outstanding at most.
+    InUse(User, usize),
     /// No stream has it, but its counts go on, and calls without a waiter may be in flight.
     Idle(Box<Submitter>),
 }
@@ -48,10 +52,10 @@ impl QueuePairs {
         }
         let mut slots = self.slots();
         let limit = self.limits[user as usize];
-        let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by) if *by == user)).count();
+        let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user)).count();
         // A body waits for one call, in front of which nothing is.
         let is_free = |slot: &mut QueueSlot| match slot {
-            QueueSlot::InUse(_) => false,
+            QueueSlot::InUse(..) => false,
             slot => user == User::Program || slot.is_quiet(device),
         };
         let free =
@@ -59,9 +63,10 @@ impl QueuePairs {
         let Some((index, slot)) = free.filter(|_| taken < limit as usize) else {
             return Err(Error::TooManyStreams { device: device.name.clone(), limit });
         };
-        let mut submitter = match std::mem::replace(slot, QueueSlot::InUse(user)) {
+        let max_outstanding = options.max_outstanding.unwrap_or(device.options.max_outstanding);
+        let mut submitter = match std::mem::replace(slot, QueueSlot::InUse(user, max_outstanding)) {
             QueueSlot::Idle(submitter) => submitter,
-            QueueSlot::Fresh | QueueSlot::InUse(_) => match fresh_submitter(device, index as u32) {
+            QueueSlot::Fresh | QueueSlot::InUse(..) => match fresh_submitter(device, index as u32) {
                 Ok(submitter) => Box::new(submitter),
                 Err(e) => {
                     *slot = QueueSlot::Fresh;
@@ -70,7 +75,7 @@ impl QueuePairs {
             },
         };
         submitter.set_chained(user == User::Body);
-        submitter.set_max_outstanding(options.max_outstanding.unwrap_or(device.options.max_outstanding));
+        submitter.set_max_outstanding(max_outstanding);
         show_open(device, &slots);
         Ok((index as u32, submitter))
     }
@@ -103,6 +108,28 @@ impl QueuePairs {
         }
         show_open(device, &slots);
     }
+
+    /// Those that streams have.
+    pub(crate) fn streams(&self, device: &Device) -> Vec<StreamInfo> {
+        let of = |(index, slot): (u32, &QueueSlot)| match slot {
+            QueueSlot::InUse(user, max_outstanding) => Some(StreamInfo {
+                queue: index as u16,
+                is_of_body: *user == User::Body,
+                max_outstanding: *max_outstanding,
+                unanswered: unanswered(device, index),
+            }),
+            QueueSlot::Fresh | QueueSlot::Idle(_) => None,
+        };
+        (0..).zip(self.slots().iter()).filter_map(of).collect()
+    }
+}
+
+/// Requests of this epoch without a reply.
+fn unanswered(device: &Device, index: u32) -> u32 {
+    let Some(queue) = device.queue_in(device.link.window(), index) else { return 0 };
+    let tag = Epoch(device.epoch.load(Ordering::Acquire)).tag();
+    let slots = (0..queue.ring_len()).map(|i| queue.ring(i)).chain([queue.hot()]);
+    slots.filter(|slot| slot.req_seq() != slot.rep_seq() && seq_tag(slot.req_seq()) == tag).count() as u32
 }
 
 impl QueueSlot {
@@ -119,7 +146,7 @@ impl QueueSlot {
 fn show_open(device: &Device, slots: &[QueueSlot]) {
     let last = slots.iter().rposition(|slot| match slot {
         QueueSlot::Fresh => false,
-        QueueSlot::InUse(_) => true,
+        QueueSlot::InUse(..) => true,
         QueueSlot::Idle(submitter) => submitter.has_work(),
     });
     device.set_open_queues(last.map_or(1, |last| last as u32 + 1));

@@ -361,9 +361,20 @@ pub fn hooks(open: Open) {
     let there = there.join().expect("no panic");
     assert_eq!(take(), [(MemoryChange::Freed, began.1, place, there)]);
     let y = node.buffer(&[2u8]).expect("room");
+    // At any time: without one, and with another.
+    let first = node.set_memory_hook(None).expect("there was one");
+    drop(node.buffer(&[3u8]).expect("room"));
+    assert_eq!(take().len(), 1);
+    let others = Arc::new(Mutex::new(0));
+    let count = others.clone();
+    let second = MemoryHook::new(move |_| *count.lock().expect("no panic") += 1);
+    assert_eq!(node.set_memory_hook(Some(second.clone())), None);
+    drop(node.buffer(&[3u8]).expect("room"));
+    assert_eq!((take().len(), *others.lock().expect("no panic")), (0, 2));
+    assert_eq!(node.set_memory_hook(Some(first)), Some(second));
     drop(node);
     drop(y);
-    assert_eq!(take().len(), 2, "also of a buffer that outlives its node");
+    assert_eq!((take().len(), *others.lock().expect("no panic")), (1, 2), "also of a buffer that outlives its node");
 }
 
 /// Slices of the program as arguments: read, written, both; copied back by a success only.

@@ -1,6 +1,6 @@
 //! Streams and threads.
 
-use super::{Gate, Log, Open, driven, options, until};
+use super::{Gate, Log, Open, driven, is_loopback, options, until};
 use hamr::{CallOptions, Error, Options, SharedStream, StreamOptions, StreamState, SubmitError};
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::{background, echo_many, panics};
@@ -301,4 +301,48 @@ pub fn attributes_and_states(open: Open) {
     assert_eq!((shared.state(), stream.state()), (StreamState::Lost, StreamState::Lost));
     node.restart().expect("starts again");
     assert_eq!((shared.state(), stream.state()), (StreamState::Idle, StreamState::Idle));
+}
+
+/// A program finds its devices, and what streams are open on them, whoever has them.
+pub fn are_listed(open: Open) {
+    let node = open(options());
+    let number = node.info().node;
+    // Loopback devices have runtimes of their own.
+    let of_runtime = || crate::devices::runtime().nodes().into_iter().find(|found| found.info.node == number);
+    let is_there = !is_loopback(&node);
+    assert!(node.streams().is_empty(), "{:?}", node.streams());
+    let shared = node.shared_stream_with(StreamOptions { max_outstanding: Some(7) }).expect("free");
+    let stream = node.stream().expect("free");
+    let gate = Gate::new(&node);
+    driven(&node, || {
+        let waiting = shared.offload(wait_at::with(gate.ptr(), 5)).expect("sent");
+        gate.wait_for(1);
+        let later: Vec<_> = (0..3u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
+        let mut streams = std::thread::scope(|scope| scope.spawn(|| node.streams()).join().expect("no panic"));
+        streams.retain(|stream| stream.max_outstanding == 7 || stream.unanswered != 0);
+        let [found] = &streams[..] else { panic!("{streams:?}") };
+        assert_eq!((found.max_outstanding, found.is_of_body), (7, false));
+        // The task has left its slot; an inline handler has not.
+        let ahead = u32::from(node.info().tasks == 0);
+        assert!((3 + ahead..=4).contains(&found.unanswered), "{found:?}");
+        let state = of_runtime();
+        gate.open();
+        assert_eq!(state.is_some(), is_there);
+        if let Some(state) = state {
+            assert_eq!((state.info, state.lost, state.streams.len()), (node.info(), None, node.streams().len()));
+        }
+        assert_eq!(waiting.wait().expect("runs"), 5);
+        assert!(later.into_iter().zip(0..).all(|(call, n)| call.wait().expect("runs") == n));
+    });
+    assert!(node.streams().iter().all(|stream| stream.unanswered == 0), "{:?}", node.streams());
+    assert_eq!(node.info().task_stack == 0, node.info().tasks == 0);
+    let open_streams = node.streams().len();
+    drop(stream);
+    assert_eq!(node.streams().len(), open_streams - 1);
+    node.stop();
+    let lost = of_runtime().and_then(|state| state.lost);
+    assert_eq!(lost.is_some_and(|lost| lost.contains("stopped by this program")), is_there);
+    drop((shared, gate));
+    drop(node);
+    assert!(of_runtime().is_none(), "it was dropped");
 }

@@ -1,6 +1,6 @@
-//! Handlers that claim their rank's segment, or buffers.
+//! Handlers that claim their rank's segment, buffers, or a resource.
 
-use hamr_comm::{BufferPtr, Context, Fault, Task, offload};
+use hamr_comm::{BufferPtr, Context, Fault, Resource, Task, offload};
 
 /// How [`claim()`] ends.
 pub mod end {
@@ -135,4 +135,46 @@ fn use_inline(cx: &mut Context, x: BufferPtr<u64>, way: u32) -> Result<(), Fault
         5 => cx.words(BufferPtr::from_wire(x.wire())).map(|_| ()),
         _ => Ok(()),
     }
+}
+
+/// Two numbers that are the same where no handler is between its two changes.
+static LEVELS: Resource<[u64; 2]> = Resource::new([0; 2]);
+
+/// Claims a resource for what it does on both sides of a wait, and waits and ends as [`keeps()`]. Returns
+/// the first number.
+#[offload(unordered)]
+pub fn keeps_resource(task: &mut Task, gate: BufferPtr<u32>, how: u32) -> Result<u64, Fault> {
+    let claim = task.claim_resource(&LEVELS)?;
+    task.with(&LEVELS, |levels| levels[0] += 1)?;
+    if task.claim_resource(&LEVELS).is_ok() || LEVELS.is_poisoned() {
+        return Err(Fault::msg("it was claimed twice"));
+    }
+    // Nothing that is claimed is cleared.
+    task.clear_poison(&LEVELS, [9; 2]);
+    let claim = (how & keep::RELEASES == 0).then_some(claim);
+    arrive(task, gate)?;
+    assert!(how & keep::PANICS == 0, "it panics with a claim");
+    if how & keep::FORGETS != 0 {
+        core::mem::forget(claim);
+    }
+    task.inline(|cx| {
+        cx.with(&LEVELS, |levels| {
+            levels[1] += 1;
+            levels[0]
+        })
+    })
+}
+
+/// Are both numbers the same?
+#[offload]
+pub fn uses_resource(cx: &mut Context) -> Result<bool, Fault> {
+    cx.with(&LEVELS, |levels| levels[0] == levels[1])
+}
+
+/// Was the resource poisoned, before it was cleared?
+#[offload]
+pub fn clears_levels(cx: &mut Context) -> bool {
+    let was_poisoned = LEVELS.is_poisoned();
+    cx.clear_poison(&LEVELS, [0; 2]);
+    was_poisoned
 }

@@ -308,7 +308,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
         }
         let (mut effects, mut reason) = (Effects::NONE, None);
-        #[cfg(all(feature = "tasks", feature = "world"))]
+        #[cfg(feature = "claims")]
         let slot_at = core::ptr::from_ref(slot).addr();
         let mut marks = Marks::default();
         let step = match (args, &mut slot.coroutine) {
@@ -322,7 +322,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 spill_state(&mut self.calls);
                 spill_state(&mut (&mut slot.answer, &mut slot.calls));
                 let state = CallState::new(dispatcher.node, ext.micros());
-                #[cfg(all(feature = "tasks", feature = "world"))]
+                #[cfg(feature = "claims")]
                 let state = state.in_place(index);
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
@@ -332,9 +332,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     interrupted: slot.interrupted,
                     answer: told,
                     marks,
-                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    #[cfg(feature = "claims")]
                     place: index,
-                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    #[cfg(feature = "claims")]
                     slot: slot_at,
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     looks: self.extra_polls,
@@ -471,14 +471,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn unwind(&mut self, index: usize, clock: &mut dyn FnMut() -> u64) {
         let dispatcher = &mut self.dispatcher;
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return };
-        #[cfg(feature = "world")]
+        #[cfg(feature = "claims")]
         let slot_at = core::ptr::from_ref(slot).addr();
         let Some(coroutine) = &mut slot.coroutine else { return };
         for _ in 0..LAST_SLICES {
             let Some(coroutine) = coroutine.here() else { return };
             let cx = Context::new(dispatcher.heap.lend(), dispatcher.node);
             // What it has claimed is no obstacle to it.
-            #[cfg(feature = "world")]
+            #[cfg(feature = "claims")]
             let cx = cx.in_place(index);
             let mut slice = Slice {
                 cx,
@@ -488,9 +488,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 interrupted: Some(Interrupted::Ended),
                 answer: Answer::None,
                 marks: Marks::default(),
-                #[cfg(all(feature = "tasks", feature = "world"))]
+                #[cfg(feature = "claims")]
                 place: index,
-                #[cfg(all(feature = "tasks", feature = "world"))]
+                #[cfg(feature = "claims")]
                 slot: slot_at,
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 looks: 0,
