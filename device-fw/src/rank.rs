@@ -2,7 +2,7 @@
 
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::window::{DeviceWindow, SplitWorld, Window};
-use hamr_comm::abi::world::{JobState, RankState, WorldFault, WorldLayout, word};
+use hamr_comm::abi::world::{JobState, Range, RankState, WorldFault, WorldLayout, word};
 use hamr_comm::registry::Table;
 use hamr_comm::world::Peers;
 
@@ -12,6 +12,7 @@ pub(crate) struct Rank {
     behind: Window<()>,
     layout: WorldLayout,
     me: RankId,
+    home: Range,
 }
 
 impl Rank {
@@ -23,24 +24,25 @@ impl Rank {
     ) -> Result<(DeviceWindow<K>, Self), (WorldFault, DeviceWindow<K>)> {
         let check = || {
             let layout = WorldLayout::read(&world)?;
-            Ok((layout, layout.home(me)?))
+            Ok((layout, layout.home(&world, me)?))
         };
         let (layout, home) = match check() {
             Ok(checked) => checked,
             Err(why) => return Err((why, world)),
         };
+        let own = home;
         let SplitWorld { before, home, behind } =
             world.split_home(home.off, home.len).map_err(|(why, world)| (why.into(), world))?;
-        Ok((home, Self { before: before.leak(), behind: behind.leak(), layout, me }))
+        Ok((home, Self { before: before.leak(), behind: behind.leak(), layout, me, home: own }))
     }
 
     /// Publishes that this rank joined, with the handlers of `table`. These end the world by `exit`, which
     /// calls [`Self::leave`], and notify ranks by `notify`.
     pub(crate) fn join(&self, table: Table, exit: fn(u8) -> !, notify: fn(RankId)) -> Result<(), WorldFault> {
-        let Self { before, behind, layout, me } = self;
+        let Self { before, behind, layout, me, home } = self;
         let segment = layout.segment(before, *me)?.len;
-        let peers = Peers::new(before.part(0, before.len())?, behind, layout, *me, notify)?;
-        hamr_comm::world::Rank::new(*me, layout.homes().len() as u32, segment, table, exit, peers).join();
+        let peers = Peers::new(before.part(0, before.len())?, behind, layout, (*me, *home), notify)?;
+        hamr_comm::world::Rank::new(*me, layout.ranks(), segment, table, exit, peers).join();
         self.publish(layout.state_word(*me), RankState::JOINED.0);
         Ok(())
     }

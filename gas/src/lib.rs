@@ -9,6 +9,9 @@
 
 #![no_std]
 
+#[cfg(not(hamr_bare))]
+extern crate alloc;
+
 mod collective;
 pub mod credit;
 mod error;

@@ -11,7 +11,6 @@ use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_comm::abi::world::MAX_RANKS;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
@@ -26,6 +25,9 @@ use std::sync::Arc;
 /// rank, whose number follows.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
+
+/// Ranks that are processes, in one world: a message on a socket has at most 253 descriptors.
+pub(crate) const MOST_PROCESSES: usize = 250;
 
 const CAPABILITIES: Capabilities = Capabilities {
     host_maps_device: true,
@@ -182,7 +184,7 @@ fn start(
     let [own, host] = doorbells.theirs();
     let rank_doorbells = rank_doorbells.iter().flat_map(|rank_doorbells| rank_doorbells.iter().map(OwnedFd::as_fd));
     let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(rank_doorbells).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_RANKS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MOST_PROCESSES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     // Before the process starts: a program looks whether it is a rank, and does not wait for that.

@@ -7,14 +7,17 @@
 //! 0x00C0 text          launcher, of a rank that was lost
 //! 0x1000 directory     an entry of 64 bytes per rank
 //! then   PEERS         a part per rank ([`PeersLayout`])
+//! then   INTEREST      a part per rank of a large world ([`InterestLayout`]), or nothing
 //! then   homes         in the order of the ranks; each is a window (abi §3)
 //! then   GAS           a part per rank ([`GasLayout`]), or nothing
 //! ```
 
 mod gas;
+mod interest;
 mod peers;
 
 pub use gas::{ARGS_BYTES, AmWord, Category, GasHead, GasLayout, GasName, HANDLERS};
+pub use interest::{Announced, InterestLayout, InterestWord, RANK_WORDS};
 pub use peers::{LANE_CHUNK, LANE_RING, LANE_TICKETS, MAX_SIGNAL_LINES, PeersLayout, SIGNAL_LINES};
 
 use crate::ids::{NodeId, RankId};
@@ -26,10 +29,16 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// "HAMW" in memory, where a lone device's window has [`crate::preamble::MAGIC`]; published last.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HAMW");
-/// The version of header and directory that this source writes, and the only one it reads.
+/// The version of a world in which each rank looks at all lanes.
 pub const VERSION: u32 = 1;
-/// Ranks of a world at most.
-pub const MAX_RANKS: usize = 64;
+/// The version of a world with INTEREST.
+pub const INTEREST_VERSION: u32 = 2;
+/// Ranks of a world at most: as many as there are devices ([`NodeId`]).
+pub const MAX_RANKS: usize = 4095;
+/// Ranks of a world that a bare-metal image can be one of.
+pub const MAX_BARE_RANKS: usize = 64;
+/// Launchers lay out INTEREST for more ranks.
+pub const FEW_RANKS: usize = 8;
 /// Homes start at multiples of this, so that each is aligned to the pages of every processor.
 pub const HOME_ALIGN: u64 = 64 << 10;
 /// Where [`WorldLayout::write`] puts the directory.
@@ -67,12 +76,15 @@ pub struct WorldHeader {
     pub gas_ring: u32,
     /// Bytes of each of its chunks.
     pub gas_chunk: u32,
+    /// Offset of the first rank's part of INTEREST, a multiple of 64; 0 none.
+    pub interest: u64,
     /// Zero.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 6],
 }
 const _: () = assert!(size_of::<WorldHeader>() == 128 && offset_of!(WorldHeader, world_len) == 16);
 const _: () = assert!(offset_of!(WorldHeader, job) == 32 && offset_of!(WorldHeader, signal_lines) == 48);
 const _: () = assert!(offset_of!(WorldHeader, gas) == 56 && offset_of!(WorldHeader, gas_chunk) == 68);
+const _: () = assert!(offset_of!(WorldHeader, interest) == 72);
 
 /// Offsets of the job's words. The launcher alone writes them (abi §13.1).
 pub mod word {
@@ -215,6 +227,15 @@ pub enum WorldFault {
     Peers(u64),
     /// The same of GAS.
     Gas(u64),
+    /// INTEREST leaves its place, or is in a world of another version.
+    Interest(u64),
+    /// The image has room for fewer ranks.
+    Room {
+        /// Ranks of the world.
+        ranks: u32,
+        /// Ranks that there is room for.
+        most: u32,
+    },
     /// The rank is to map something else than the whole world.
     Maps(u32),
     /// A segment that leaves its home.
@@ -228,12 +249,14 @@ impl core::fmt::Display for WorldFault {
         match *self {
             Self::Magic(got) => write!(f, "expected the magic word {MAGIC:#x}, got {got:#x}"),
             Self::ByteOrder(got) => write!(f, "expected the byte order {BYTE_ORDER:#x}, got {got:#x}"),
-            Self::Version(got) => write!(f, "expected version {VERSION}, got {got}"),
+            Self::Version(got) => write!(f, "expected version {VERSION} or {INTEREST_VERSION}, got {got}"),
             Self::Ranks(got) => write!(f, "expected 1 to {} ranks, got {got}", MAX_RANKS as u32),
             Self::Length(got) => write!(f, "expected what the memory has room for, got {got:#x} bytes"),
             Self::Home(rank) => write!(f, "the home of rank {rank} is misplaced"),
             Self::Peers(at) => write!(f, "PEERS at {at:#x} is malformed"),
             Self::Gas(at) => write!(f, "GAS at {at:#x} is malformed"),
+            Self::Interest(at) => write!(f, "INTEREST at {at:#x} is malformed"),
+            Self::Room { ranks, most } => write!(f, "expected at most {most} ranks in this image, got {ranks}"),
             Self::Maps(got) => write!(f, "expected maps {MAPS_WORLD}, got {got}"),
             Self::Segment(rank) => write!(f, "the segment of rank {rank} leaves its home"),
             Self::Rank(rank) => write!(f, "there is no rank {rank}"),
@@ -248,14 +271,16 @@ impl From<OutOfWindow> for WorldFault {
     }
 }
 
-/// Where the homes of a world are, planned or checked.
+/// Where the parts of a world are, planned or checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorldLayout {
-    homes: [Range; MAX_RANKS],
-    ranks: usize,
+    ranks: u32,
     directory: u64,
     len: u64,
+    /// Where the first home is.
+    front: u64,
     peers: PeersLayout,
+    interest: Option<InterestLayout>,
     gas: Option<GasLayout>,
 }
 
@@ -265,24 +290,35 @@ impl WorldLayout {
         if ranks.is_empty() || ranks.len() > MAX_RANKS {
             return Err(WorldPlanError::Ranks(ranks.len()));
         }
-        let at = DIRECTORY + entries(ranks.len());
-        let peers = PeersLayout { at, ranks: ranks.len() as u32, signal_lines: SIGNAL_LINES };
-        let homes = [Range::default(); MAX_RANKS];
-        let mut layout = Self { homes, ranks: ranks.len(), directory: DIRECTORY, len: 0, peers, gas: None };
-        let mut at = at + peers.bytes();
-        for (home, rank) in layout.homes.iter_mut().zip(ranks) {
-            at = at.checked_next_multiple_of(HOME_ALIGN).ok_or(WorldPlanError::TooLarge)?;
-            *home = Range { off: at, len: rank.home_len };
-            at = at.checked_add(rank.home_len).ok_or(WorldPlanError::TooLarge)?;
-        }
-        layout.len = at;
+        let count = ranks.len() as u32;
+        let at = DIRECTORY + entries(count);
+        let peers = PeersLayout { at, ranks: count, signal_lines: SIGNAL_LINES };
+        let at = at + peers.bytes();
+        let interest = (ranks.len() > FEW_RANKS).then_some(InterestLayout { at, ranks: count });
+        let mut layout = Self { ranks: count, directory: DIRECTORY, len: 0, front: 0, peers, interest, gas: None };
+        let mut homes = layout.place(ranks);
+        // There is a first one.
+        layout.front = homes.next().flatten().ok_or(WorldPlanError::TooLarge)?.off;
+        let last = layout.place(ranks).try_fold(Range::default(), |_, home| home).ok_or(WorldPlanError::TooLarge)?;
+        layout.len = last.off + last.len;
         Ok(layout)
+    }
+
+    /// The homes, in the order of the ranks; none where it would overflow.
+    fn place<'r>(&self, ranks: &'r [RankPlan]) -> impl Iterator<Item = Option<Range>> + use<'r> {
+        let words = self.peers.at + self.peers.bytes();
+        let mut at = Some(self.interest.map_or(words, |interest| interest.at + interest.bytes()));
+        ranks.iter().map(move |rank| {
+            let off = at?.checked_next_multiple_of(HOME_ALIGN)?;
+            at = off.checked_add(rank.home_len);
+            at.map(|_| Range { off, len: rank.home_len })
+        })
     }
 
     /// The same with GAS behind the homes.
     pub fn with_gas(mut self) -> Result<Self, WorldPlanError> {
         let at = self.len.checked_next_multiple_of(HOME_ALIGN).ok_or(WorldPlanError::TooLarge)?;
-        let gas = GasLayout::plan(at, self.ranks as u32);
+        let gas = GasLayout::plan(at, self.ranks);
         self.len = at.checked_add(gas.bytes()).ok_or(WorldPlanError::TooLarge)?;
         self.gas = Some(gas);
         Ok(self)
@@ -291,9 +327,9 @@ impl WorldLayout {
     /// Writes header and directory, and publishes the magic word: before any rank starts.
     pub fn write<K>(&self, ranks: &[RankPlan], job: u64, window: &Window<K>) -> Result<(), OutOfWindow> {
         let header = WorldHeader {
-            version: VERSION,
+            version: if self.interest.is_some() { INTEREST_VERSION } else { VERSION },
             byte_order: BYTE_ORDER,
-            ranks: self.ranks as u32,
+            ranks: self.ranks,
             world_len: self.len,
             directory: self.directory,
             job,
@@ -303,16 +339,17 @@ impl WorldLayout {
             gas: self.gas.map_or(0, |gas| gas.at),
             gas_ring: self.gas.map_or(0, |gas| gas.ring),
             gas_chunk: self.gas.map_or(0, |gas| gas.chunk),
+            interest: self.interest.map_or(0, |interest| interest.at),
             ..WorldHeader::new_zeroed()
         };
         window.write(0, &header)?;
-        for (i, (rank, home)) in ranks.iter().zip(self.homes()).enumerate() {
+        for ((i, rank), home) in (0..self.ranks).zip(ranks).zip(self.place(ranks).flatten()) {
             let entry = RankEntry {
                 home: home.off,
                 home_len: home.len,
                 kind: rank.kind.0,
                 maps: MAPS_WORLD,
-                doorbell: 1 + i as u32,
+                doorbell: 1 + i,
                 node: rank.node.0.into(),
                 seg_off: rank.segment.off,
                 seg_len: rank.segment.len,
@@ -329,7 +366,7 @@ impl WorldLayout {
         window.word(0).is_ok_and(|magic| magic.observe() == MAGIC)
     }
 
-    /// Copies header and directory out and checks them. No value of them is used before.
+    /// Copies the header out, and checks it and the directory. No value of them is used before.
     pub fn read<K>(window: &Window<K>) -> Result<Self, WorldFault> {
         Self::read_lent(&window.lend())
     }
@@ -343,23 +380,22 @@ impl WorldLayout {
         if header.byte_order != BYTE_ORDER {
             return Err(WorldFault::ByteOrder(header.byte_order));
         }
-        if header.version != VERSION {
+        if header.version != VERSION && header.version != INTEREST_VERSION {
             return Err(WorldFault::Version(header.version));
         }
-        let ranks = header.ranks as usize;
-        if ranks == 0 || ranks > MAX_RANKS {
-            return Err(WorldFault::Ranks(header.ranks));
+        let WorldHeader { ranks, directory, world_len: len, .. } = header;
+        if ranks == 0 || ranks as usize > MAX_RANKS {
+            return Err(WorldFault::Ranks(ranks));
         }
-        if header.world_len > window.len() {
-            return Err(WorldFault::Length(header.world_len));
+        if len > window.len() {
+            return Err(WorldFault::Length(len));
         }
-        let WorldHeader { directory, world_len: len, .. } = header;
         let behind = directory.checked_add(entries(ranks)).ok_or(WorldFault::Length(directory))?;
         if directory < DIRECTORY || !directory.is_multiple_of(64) || behind > len {
             return Err(WorldFault::Length(directory));
         }
         let WorldHeader { peers: at, signal_lines, lane_ring, .. } = header;
-        let peers = PeersLayout { at, ranks: ranks as u32, signal_lines };
+        let peers = PeersLayout { at, ranks, signal_lines };
         if at < behind
             || !at.is_multiple_of(64)
             || signal_lines == 0
@@ -370,20 +406,29 @@ impl WorldLayout {
         }
         // In front of the first home.
         let mut free = at.checked_add(peers.bytes()).filter(|end| *end <= len).ok_or(WorldFault::Peers(at))?;
-        let mut layout = Self { homes: [Range::default(); MAX_RANKS], ranks, directory, len, peers, gas: None };
-        for (i, home) in layout.homes.iter_mut().take(ranks).enumerate() {
-            let entry: RankEntry = window.read(directory + (i * size_of::<RankEntry>()) as u64)?;
-            let end = entry.home.checked_add(entry.home_len).filter(|end| *end <= len);
-            let fits = entry.home >= free && entry.home.is_multiple_of(HOME_ALIGN) && entry.home_len >= PREAMBLE_BYTES;
-            free = end.filter(|_| fits).ok_or(WorldFault::Home(i as u32))?;
-            if entry.maps != MAPS_WORLD {
-                return Err(WorldFault::Maps(entry.maps));
+        let at = header.interest;
+        if (at != 0) != (header.version == INTEREST_VERSION) {
+            return Err(WorldFault::Interest(at));
+        }
+        let interest = (at != 0).then_some(InterestLayout { at, ranks });
+        if let Some(interest) = &interest {
+            let end = at.checked_add(interest.bytes()).filter(|end| *end <= len);
+            free = end.filter(|_| at >= free && at.is_multiple_of(64)).ok_or(WorldFault::Interest(at))?;
+        }
+        let mut layout = Self { ranks, directory, len, front: free, peers, interest, gas: None };
+        for rank in 0..ranks {
+            let Range { off, len } = layout.home(window, RankId(rank))?;
+            if off < free {
+                return Err(WorldFault::Home(rank));
             }
-            *home = Range { off: entry.home, len: entry.home_len };
+            if rank == 0 {
+                layout.front = off;
+            }
+            free = off + len;
         }
         let WorldHeader { gas: at, gas_ring: ring, gas_chunk: chunk, .. } = header;
         if at != 0 {
-            let gas = GasLayout { at, ranks: ranks as u32, ring, chunk };
+            let gas = GasLayout { at, ranks, ring, chunk };
             let fits = at >= free && gas.is_well_formed() && at.checked_add(gas.bytes()).is_some_and(|end| end <= len);
             layout.gas = Some(gas).filter(|_| fits);
             layout.gas.ok_or(WorldFault::Gas(at))?;
@@ -397,14 +442,26 @@ impl WorldLayout {
         self.len
     }
 
-    /// The homes, in the order of the ranks.
-    pub fn homes(&self) -> &[Range] {
-        self.homes.get(..self.ranks).unwrap_or(&[])
+    /// Ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
     }
 
-    /// The home of a rank.
-    pub fn home(&self, rank: RankId) -> Result<Range, WorldFault> {
-        self.homes().get(rank.0 as usize).copied().ok_or(WorldFault::Rank(rank.0))
+    /// The home of a rank, as the directory has it now: a rank may garble that, so no two answers need be
+    /// equal. Each is in the world, behind [`Self::front`].
+    pub fn home<K>(&self, window: &Window<K>, rank: RankId) -> Result<Range, WorldFault> {
+        if rank.0 >= self.ranks {
+            return Err(WorldFault::Rank(rank.0));
+        }
+        let entry: RankEntry = window.read(self.entry(rank.0))?;
+        let end = entry.home.checked_add(entry.home_len).filter(|end| *end <= self.len);
+        let fits =
+            entry.home >= self.front && entry.home.is_multiple_of(HOME_ALIGN) && entry.home_len >= PREAMBLE_BYTES;
+        end.filter(|_| fits).ok_or(WorldFault::Home(rank.0))?;
+        if entry.maps != MAPS_WORLD {
+            return Err(WorldFault::Maps(entry.maps));
+        }
+        Ok(Range { off: entry.home, len: entry.home_len })
     }
 
     /// Where ranks write for each other.
@@ -412,40 +469,45 @@ impl WorldLayout {
         &self.peers
     }
 
+    /// Where ranks announce to each other that they have written there; `None`: each looks at all.
+    pub fn interest(&self) -> Option<&InterestLayout> {
+        self.interest.as_ref()
+    }
+
     /// Where ranks that use GASNet's interface write for each other.
     pub fn gas(&self) -> Option<&GasLayout> {
         self.gas.as_ref()
     }
 
-    /// Bytes before the first home: header, job words, directory and PEERS.
+    /// Bytes before the first home: header, job words, directory, PEERS and INTEREST.
     pub fn front(&self) -> u64 {
-        self.homes().first().map_or(0, |home| home.off)
+        self.front
     }
 
     /// The segment that the directory has for a rank, in its home.
     pub fn segment<K>(&self, window: &Window<K>, rank: RankId) -> Result<Range, WorldFault> {
-        let home = self.home(rank)?;
-        let entry: RankEntry = window.read(self.entry(rank.0 as usize))?;
+        let home = self.home(window, rank)?;
+        let entry: RankEntry = window.read(self.entry(rank.0))?;
         let fits = entry.seg_off.checked_add(entry.seg_len).is_some_and(|end| end <= home.len);
         if fits { Ok(Range { off: entry.seg_off, len: entry.seg_len }) } else { Err(WorldFault::Segment(rank.0)) }
     }
 
     /// Where the word with the [`RankState`] of a rank is.
     pub fn state_word(&self, rank: RankId) -> u64 {
-        self.entry(rank.0 as usize) + offset_of!(RankEntry, state) as u64
+        self.entry(rank.0) + offset_of!(RankEntry, state) as u64
     }
 
     /// Where the word [`RankEntry::exit`] of a rank is.
     pub fn exit_word(&self, rank: RankId) -> u64 {
-        self.entry(rank.0 as usize) + offset_of!(RankEntry, exit) as u64
+        self.entry(rank.0) + offset_of!(RankEntry, exit) as u64
     }
 
-    fn entry(&self, rank: usize) -> u64 {
-        self.directory + (rank * size_of::<RankEntry>()) as u64
+    fn entry(&self, rank: u32) -> u64 {
+        self.directory + entries(rank)
     }
 }
 
 /// Bytes of a directory.
-fn entries(ranks: usize) -> u64 {
-    (ranks * size_of::<RankEntry>()) as u64
+fn entries(ranks: u32) -> u64 {
+    u64::from(ranks) * size_of::<RankEntry>() as u64
 }

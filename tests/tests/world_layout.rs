@@ -3,8 +3,8 @@
 use hamr_comm::abi::ids::{NodeId, RankId};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::abi::world::{
-    DIRECTORY, HOME_ALIGN, MAX_RANKS, MAX_SIGNAL_LINES, Range, RankEntry, RankKind, RankPlan, WorldFault, WorldHeader,
-    WorldLayout, WorldPlanError,
+    Announced, DIRECTORY, FEW_RANKS, HOME_ALIGN, InterestWord, MAX_RANKS, MAX_SIGNAL_LINES, Range, RankEntry, RankKind,
+    RankPlan, WorldFault, WorldHeader, WorldLayout, WorldPlanError,
 };
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -46,11 +46,12 @@ fn homes_are_in_order_and_aligned() {
     // PEERS of three ranks takes 172,224 bytes.
     let at = |n: u64| (3 + n) * HOME_ALIGN;
     let homes = [(at(0), 4096), (at(1), HOME_ALIGN + 4096), (at(3), 8192)];
-    assert_eq!(layout.homes().iter().map(|home| (home.off, home.len)).collect::<Vec<_>>(), homes);
+    let of = |rank| layout.home(&window, RankId(rank)).map(|home| (home.off, home.len));
+    assert_eq!([of(0), of(1), of(2)], homes.map(Ok));
     assert_eq!((layout.front(), layout.len()), (at(0), at(3) + 8192));
     assert_eq!(WorldLayout::read(&window), Ok(layout));
     assert_eq!(layout.segment(&window, RankId(2)), Ok(Range { off: 4096, len: 4096 }));
-    assert_eq!(layout.home(RankId(3)), Err(WorldFault::Rank(3)));
+    assert_eq!(layout.home(&window, RankId(3)), Err(WorldFault::Rank(3)));
     assert_eq!(layout.segment(&window, RankId(u32::MAX)), Err(WorldFault::Rank(u32::MAX)));
     let peers = layout.peers();
     assert_eq!(peers.signal_words(), 32);
@@ -78,7 +79,7 @@ fn gas_is_behind_the_homes() {
     let window = Window::private(layout.len()).share();
     layout.write(&ranks, 42, &window).expect("long enough");
     assert_eq!(WorldLayout::read(&window), Ok(layout));
-    assert_eq!((layout.homes(), layout.front(), without.gas()), (without.homes(), without.front(), None));
+    assert_eq!((layout.ranks(), layout.front(), without.gas()), (without.ranks(), without.front(), None));
     let gas = layout.gas().expect("planned");
     let part = 64 * (1 + 6 + 256) + 2 * 17 * (64 + 2 * (16 << 10));
     assert_eq!(gas.range(), Range { off: 4 * HOME_ALIGN, len: 2 * part });
@@ -116,13 +117,14 @@ fn gas_is_behind_the_homes() {
 }
 
 #[test]
-fn one_to_sixty_four_ranks_are_planned() {
-    for ranks in [1, MAX_RANKS] {
+fn one_to_4095_ranks_are_planned() {
+    // Of GAS, of which only what is used takes memory; and the world of so many ranks without homes.
+    for (ranks, gas, front) in [(1, 1 << 20, 1 << 20), (64, 552 << 20, 80 << 20), (MAX_RANKS, 2200 << 30, 320 << 30)] {
         let layout = WorldLayout::plan(&vec![plan(4096); ranks]).expect("allowed");
-        // GAS of 64 ranks takes 550 MiB, of which only what is used takes memory.
-        let gas = layout.with_gas().expect("room").len() - layout.len();
-        assert!(gas < 552 << 20, "{gas}");
-        assert_eq!(layout.homes().len(), ranks);
+        let with_gas = layout.with_gas().expect("room").len() - layout.len();
+        assert!(with_gas < gas, "{ranks}: {with_gas}");
+        assert!(layout.front() < front, "{ranks}: {}", layout.front());
+        assert_eq!(layout.ranks() as usize, ranks);
         assert!(layout.front() >= DIRECTORY + ranks as u64 * ENTRY, "the directory is before the homes");
     }
     for ranks in [0, MAX_RANKS + 1] {
@@ -132,11 +134,57 @@ fn one_to_sixty_four_ranks_are_planned() {
 }
 
 #[test]
+fn ranks_of_large_worlds_have_interest_words() {
+    let few = WorldLayout::plan(&[plan(4096); FEW_RANKS]).expect("allowed");
+    assert_eq!(few.interest(), None);
+    assert!(WorldLayout::plan(&[plan(4096); FEW_RANKS + 1]).expect("allowed").interest().is_some());
+    let ranks = [plan(4096); 65];
+    let layout = WorldLayout::plan(&ranks).expect("allowed");
+    let window = Window::private(layout.len()).share();
+    layout.write(&ranks, 42, &window).expect("long enough");
+    assert_eq!(WorldLayout::read(&window), Ok(layout));
+    let (interest, peers) = (layout.interest().expect("many"), layout.peers());
+    // Barriers have twelve rounds.
+    let first = peers.words(RankId(0)).expect("a rank");
+    assert_eq!(
+        (peers.barrier_word(RankId(0), 11), peers.barrier_word(RankId(0), 12)),
+        (Some(first.off + 11 * 64), None)
+    );
+    assert_eq!(
+        interest.range(),
+        Range { off: peers.lane(RankId(64), RankId(64)).expect("a rank").req_base + 19008, len: 65 * 1152 }
+    );
+    let word = |of, what, word| interest.word(RankId(of), what, word);
+    let at = interest.range().off;
+    assert_eq!(word(0, Announced::Call, InterestWord::Group(0)), Some(at));
+    assert_eq!(word(0, Announced::Call, InterestWord::Ranks(2)), Some(at + 64 + 8));
+    assert_eq!(word(64, Announced::Message, InterestWord::Ranks(127)), Some(at + 64 * 1152 + 576 + 64 + 508));
+    assert_eq!(word(65, Announced::Call, InterestWord::Group(0)), None);
+    assert_eq!(
+        (word(0, Announced::Call, InterestWord::Group(4)), word(0, Announced::Call, InterestWord::Ranks(128))),
+        (None, None)
+    );
+    // No version, none of its place, and misplaced.
+    for (field, value) in [
+        (offset_of!(WorldHeader, version), 1 | 0x0102_0304 << 32),
+        (offset_of!(WorldHeader, interest), 0),
+        (offset_of!(WorldHeader, interest), at - 64),
+        (offset_of!(WorldHeader, interest), at + 1),
+        (offset_of!(WorldHeader, interest), layout.len()),
+        (offset_of!(WorldHeader, interest), u64::MAX - 63),
+    ] {
+        layout.write(&ranks, 42, &window).expect("long enough");
+        window.write_bytes(field as u64, &value.to_le_bytes()).expect("inside");
+        assert!(matches!(WorldLayout::read(&window), Err(WorldFault::Interest(_))), "{field} {value:#x}");
+    }
+}
+
+#[test]
 fn a_malformed_header_is_refused() {
     assert_eq!(header(offset_of!(WorldHeader, magic), 1), WorldFault::Magic(1));
-    assert_eq!(header(offset_of!(WorldHeader, version), 2), WorldFault::Version(2));
+    assert_eq!(header(offset_of!(WorldHeader, version), 3), WorldFault::Version(3));
     assert_eq!(header(offset_of!(WorldHeader, byte_order), 0x0403_0201), WorldFault::ByteOrder(0x0403_0201));
-    for ranks in [0, 65, u32::MAX] {
+    for ranks in [0, 4096, u32::MAX] {
         assert_eq!(header(offset_of!(WorldHeader, ranks), ranks), WorldFault::Ranks(ranks));
     }
     assert_eq!(refusal(16, &u64::MAX.to_le_bytes()), WorldFault::Length(u64::MAX));
@@ -199,17 +247,18 @@ proptest! {
         }
         if let Ok(layout) = WorldLayout::read(&window) {
             let mut free = DIRECTORY;
-            for rank in (0..layout.homes().len() as u32).map(RankId) {
+            for rank in (0..layout.ranks()).map(RankId) {
                 let (words, lane) = (layout.peers().words(rank), layout.peers().lane(rank, RankId(0)));
                 let (words, lane) = (words.expect("a rank"), lane.expect("a rank"));
                 prop_assert!(words.off >= DIRECTORY && words.off % 64 == 0 && words.off + words.len == lane.req_base);
                 prop_assert!(lane.chunks + u64::from(lane.slots()) * lane.chunk_pair() <= layout.front());
             }
-            prop_assert!(!layout.homes().is_empty() && layout.homes().len() <= MAX_RANKS);
-            for (rank, home) in layout.homes().iter().enumerate() {
+            prop_assert!(layout.ranks() != 0 && layout.ranks() as usize <= MAX_RANKS);
+            for rank in 0..layout.ranks() {
+                let home = layout.home(&window, RankId(rank)).expect("it was checked");
                 prop_assert!(home.off >= free && home.off % HOME_ALIGN == 0 && home.len >= 1024);
                 free = home.off + home.len;
-                if let Ok(segment) = layout.segment(&window, RankId(rank as u32)) {
+                if let Ok(segment) = layout.segment(&window, RankId(rank)) {
                     prop_assert!(segment.off + segment.len <= home.len);
                 }
             }

@@ -28,15 +28,17 @@ fn each_rank_knows_its_place() {
 }
 
 #[test]
-fn sixty_four_ranks_serve_and_more_are_refused() {
+fn sixty_four_ranks_serve_and_too_many_are_refused() {
     let world = world(64);
     let asked: Vec<_> = world.nodes().iter().map(|node| node.offload(place::with()).expect("sent")).collect();
     for (rank, answer) in asked.into_iter().enumerate() {
         assert_eq!(answer.wait().expect("a rank"), (rank as u32, 64));
     }
-    for ranks in [0, 65, usize::MAX] {
+    let error = devices::runtime().world("shm", 251, devices::image("shm")).expect_err("refused").to_string();
+    assert!(error.contains("a process is sent the doorbells of at most 250 ranks, got 251"), "{error}");
+    for ranks in [0, 4096, usize::MAX] {
         let error = devices::runtime().world("shm", ranks, devices::image("shm")).expect_err("refused");
-        assert_eq!(error.to_string(), format!("ranks of a world: expected 1 to 64, got {ranks}"));
+        assert_eq!(error.to_string(), format!("ranks of a world: expected 1 to 4095, got {ranks}"));
     }
 }
 

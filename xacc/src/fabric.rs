@@ -8,12 +8,11 @@
 //! Both of a pair tell each other in every meeting, so neither is more than one meeting ahead, and two
 //! slots in turn are enough.
 
-use crate::dist::NodeSet;
+use crate::dist::{MOST_RANKS, NodeSet};
 use crate::posts::Posts;
 use crate::what::{self, COMPARED, PLACE, What};
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, fence};
-use hamr_comm::abi::world::MAX_RANKS;
 use hamr_comm::world::{Memory, RankId, WorldRef};
 use hamr_comm::{Fault, Task};
 
@@ -45,7 +44,7 @@ struct Open {
     /// Who puts here.
     sources: Cell<NodeSet>,
     /// The numbers of the meetings with these, by rank.
-    meetings: [Cell<u32>; MAX_RANKS],
+    meetings: [Cell<u32>; MOST_RANKS],
 }
 
 /// Refers to one of them.
@@ -68,7 +67,7 @@ impl Opens {
                 Open {
                     of: Cell::new(None),
                     sources: Cell::new(NodeSet::EMPTY),
-                    meetings: [const { Cell::new(0) }; MAX_RANKS],
+                    meetings: [const { Cell::new(0) }; MOST_RANKS],
                 }
             }; MOST_OPEN],
             transfers: Transfers { nonblock: Cell::new(None), begun: Cell::new(None), waits: Cell::new(0) },
@@ -90,6 +89,9 @@ impl<'c> Fabric<'c> {
     /// Of a program that begins, whose memory this takes a part of.
     pub(crate) fn new(task: &'c Task<'c>, opens: &'c Opens, memory: &mut Memory<'c>) -> Result<Self, Fault> {
         let world = task.world().ok_or_else(no_rank)?;
+        if world.size() as usize > MOST_RANKS {
+            return Err(Fault::msg("programs over arrays run on worlds of at most 64 ranks"));
+        }
         let posts = Posts::new(&world, memory)?;
         Ok(Self { task, opens, posts, me: world.me().0, size: world.size() })
     }

@@ -6,11 +6,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// The number of the last call of the pollers that have ended, or that had a call abandoned.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
+/// A slot number is below 2^18; a queue number, of a stream or of a lane, below 2^14 - 1.
+const SLOT_BITS: u32 = 18;
+const _: () = assert!(super::MAX_QUEUES + hamr_shared_abi::world::MAX_RANKS < (1 << (32 - SLOT_BITS)) - 1);
+
 /// What a poller is doing. The poller writes it at every call, so these are plain stores of words.
 /// An interrupt handler of the same processor reads it, and other threads read it as a hint.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// Queue pair + 1 in the upper byte, slot below; zero: no call runs.
+    /// Queue pair + 1 above [`SLOT_BITS`], slot below; zero: no call runs.
     at: AtomicU32,
     /// The word of the call's request.
     seq: AtomicU32,
@@ -45,8 +49,7 @@ impl Activity {
         let serial = self.serial.load(Ordering::Relaxed).wrapping_add(1);
         self.serial.store(serial, Ordering::Relaxed);
         self.seq.store(found.seq, Ordering::Relaxed);
-        // A queue number is below MAX_QUEUES, a slot number below 2^18.
-        self.at.store((queue + 1) << 24 | found.slot, Ordering::Relaxed);
+        self.at.store((queue + 1) << SLOT_BITS | found.slot, Ordering::Relaxed);
     }
 
     /// The call is over or abandoned. From here on it cannot be ended: its reply is being written.
@@ -62,8 +65,8 @@ impl Activity {
 
     pub(super) fn current(&self) -> Option<(usize, Found)> {
         let at = self.at.load(Ordering::Relaxed);
-        let queue = (at >> 24).checked_sub(1)?;
-        Some((queue as usize, Found { slot: at & 0xFF_FFFF, seq: self.seq.load(Ordering::Relaxed) }))
+        let queue = (at >> SLOT_BITS).checked_sub(1)?;
+        Some((queue as usize, Found { slot: at & ((1 << SLOT_BITS) - 1), seq: self.seq.load(Ordering::Relaxed) }))
     }
 
     /// The number of the last call that began.

@@ -64,10 +64,49 @@ impl From<LayoutError> for SetupError {
     }
 }
 
-/// Queue pairs, and lanes from the ranks.
-const MAX_ENDPOINTS: usize =
-    MAX_QUEUES + if cfg!(all(feature = "tasks", feature = "world")) { hamr_shared_abi::world::MAX_RANKS } else { 0 };
-type Endpoints<K, F> = heapless::Vec<Endpoint<K, F>, MAX_ENDPOINTS>;
+/// The responding ends, by number: of queue pairs of the host, then of lanes from the ranks.
+struct Endpoints<K, F> {
+    queues: heapless::Vec<Endpoint<K, F>, MAX_QUEUES>,
+    /// In the order of the ranks; none outside of a world.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    lanes: crate::world::PerRank<Endpoint<K, F>>,
+}
+
+impl<K, F> Endpoints<K, F> {
+    #[cfg(feature = "tasks")]
+    #[inline(always)]
+    fn get(&self, number: usize) -> Option<&Endpoint<K, F>> {
+        #[cfg(feature = "world")]
+        if number >= self.queues.len() {
+            return self.lane(number);
+        }
+        self.queues.get(number)
+    }
+
+    #[inline(always)]
+    fn get_mut(&mut self, number: usize) -> Option<&mut Endpoint<K, F>> {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        if number >= self.queues.len() {
+            return self.lane_mut(number);
+        }
+        self.queues.get_mut(number)
+    }
+
+    // Not inlined: streams are polled more often.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cold]
+    #[inline(never)]
+    fn lane(&self, number: usize) -> Option<&Endpoint<K, F>> {
+        self.lanes.get(number - self.queues.len())
+    }
+
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cold]
+    #[inline(never)]
+    fn lane_mut(&mut self, number: usize) -> Option<&mut Endpoint<K, F>> {
+        self.lanes.get_mut(number - self.queues.len())
+    }
+}
 
 /// The state of one device in one epoch (see the module). `F` is the kind of memory that the slots
 /// are in.
@@ -97,11 +136,13 @@ pub struct Poller<'s, K, F = Coherent> {
     /// The host was notified of all replies so far: the next round begins with the tasks.
     #[cfg(feature = "tasks")]
     is_due: bool,
-    /// Where in `endpoints` the lanes begin in which ranks call this one; are there some?
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    first_lane: usize,
+    /// Are there lanes in which ranks call this one?
     #[cfg(all(feature = "tasks", feature = "world"))]
     has_lanes: bool,
+    /// Of the ranks that announce their calls: those whose lanes may have some. `None`: each lane is
+    /// looked at.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    callers: Option<crate::world::RankSet>,
     /// The lane that was served last, and how many times in a row, up to `extra_polls`.
     #[cfg(all(feature = "tasks", feature = "world"))]
     last_lane: usize,
@@ -187,9 +228,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             #[cfg(feature = "tasks")]
             is_due: false,
             #[cfg(all(feature = "tasks", feature = "world"))]
-            first_lane: 0,
-            #[cfg(all(feature = "tasks", feature = "world"))]
             has_lanes: false,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            callers: None,
             #[cfg(all(feature = "tasks", feature = "world"))]
             last_lane: 0,
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -285,6 +326,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let is_next = self.budget != 0
             && self
                 .endpoints
+                .queues
                 .get(self.last_served)
                 .is_some_and(|last| last.blocked_by == 0 && last.responder.wait_hot(self.run_length));
         if is_next { self.serve_last(at_most) } else { 0 }
@@ -298,7 +340,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.budget -= at_most;
         spill_state(self);
         while left != 0
-            && let Some(endpoint) = self.endpoints.get_mut(self.last_served)
+            && let Some(endpoint) = self.endpoints.queues.get_mut(self.last_served)
             && endpoint.blocked_by == 0
         {
             match self.dispatcher.serve_lone(endpoint, &mut left, self.run_length, self.extra_polls) {
@@ -340,12 +382,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let mut served = 0;
         let polled_first = self.budget != BUDGET;
         self.unfenced += BUDGET - self.budget;
-        let end = open.min(self.endpoints.len());
+        let end = open.min(self.endpoints.queues.len());
         let mut next = 1;
         while next < end {
             // This check is inline and cheap; the code that serves is long and exists once for all
             // streams.
-            let skipped = self.endpoints.get(next..end).map_or(0, empty_at_front);
+            let skipped = self.endpoints.queues.get(next..end).map_or(0, empty_at_front);
             next += skipped;
             if next < end && skipped != GROUP {
                 let here = self.poll_one(next, BATCH);
@@ -355,7 +397,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 served += here;
                 next += 1;
             } else if next < end
-                && let Some(last) = self.endpoints.get(self.last_served)
+                && let Some(last) = self.endpoints.queues.get(self.last_served)
                 && last.responder.hot_is_next()
             {
                 // A round over many streams takes longer than a call, so the stream served last is
@@ -384,7 +426,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             return Round::TasksDue(served);
         }
         if served == 0 && !polled_first {
-            if !self.lent && self.endpoints.first().is_some_and(|control| control.responder.has_next()) {
+            if !self.lent && self.endpoints.queues.first().is_some_and(|control| control.responder.has_next()) {
                 served = self.poll_control();
             }
         } else {
@@ -449,7 +491,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     pub fn recall_control(&mut self) {
         if core::mem::take(&mut self.lent)
             && let Some(handoff) = self.handoff
-            && let Some(endpoint) = self.endpoints.first_mut()
+            && let Some(endpoint) = self.endpoints.queues.first_mut()
         {
             handoff.take(&mut endpoint.responder);
         }
@@ -553,7 +595,11 @@ fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
 /// The responding end of every queue pair, its reply words cleared.
 fn open_endpoints<K: Clone, F: Order>(window: &Window<K>, accepted: &Accepted) -> Result<Endpoints<K, F>, SetupError> {
     let Accepted { layout, epoch, features, .. } = accepted;
-    let mut endpoints = Endpoints::new();
+    let mut endpoints = Endpoints {
+        queues: heapless::Vec::new(),
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        lanes: crate::world::PerRank::new(),
+    };
     for queue in 0..layout.queues() {
         // Read again from the window, so checked again.
         let descriptor = layout.queue(window, queue)?;
@@ -563,7 +609,7 @@ fn open_endpoints<K: Clone, F: Order>(window: &Window<K>, accepted: &Accepted) -
         slots.use_two_lines(queue != 0 && features & feature::TWO_LINES != 0);
         let responder = Responder::new(slots, *epoch);
         responder.clear();
-        if queue as usize >= MAX_QUEUES || endpoints.push(Endpoint::new(responder, queue)).is_err() {
+        if queue as usize >= MAX_QUEUES || endpoints.queues.push(Endpoint::new(responder, queue)).is_err() {
             return Err(SetupError::TooManyQueues(layout.queues()));
         }
     }

@@ -3,12 +3,12 @@
 //! so the serve loop knows nothing of them.
 
 use super::peers::Peers;
-use super::{Caller, Rank, RankId, WorldRef};
+use super::{Caller, Rank, RankId, RankSet, WorldRef};
 use crate::task::wait::Wait;
 use crate::task::{Interrupted, Place, Reason, Task};
 use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::{Queue, Window};
-use hamr_shared_abi::world::GasLayout;
+use hamr_shared_abi::world::{Announced, GasLayout};
 
 /// The world of a rank, as its program's messages use it.
 #[derive(Clone, Copy)]
@@ -85,6 +85,28 @@ impl GasWorld {
     /// The queue in which one rank sends messages to another, of which this rank is one.
     pub fn lane(self, to: RankId, from: RankId) -> Option<Queue<()>> {
         self.window.queue(&self.layout.lane(to, from)?).ok()
+    }
+
+    /// Do ranks announce what they publish in lanes? Else each is looked at.
+    pub fn are_announced(self) -> bool {
+        self.rank.peers.are_announced()
+    }
+
+    /// Announces to a rank what this one has published in a lane for it.
+    #[inline(always)]
+    pub fn announce(self, to: RankId) {
+        self.rank.peers.announce(to, Announced::Message);
+    }
+
+    /// Adds the ranks that have announced something since the last time.
+    #[inline(always)]
+    pub fn collect(self, to: &mut RankSet) {
+        self.rank.peers.collect(Announced::Message, to);
+    }
+
+    /// Has a rank announced something since?
+    pub fn has_announced(self) -> bool {
+        self.rank.peers.has_announced(Announced::Message)
     }
 
     /// Notifies a rank that sleeps of all that this one has published for it.

@@ -7,10 +7,12 @@ pub(crate) mod claim;
 mod gas;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod handlers;
+mod interest;
 mod lost;
 mod peers;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod piece;
+mod rank_set;
 mod strided;
 mod waits;
 
@@ -22,11 +24,14 @@ pub use hamr_shared_abi::ids::RankId;
 pub use hamr_shared_abi::window::{AtomicOp, AtomicValue, Value};
 #[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) use handlers::{Wanted, handler_key};
+#[doc(hidden)]
+pub use interest::{SharedBits, announce, collect};
 #[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) use lost::{has_lost_rank, note_no_task};
 pub use peers::Peers;
 #[cfg(all(feature = "tasks", feature = "world"))]
 pub use piece::{Memory, Piece};
+pub use rank_set::{PerRank, RankSet, push};
 pub use strided::{MAX_LEVELS, Strided};
 #[doc(hidden)]
 pub use waits::{disseminate, has_come};
@@ -44,6 +49,12 @@ use hamr_shared_abi::ids::NodeId;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
+#[cfg(all(feature = "tasks", feature = "world"))]
+use hamr_shared_abi::world::Announced;
+use hamr_shared_abi::world::{MAX_BARE_RANKS, MAX_RANKS};
+
+/// Ranks of a world that this image can be one of. Images are small.
+pub const MOST_RANKS: usize = if cfg!(hamr_bare) { MAX_BARE_RANKS } else { MAX_RANKS };
 
 /// The rank that this image is, for as long as it runs.
 #[cfg(hamr_bare)]
@@ -74,7 +85,7 @@ pub struct Rank {
     run: AtomicU32,
     /// Meetings with each rank, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    meetings: [AtomicU32; hamr_shared_abi::world::MAX_RANKS],
+    meetings: PerRank<AtomicU32>,
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
@@ -103,7 +114,7 @@ impl Rank {
             barriers: AtomicU32::new(0),
             run: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
-            meetings: [const { AtomicU32::new(0) }; hamr_shared_abi::world::MAX_RANKS],
+            meetings: (0..size).map(|_| AtomicU32::new(0)).collect(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -139,13 +150,34 @@ pub(crate) struct Lanes<I> {
     pub(crate) window: &'static Window<()>,
     /// From and to each rank, in their order.
     pub(crate) pairs: I,
+    /// Ranks announce their calls; else each is looked at.
+    pub(crate) are_announced: bool,
 }
 
 /// Those of this rank.
 #[cfg(all(feature = "tasks", feature = "world"))]
 pub(crate) fn lanes() -> Option<Lanes<impl Iterator<Item = (QueueDescriptor, QueueDescriptor)>>> {
     let Rank { me, size, ref peers, .. } = *Rank::here()?;
-    Some(Lanes { window: peers.front(), pairs: (0..size).map_while(move |rank| peers.lanes(me, RankId(rank))) })
+    let pairs = (0..size).map_while(move |rank| peers.lanes(me, RankId(rank)));
+    Some(Lanes { window: peers.front(), pairs, are_announced: peers.are_announced() })
+}
+
+/// Announces to a rank that a call is in its lane, and notifies it if it sleeps.
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) fn announce_call(rank: RankId) {
+    if let Some(here) = Rank::here() {
+        here.peers.announce(rank, Announced::Call);
+    }
+    notify(rank);
+}
+
+/// Adds to `to` the ranks that have announced calls since the last time.
+#[cfg(all(feature = "tasks", feature = "world"))]
+#[inline(always)]
+pub(crate) fn collect_calls(to: &mut RankSet) {
+    if let Some(here) = Rank::here() {
+        here.peers.collect(Announced::Call, to);
+    }
 }
 
 /// Notifies a rank that sleeps of what was published for it.

@@ -4,30 +4,38 @@
 //! A rank's own home is not among it: its heap, whose views are references, is reached through a
 //! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
 
+use super::{MOST_RANKS, PerRank, push};
+#[cfg(all(feature = "tasks", feature = "world"))]
+use super::{RankSet, interest};
 use crate::wait::Notifier;
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::preamble::word::DEVICE_WAIT;
 use hamr_shared_abi::sync::Coherent;
 use hamr_shared_abi::window::{KeptWord, Window, Word};
-use hamr_shared_abi::world::{MAX_RANKS, PeersLayout, WorldFault, WorldLayout, word};
+use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::{
     queue::QueueDescriptor,
-    world::{GasLayout, RankState},
+    world::{Announced, GasLayout, InterestLayout, RankState},
 };
 
 /// All of a world but one rank's home.
 pub struct Peers {
     /// Header, directory, PEERS, and the homes before this rank's.
     before: Window<()>,
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    me: RankId,
     layout: PeersLayout,
+    /// Where ranks say what they have published.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    interest: Option<InterestLayout>,
     /// In the order of the ranks; this rank's has no bytes.
-    segments: heapless::Vec<Window<()>, MAX_RANKS>,
+    segments: PerRank<Window<()>>,
     /// The words in which the ranks ask to be notified, likewise.
-    waits: heapless::Vec<(KeptWord<()>, Notifier), MAX_RANKS>,
+    waits: PerRank<(KeptWord<()>, Notifier)>,
     /// Their homes, for what their handler tables say, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    homes: heapless::Vec<Window<()>, MAX_RANKS>,
+    homes: PerRank<Window<()>>,
     /// GAS, which is behind the homes.
     #[cfg(all(feature = "tasks", feature = "world"))]
     gas: Option<(Window<()>, GasLayout)>,
@@ -39,64 +47,70 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// What rank `me` reaches: the windows before and behind its home.
+    /// What rank `me` reaches: the windows before and behind `home`, its own.
     ///
     /// # Errors
-    /// A segment that leaves its home.
+    /// A segment that leaves its home; more than [`MOST_RANKS`] ranks.
     pub fn new(
         before: Window<()>,
         behind: &Window<()>,
         world: &WorldLayout,
-        me: RankId,
+        (me, home): (RankId, Range),
         notify: fn(RankId),
     ) -> Result<Self, WorldFault> {
-        let home = world.home(me)?;
-        let (mut segments, mut waits) = (heapless::Vec::new(), heapless::Vec::new());
+        if world.ranks() as usize > MOST_RANKS {
+            return Err(WorldFault::Room { ranks: world.ranks(), most: MOST_RANKS as u32 });
+        }
+        let (mut segments, mut waits) = (PerRank::new(), PerRank::new());
         #[cfg(all(feature = "tasks", feature = "world"))]
-        let mut homes = heapless::Vec::new();
-        for (rank, other) in (0..).map(RankId).zip(world.homes()) {
-            let segment = world.segment(&before, rank)?;
+        let mut homes = PerRank::new();
+        let home_end = home.off + home.len;
+        for rank in (0..world.ranks()).map(RankId) {
+            // This rank's own are not used: no bytes, and any word will do.
+            if rank == me {
+                let nothing = || before.part(0, 0);
+                push(&mut segments, nothing()?);
+                push(&mut waits, (before.keep_word(0)?, Notifier::new()));
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                push(&mut homes, nothing()?);
+                continue;
+            }
+            let (other, segment) = (world.home(&before, rank)?, world.segment(&before, rank)?);
             let fault = |_| WorldFault::Segment(rank.0);
+            // Where it is before this rank's home or behind it.
+            let place = |at: u64| match at.checked_sub(home_end) {
+                Some(at) => (behind, at),
+                None => (&before, at),
+            };
             let part = |at: u64, len| {
-                let window = if rank == me {
-                    before.part(0, 0)
-                } else if at < home.off {
-                    before.part(at, len)
-                } else {
-                    behind.part(at - (home.off + home.len), len)
-                };
-                window.map_err(fault)
+                let (window, at) = place(at);
+                window.part(at, len).map_err(fault)
             };
-            // This rank's own is not used: any word will do.
-            let word = |at: u64| {
-                let word = if rank == me {
-                    before.keep_word(0)
-                } else if other.off < home.off {
-                    before.keep_word(other.off + at)
-                } else {
-                    behind.keep_word(other.off - (home.off + home.len) + at)
-                };
-                word.map_err(fault)
-            };
-            // There are at most so many homes.
-            let _ = segments.push(part(other.off + segment.off, segment.len)?);
-            let _ = waits.push((word(DEVICE_WAIT)?, Notifier::new()));
+            let (window, at) = place(other.off);
+            let wait = window.keep_word(at + DEVICE_WAIT).map_err(fault)?;
+            push(&mut segments, part(other.off + segment.off, segment.len)?);
+            push(&mut waits, (wait, Notifier::new()));
             #[cfg(all(feature = "tasks", feature = "world"))]
-            let _ = homes.push(part(other.off, other.len)?);
+            push(&mut homes, part(other.off, other.len)?);
         }
         #[cfg(all(feature = "tasks", feature = "world"))]
         let gas = match world.gas() {
             Some(gas) => {
                 let range = gas.range();
                 let fault = |_| WorldFault::Gas(range.off);
-                let window = behind.part(range.off - (home.off + home.len), range.len).map_err(fault)?;
+                let at = range.off.checked_sub(home_end).ok_or(WorldFault::Gas(range.off))?;
+                let window = behind.part(at, range.len).map_err(fault)?;
                 Some((window, gas.at_front()))
             }
             None => None,
         };
         Ok(Self {
             before,
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            me,
             layout: *world.peers(),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            interest: world.interest().copied(),
             segments,
             waits,
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -127,6 +141,38 @@ impl Peers {
         {
             (self.notify)(rank);
         }
+    }
+
+    /// Do ranks announce what they publish in lanes?
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn are_announced(&self) -> bool {
+        self.interest.is_some()
+    }
+
+    /// Announces to a rank what this one has published in a lane for it.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[inline(always)]
+    pub(super) fn announce(&self, to: RankId, what: Announced) {
+        if let Some(layout) = &self.interest {
+            interest::announce(self.me, |word| self.word(layout.word(to, what, word)?));
+        }
+    }
+
+    /// Adds the ranks that have announced something to this one since the last time.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[inline(always)]
+    pub(super) fn collect(&self, what: Announced, to: &mut RankSet) {
+        if let Some(layout) = &self.interest {
+            interest::collect(layout.groups(), |word| self.word(layout.word(self.me, what, word)?), to);
+        }
+    }
+
+    /// Has a rank announced something that [`Self::collect`] has not seen?
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn has_announced(&self, what: Announced) -> bool {
+        self.interest.as_ref().is_some_and(|layout| {
+            interest::is_announced(layout.groups(), |word| self.word(layout.word(self.me, what, word)?))
+        })
     }
 
     /// GAS, and where its parts are in it.

@@ -3,7 +3,7 @@
 
 use super::doorbells::ProcessDoorbells;
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::abi::world::{MAX_RANKS, WorldFault};
+use hamr_comm::abi::world::WorldFault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
@@ -82,6 +82,9 @@ impl From<rustix::io::Errno> for StartError {
     }
 }
 
+/// Descriptors of a message on a socket at most.
+const MOST_DESCRIPTORS: usize = 253;
+
 /// The socket, after the handshake.
 pub(super) struct ControlChannel {
     socket: OwnedFd,
@@ -98,7 +101,7 @@ impl ControlChannel {
     pub(super) fn from_stdin() -> Result<Self, StartError> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let mut greeting = [0; 12];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_RANKS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut iov = [IoSliceMut::new(&mut greeting)];
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());

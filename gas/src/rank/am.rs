@@ -116,11 +116,18 @@ impl<S> Rank<'_, S> {
         Ok(true)
     }
 
-    /// Something was published for a rank.
+    /// Something was published in a lane for a rank.
     #[inline(always)]
     pub(crate) fn published(&mut self, to: RankId) {
+        self.gas.announce(to);
+        self.touched(to);
+    }
+
+    /// Something was published elsewhere for a rank, which looks there by itself.
+    #[inline(always)]
+    pub(crate) fn touched(&mut self, to: RankId) {
         self.gas.notify_relaxed(to);
-        self.owed |= 1 << to.0;
+        self.owed.insert(to);
     }
 
     /// A rank's request to itself runs at once.

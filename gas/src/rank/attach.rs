@@ -6,7 +6,7 @@ use crate::error::Name;
 use crate::handlers::Handlers;
 use hamr_comm::abi::window::{OutOfWindow, SlotAccess, Slots};
 use hamr_comm::abi::world::{ARGS_BYTES, GasHead, GasName};
-use hamr_comm::world::RankId;
+use hamr_comm::world::{RankId, RankSet};
 
 /// A layout was checked when the rank joined: an access that leaves it is this rank's own.
 fn outside(_: OutOfWindow) -> GasError {
@@ -31,6 +31,7 @@ impl<S> Rank<'_, S> {
         // All have ended what they ran before, so no message of it is cleared that a rank waits for.
         self.task().barrier()?;
         self.peers.clear();
+        self.senders = self.gas.are_announced().then_some(RankSet::EMPTY);
         for rank in (0..size).map(RankId) {
             self.open(rank)?;
         }
@@ -87,7 +88,10 @@ impl<S> Rank<'_, S> {
         }
         responder.clear();
         // There is room: the size was checked.
+        #[cfg(hamr_bare)]
         let _ = self.peers.push(peer);
+        #[cfg(not(hamr_bare))]
+        self.peers.push(peer);
         Ok(())
     }
 

@@ -213,8 +213,7 @@ impl<S> Rank<'_, S> {
             // B1, of which B2 is the other end.
             word.publish(number);
         }
-        self.gas.notify_relaxed(to);
-        self.owed |= 1 << to.0;
+        self.touched(to);
     }
 
     /// The half of a barrier line for barriers of this number.

@@ -25,12 +25,17 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::window::{Queue, SlotAccess, Slots};
 use hamr_comm::abi::world::{ARGS_BYTES, GasLayout};
 use hamr_comm::am::{Requester, Responder};
-use hamr_comm::world::{GasWorld, RankId, WorldRef};
+use hamr_comm::world::{GasWorld, MOST_RANKS, RankId, RankSet, WorldRef};
 use hamr_comm::{Fault, Program, Task};
 use pieces::Op;
 
 /// Ranks that a program can reach. Images are small.
-pub(crate) const MAX_RANKS: usize = if cfg!(hamr_bare) { 8 } else { 64 };
+pub(crate) const MAX_RANKS: usize = if cfg!(hamr_bare) { 8 } else { MOST_RANKS };
+/// A list in the order of the ranks.
+#[cfg(hamr_bare)]
+type Peers = heapless::Vec<Peer, MAX_RANKS>;
+#[cfg(not(hamr_bare))]
+type Peers = alloc::vec::Vec<Peer>;
 /// The longest payload of a medium message that a rank takes, for which it has room on its stack.
 pub(crate) const MAX_MEDIUM: usize = (if cfg!(hamr_bare) { 4 << 10 } else { 16 << 10 }) - ARGS_BYTES as usize;
 
@@ -122,6 +127,12 @@ impl Peer {
         Some((1 + (at as u32 & mask), self.requester.ring_reply(at)?))
     }
 
+    /// Is there a request of it, or a reply?
+    #[inline(always)]
+    pub(crate) fn has_news(&self) -> bool {
+        self.responder.has_next() || self.reply().is_some()
+    }
+
     /// Copies the words of the reply in a slot.
     #[inline(always)]
     pub(crate) fn read_reply(&self, slot: u32, words: &mut [u64; INLINE_WORDS]) {
@@ -153,15 +164,18 @@ pub struct Rank<'t, S: 'static> {
     pub(crate) gas: GasWorld,
     pub(crate) state: S,
     pub(crate) table: Option<&'static Handlers<S>>,
-    pub(crate) peers: heapless::Vec<Peer, MAX_RANKS>,
+    pub(crate) peers: Peers,
     /// The longest medium payload that every rank takes.
     pub(crate) medium: usize,
     /// As long as a chunk.
     pub(crate) scratch: [u8; MAX_MEDIUM + ARGS_BYTES as usize],
     /// Why nothing works any more.
     pub(crate) broken: Option<GasError>,
-    /// Bit r: something was published for rank r, with no fence behind it.
-    pub(crate) owed: u64,
+    /// Where ranks announce what they publish in lanes: those whose lanes may have something. `None`: each
+    /// is looked at.
+    pub(crate) senders: Option<RankSet>,
+    /// Ranks for which something was published, with no fence behind it.
+    pub(crate) owed: RankSet,
     /// Polls in a row that found nothing; in all since the serve loop ran.
     pub(crate) idle: u32,
     pub(crate) polls: u32,
@@ -206,11 +220,12 @@ impl<'t, S> Rank<'t, S> {
             gas,
             state,
             table: None,
-            peers: heapless::Vec::new(),
+            peers: Peers::new(),
             medium: 0,
             scratch: [0; MAX_MEDIUM + ARGS_BYTES as usize],
             broken: None,
-            owed: 0,
+            senders: gas.are_announced().then_some(RankSet::EMPTY),
+            owed: RankSet::EMPTY,
             idle: 0,
             polls: 0,
             barrier: Barrier::new(),

@@ -59,25 +59,64 @@ impl<S> Rank<'_, S> {
         if self.polls >= POLLS {
             self.turn()?;
         }
-        let mut found = 0;
-        for rank in 0..self.peers.len() {
-            let Some(peer) = self.peers.get(rank) else { break };
-            if peer.responder.has_next() {
-                found += self.serve(table, rank)?;
+        let found = if self.senders.is_some() {
+            self.poll_senders(table)?
+        } else {
+            let mut found = 0;
+            for rank in 0..self.peers.len() {
+                found += self.poll_lanes(table, rank)?;
             }
-            while let Some((slot, hdr)) = self.peers.get(rank).and_then(Peer::reply) {
-                found += 1;
-                if !self.take_reply(table, rank, slot, hdr)? {
-                    break;
-                }
-            }
-        }
+            found
+        };
         if found != 0 {
             self.idle = 0;
-        } else if self.owed != 0 {
+        } else if !self.owed.is_empty() {
             self.notify_owed();
         }
         Ok(found)
+    }
+
+    /// A look at one rank.
+    #[inline(always)]
+    fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize) -> Result<u32, GasError> {
+        let mut found = 0;
+        if self.peers.get(rank).is_some_and(|peer| peer.responder.has_next()) {
+            found += self.serve(table, rank)?;
+        }
+        while let Some((slot, hdr)) = self.peers.get(rank).and_then(Peer::reply) {
+            found += 1;
+            if !self.take_reply(table, rank, slot, hdr)? {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// A look at the ranks that have announced something. A rank stays among them until its lanes were seen
+    /// empty, also when its message was an error or its handler was abandoned.
+    fn poll_senders(&mut self, table: &'static Handlers<S>) -> Result<u32, GasError> {
+        if let Some(senders) = &mut self.senders {
+            self.gas.collect(senders);
+        }
+        let (mut from, mut found) = (0, 0);
+        while let Some(rank) = self.senders.as_ref().and_then(|senders| senders.next(from)) {
+            let at = rank.0 as usize;
+            found += self.poll_lanes(table, at)?;
+            let has_more = self.peers.get(at).is_some_and(Peer::has_news);
+            if let Some(senders) = self.senders.as_mut().filter(|_| !has_more) {
+                senders.remove(rank);
+            }
+            from = rank.0 + 1;
+        }
+        Ok(found)
+    }
+
+    /// Is there something in a lane?
+    fn has_news(&self) -> bool {
+        match &self.senders {
+            Some(senders) => !senders.is_empty() || self.gas.has_announced(),
+            None => self.peers.iter().any(Peer::has_news),
+        }
     }
 
     /// Nothing is to be done: a pause, or a wait for messages.
@@ -99,11 +138,7 @@ impl<S> Rank<'_, S> {
         self.idle = SPINS;
         self.polls = 0;
         let this = &*self;
-        let is_there = || {
-            has_more(this)
-                || this.barrier.has_news(this)
-                || this.peers.iter().any(|peer| peer.responder.has_next() || peer.reply().is_some())
-        };
+        let is_there = || has_more(this) || this.barrier.has_news(this) || this.has_news();
         self.task.wait_for_ranks(LONGEST_WAIT_US, is_there)?;
         Ok(())
     }
@@ -130,10 +165,9 @@ impl<S> Rank<'_, S> {
     /// Notifies ranks that sleep of what was published.
     #[cold]
     fn notify_owed(&mut self) {
-        let mut owed = core::mem::take(&mut self.owed);
-        while owed != 0 {
-            self.gas.notify(RankId(owed.trailing_zeros()));
-            owed &= owed - 1;
+        while let Some(rank) = self.owed.next(0) {
+            self.owed.remove(rank);
+            self.gas.notify(rank);
         }
     }
 
@@ -198,8 +232,7 @@ impl<S> Rank<'_, S> {
             slot.write_reply(reply.words.get(..reply.hdr.len().div_ceil(8)).unwrap_or_default());
             slot.publish_reply(reply.hdr.0, found.seq);
         }
-        self.gas.notify_relaxed(source);
-        self.owed |= 1 << from;
+        self.published(source);
         match error {
             Some((at, why)) => Err(self.breaks(GasError::Reply { to: source.0, at, why })),
             None => Ok(served),

@@ -1,8 +1,7 @@
 //! Domains of remote atomics (`gex_AD_…`).
 
-use super::{Member, Team};
+use super::{MAX_MEMBERS, Member, Team};
 use crate::collective::{Collective, CollectiveCall};
-use crate::rank::MAX_RANKS;
 use crate::{GasError, Rank};
 use core::convert::identity;
 use core::marker::PhantomData;
@@ -178,7 +177,7 @@ floats! { f64 as u64 = 0x20 }
 
 /// Numbers of one type in the segments of a team, and what its members do with them (`gex_AD_t`).
 pub struct AtomicDomain<T> {
-    members: heapless::Vec<Member, MAX_RANKS>,
+    members: heapless::Vec<Member, MAX_MEMBERS>,
     ops: u32,
     _value: PhantomData<fn(T) -> T>,
 }

@@ -18,13 +18,15 @@ pub use atomics::{Amo, AmoValue, AtomicDomain};
 pub use collectives::Begun;
 
 use crate::collective::{Collective, CollectiveCall};
-use crate::rank::MAX_RANKS;
 use crate::{BarrierName, GasError, Rank};
 use hamr_comm::world::{AtomicOp, OutOfReach, RankId, SegAddr};
 
 /// Of the words of a call, and of a part, on a side. Scratches lie in their segments ([`Team::of`]): no sum overflows.
 const CALL_AT: [u64; 2] = [4, 8];
 const PART_AT: u64 = 64;
+
+/// Members of a team. Images are small.
+pub(crate) const MAX_MEMBERS: usize = if cfg!(hamr_bare) { 8 } else { 64 };
 
 /// A member, and where its scratch is in its segment.
 #[derive(Clone, Copy)]
@@ -37,7 +39,7 @@ struct Member {
 /// order, each with this rank's [`Rank`], which serves messages meanwhile.
 pub struct Team {
     me: u32,
-    members: heapless::Vec<Member, MAX_RANKS>,
+    members: heapless::Vec<Member, MAX_MEMBERS>,
     step: u32,
     /// What this member is in.
     call: CollectiveCall,
@@ -63,8 +65,10 @@ impl Team {
     /// # Errors
     /// It does not fit into a segment; [`GasError::NotAttached`].
     pub fn all<S>(rank: &mut Rank<'_, S>, scratch: u64) -> Result<Self, GasError> {
-        // Behind it there are no more ranks than members have room for.
         rank.attached()?;
+        if rank.size() as usize > MAX_MEMBERS {
+            return Err(GasError::TooManyRanks { size: rank.size(), max: MAX_MEMBERS as u32 });
+        }
         let members = (0..rank.size()).map(|rank| Member { rank: RankId(rank), scratch }).collect();
         let team = Self::of(rank, rank.me().0, members)?;
         team.clear(rank, scratch)?;
@@ -73,7 +77,7 @@ impl Team {
     }
 
     /// A team before its first step.
-    fn of<S>(rank: &Rank<'_, S>, me: u32, members: heapless::Vec<Member, MAX_RANKS>) -> Result<Self, GasError> {
+    fn of<S>(rank: &Rank<'_, S>, me: u32, members: heapless::Vec<Member, MAX_MEMBERS>) -> Result<Self, GasError> {
         for &Member { rank: of, scratch } in &members {
             let (end, len) = (scratch.saturating_add(Self::BYTES), rank.segment_len(of)?);
             if end > len || !scratch.is_multiple_of(64) {
@@ -148,7 +152,7 @@ impl Team {
         if mine[0] == 0 {
             return Ok(None);
         }
-        let mut wishes = heapless::Vec::<(i32, u32, Member), MAX_RANKS>::new();
+        let mut wishes = heapless::Vec::<(i32, u32, Member), MAX_MEMBERS>::new();
         for (place, member) in (0..).zip(&self.members) {
             let mut said = mine.map(u64::to_le_bytes);
             if place != self.me {
@@ -185,7 +189,7 @@ impl Team {
     /// The first part of an end: a step whose parts are the words in which members say that they have seen it.
     #[doc(hidden)]
     pub fn say_end<S>(&mut self, rank: &mut Rank<'_, S>) -> Result<(), GasError> {
-        self.say(rank, CollectiveCall::new(Collective::Destroy, 0, 0, None), &[0; MAX_RANKS * 4])
+        self.say(rank, CollectiveCall::new(Collective::Destroy, 0, 0, None), &[0; MAX_MEMBERS * 4])
     }
 
     /// The second, when all have come.
@@ -195,7 +199,7 @@ impl Team {
             let at = self.left_at(*member, self.me);
             // In its segment.
             let _ = rank.world.atomic(at, AtomicOp::<u32>::Store(1)); // L1, partner L2
-            rank.published(member.rank);
+            rank.touched(member.rank);
         }
     }
 
@@ -252,7 +256,7 @@ impl Team {
         }
         rank.world.atomic(at, AtomicOp::Store(self.step)).map_err(outside)?; // T1, partner T2
         for member in self.members.iter().filter(|member| member.rank != at.rank) {
-            rank.published(member.rank);
+            rank.touched(member.rank);
         }
         Ok(())
     }

@@ -64,10 +64,10 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
         (true, rank) => {
             let malformed = |why: WorldFault| not(format!("a world in which {why}"));
             let layout = WorldLayout::read(&memory).map_err(malformed)?;
-            let ranks = layout.homes().len();
+            let ranks = layout.ranks();
             let rank =
                 rank.ok_or_else(|| not(format!("a world of {ranks} ranks; behind the path, #0 names the first")))?;
-            let home = layout.home(rank).map_err(malformed)?;
+            let home = layout.home(&memory, rank).map_err(malformed)?;
             memory.part(home.off, home.len).map_err(|e| malformed(e.into()))
         }
     }

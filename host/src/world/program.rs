@@ -91,7 +91,7 @@ impl Runtime {
     /// behind two seconds after its world has ended.
     ///
     /// # Errors
-    /// More than 64 ranks, or none; no memory.
+    /// More than 4095 ranks, or none; no memory.
     pub fn world_of_threads(&self, ranks: usize) -> Result<World, Error> {
         if ranks > MAX_RANKS {
             return Err(wrong_number(ranks));

@@ -9,12 +9,15 @@ use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
+use crate::shm::MOST_PROCESSES;
 use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target};
-use hamr_comm::abi::ids::RankId;
+use hamr_comm::abi::ids::{NodeId, RankId};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
-use hamr_comm::abi::world::{MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError};
+use hamr_comm::abi::world::{
+    MAX_BARE_RANKS, MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError,
+};
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -25,7 +28,7 @@ impl Runtime {
     /// Starts `ranks` devices of one kind in one memory, each with the same image.
     ///
     /// # Errors
-    /// As [`Self::open`], for any of them; more than 64 ranks, or none.
+    /// As [`Self::open`], for any of them; more than 4095 ranks, or none.
     pub fn world(&self, spec: &str, ranks: usize, image: Image) -> Result<World, Error> {
         if ranks > MAX_RANKS {
             return Err(wrong_number(ranks));
@@ -60,25 +63,37 @@ impl Runtime {
         self.start_world(&ranks, options)
     }
 
+    /// Starts one rank of a world, rank 0; the other ranks are laid out and never start. To measure what a
+    /// large world costs one rank.
+    #[doc(hidden)]
+    pub fn world_of_one(&self, spec: &str, ranks: usize, image: &Image, options: WorldOptions) -> Result<World, Error> {
+        self.start_some(&[(spec, Some(image))], ranks, options)
+    }
+
     /// Ranks without an image are of this program.
     pub(super) fn start_world(&self, ranks: &[(&str, Option<&Image>)], options: WorldOptions) -> Result<World, Error> {
-        if ranks.is_empty() || ranks.len() > MAX_RANKS {
-            return Err(wrong_number(ranks.len()));
+        self.start_some(ranks, ranks.len(), options)
+    }
+
+    /// Starts the first ranks of a world of `size`.
+    fn start_some(&self, ranks: &[(&str, Option<&Image>)], size: usize, options: WorldOptions) -> Result<World, Error> {
+        if ranks.is_empty() || size > MAX_RANKS {
+            return Err(wrong_number(size));
         }
         let WorldOptions { rank, cpus, stall } = options;
         let options = Options { restart: false, ..rank };
         let seats = self.seats(ranks)?;
-        let memory = Memory::new(&seats, &options)?;
+        too_many(&seats)?;
+        let memory = Memory::new(&seats, size, &options)?;
         let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
         let rank_doorbells: Arc<[_]> =
             doorbells.iter().map(|doorbells| doorbells.for_rank()).collect::<Result<_, _>>()?;
         // All start before the first is waited for.
         let mut started = Vec::new();
-        for (rank, ((seat, home), doorbells)) in seats.into_iter().zip(memory.layout.homes()).zip(doorbells).enumerate()
-        {
+        for (rank, (seat, doorbells)) in seats.into_iter().zip(doorbells).enumerate() {
             let cpu = cpus.get(rank % cpus.len().max(1)).copied();
             let begin = Instant::now();
-            let (rank, window) = (RankId(rank as u32), memory.part(*home)?);
+            let (rank, window) = (RankId(rank as u32), memory.home(rank)?);
             let (world, rank_doorbells) = (memory.memfd.clone(), rank_doorbells.clone());
             let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells };
             let link = RankLink(seat.launch(home, cpu)?);
@@ -172,7 +187,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(seats: &[Seat<'_>], options: &Options) -> Result<Self, Error> {
+    fn new(seats: &[Seat<'_>], size: usize, options: &Options) -> Result<Self, Error> {
         let home = plan_of(options)?;
         let too_large = |got: String| Error::InvalidConfig {
             option: "WorldOptions::rank",
@@ -188,7 +203,9 @@ impl Memory {
             home_len: home.window_len(),
             segment,
         };
-        let plans: Vec<RankPlan> = seats.iter().map(plan).collect();
+        let absent = RankPlan { kind: RankKind::HOSTED, node: NodeId(0), home_len: home.window_len(), segment };
+        let plans = seats.iter().map(plan).chain(std::iter::repeat(absent));
+        let plans: Vec<RankPlan> = plans.take(size).collect();
         let layout = WorldLayout::plan(&plans).and_then(WorldLayout::with_gas).map_err(|why| match why {
             WorldPlanError::Ranks(ranks) => wrong_number(ranks),
             WorldPlanError::TooLarge => too_large(format!("{} of {} bytes", plans.len(), home.window_len())),
@@ -201,6 +218,11 @@ impl Memory {
         let job = RandomState::new().build_hasher().finish();
         layout.write(&plans, job, &whole).map_err(|_| too_large(format!("{len} bytes")))?;
         Ok(Self { memfd, len, whole, layout })
+    }
+
+    fn home(&self, rank: usize) -> Result<Window<Shared>, Error> {
+        let home = self.layout.home(&self.whole, RankId(rank as u32));
+        self.part(home.map_err(|why| Error::Launch { device: format!("rank {rank}"), why: why.to_string() })?)
     }
 
     fn part(&self, Range { off, len }: Range) -> Result<Window<Shared>, Error> {
@@ -239,6 +261,24 @@ fn no_rank(program: &Path) -> String {
 
 pub(super) fn wrong_number(ranks: usize) -> Error {
     Error::InvalidConfig { option: "ranks of a world", expected: format!("1 to {MAX_RANKS}"), got: ranks.to_string() }
+}
+
+/// Refuses ranks that have no room for so many others.
+fn too_many(seats: &[Seat<'_>]) -> Result<(), Error> {
+    let room = |seat: &Seat<'_>| match (seat.kind, &seat.file) {
+        (RankKind::BARE, _) => (MAX_BARE_RANKS, "a bare-metal image has room for"),
+        (_, Some(_)) => (MOST_PROCESSES, "a process is sent the doorbells of"),
+        _ => (MAX_RANKS, "a world has"),
+    };
+    let Some((seat, (most, why))) = seats.iter().map(|seat| (seat, room(seat))).min_by_key(|(_, (most, _))| *most)
+    else {
+        return Ok(());
+    };
+    if seats.len() <= most {
+        return Ok(());
+    }
+    let why = format!("{why} at most {most} ranks, got {}", seats.len());
+    Err(Error::Launch { device: seat.name.clone(), why })
 }
 
 /// A rank's link: a world has one epoch.

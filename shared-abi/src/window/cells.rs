@@ -1,4 +1,4 @@
-//! Values of 1 to 8 bytes that are stored and loaded as one, and atomics on such values (abi §13.4).
+//! Values of 1 to 8 bytes that are stored and loaded as one, and atomics on such values (abi §13.5).
 
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.

@@ -319,6 +319,19 @@ impl<'w> Word<'w> {
         self.atomic().store(value, Ordering::Release);
     }
 
+    /// Sets bits, behind every earlier access, in a word of several writers in one coherent machine's
+    /// memory. Returns what it was.
+    #[inline(always)]
+    pub fn set_bits(self, bits: u32) -> u32 {
+        self.atomic().fetch_or(bits, Ordering::AcqRel)
+    }
+
+    /// Clears such a word, before every later access. Returns what it was.
+    #[inline(always)]
+    pub fn take_bits(self) -> u32 {
+        self.atomic().swap(0, Ordering::AcqRel)
+    }
+
     /// [`Self::publish`] in another kind of memory.
     #[inline(always)]
     pub fn publish_ordered<F: crate::sync::Order>(self, value: u32) {

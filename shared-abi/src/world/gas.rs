@@ -10,6 +10,7 @@
 //! ```
 
 use super::Range;
+use super::peers::barrier_rounds;
 use crate::ids::RankId;
 use crate::queue::QueueDescriptor;
 use crate::slot::SLOT_BYTES;
@@ -17,8 +18,6 @@ use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const LINE: u64 = SLOT_BYTES as u64;
-/// Rounds of a barrier of 64 ranks.
-const ROUNDS: u32 = 6;
 /// Handler indices.
 pub const HANDLERS: u32 = 256;
 /// Bytes in front of a chunk for arguments that have no room in the line.
@@ -100,7 +99,11 @@ impl GasLayout {
     }
 
     const fn part_bytes(&self) -> u64 {
-        (1 + ROUNDS as u64 + HANDLERS as u64) * LINE + self.ranks as u64 * self.lane_bytes()
+        (1 + self.rounds() as u64 + HANDLERS as u64) * LINE + self.ranks as u64 * self.lane_bytes()
+    }
+
+    const fn rounds(&self) -> u32 {
+        barrier_rounds(self.ranks)
     }
 
     const fn slots(&self) -> u64 {
@@ -122,18 +125,18 @@ impl GasLayout {
 
     /// The line in which a rank waits in a round of a barrier.
     pub fn barrier_line(&self, of: RankId, round: u32) -> Option<u64> {
-        let part = self.part(of).filter(|_| round < ROUNDS)?;
+        let part = self.part(of).filter(|_| round < self.rounds())?;
         Some(part + u64::from(1 + round) * LINE)
     }
 
     /// The [`GasName`] of a handler index of a rank.
     pub fn name(&self, of: RankId, index: u8) -> Option<u64> {
-        Some(self.part(of)? + u64::from(1 + ROUNDS + u32::from(index)) * LINE)
+        Some(self.part(of)? + u64::from(1 + self.rounds() + u32::from(index)) * LINE)
     }
 
     fn lane_base(&self, of: RankId, from: RankId) -> Option<u64> {
         let part = self.part(of).filter(|_| from.0 < self.ranks)?;
-        Some(part + u64::from(1 + ROUNDS + HANDLERS) * LINE + u64::from(from.0) * self.lane_bytes())
+        Some(part + u64::from(1 + self.rounds() + HANDLERS) * LINE + u64::from(from.0) * self.lane_bytes())
     }
 
     /// The queue pair in which rank `from` calls rank `of`. Its chunks are [`Self::chunk`].

@@ -13,8 +13,8 @@ use crate::queue::QueueDescriptor;
 use crate::slot::SLOT_BYTES;
 
 const LINE: u64 = SLOT_BYTES as u64;
-/// Rounds of a barrier of 64 ranks.
-const BARRIER_ROUNDS: u32 = 6;
+/// Rounds of a barrier of 64 ranks, and of more.
+const ROUNDS: [u32; 2] = [6, 12];
 /// Lines of signal words per pair of ranks, as launchers lay them out.
 pub const SIGNAL_LINES: u32 = 2;
 /// Such lines at most.
@@ -49,9 +49,13 @@ impl PeersLayout {
         self.words_bytes() + u64::from(self.ranks) * LANE_BYTES
     }
 
+    fn barrier_rounds(&self) -> u32 {
+        barrier_rounds(self.ranks)
+    }
+
     /// Of barrier and signals.
     fn words_bytes(&self) -> u64 {
-        (u64::from(BARRIER_ROUNDS) + u64::from(self.ranks) * u64::from(self.signal_lines)) * LINE
+        (u64::from(self.barrier_rounds()) + u64::from(self.ranks) * u64::from(self.signal_lines)) * LINE
     }
 
     fn part(&self, of: RankId) -> Option<u64> {
@@ -65,14 +69,14 @@ impl PeersLayout {
 
     /// The word of a round in which rank `of` waits.
     pub fn barrier_word(&self, of: RankId, round: u32) -> Option<u64> {
-        let part = self.part(of).filter(|_| round < BARRIER_ROUNDS)?;
+        let part = self.part(of).filter(|_| round < self.barrier_rounds())?;
         Some(part + u64::from(round) * LINE)
     }
 
     /// A signal word of rank `of`, written by rank `from`.
     pub fn signal_word(&self, of: RankId, from: RankId, word: u32) -> Option<u64> {
         let part = self.part(of).filter(|_| from.0 < self.ranks && word < self.signal_words())?;
-        let lines = BARRIER_ROUNDS + from.0 * self.signal_lines;
+        let lines = self.barrier_rounds() + from.0 * self.signal_lines;
         Some(part + u64::from(lines) * LINE + u64::from(word) * 4)
     }
 
@@ -101,4 +105,9 @@ impl PeersLayout {
             reserved: 0,
         })
     }
+}
+
+/// Rounds of a barrier that there are lines for.
+pub(super) const fn barrier_rounds(ranks: u32) -> u32 {
+    ROUNDS[(ranks > 64) as usize]
 }

@@ -62,6 +62,25 @@ pub fn call_all(task: &mut Task, rounds: u32) -> Result<u64, Fault> {
     Ok(calls)
 }
 
+/// Calls the rank behind this one, and behind a barrier a rank that all call, so often; the calls.
+#[offload(unordered)]
+pub fn ring_and_one(task: &mut Task, one: u32, rounds: u32) -> Result<u32, Fault> {
+    let world = world_of(task.world())?;
+    let (me, next) = (world.me().0, RankId((world.me().0 + 1) % world.size()));
+    let mut calls = 0;
+    for to in [next, RankId(one)] {
+        for round in 0..rounds {
+            let number = u64::from(me) << 32 | u64::from(round);
+            if task.sync(to, rank_and::with(number))? != (to.0, number + 1) {
+                return Err(Fault::msg("another rank or number"));
+            }
+            calls += 1;
+        }
+        task.barrier()?;
+    }
+    Ok(calls)
+}
+
 /// Has four calls at once at a rank, the first of which ends last; the last of which is dropped.
 #[offload(unordered)]
 pub fn overlap(task: &mut Task, at: u32) -> Result<u64, Fault> {

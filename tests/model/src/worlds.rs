@@ -1,13 +1,16 @@
-//! Ranks of a world: no wake from rank to rank is lost, with several that wake one, a barrier lets
-//! no rank pass early, nor forget one that is ahead, and a meeting of two shows each what the other has told.
+//! Ranks of a world: no wake from rank to rank is lost, with several that wake one, nor is a message that was
+//! announced; a barrier lets no rank pass early, nor forget one that is ahead, and a meeting of two shows each
+//! what the other has told.
 //!
-//! `Notifier`, `Waiter`, `Idle`, `disseminate` and `has_come` are production's; words are the checker's.
+//! `Notifier`, `Waiter`, `Idle`, `announce`, `collect`, `disseminate` and `has_come` are production's; words are the
+//! checker's.
 
 use std::sync::Arc;
 
 use hamr_comm::am::Notifier;
-use hamr_comm::world::{RankId, disseminate, has_come};
+use hamr_comm::world::{RankId, RankSet, SharedBits, announce, collect, disseminate, has_come};
 use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering, fence};
+use hamr_shared_abi::world::InterestWord;
 use loom::sync::Notify;
 use loom::thread;
 
@@ -60,6 +63,113 @@ fn without_a_fence_a_rank_sleeps_for_ever() {
 fn without_the_last_poll_a_rank_sleeps_for_ever() {
     Model::new("no poll after the odd value", vec![(1, Steps::NoLastPoll)], wake::<Coherent, Coherent>)
         .breaks(FOR_EVER);
+}
+
+/// How two ranks announce messages to a third.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announcing {
+    Sound,
+    /// Before the message is published. Wrong.
+    Early,
+    /// The group's bit before the rank's. Wrong.
+    GroupFirst,
+    /// The finder takes the rank words before the group word. Wrong.
+    RanksFirst,
+}
+
+/// The words of the rank that finds, and what the others publish for it.
+struct Interest {
+    group: AtomicU32,
+    ranks: [AtomicU32; 2],
+    messages: [AtomicU32; 2],
+}
+
+impl Interest {
+    fn word(&self, word: InterestWord) -> Option<&AtomicU32> {
+        match word {
+            InterestWord::Group(at) => (at == 0).then_some(&self.group),
+            InterestWord::Ranks(at) => self.ranks.get(at as usize),
+        }
+    }
+}
+
+/// Two ranks publish messages for a third, which looks only where one was announced, and sleeps.
+fn interest<W: Order, S: Order>((ranks, messages, way): ([u32; 2], u32, Announcing)) {
+    let (mut sleeper, _) = End::pair();
+    let shared = Arc::new(Interest {
+        group: AtomicU32::new(0),
+        ranks: core::array::from_fn(|_| AtomicU32::new(0)),
+        messages: core::array::from_fn(|_| AtomicU32::new(0)),
+    });
+    for (at, rank) in ranks.into_iter().enumerate() {
+        let (bed, shared) = (sleeper.own.clone(), shared.clone());
+        thread::spawn(move || {
+            let notifier = Notifier::new();
+            for value in 1..=messages {
+                if way == Announcing::Early {
+                    announce(RankId(rank), |word| shared.word(word));
+                }
+                shared.messages[at].store(value, Ordering::Release);
+                if way == Announcing::GroupFirst {
+                    shared.group.fetch_or(1 << (rank / 32), Ordering::AcqRel);
+                    shared.ranks[rank as usize / 32].fetch_or(1 << (rank % 32), Ordering::AcqRel);
+                } else if way != Announcing::Early {
+                    announce(RankId(rank), |word| shared.word(word));
+                }
+                if notifier.needs_notify::<W>(&*bed) {
+                    bed.doorbell.notify();
+                }
+            }
+        });
+    }
+    let (mut set, mut seen) = (RankSet::EMPTY, [0; 2]);
+    sleeper.wait::<S>(Steps::Device, || {
+        if way == Announcing::RanksFirst {
+            if shared.group.load(Ordering::Relaxed) != 0 {
+                for (at, word) in (0..).zip(&shared.ranks) {
+                    set.insert_word(at, word.take_bits());
+                }
+                (&shared.group).take_bits();
+            }
+        } else {
+            collect(1, |word| shared.word(word), &mut set);
+        }
+        for (at, rank) in ranks.into_iter().enumerate() {
+            if set.next(rank) == Some(RankId(rank)) {
+                set.remove(RankId(rank));
+                seen[at] = shared.messages[at].load(Ordering::Acquire);
+            }
+        }
+        seen == [messages; 2]
+    });
+}
+
+#[test]
+fn no_announced_message_is_lost() {
+    let once = |ranks| (ranks, 1, Announcing::Sound);
+    let cases = vec![once([0, 1]), once([0, 33])];
+    Model::new("two ranks announce to one, 1 message each", cases, interest::<Coherent, Coherent>)
+        .preempted_at_most(3)
+        .holds();
+    let cases = vec![([0, 1], 2, Announcing::Sound), ([0, 33], 2, Announcing::Sound)];
+    Model::new("two ranks announce to one, 2 messages each", cases, interest::<Coherent, Coherent>)
+        .preempted_at_most(2)
+        .holds();
+}
+
+#[test]
+fn a_message_that_is_announced_otherwise_is_lost() {
+    for (what, way) in [
+        ("announced before it is published", Announcing::Early),
+        ("the group's bit before the rank's", Announcing::GroupFirst),
+    ] {
+        Model::new(what, vec![([0, 33], 1, way)], interest::<Coherent, Coherent>).breaks(FOR_EVER);
+    }
+    let cases = vec![([0, 33], 1, Announcing::RanksFirst)];
+    Model::new("the rank words taken before the group word", cases, interest::<Coherent, Coherent>).breaks(FOR_EVER);
+    let cases = vec![([0, 33], 1, Announcing::Sound)];
+    Model::new("no fence in the ranks that announce", cases.clone(), interest::<Unfenced, Coherent>).breaks(FOR_EVER);
+    Model::new("no fence in the rank that finds", cases, interest::<Coherent, Unfenced>).breaks(FOR_EVER);
 }
 
 /// How ranks take part in a barrier.

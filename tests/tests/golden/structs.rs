@@ -89,8 +89,10 @@ fn world() {
         gas: 0,
         gas_ring: 0,
         gas_chunk: 0,
-        reserved: [0; 7],
+        interest: 0,
+        reserved: [0; 6],
     };
+    let large = WorldHeader { version: 2, ranks: 4095, interest: 0x3132_3334_3536_3738, ..header };
     let entry = RankEntry {
         home: 0x1122_3344_5566_0000,
         home_len: 0x99AA_BBCC_D000,
@@ -104,7 +106,11 @@ fn world() {
         seg_off: 0x0102_0304_0506_0708,
         seg_len: 0x0A0B_0C0D_0E0F,
     };
-    golden("world", "WorldHeader and RankEntry (abi §13)", &[("header", &wire!(header)), ("entry", &wire!(entry))]);
+    golden(
+        "world",
+        "WorldHeader and RankEntry (abi §13)",
+        &[("header", &wire!(header)), ("entry", &wire!(entry)), ("header of a large world", &wire!(large))],
+    );
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub use dim::Dist;
 pub use extent::Extent;
 pub use nodes::Nodes;
 pub use pieces::Pieces;
+pub(crate) use set::MOST_RANKS;
 pub use set::NodeSet;
 pub(crate) use shape::Axis;
 pub use shape::{Align, Shape, on, whole};

@@ -5,7 +5,8 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct NodeSet(u64);
 
-const _: () = assert!(hamr_comm::abi::world::MAX_RANKS <= u64::BITS as usize, "a set is one word");
+/// Ranks of a world that programs run on: a set is one word.
+pub(crate) const MOST_RANKS: usize = u64::BITS as usize;
 
 impl NodeSet {
     /// No rank.

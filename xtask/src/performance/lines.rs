@@ -68,7 +68,7 @@ pub(super) const TRANSFERS: [Line; 18] = [
     ("`call_asleep`", "call_asleep", None),
 ];
 
-pub(super) const TASKS: [Line; 19] = [
+pub(super) const TASKS: [Line; 20] = [
     ("`task_call`", "task_call", None),
     ("`task_switch`", "task_switch", None),
     ("`host_call`", "host_call", None),
@@ -81,6 +81,7 @@ pub(super) const TASKS: [Line; 19] = [
     ("`chain_16`", "chain_16", None),
     ("`world_idle`, 2 ranks", "world_idle", Some(("ranks", 2))),
     ("`world_idle`, 64 ranks", "world_idle", Some(("ranks", 64))),
+    ("`world_idle`, 4095 ranks", "world_idle", Some(("ranks", 4095))),
     ("`world_call`", "world_call", None),
     ("`world_signal`", "world_signal", None),
     ("`world_barrier`", "world_barrier", None),

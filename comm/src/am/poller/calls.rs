@@ -12,8 +12,6 @@ use hamr_shared_abi::slot::{Ext, ReqHdr};
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::tasks::{MAX_TASKS, TasksLayout};
 use hamr_shared_abi::window::Window;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::world::MAX_RANKS;
 
 pub(in super::super) struct Calls<K, F> {
     /// Of messages without a result, then of the task in each place; none where the host serves no
@@ -21,7 +19,7 @@ pub(in super::super) struct Calls<K, F> {
     host: heapless::Vec<HostQueue<K, F>, { MAX_TASKS as usize + 1 }>,
     /// In the order of the ranks; none outside of a world.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) lanes: heapless::Vec<Lane<K, F>, MAX_RANKS>,
+    pub(super) lanes: crate::world::PerRank<Lane<K, F>>,
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: KeptReplies,
     /// The host has to be notified of a message.
@@ -37,7 +35,7 @@ impl<K, F: Order> Calls<K, F> {
         Self {
             host: heapless::Vec::new(),
             #[cfg(all(feature = "tasks", feature = "world"))]
-            lanes: heapless::Vec::new(),
+            lanes: crate::world::PerRank::new(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: KeptReplies::new(),
             notifies_host: false,
@@ -81,7 +79,7 @@ impl<K, F: Order> Calls<K, F> {
             Some(rank) => {
                 let lane = self.lanes.get_mut(rank.0 as usize)?;
                 let call = lane.submit(&mut self.kept, message.key, 0, message.is_task, deadline_us, args)?;
-                crate::world::notify(rank);
+                crate::world::announce_call(rank);
                 TaskCall::Rank(rank, call)
             }
             #[cfg(not(all(feature = "tasks", feature = "world")))]
@@ -111,7 +109,7 @@ impl<K, F: Order> Calls<K, F> {
                     return false;
                 };
                 lane.forget(call, &mut self.kept, true);
-                crate::world::notify(rank);
+                crate::world::announce_call(rank);
             }
             #[cfg(not(all(feature = "tasks", feature = "world")))]
             Some(_) => {}

@@ -510,7 +510,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     fn lend_control(&mut self) {
         let Some(handoff) = self.handoff else { return };
         // A control message behind a task of the control stream keeps waiting.
-        let Some(endpoint) = self.endpoints.first().filter(|endpoint| endpoint.blocked_by == 0) else { return };
+        let Some(endpoint) = self.endpoints.queues.first().filter(|endpoint| endpoint.blocked_by == 0) else { return };
         let Ok(host) = self.window.keep_word(word::HOST_WAIT) else { return };
         handoff.put(|| LentControl {
             responder: endpoint.responder.clone(),

@@ -31,8 +31,8 @@ pub(super) const ROWS: [&str; 8] = [
     "world_run",
 ];
 
-/// Ranks of `world_idle`.
-const IDLE: [u32; 2] = [2, 64];
+/// Ranks of `world_idle`; of the largest world one is there.
+const IDLE: [u32; 3] = [2, 64, 4095];
 
 /// Adds the row `task_switch`: a task lets others have a turn, of which there are none.
 pub(super) fn task_switch(node: &Node, table: &mut Table) -> Result<(), BoxError> {
@@ -51,17 +51,22 @@ pub(super) fn measure(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    let start = |ranks: u32, wait: Option<WaitMode>| -> Result<World, BoxError> {
+    let sizes = |wait: Option<WaitMode>| {
         let WorldOptions { rank, .. } = WorldOptions::default();
         let rank = global.apply(Options { segment: 1 << 20, ..rank });
         let rank = Options { wait: wait.unwrap_or(rank.wait), ..rank };
-        let options = WorldOptions { rank, cpus: vec![machine.host(), machine.device()], ..WorldOptions::default() };
-        Ok(runtime.world_with(&vec!["shm"; ranks as usize], image.clone(), options)?)
+        WorldOptions { rank, cpus: vec![machine.host(), machine.device()], ..WorldOptions::default() }
+    };
+    let start = |ranks: u32, wait: Option<WaitMode>| -> Result<World, BoxError> {
+        Ok(runtime.world_with(&vec!["shm"; ranks as usize], image.clone(), sizes(wait))?)
     };
     if wanted("world_idle") {
         let alone = start(1, Some(WaitMode::Sleep))?;
         for ranks in IDLE {
-            let world = start(ranks, Some(WaitMode::Sleep))?;
+            let world = match ranks {
+                4095 => runtime.world_of_one("shm", 4095, image, sizes(Some(WaitMode::Sleep)))?,
+                _ => start(ranks, Some(WaitMode::Sleep))?,
+            };
             for _ in 0..REPETITIONS {
                 let [floor, ns] = [round(&alone)?, round(&world)?];
                 let key = Key::new("world_idle").vary("ranks", ranks);

@@ -86,12 +86,12 @@ fn an_interrupted_command_leaves_no_rank() {
 #[test]
 fn bad_input_is_one_clear_line() {
     for (options, words) in [
-        (&["-n", "0"][..], &["-n: expected 1 to 64 ranks, got 0"][..]),
-        (&["-n", "65"], &["-n: expected 1 to 64 ranks, got 65"]),
+        (&["-n", "0"][..], &["-n: expected 1 to 4095 ranks, got 0"][..]),
+        (&["-n", "4096"], &["-n: expected 1 to 4095 ranks, got 4096"]),
         (&["-n", "two"], &["two", "hamr --help"]),
-        (&["--rank", "shm*65"], &["--rank shm*65"]),
+        (&["--rank", "shm*4096"], &["--rank shm*4096"]),
         (&["--rank", "shm*0"], &["--rank shm*0"]),
-        (&["--rank", "shm*64", "--rank", "shm"], &["at most 64", "got 65"]),
+        (&["--rank", "shm*4095", "--rank", "shm"], &["at most 4095", "got 4096"]),
         (&["--rank", "shm*2", "-n", "3"], &["the 3 ranks of -n, got 2"]),
         (&["--rank", "shm", "--device", "shm"], &["--rank or `--device shm`"]),
         (&["--rank", "toaster"], &["`toaster`", "shm"]),

@@ -1,0 +1,97 @@
+//! Which ranks have published something for a rank of a large world (abi §13.4). Generic over the
+//! words, so that the model checker runs this very code.
+//!
+//! ```text
+//! rank d                                    rank r
+//! publish a message in its lane at r        a group word is not zero: take it
+//! set bit d of r's rank words               take the rank words of its bits
+//! if it was clear, set the group's bit      look at the lanes of their bits
+//! ```
+//!
+//! Where rank d finds its bit set, r has not taken that word since, and finds the group's bit, or has
+//! taken it and is about to look at the word.
+
+use super::RankSet;
+use hamr_shared_abi::ids::RankId;
+use hamr_shared_abi::sync::{AtomicU32, Ordering};
+use hamr_shared_abi::window::Word;
+use hamr_shared_abi::world::InterestWord;
+
+/// A word of [`InterestWord`].
+pub trait SharedBits: Copy {
+    /// Relaxed load.
+    fn load(self) -> u32;
+    /// Sets bits, behind every earlier access. Returns what it was.
+    fn set_bits(self, bits: u32) -> u32;
+    /// Clears it, before every later access. Returns what it was.
+    fn take_bits(self) -> u32;
+}
+
+impl SharedBits for Word<'_> {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        Word::load(self)
+    }
+    #[inline(always)]
+    fn set_bits(self, bits: u32) -> u32 {
+        Word::set_bits(self, bits)
+    }
+    #[inline(always)]
+    fn take_bits(self) -> u32 {
+        Word::take_bits(self)
+    }
+}
+
+/// For models, whose words are no window's.
+impl SharedBits for &AtomicU32 {
+    fn load(self) -> u32 {
+        AtomicU32::load(self, Ordering::Relaxed)
+    }
+    fn set_bits(self, bits: u32) -> u32 {
+        self.fetch_or(bits, Ordering::AcqRel)
+    }
+    fn take_bits(self) -> u32 {
+        self.swap(0, Ordering::AcqRel)
+    }
+}
+
+/// Says that rank `me` has published something, in the words of the rank that is to find it.
+#[inline(always)]
+pub fn announce<W: SharedBits>(me: RankId, word: impl Fn(InterestWord) -> Option<W>) {
+    let at = me.0 / 32;
+    let bit = 1 << (me.0 % 32);
+    // I1, of which I2 is the other end.
+    if let Some(ranks) = word(InterestWord::Ranks(at))
+        && ranks.set_bits(bit) & bit == 0
+        && let Some(group) = word(InterestWord::Group(at / 32))
+    {
+        // I3, of which I4 is the other end.
+        group.set_bits(1 << (at % 32));
+    }
+}
+
+/// Adds who has announced something in this rank's words since the last time. `groups`: group words in
+/// use, all that is looked at where none has.
+#[inline(always)]
+pub fn collect<W: SharedBits>(groups: u32, word: impl Fn(InterestWord) -> Option<W>, to: &mut RankSet) {
+    for at in 0..groups {
+        if let Some(group) = word(InterestWord::Group(at))
+            && group.load() != 0
+        {
+            // I4.
+            let mut bits = group.take_bits();
+            while bits != 0 {
+                let ranks = at * 32 + bits.trailing_zeros();
+                bits &= bits - 1;
+                // I2: behind I4.
+                to.insert_word(ranks, word(InterestWord::Ranks(ranks)).map_or(0, SharedBits::take_bits));
+            }
+        }
+    }
+}
+
+/// Would [`collect`] find something?
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(super) fn is_announced<W: SharedBits>(groups: u32, word: impl Fn(InterestWord) -> Option<W>) -> bool {
+    (0..groups).any(|at| word(InterestWord::Group(at)).is_some_and(|group| group.load() != 0))
+}
