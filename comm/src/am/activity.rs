@@ -6,9 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// The number of the last call of the pollers that have ended, or that had a call abandoned.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// A slot number is below 2^18; a queue number, of a stream or of a lane, below 2^14 - 1.
+/// A slot number is below 2^18.
 const SLOT_BITS: u32 = 18;
-const _: () = assert!(super::MAX_QUEUES + hamr_shared_abi::world::MAX_RANKS < (1 << (32 - SLOT_BITS)) - 1);
 
 /// What a poller is doing. The poller writes it at every call, so these are plain stores of words.
 /// An interrupt handler of the same processor reads it, and other threads read it as a hint.
@@ -25,6 +24,9 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Queue numbers are below this.
+    pub(super) const QUEUES: usize = (1 << (32 - SLOT_BITS)) - 1;
+
     /// The activity of a new poller: nothing runs, and its count of calls goes on from earlier
     /// epochs. No number comes twice within 2^32 calls of an image, because the numbers identify
     /// calls to the code that watches them.

@@ -1,6 +1,8 @@
 //! Runs the calls of all streams. A short message without flags but ONE_WAY is served here, all
 //! others in `long`.
 
+#[cfg(feature = "tasks")]
+use super::request::Job;
 use super::request::ReplyMode;
 use super::responder::take_data;
 use super::{Activity, Found, Responder, SlotAccess, Slots};
@@ -34,6 +36,25 @@ pub(super) struct Endpoint<K, F> {
 impl<K, F> Endpoint<K, F> {
     pub(super) fn new(responder: Responder<Queue<K, F>>, queue: u32) -> Self {
         Self { responder, queue, blocked_by: 0, known: Known::NONE }
+    }
+}
+
+#[cfg(feature = "tasks")]
+impl<K, F: Order> Endpoint<K, F> {
+    /// Replies TAKEN to a task's call, with the task's place, unless that was done: the result comes in the
+    /// ticket slot.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn say_taken(&mut self, job: &mut Job, place: u32) {
+        let request = core::mem::replace(&mut job.next_reply, job.found);
+        if self.blocked_by == 1 + request.slot {
+            self.blocked_by = 1 + job.found.slot;
+        }
+        if request != job.found {
+            let slot = self.responder.slot(request.slot);
+            slot.write_reply(&[place.into()]);
+            slot.publish_reply(RepHdr::taken(4).0, request.seq);
+        }
     }
 }
 
@@ -94,7 +115,7 @@ pub(super) struct Dispatcher<'s, K> {
     pub(super) tasks: super::Tasks<'s>,
     /// Calls that wait for a place.
     #[cfg(feature = "tasks")]
-    pub(super) backlog: heapless::Deque<super::request::Job, BACKLOG>,
+    pub(super) backlog: heapless::Deque<Job, BACKLOG>,
     pub(super) activity: Activity,
 }
 

@@ -110,7 +110,7 @@ impl<K: Clone> Dispatcher<'_, K> {
             if self.tasks.waiters & waiter(hdr.key()) != 0
                 && let Some(job) = self.tasks.slots.get_mut(place as usize).and_then(|slot| slot.job.as_mut())
             {
-                job.say_taken(endpoint, place);
+                endpoint.say_taken(job, place);
             }
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl<K: Clone> Dispatcher<'_, K> {
             endpoint.blocked_by = 0;
             return Err(Status::QUEUE_FULL);
         }
-        job.say_taken(endpoint, RepHdr::NO_PLACE);
+        endpoint.say_taken(&mut job, RepHdr::NO_PLACE);
         let _ = self.backlog.push_back(job);
         Ok(())
     }

@@ -64,6 +64,8 @@ impl From<LayoutError> for SetupError {
     }
 }
 
+const _: () = assert!(MAX_QUEUES + hamr_shared_abi::world::MAX_RANKS <= Activity::QUEUES);
+
 /// The responding ends, by number: of queue pairs of the host, then of lanes from the ranks.
 struct Endpoints<K, F> {
     queues: heapless::Vec<Endpoint<K, F>, MAX_QUEUES>,

@@ -2,17 +2,11 @@
 //! §4.4).
 
 #[cfg(feature = "tasks")]
-use super::dispatcher::Endpoint;
-#[cfg(feature = "tasks")]
-use super::{Found, SlotAccess};
+use super::Found;
 #[cfg(feature = "tasks")]
 use hamr_shared_abi::ids::HandlerKey;
-#[cfg(feature = "tasks")]
-use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};
 use hamr_shared_abi::status::Status;
-#[cfg(feature = "tasks")]
-use hamr_shared_abi::sync::Order;
 
 /// Where the reply of a request goes.
 #[derive(Clone, Copy)]
@@ -53,21 +47,6 @@ impl Job {
         let is_short = matches!(self.hdr.place(), Place::Inline) && !self.hdr.has(ReqHdr::REPLY_BUF);
         let len = self.hdr.len().checked_sub(size_of::<Ext>()).filter(|_| is_short)?;
         Some((self.words.split_at(size_of::<Ext>() / 8).1, len))
-    }
-
-    /// Replies TAKEN, with the place of its task, unless that was done: the result comes in the ticket slot.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn say_taken<K, F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, place: u32) {
-        let request = core::mem::replace(&mut self.next_reply, self.found);
-        if endpoint.blocked_by == 1 + request.slot {
-            endpoint.blocked_by = 1 + self.found.slot;
-        }
-        if request != self.found {
-            let slot = endpoint.responder.slot(request.slot);
-            slot.write_reply(&[place.into()]);
-            slot.publish_reply(RepHdr::taken(4).0, request.seq);
-        }
     }
 
     /// Where the reply goes.

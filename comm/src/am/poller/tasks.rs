@@ -362,7 +362,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 dispatcher.activity.limit(0);
                 dispatcher.tasks.running = None;
                 if is_first && let Some(job) = &mut slot.job {
-                    job.say_taken(endpoint, index as u32);
+                    endpoint.say_taken(job, index as u32);
                     dispatcher.tasks.waiters |= waiter(job.hdr.key());
                 }
                 let is_message = wait.is_message();
