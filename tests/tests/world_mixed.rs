@@ -122,7 +122,7 @@ fn run_mixes_images_and_programs() {
     for (options, words) in [
         (["--rank", "shm=hamr-checks"], "expected one without `=`"),
         (["--rank", "shm*x=hamr-checks"], "behind the `*`"),
-        (["--rank", "shm*65"], "expected 1 to 64"),
+        (["--rank", "shm*4096"], "expected 1 to 4095"),
     ] {
         let (code, text) = run(&options, &["none"]);
         assert!(code == Some(2) && text.contains(words), "{text}");
