@@ -120,7 +120,7 @@ pub fn as_many_as_the_image_chooses(open: Open) {
         gate.wait_for(1);
         for _ in 0..3 {
             let many = node.sync(keeps_many::with(y.ptr(), opened.ptr(), 29));
-            if node.info().name.starts_with("qemu") {
+            if ["qemu", "pci"].iter().any(|kind| node.info().name.starts_with(kind)) {
                 let report = fault(many);
                 assert_eq!(report.status, Status::BUFFER_BUSY, "{report}");
                 assert!(report.to_string().contains("expected at most 48 claimed ranges"), "{report}");
@@ -176,7 +176,8 @@ pub fn of_resources(open: Open) {
     });
     node.restart().expect("starts again");
     assert!(held.wait().is_err(), "it ended with its epoch");
-    // Processes and machines begin anew.
+    // Processes and machines begin anew. A card does not: its task returned an error, and dropped its claim.
     assert_eq!(clear(), is_loopback(&node));
-    assert!(node.sync(uses_resource::with()).expect("free"));
+    let is_whole = node.sync(uses_resource::with()).expect("free");
+    assert!(is_whole || node.info().name.starts_with("pci"));
 }
