@@ -9,7 +9,7 @@ use hamr_shared_abi::{status::Status, window::Claim};
 
 /// Room for one claimed range of bytes: of buffers of any device of this program, or of a resource.
 ///
-/// A device is polled by one thread at a time, and ranges are read and changed by [`here`]: loads and
+/// A device is polled by one thread at a time, and ranges are read and changed by `here`: loads and
 /// stores need no order.
 pub struct ClaimedRange {
     /// Addresses, which tell the heaps of several devices apart. 0: free.

@@ -366,17 +366,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     dispatcher.tasks.waiters |= waiter(job.hdr.key());
                 }
                 let is_message = wait.is_message();
-                let (next, answer) = if is_message || marks.any() {
+                if is_message || marks.any() {
                     let until = wait.limit().min(slot.deadline);
                     let left = if until == NEVER {
                         0
                     } else {
                         until.saturating_sub(clock()).clamp(1, Ext::ENFORCED as u64 - 1) as u32
                     };
-                    self.calls.ask(index, &mut slot.calls, (wait, marks), left, dispatcher.frame.scratch)
+                    let scratch = &*dispatcher.frame.scratch;
+                    (slot.wait, slot.answer) = self.calls.ask(index, &mut slot.calls, (wait, marks), left, scratch);
                 } else {
-                    (wait, Answer::None)
-                };
+                    // The last answer was taken.
+                    slot.wait = wait;
+                }
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 let is_other = reason.is_some_and(|reason| !reason.again);
                 #[cfg(not(all(feature = "tasks", feature = "world")))]
@@ -384,7 +386,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 slot.show(reason);
                 // It did work, unless it only looked whether it may go on.
                 let worked = is_other || is_message || matches!(wait, Wait::Turn);
-                (slot.wait, slot.answer) = (next, answer);
                 dispatcher.tasks.is_ready |= slot.is_ready();
                 if effects.sent() {
                     dispatcher.tasks.expect_messages();
