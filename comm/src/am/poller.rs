@@ -4,9 +4,10 @@
 //! The poller decides which stream is polled next; `dispatcher` runs the calls. One call costs no
 //! lock, no allocation and no clock.
 
+use self::endpoints::Endpoints;
 use super::dispatcher::{BATCH, Dispatcher, Endpoint, Stop, spill_state};
 use super::request::ReplyMode;
-use super::{Activity, ControlHandoff, Found, Notifier, Pauses, Responder};
+use super::{Activity, ControlHandoff, Found, Notifier, Pauses};
 use crate::context::Effects;
 use crate::fault::Trace;
 use crate::frame::Frame;
@@ -15,7 +16,7 @@ use crate::migrate::MAX_MESSAGE;
 use crate::registry::Table;
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::layout::LayoutError;
-use hamr_shared_abi::preamble::{HostState, feature, word};
+use hamr_shared_abi::preamble::{HostState, word};
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::{Coherent, Order};
@@ -61,52 +62,6 @@ pub enum SetupError {
 impl From<LayoutError> for SetupError {
     fn from(e: LayoutError) -> Self {
         Self::Layout(e)
-    }
-}
-
-const _: () = assert!(MAX_QUEUES + hamr_shared_abi::world::MAX_RANKS <= Activity::QUEUES);
-
-/// The responding ends, by number: of queue pairs of the host, then of lanes from the ranks.
-struct Endpoints<K, F> {
-    queues: heapless::Vec<Endpoint<K, F>, MAX_QUEUES>,
-    /// In the order of the ranks; none outside of a world.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    lanes: crate::world::PerRank<Endpoint<K, F>>,
-}
-
-impl<K, F> Endpoints<K, F> {
-    #[cfg(feature = "tasks")]
-    #[inline(always)]
-    fn get(&self, number: usize) -> Option<&Endpoint<K, F>> {
-        #[cfg(feature = "world")]
-        if number >= self.queues.len() {
-            return self.lane(number);
-        }
-        self.queues.get(number)
-    }
-
-    #[inline(always)]
-    fn get_mut(&mut self, number: usize) -> Option<&mut Endpoint<K, F>> {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        if number >= self.queues.len() {
-            return self.lane_mut(number);
-        }
-        self.queues.get_mut(number)
-    }
-
-    // Not inlined: streams are polled more often.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[cold]
-    #[inline(never)]
-    fn lane(&self, number: usize) -> Option<&Endpoint<K, F>> {
-        self.lanes.get(number - self.queues.len())
-    }
-
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[cold]
-    #[inline(never)]
-    fn lane_mut(&mut self, number: usize) -> Option<&mut Endpoint<K, F>> {
-        self.lanes.get_mut(number - self.queues.len())
     }
 }
 
@@ -196,7 +151,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Ok(parts) => parts,
             Err((e, window)) => return Err((LayoutError::from(e).into(), window, scratch)),
         };
-        let endpoints = match open_endpoints(&window, accepted) {
+        let endpoints = match Endpoints::open(&window, accepted) {
             Ok(endpoints) => endpoints,
             Err(e) => return Err((e, heap.join(), scratch)),
         };
@@ -594,32 +549,9 @@ fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
     empty
 }
 
-/// The responding end of every queue pair, its reply words cleared.
-fn open_endpoints<K: Clone, F: Order>(window: &Window<K>, accepted: &Accepted) -> Result<Endpoints<K, F>, SetupError> {
-    let Accepted { layout, epoch, features, .. } = accepted;
-    let mut endpoints = Endpoints {
-        queues: heapless::Vec::new(),
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        lanes: crate::world::PerRank::new(),
-    };
-    for queue in 0..layout.queues() {
-        // Read again from the window, so checked again.
-        let descriptor = layout.queue(window, queue)?;
-        let mut slots = window.queue_ordered(&descriptor).map_err(LayoutError::from)?;
-        // The control stream has one line. Where the handshake found the second one among the slots
-        // and it is not there any more, other bytes before the heap are read for it.
-        slots.use_two_lines(queue != 0 && features & feature::TWO_LINES != 0);
-        let responder = Responder::new(slots, *epoch);
-        responder.clear();
-        if queue as usize >= MAX_QUEUES || endpoints.queues.push(Endpoint::new(responder, queue)).is_err() {
-            return Err(SetupError::TooManyQueues(layout.queues()));
-        }
-    }
-    Ok(endpoints)
-}
-
 #[cfg(feature = "tasks")]
 mod calls;
+mod endpoints;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod lanes;
 #[cfg(all(feature = "tasks", feature = "world"))]

@@ -303,7 +303,7 @@ pub fn attributes_and_states(open: Open) {
     assert_eq!((shared.state(), stream.state()), (StreamState::Idle, StreamState::Idle));
 }
 
-/// A program finds its devices, and what streams are open on them, whoever has them.
+/// A program finds its devices, and the streams that its threads have opened on them.
 pub fn are_listed(open: Open) {
     let node = open(options());
     let number = node.info().node;
