@@ -1,8 +1,8 @@
-//! Exchanges: each node puts elements straight to where its partners use them.
+//! Exchanges: each node copies elements straight between its memory and its partners'.
 //!
-//! A node tells all partners that its memory may be written, which it never waits for. Then it puts to
-//! each partner that has told it the same, and says that all is there. Partners follow from the
-//! arrays' descriptions, alike on both sides.
+//! A node tells all partners that its memory may be used, which it never waits for. Then it puts to, or gets
+//! from, each partner that has told it the same, and says that it has. Partners follow from the arrays'
+//! descriptions, alike on both sides.
 
 use crate::dist::NodeSet;
 use crate::fabric::Fabric;
@@ -11,34 +11,35 @@ use crate::what::What;
 use hamr_comm::Fault;
 use hamr_comm::world::{MAX_LEVELS, Strided};
 
-/// Meets all partners, and calls `put` for each one that this node has something for.
+/// Meets all partners, and calls `copy` for each of `copied`, with whom this node copies. The `others` copy with
+/// this one: [`end`] waits for them.
 #[track_caller]
 pub(crate) fn begin(
     fabric: Fabric<'_>,
     what: &What,
-    destinations: NodeSet,
-    sources: NodeSet,
-    mut put: impl FnMut(u32) -> Result<(), Fault>,
+    copied: NodeSet,
+    others: NodeSet,
+    mut copy: impl FnMut(u32) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let partners = destinations.with(sources);
+    let partners = copied.with(others);
     for partner in fabric.others(partners) {
         fabric.tell(partner, what, &[])?;
     }
     for partner in fabric.others(partners) {
         fabric.hear(partner, what, &mut [])?;
-        if destinations.contains(partner) {
-            put(partner)?;
+        if copied.contains(partner) {
+            copy(partner)?;
             fabric.arrive(partner)?;
         }
     }
     Ok(())
 }
 
-/// Waits until all is there that others have put in the last meeting with each.
+/// Waits until others have made the copies of the last meeting with each.
 #[track_caller]
-pub(crate) fn end(fabric: Fabric<'_>, sources: NodeSet) -> Result<(), Fault> {
-    for source in fabric.others(sources) {
-        fabric.arrived(source, fabric.meeting(source)?)?;
+pub(crate) fn end(fabric: Fabric<'_>, others: NodeSet) -> Result<(), Fault> {
+    for other in fabric.others(others) {
+        fabric.arrived(other, fabric.meeting(other)?)?;
     }
     Ok(())
 }
@@ -62,4 +63,9 @@ pub(crate) fn strided(
         each(span.from * size, span.to * size, &shape)?;
     }
     Ok(())
+}
+
+/// The same with the destination as `here`.
+pub(crate) fn turned<'a>(shape: &Strided<'a>) -> Strided<'a> {
+    Strided { here: shape.there, there: shape.here, ..*shape }
 }

@@ -117,7 +117,7 @@ impl<T: Element, const N: usize> Kept<T, N> {
         let desc = desc.keep(room)?;
         w.meet(&What::new(Kind::OPEN, w.set(), Location::caller()).of(self.off, hash).numbered(kind))?;
         let piece = w.kept(self.off, desc.elements())?;
-        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, partners: None })
+        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, plan: None })
     }
 }
 

@@ -34,6 +34,7 @@ impl Kind {
     pub(crate) const LOAD: Self = Self(17);
     pub(crate) const KEEP: Self = Self(18);
     pub(crate) const OPEN: Self = Self(19);
+    pub(crate) const REFLECT_START: Self = Self(21);
     /// No collective.
     pub(crate) const NONBLOCK: Self = Self(20);
 }
@@ -149,6 +150,7 @@ impl fmt::Display for What {
             Kind::BCAST => write!(f, "bcast({}) from {}", text(&self.name), self.number),
             Kind::ALLOCATE => write!(f, "an allocation of {of} bytes"),
             Kind::REFLECT => write!(f, "reflect of the array at {of:#x}"),
+            Kind::REFLECT_START => write!(f, "reflect_start of the array at {of:#x}"),
             Kind::REDUCE_SHADOW => write!(f, "reduce_shadow of the array at {of:#x}"),
             Kind::END_OF_SCOPE => f.write_str("the end of a scope"),
             Kind::END => f.write_str("its end"),

@@ -31,6 +31,17 @@ fn make<'c>(w: &mut Spmd<'c>, nodes: [u32; 2], size: [i64; 2]) -> Result<Pairs<'
     Ok(a)
 }
 
+/// Changes a node's own elements for a moment, which no shadow shows.
+fn change(a: &mut Pairs<'_>) -> Result<(), Fault> {
+    for by in [7, -7] {
+        each(a.here(), |index| {
+            a[index] += by;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Checks every element of a node's block: its own, and those of the halo.
 fn check_halo(a: &Pairs<'_>, size: [i64; 2], periodic: bool, orthogonal: bool) -> Result<(), Fault> {
     let own = [0, 1].map(|dim| a.desc().owned_range(dim).unwrap_or(0..0));
@@ -70,10 +81,12 @@ pub fn shadows(w: &mut Spmd, nodes: [u32; 2], size: [i64; 2]) -> Result<(), Faul
                     // Others put into the shadow meanwhile.
                     let here = a.here();
                     each(here, |index| check(a[index] == code(index), "another element of its own"))?;
+                    change(&mut a)?;
                     w.reduce(Sum, 1u32)?;
                     a.reflect_finish(w)?;
                 } else {
                     a.reflect_with(halo, w)?;
+                    change(&mut a)?;
                 }
                 check_halo(&a, size, periodic, orthogonal)?;
             }
@@ -134,23 +147,26 @@ pub fn refused(w: &mut Spmd, how: u32) -> Result<(), Fault> {
             failed?;
         }
         8 => drop(a.local()),
+        9 if w.me() == 0 => a.reflect(w)?,
+        9 => a.reflect_start(Halo::ALL, w)?,
         _ => w.scope(|w| make(w, [n, 1], [n.into(), 8])?.reflect_start(Halo::ALL, w))?,
     }
     Ok(())
 }
 
 /// What faults of [`refused()`] say.
-pub const REASONS: [&str; 10] = [
+pub const REASONS: [&str; 11] = [
     "the shadow is not there before reflect_finish",
-    "not finished: reflect of the array",
-    "not finished: reflect of the array",
+    "not finished: reflect_start of the array",
+    "not finished: reflect_start of the array",
     "an exchange of this array is not finished",
     "no reflect of this array has begun",
     "dimension 0: index",
     "dimension 0: halo of 2, shadow of 1",
     "in reflect of the array at 0x",
     "is not contiguous in memory",
-    "not finished: reflect of the array",
+    "node 1 in reflect_start of the",
+    "not finished: reflect_start of the array",
 ];
 
 /// Arrays of every distribution, by index: what is here, and what is written where.

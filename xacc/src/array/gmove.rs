@@ -4,13 +4,13 @@ use super::Array;
 use super::section::{Section, SectionMut, Sent, Source, copy_beside, copy_here, outside, slice};
 use crate::collective::{Number, Op};
 use crate::dist::NodeSet;
-use crate::exchange;
+use crate::exchange::{self, turned};
 use crate::plan::Gmove;
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
 use core::ops::Range;
 use core::panic::Location;
-use hamr_comm::world::{RankId, Strided, WorldRef};
+use hamr_comm::world::{RankId, WorldRef};
 use hamr_comm::{Element, Fault};
 
 /// Elements that are read at once to be combined.
@@ -140,9 +140,8 @@ impl<T: Element, const M: usize> Section<'_, '_, T, M> {
         exchange::begin(fabric, &what, owners, readers, |rank| {
             for copy in plan.copies(rank, me) {
                 exchange::strided(&copy, size, |there, at, shape| {
-                    let turned = Strided { here: shape.there, there: shape.here, ..*shape };
                     let to = bytemuck::cast_slice_mut(to).get_mut(at..).ok_or_else(outside)?;
-                    Ok(world.get_strided(RankId(rank), from.piece.off() + there as u64, to, &turned)?)
+                    Ok(world.get_strided(RankId(rank), from.piece.off() + there as u64, to, &turned(shape))?)
                 })?;
             }
             Ok(())

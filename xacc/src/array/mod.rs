@@ -8,11 +8,11 @@ mod shared;
 
 use crate::dist::{Desc, DistError, NodeSet, Shape, Share, refuse};
 use crate::fabric::Begun;
-use crate::plan::Halo;
 use crate::spmd::Spmd;
 use core::ops::{Index, IndexMut, Range};
 use hamr_comm::world::Piece;
 use hamr_comm::{Element, Fault};
+use reflect::Plan;
 
 pub use section::{Section, SectionMut, Sent, Source};
 pub(crate) use section::{outside, slice};
@@ -31,8 +31,8 @@ pub struct Array<'c, T, const N: usize> {
     pub(crate) pending: Option<Begun>,
     /// The wait that completes the last transfer to it as a coarray.
     pub(crate) got: Option<u32>,
-    /// The last reflect: its halo, and the nodes that this one puts to and gets from.
-    pub(crate) partners: Option<(Halo<N>, NodeSet, NodeSet)>,
+    /// What the last reflect has copied.
+    pub(crate) plan: Option<Plan<N>>,
 }
 
 impl<const N: usize> Shape<'_, N> {
@@ -56,7 +56,7 @@ impl<const N: usize> Shape<'_, N> {
         let desc = desc.keep(room)?;
         let mut piece = w.allocate::<T>(desc.elements())?;
         piece.as_mut_slice().fill(value);
-        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, partners: None })
+        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, plan: None })
     }
 
     /// Arrays that differ in their value.

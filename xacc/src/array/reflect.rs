@@ -2,9 +2,9 @@
 
 use super::Array;
 use crate::collective::Number;
-use crate::dist::{DistError, NodeSet};
-use crate::exchange;
-use crate::plan::{Halo, Reflect};
+use crate::dist::{Desc, DistError, NodeSet};
+use crate::exchange::{self, turned};
+use crate::plan::{Copy, Halo, Reflect, Short};
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
 use core::panic::Location;
@@ -13,6 +13,79 @@ use hamr_comm::{Element, Fault};
 
 /// Elements that are read at once to be added.
 const CHUNK: usize = 64;
+/// Copies at most that are kept from one reflect to the next: those of a node with eight neighbours.
+const MOST_KEPT: usize = 8;
+
+/// How elements come into the shadows of other nodes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Their owners put them, and may change them at once.
+    Put,
+    /// The others get them, which is faster: processors fetch ahead what another has written, but each store into
+    /// a line that another has read waits for it.
+    Get,
+}
+
+/// What a reflect copies, for the next one of the same array.
+pub(crate) struct Plan<const N: usize> {
+    halo: Halo<N>,
+    way: Way,
+    /// With whom this node copies, and who copies with it.
+    copied: NodeSet,
+    others: NodeSet,
+    /// The copies, with the other's rank; `None` if they are too many, or have too many levels.
+    copies: Option<heapless::Vec<(u32, Short), MOST_KEPT>>,
+}
+
+impl<const N: usize> Plan<N> {
+    fn new(desc: &Desc<'_, N>, halo: Halo<N>, way: Way, me: u32) -> Result<Self, DistError> {
+        let reflect = Reflect::new(desc, halo)?;
+        let (destinations, sources) = (reflect.destinations(me), reflect.sources(me));
+        let (copied, others) = match way {
+            Way::Put => (destinations, sources),
+            Way::Get => (sources, destinations),
+        };
+        let mut copies = Some(heapless::Vec::new());
+        for other in copied.with(NodeSet::one(me)).ranks() {
+            for copy in copies_with(desc, &reflect, way, (me, other)) {
+                copies = copies.and_then(|mut kept| {
+                    kept.push((other, Short::of(&copy)?)).ok()?;
+                    Some(kept)
+                });
+            }
+        }
+        Ok(Self { halo, way, copied, others, copies })
+    }
+
+    /// Makes the copies of node `me` with another, or of its own elements.
+    fn each(
+        &self,
+        desc: &Desc<'_, N>,
+        (me, other): (u32, u32),
+        mut make: impl FnMut(&Copy) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let Some(kept) = &self.copies else {
+            let reflect = Reflect::new(desc, self.halo)?;
+            return copies_with(desc, &reflect, self.way, (me, other)).try_for_each(|copy| make(&copy));
+        };
+        kept.iter().filter(|(rank, _)| *rank == other).try_for_each(|(_, short)| make(&short.copy()))
+    }
+}
+
+fn copies_with<'a, const N: usize>(
+    desc: &Desc<'_, N>,
+    reflect: &Reflect<'a, N>,
+    way: Way,
+    (me, other): (u32, u32),
+) -> impl Iterator<Item = Copy> + use<'a, N> {
+    // One row of an array of one dimension has no gap behind it.
+    let (row, pitch) = (desc.extents()[N - 1], desc.pitches()[N.saturating_sub(2)]);
+    let copies = match way {
+        Way::Put => reflect.copies(me, other),
+        Way::Get => reflect.copies(other, me),
+    };
+    copies.map(move |copy| copy.with_gaps(row, pitch))
+}
 
 impl<T: Element, const N: usize> Array<'_, T, N> {
     /// Fills the shadow with the elements of their owners. All nodes that have the array call this.
@@ -31,8 +104,8 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
     #[track_caller]
     pub fn reflect_with(&mut self, halo: Halo<N>, w: &mut Spmd<'_>) -> Result<(), Fault> {
         let what = self.what(Kind::REFLECT, &halo);
-        let sources = self.start(&what, halo, w)?;
-        exchange::end(w.fabric(), sources)
+        let others = self.fill_shadow(&what, halo, Way::Get, w)?;
+        exchange::end(w.fabric(), others)
     }
 
     /// Begins a [`Self::reflect_with`], which [`Self::reflect_finish`] ends. Until then the elements of
@@ -42,8 +115,8 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
     /// As [`Self::reflect_with`]; too many are not finished.
     #[track_caller]
     pub fn reflect_start(&mut self, halo: Halo<N>, w: &mut Spmd<'_>) -> Result<(), Fault> {
-        let what = self.what(Kind::REFLECT, &halo);
-        let sources = self.start(&what, halo, w)?;
+        let what = self.what(Kind::REFLECT_START, &halo);
+        let sources = self.fill_shadow(&what, halo, Way::Put, w)?;
         self.pending = Some(w.fabric().open(self.piece.off(), what, sources)?);
         Ok(())
     }
@@ -71,33 +144,33 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         Ok(())
     }
 
-    /// Puts what others need of this node; the nodes that put here.
+    /// Makes this node's copies; the nodes that make theirs with it.
     #[track_caller]
-    fn start(&mut self, what: &What, halo: Halo<N>, w: &mut Spmd<'_>) -> Result<NodeSet, Fault> {
+    fn fill_shadow(&mut self, what: &What, halo: Halo<N>, way: Way, w: &mut Spmd<'_>) -> Result<NodeSet, Fault> {
         let fabric = w.fabric();
         self.is_free(w)?;
-        let plan = Reflect::new(&self.desc, halo)?;
-        let (me, size, piece) = (fabric.me, size_of::<T>(), &mut self.piece);
-        let (destinations, sources) = match self.partners {
-            Some((of, destinations, sources)) if of == halo => (destinations, sources),
-            _ => (plan.destinations(me), plan.sources(me)),
+        let me = fabric.me;
+        let plan = match self.plan.take() {
+            Some(plan) if (plan.halo, plan.way) == (halo, way) => plan,
+            _ => Plan::new(&self.desc, halo, way, me)?,
         };
-        self.partners = Some((halo, destinations, sources));
-        let world = fabric.world()?;
-        // One row of an array of one dimension has no gap behind it.
-        let (row, pitch) = (self.desc.extents()[N - 1], self.desc.pitches()[N.saturating_sub(2)]);
-        exchange::begin(fabric, what, destinations, sources, |to| {
-            for copy in plan.copies(me, to).map(|copy| copy.with_gaps(row, pitch)) {
-                exchange::strided(&copy, size, |from, at, shape| {
-                    Ok(piece.put_strided(&world, from, RankId(to), piece.off() + at as u64, shape)?)
-                })?;
-            }
-            Ok(())
+        let plan = self.plan.insert(plan);
+        let (desc, size, piece, world) = (&self.desc, size_of::<T>(), &mut self.piece, fabric.world()?);
+        exchange::begin(fabric, what, plan.copied, plan.others, |other| {
+            plan.each(desc, (me, other), |copy| {
+                let (off, other) = (piece.off(), RankId(other));
+                exchange::strided(copy, size, |from, at, shape| {
+                    Ok(match way {
+                        Way::Put => piece.put_strided(&world, from, other, off + at as u64, shape)?,
+                        Way::Get => piece.get_strided(&world, at, other, off + from as u64, &turned(shape))?,
+                    })
+                })
+            })
         })?;
-        for copy in plan.copies(me, me).map(|copy| copy.with_gaps(row, pitch)) {
-            exchange::strided(&copy, size, |from, at, shape| Ok(piece.copy_strided(from, at, shape)?))?;
-        }
-        Ok(sources)
+        plan.each(desc, (me, me), |copy| {
+            exchange::strided(copy, size, |from, at, shape| Ok(piece.copy_strided(from, at, shape)?))
+        })?;
+        Ok(plan.others)
     }
 
     #[track_caller]

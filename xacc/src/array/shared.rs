@@ -7,7 +7,7 @@ use crate::exchange;
 use crate::plan::Gmove;
 use crate::section::Sel;
 use crate::spmd::Spmd;
-use hamr_comm::world::{RankId, Strided};
+use hamr_comm::world::RankId;
 use hamr_comm::{Element, Fault};
 
 /// An array whose elements any node may read and write without the others. What a node writes, others
@@ -65,7 +65,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
                     continue;
                 }
                 exchange::strided(&copy, size_of::<T>(), |from, at, shape| {
-                    let here = Strided { here: shape.there, there: shape.here, ..*shape };
+                    let here = exchange::turned(shape);
                     Ok(piece.get_strided(&world, at, RankId(rank), off + from as u64, &here)?)
                 })?;
             }
@@ -123,7 +123,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
                     continue;
                 }
                 exchange::strided(&copy, size_of::<T>(), |from, at, shape| {
-                    let here = Strided { here: shape.there, there: shape.here, ..*shape };
+                    let here = exchange::turned(shape);
                     let to = bytemuck::cast_slice_mut(to).get_mut(at..).ok_or_else(outside)?;
                     Ok(world.get_strided(RankId(rank), off + from as u64, to, &here)?)
                 })?;

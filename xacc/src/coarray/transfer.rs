@@ -8,7 +8,7 @@ use crate::plan::{Copy, Gmove};
 use crate::section::{Region, Sel, Triplet};
 use crate::spmd::Spmd;
 use core::ops::Range;
-use hamr_comm::world::{Piece, RankId, SegAddr, Strided, WorldRef};
+use hamr_comm::world::{Piece, RankId, SegAddr, WorldRef};
 use hamr_comm::{Element, Fault};
 
 /// The right side of a [`Coarray::put`]. `K` is its kind, which the compiler finds out.
@@ -238,10 +238,10 @@ fn transfer<T: Element>(
             })?,
             (From::Rank(rank, off), To::Slice(to)) => exchange::strided(&copy, size, |there, at, shape| {
                 let to = bytemuck::cast_slice_mut(to).get_mut(at..).ok_or_else(outside)?;
-                Ok(world.get_strided(RankId(*rank), *off + there as u64, to, &turned(shape))?)
+                Ok(world.get_strided(RankId(*rank), *off + there as u64, to, &exchange::turned(shape))?)
             })?,
             (From::Rank(rank, off), To::Piece(to)) => exchange::strided(&copy, size, |there, at, shape| {
-                Ok(to.get_strided(world, at, RankId(*rank), *off + there as u64, &turned(shape))?)
+                Ok(to.get_strided(world, at, RankId(*rank), *off + there as u64, &exchange::turned(shape))?)
             })?,
             (From::Rank(source, from), To::Rank(rank, to)) => {
                 for (at, there, run) in copy.runs() {
@@ -259,11 +259,6 @@ fn transfer<T: Element>(
         }
     }
     Ok(())
-}
-
-/// The same with the destination first.
-fn turned<'a>(shape: &Strided<'a>) -> Strided<'a> {
-    Strided { here: shape.there, there: shape.here, ..*shape }
 }
 
 impl<T: Element> From<'_, T> {

@@ -6,6 +6,8 @@ use core::ops::Range;
 
 /// Two for each dimension: within a piece, and from piece to piece.
 const LEVELS: usize = 2 * MAX_DIMS;
+/// Those of a side of a block of three dimensions.
+const SHORT: usize = 2;
 
 /// A copy from block to block, in elements: runs of `run` contiguous ones, of which each
 /// [`Level`] repeats all of the levels before it.
@@ -134,6 +136,32 @@ impl Copy {
     }
 }
 
+/// A copy of so few levels that it takes little memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Short {
+    to: usize,
+    from: usize,
+    run: usize,
+    levels: [Level; SHORT],
+    used: usize,
+}
+
+impl Short {
+    /// `None`: it has more levels.
+    pub(crate) fn of(copy: &Copy) -> Option<Self> {
+        let &Copy { to, from, run, used, .. } = copy;
+        let &levels = copy.levels.first_chunk()?;
+        (used <= SHORT).then_some(Self { to, from, run, levels, used })
+    }
+
+    pub(crate) fn copy(&self) -> Copy {
+        let Self { to, from, run, levels: [first, second], used } = *self;
+        let mut copy = Copy { used, ..Copy::one(to as i64, from as i64) };
+        (copy.run, copy.levels[0], copy.levels[1]) = (run, first, second);
+        copy
+    }
+}
+
 /// A copy in parts: see [`Copy::spans`].
 #[derive(Clone, Debug)]
 pub struct Spans {
@@ -187,5 +215,18 @@ mod tests {
         assert_eq!(rows.with_gaps(6, 8).len(), rows.len());
         assert_eq!(rows.with_gaps(5, 16).len(), rows.len());
         assert_eq!(copy.with_gaps(5, 8).len(), 5);
+    }
+
+    #[test]
+    fn a_copy_of_two_levels_is_kept_in_short() {
+        let mut copy = Copy { to: 16, from: 40, run: 5, levels: [Level::default(); LEVELS], used: 0 };
+        for (count, to, from) in [(3, 8, 9), (2, 80, -96)] {
+            let short = Short::of(&copy).expect("few").copy();
+            assert!(short.runs().eq(copy.runs()) && short.levels() == copy.levels());
+            copy.push(Level { count, to, from });
+        }
+        assert!(Short::of(&copy).expect("two").copy().runs().eq(copy.runs()));
+        copy.push(Level { count: 2, to: 800, from: 960 });
+        assert!(Short::of(&copy).is_none());
     }
 }

@@ -14,6 +14,7 @@ mod merge;
 mod product;
 mod zones;
 
+pub(crate) use copy::Short;
 pub use copy::{Copy, Level, Spans};
 pub use gmove::Gmove;
 pub use halo::{Halo, Reflect};
