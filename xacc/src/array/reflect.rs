@@ -160,10 +160,11 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
             plan.each(desc, (me, other), |copy| {
                 let (off, other) = (piece.off(), RankId(other));
                 exchange::strided(copy, size, |from, at, shape| {
-                    Ok(match way {
+                    match way {
                         Way::Put => piece.put_strided(&world, from, other, off + at as u64, shape)?,
                         Way::Get => piece.get_strided(&world, at, other, off + from as u64, &turned(shape))?,
-                    })
+                    }
+                    Ok(())
                 })
             })
         })?;
