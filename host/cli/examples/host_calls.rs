@@ -9,6 +9,8 @@ use std::error::Error;
 use std::fs::File;
 use std::io::Read;
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Characters of the bar.
 const WIDTH: u64 = 40;
@@ -31,12 +33,21 @@ fn run(device: &str, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let len = file.metadata()?.len();
     let node = Runtime::new()?.open(device, Image::find("hamr-demo")?)?;
     node.serve(Input(file));
-    node.serve(Progress(Box::new(|done, all| {
+    let (ended, end) = mpsc::channel();
+    node.serve(Progress(Box::new(move |done, all| {
         let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH) as usize;
         eprint!("\r[{:<width$}] {done} of {all} bytes", "#".repeat(filled), width = WIDTH as usize);
+        if done == all {
+            // It waits no longer where this comes late.
+            let _ = ended.send(());
+        }
     })));
     let piece = node.allocate::<u8>(PIECE)?;
     let (sum, micros) = node.sync(checksum::with(piece.ptr(), len))?;
+    if len != 0 {
+        // The device does not wait for its messages about progress: a worker may still have some.
+        let _ = end.recv_timeout(Duration::from_secs(1));
+    }
     eprintln!();
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;
