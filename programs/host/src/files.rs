@@ -42,8 +42,15 @@ impl Files {
     /// Reads the field that a run begins with.
     ///
     /// # Errors
-    /// The file has another one, or none.
+    /// The file has another one, or none; a file that the run writes has no folder.
     pub(crate) fn load(&mut self, size: [i64; 3]) -> Result<(), Failure> {
+        for path in [&self.npy, &self.svg].into_iter().flatten() {
+            // Before a run that may take minutes.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if folder.is_some_and(|folder| !folder.is_dir()) || path.is_dir() {
+                return Err(format!("{}: no file can be there", path.display()).into());
+            }
+        }
         self.begin = self.from.as_deref().map(|path| npy::load(path, &size)).transpose()?;
         Ok(())
     }

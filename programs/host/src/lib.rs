@@ -15,6 +15,10 @@ pub type Failure = Box<dyn std::error::Error>;
 
 /// The image of the programs.
 const IMAGE: &str = "hamr-programs";
+/// Devices that a program runs on at most.
+const MOST_RANKS: u32 = 64;
+/// A segment is smaller.
+const MOST_BYTES: u64 = 1 << 36;
 
 /// Runs a main function with the arguments of the program; an error is one line, and exit code 2.
 pub fn run(main: impl FnOnce(Vec<String>) -> Result<(), Failure>) -> ExitCode {
@@ -50,19 +54,40 @@ pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, Failure> {
     text.parse().map_err(|_| format!("expected a number, got {text}").into())
 }
 
-/// A world of `nodes[0] * nodes[1]` devices with the programs, `bytes` for the arrays of all of them
-/// together, and `heap` for buffers on each. The first of `devices`, if there is one, has the kinds of
-/// the ranks, with commas between; the last kind counts for all that follow.
+/// The bytes of so many arrays of these extents.
 ///
 /// # Errors
-/// It does not start.
+/// An extent is not positive; the bytes are more than can be counted.
+pub fn bytes_of(arrays: u64, element: u64, extents: &[i64]) -> Result<u64, Failure> {
+    let add = |bytes: u64, extent: &i64| match u64::try_from(*extent) {
+        Ok(extent @ 1..) => bytes.checked_mul(extent).ok_or(format!("{extent} elements are too many")),
+        _ => Err(format!("expected at least 1 element, got {extent}")),
+    };
+    Ok(extents.iter().try_fold(arrays * element, add)?)
+}
+
+/// A world of `nodes[0] * nodes[1]` devices with the programs, `bytes` for the arrays of all of them
+/// together, and `heap` for buffers on each. `devices`, if there is one, has the kinds of the ranks, with
+/// commas between; the last kind counts for all that follow.
+///
+/// # Errors
+/// It does not start; there is an argument behind `devices`.
 pub fn world(devices: &[String], nodes: [u32; 2], bytes: u64, heap: u64) -> Result<World, Failure> {
+    if let Some(other) = devices.get(1) {
+        return Err(format!("expected no argument behind the devices, got {other}").into());
+    }
     let kinds: Vec<&str> = devices.first().map_or("shm", |devices| devices).split(',').collect();
     let last = kinds.last().copied().unwrap_or("shm");
-    let ranks = nodes[0].checked_mul(nodes[1]).ok_or("too many devices")?;
+    let ranks = nodes[0].checked_mul(nodes[1]).filter(|ranks| (1..=MOST_RANKS).contains(ranks));
+    let ranks = ranks.ok_or(format!("expected 1 to {MOST_RANKS} devices, got {} x {}", nodes[0], nodes[1]))?;
     let specs: Vec<&str> = (0..ranks as usize).map(|rank| *kinds.get(rank).unwrap_or(&last)).collect();
     // Blocks are rounded up, and have shadows.
-    let segment = (bytes / u64::from(ranks.max(1)) * 5 / 4 + (4 << 20)).next_power_of_two();
+    let segment = (bytes.div_ceil(u64::from(ranks)) / 4 * 5 + (4 << 20)).next_power_of_two();
+    if segment >= MOST_BYTES {
+        return Err(
+            format!("the arrays need {segment} bytes on each device, of which it has less than {MOST_BYTES}").into()
+        );
+    }
     let options = WorldOptions::default();
     let heap = options.rank.heap + heap;
     let rank = Options { heap, segment, deadline: None, ..options.rank };

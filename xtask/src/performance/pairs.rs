@@ -99,6 +99,16 @@ impl Benchmark {
         for (kind, flags, _) in builds {
             rivals.build(&source.join(format!("{name}.c")), &program(kind), &[FLAGS, flags].concat())?;
         }
+        println!(
+            "{name} {size}: {}; C: {}, gcc {}, 2 processes of OpenMPI; ours: {name} {size} {}, 2 devices of shm",
+            if self.is_time { "runs a second" } else { "MFLOPS" },
+            source.join(format!("{name}.c")).display(),
+            FLAGS.join(" "),
+            self.arguments[1].join(" "),
+        );
+        for (kind, flags, _) in builds.iter().filter(|(_, flags, _)| !flags.is_empty()) {
+            println!("{name} {size}: {kind}: {} besides", flags.join(" "));
+        }
         let mut ratios = Vec::new();
         for round in 1..=rounds {
             let mut mine = Command::new(ours.join(name));
