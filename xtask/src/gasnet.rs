@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn our_programs_in_c_do_what_they_say() {
-        if let Some(missing) = ["cc", "pkg-config"].into_iter().find(|name| !child::is_installed(name)) {
+        if let Some(missing) = ["cc", "c++", "pkg-config"].into_iter().find(|name| !child::is_installed(name)) {
             assert!(!crate::in_ci(), "missing: {missing}");
             return println!("skipped: {missing}");
         }
