@@ -9,6 +9,8 @@
 //! run: ARGUMENTS = exit 7             a run, by its exit code; without one, a run with code 0
 //! run: ARGUMENTS = says TEXT          a run that fails, and says so
 //! ```
+//!
+//! Other programs fail by their exit code, or by a line with the word `ERROR`.
 
 mod run;
 
@@ -50,7 +52,8 @@ fn check(options: &Options) -> Result<(), Error> {
     let programs = programs(&folder, options)?;
     let (tally, cases) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
     each(&programs, options.jobs, |program| match compile(program, &folder, options) {
-        Ok(path) => lock(&cases).extend(Case::all(program, &path, &options.ranks)),
+        Ok(Some(path)) => lock(&cases).extend(Case::all(program, &path, &options.ranks)),
+        Ok(None) => println!("skip  {:<44} no `main`", program.name),
         Err(why) => lock(&tally).not_compiled(&program.name, &why),
     });
     let mut cases = cases.into_inner().unwrap_or_default();
@@ -148,7 +151,7 @@ fn install(options: &Options) -> Result<(), Error> {
     for folder in [&include, &pkg_config] {
         fs::create_dir_all(folder).map_err(failed(folder))?;
     }
-    for header in files(&from.join("include"), "h")? {
+    for header in files(&from.join("include"), &["h"])? {
         let to = include.join(header.file_name().unwrap_or_default());
         fs::copy(&header, &to).map_err(failed(&header))?;
     }
@@ -159,58 +162,84 @@ fn install(options: &Options) -> Result<(), Error> {
         let _ = fs::remove_file(&to);
         fs::copy(&library, &to).map_err(failed(&library))?;
     }
-    let template = from.join("hamr-gasnet.pc.in");
-    let template = fs::read_to_string(&template).map_err(failed(&template))?;
+    let fragments = include.join("smp-conduit");
+    fs::create_dir_all(&fragments).map_err(failed(&fragments))?;
     for mode in ["seq", "par", "parsync"] {
-        let text = template
-            .replace("@PREFIX@", &prefix.to_string_lossy())
-            .replace("@mode@", mode)
-            .replace("@MODE@", &mode.to_uppercase())
-            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-        let to = pkg_config.join(format!("hamr-gasnet-{mode}.pc"));
-        fs::write(&to, text).map_err(failed(&to))?;
+        // The second name of each is the one that makefiles for GASNet know.
+        let targets = [
+            ("hamr-gasnet.pc.in", pkg_config.join(format!("hamr-gasnet-{mode}.pc"))),
+            ("hamr-gasnet.pc.in", pkg_config.join(format!("gasnet-smp-{mode}.pc"))),
+            ("smp.mak.in", fragments.join(format!("smp-{mode}.mak"))),
+        ];
+        for (template, to) in targets {
+            let template = from.join(template);
+            let text = fs::read_to_string(&template).map_err(failed(&template))?;
+            let text = text
+                .replace("@PREFIX@", &prefix.to_string_lossy())
+                .replace("@mode@", mode)
+                .replace("@MODE@", &mode.to_uppercase())
+                .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+            fs::write(&to, text).map_err(failed(&to))?;
+        }
     }
     Ok(())
 }
 
-fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Error> {
+/// What `cc` compiles, and what `c++` does.
+const C: &[&str] = &["c"];
+const CXX: &[&str] = &["cc", "cpp", "cxx"];
+
+fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
     let entries =
         fs::read_dir(folder).map_err(|error| Error::Failed(format!("{}: {error}", folder.display())))?.flatten();
     let mut files: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == extension)).collect();
+        entries.map(|entry| entry.path()).filter(|path| has_extension(path, extensions)).collect();
     files.sort();
     Ok(files)
 }
 
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension().is_some_and(|end| extensions.iter().any(|extension| end == *extension))
+}
+
 fn programs(folder: &Path, options: &Options) -> Result<Vec<Program>, Error> {
-    let all = files(folder, "c")?;
+    let all = files(folder, &[C, CXX].concat())?;
+    // Sources of others may have a comment that is a directive by chance.
+    let read = |path: &Path, arguments| Program::read(label(path), path, arguments, options.source.is_none());
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if options.names.is_empty() {
-        return all.iter().map(|path| Program::read(stem(path), path, None)).collect();
+        return all.iter().map(|path| read(path, None)).collect();
     }
     let named = options.names.iter().map(|name| {
         let (name, arguments) = match name.split_once(':') {
             Some((name, arguments)) => (name, Some(arguments.split(',').map(str::to_owned).collect())),
             None => (name.as_str(), None),
         };
-        let path = all.iter().find(|path| stem(path) == name || stem(path) == format!("test{name}"));
+        let path =
+            all.iter().find(|path| label(path) == name || stem(path) == name || stem(path) == format!("test{name}"));
         let path = path.ok_or_else(|| {
             Error::unknown(
                 name,
                 &format!(
                     "a program of {}: {}",
                     folder.display(),
-                    all.iter().map(|path| stem(path)).collect::<Vec<_>>().join(" ")
+                    all.iter().map(|path| label(path)).collect::<Vec<_>>().join(" ")
                 ),
             )
         })?;
-        Program::read(stem(path), path, arguments)
+        read(path, arguments)
     });
     named.collect()
 }
 
-/// Compiles a program; the path, or the compiler's first error.
-fn compile(program: &Program, folder: &Path, options: &Options) -> Result<PathBuf, String> {
+/// A program's name: of C, without its ending.
+fn label(path: &Path) -> String {
+    let name = if has_extension(path, C) { path.file_stem() } else { path.file_name() };
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Compiles a program; the path, or the compiler's first error. Without one: the source has no `main`.
+fn compile(program: &Program, folder: &Path, options: &Options) -> Result<Option<PathBuf>, String> {
     let package = format!("hamr-gasnet-{}", options.mode);
     let path = options.prefix.join("lib/pkgconfig");
     let flags = |what: &str| {
@@ -220,10 +249,13 @@ fn compile(program: &Program, folder: &Path, options: &Options) -> Result<PathBu
     };
     let out = options.prefix.join("bin").join(&options.mode);
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let (binary, log) = (out.join(&program.name), out.join(format!("{}.log", program.name)));
+    let binary = out.join(program.name.replace('.', "-"));
+    let log = out.join(format!("{}.log", program.name));
     let file = fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-    let mut command = Command::new("cc");
-    command.args(["-std=gnu11", "-O2", "-g", "-w"]).args(flags("--cflags")?).arg("-I").arg(folder);
+    let (compiler, standard) =
+        if has_extension(&program.path, C) { ("cc", "-std=gnu11") } else { ("c++", "-std=gnu++17") };
+    let mut command = Command::new(compiler);
+    command.args([standard, "-O2", "-g", "-w"]).args(flags("--cflags")?).arg("-I").arg(folder);
     // Where the sources of GASNet's tests have a header of theirs.
     command.arg("-I").arg(folder.join("../other/amx")).arg(&program.path).arg("-o").arg(&binary);
     if options.is_shared {
@@ -235,9 +267,12 @@ fn compile(program: &Program, folder: &Path, options: &Options) -> Result<PathBu
     }
     let status = child::status(command.stderr(file), COMPILE).map_err(|error| error.to_string())?;
     match status.success() {
-        true => Ok(binary),
+        true => Ok(Some(binary)),
         false => {
             let text = fs::read_to_string(&log).unwrap_or_default();
+            if text.contains("undefined reference to `main'") {
+                return Ok(None);
+            }
             let line = text.lines().find(|line| line.contains("error") || line.contains("undefined"));
             Err(line.unwrap_or("the compiler failed").to_owned())
         }
@@ -250,7 +285,7 @@ mod tests {
 
     #[test]
     fn our_programs_in_c_do_what_they_say() {
-        if let Some(missing) = ["cc", "pkg-config"].into_iter().find(|name| !child::is_installed(name)) {
+        if let Some(missing) = ["cc", "c++", "pkg-config"].into_iter().find(|name| !child::is_installed(name)) {
             assert!(!crate::in_ci(), "missing: {missing}");
             return println!("skipped: {missing}");
         }

@@ -103,6 +103,7 @@ fn needs() -> Vec<Need> {
     needs.push(component("rustfmt", "fmt"));
     needs.push(program("cargo-nextest", "cargo install cargo-nextest --locked".into()));
     needs.push(program("cc", apt("gcc libc6-dev")));
+    needs.push(program("c++", apt("g++")));
     needs.push(program("pkg-config", apt("pkg-config")));
     needs.push(program("valgrind", apt("valgrind")));
     needs.push(program("gdb-multiarch", apt("gdb-multiarch")));

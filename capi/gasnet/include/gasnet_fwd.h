@@ -2,6 +2,11 @@
 #ifndef HAMR_GASNET_FWD_H
 #define HAMR_GASNET_FWD_H
 
+/* Under `-std=c99` the C library hides clocks, locks and the environment, unless it is asked. */
+#if !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
+#define _DEFAULT_SOURCE 1
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,6 +3,11 @@
 #ifndef HAMR_GASNET_TOOLS_H
 #define HAMR_GASNET_TOOLS_H
 
+/* As gasnet_fwd.h. */
+#if !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
+#define _DEFAULT_SOURCE 1
+#endif
+
 #include <errno.h>
 #include <execinfo.h>
 #include <inttypes.h>
@@ -94,8 +99,17 @@ extern "C" {
 /* Notes for the compiler. */
 
 #define GASNETT_INLINE(fnname) static inline __attribute__((__always_inline__))
+#ifdef GASNETT_USE_PLEASE_INLINE
+#define GASNETT_PLEASE_INLINE(fnname) GASNETT_USE_PLEASE_INLINE(fnname)
+#else
+#define GASNETT_PLEASE_INLINE(fnname) static inline
+#endif
 #define GASNETT_NEVER_INLINE(fnname, declarator) __attribute__((__noinline__)) declarator
+#ifdef GASNETT_USE_RESTRICT
+#define GASNETT_RESTRICT GASNETT_USE_RESTRICT
+#else
 #define GASNETT_RESTRICT __restrict__
+#endif
 #define GASNETT_FORMAT_PRINTF(fnname, fmtarg, firstvararg, declarator)                                              \
   __attribute__((__format__(__printf__, fmtarg, firstvararg))) declarator
 #define GASNETT_FORMAT_PRINTF_FUNCPTR(fnname, fmtarg, firstvararg, declarator)                                      \

@@ -116,7 +116,7 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let options = WorldOptions::default();
     // A program may take as long as it likes.
     let mut rank = Options { deadline: None, ..options.rank };
-    if let Some(segment) = segment()? {
+    if let Some(segment) = segment(ranks)? {
         rank.segment = segment;
     }
     let options = WorldOptions { rank, ..options };
@@ -133,19 +133,42 @@ fn number(name: &str) -> Result<Option<usize>, String> {
 }
 
 /// Bytes of a rank's segment, with the board.
-fn segment() -> Result<Option<u64>, String> {
+fn segment(ranks: usize) -> Result<Option<u64>, String> {
     let Some(text) = std::env::var("GASNET_MAX_SEGSIZE").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim().trim_end_matches(['B', 'b']).to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => return Err(format!("GASNET_MAX_SEGSIZE: expected a number with K, M or G behind it, got {text}")),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    let bytes = bytes.filter(|bytes| *bytes > 0 && *bytes <= 1 << 40);
-    let bytes = bytes.ok_or_else(|| format!("GASNET_MAX_SEGSIZE: expected at most 1024G, got {text}"))?;
+    let bytes = memory(&text, ranks).ok_or_else(|| {
+        format!("GASNET_MAX_SEGSIZE: expected 1 to 1024G, or a part of the memory as 0.5, and /P or /H behind it, got {text}")
+    })?;
     Ok(Some(bytes.next_multiple_of(crate::board::PAGE) + crate::board::BYTES))
+}
+
+/// `64M`, `0.5GB/P`: bytes of each process. `4G/H`: of all processes of the host. `0.5/H`, a fraction without a unit: of the
+/// host's memory.
+fn memory(text: &str, ranks: usize) -> Option<u64> {
+    let (size, sharers) = match text.rsplit_once('/') {
+        None => (text, 1),
+        Some((size, to)) if to.eq_ignore_ascii_case("p") => (size, 1),
+        Some((size, to)) if to.eq_ignore_ascii_case("h") => (size, ranks),
+        Some(_) => return None,
+    };
+    let end = size.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(size.len());
+    let (number, unit) = size.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    let unit = match unit.trim().trim_end_matches(['B', 'b']).to_ascii_uppercase().as_str() {
+        "" if number < 1.0 => installed(),
+        "" => 1.0,
+        "K" => 1024.0,
+        "M" => 1024.0 * 1024.0,
+        "G" => 1024.0 * 1024.0 * 1024.0,
+        "T" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let bytes = number * unit / sharers as f64;
+    (1.0..=1024.0 * 1024.0 * 1024.0 * 1024.0).contains(&bytes).then_some(bytes as u64)
+}
+
+/// Bytes of the host's memory.
+fn installed() -> f64 {
+    // SAFETY: it reads a number of the system.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    pages as f64 * crate::board::PAGE as f64
 }

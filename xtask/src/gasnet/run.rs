@@ -48,20 +48,34 @@ enum Expected {
 }
 
 impl Program {
-    /// Reads what a program's comment says. `arguments` are instead of its runs.
-    pub(super) fn read(name: String, path: &Path, arguments: Option<Vec<String>>) -> Result<Self, Error> {
+    /// Reads what a program's comment says. `arguments` are instead of its runs. Where it is not strict, a line
+    /// that is not understood counts for nothing.
+    pub(super) fn read(
+        name: String,
+        path: &Path,
+        arguments: Option<Vec<String>>,
+        is_strict: bool,
+    ) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
-        Self::parse(name, path, &String::from_utf8_lossy(&bytes), arguments)
+        let mut program = Self { name, path: path.to_owned(), ranks: None, runs: Vec::new() };
+        match program.parse(&String::from_utf8_lossy(&bytes)) {
+            Err(why) if is_strict => return Err(why),
+            Err(_) => (program.ranks, program.runs) = (None, Vec::new()),
+            Ok(()) => {}
+        }
+        if arguments.is_some() || program.runs.is_empty() {
+            program.runs = vec![Run { arguments: arguments.unwrap_or_default(), expected: Expected::Exit(0) }];
+        }
+        Ok(program)
     }
 
-    fn parse(name: String, path: &Path, text: &str, arguments: Option<Vec<String>>) -> Result<Self, Error> {
-        let mut program = Self { name, path: path.to_owned(), ranks: None, runs: Vec::new() };
+    fn parse(&mut self, text: &str) -> Result<(), Error> {
         let comment = text.split("*/").next().unwrap_or_default();
         for line in comment.lines().map(|line| line.trim_start_matches(['/', '*', ' '])) {
-            let wrong = || Error::Failed(format!("{}: `{line}` is not understood", path.display()));
+            let wrong = || Error::Failed(format!("{}: `{line}` is not understood", self.path.display()));
             if let Some(list) = line.strip_prefix("ranks:") {
                 let ranks = list.split_whitespace().map(str::parse).collect::<Result<_, _>>();
-                program.ranks = Some(ranks.map_err(|_| wrong())?);
+                self.ranks = Some(ranks.map_err(|_| wrong())?);
             } else if let Some(run) = line.strip_prefix("run:") {
                 let (arguments, expected) = run.split_once('=').ok_or_else(wrong)?;
                 let expected = expected.trim();
@@ -70,15 +84,10 @@ impl Program {
                     (_, Some(text)) => Expected::Says(text.into()),
                     _ => return Err(wrong()),
                 };
-                program
-                    .runs
-                    .push(Run { arguments: arguments.split_whitespace().map(str::to_owned).collect(), expected });
+                self.runs.push(Run { arguments: arguments.split_whitespace().map(str::to_owned).collect(), expected });
             }
         }
-        if arguments.is_some() || program.runs.is_empty() {
-            program.runs = vec![Run { arguments: arguments.unwrap_or_default(), expected: Expected::Exit(0) }];
-        }
-        Ok(program)
+        Ok(())
     }
 }
 
@@ -159,6 +168,10 @@ fn one(run: &Run, binary: &Path, log: &Path, ranks: u32) -> Result<String, Strin
     let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
     let status = status.map_err(|error| format!("{error}; {last}"))?;
     match &run.expected {
+        Expected::Exit(0) if status.success() => match output.lines().find(|line| has_error(line)) {
+            Some(line) => Err(format!("exit code 0, but: {line}")),
+            None => Ok(last),
+        },
         Expected::Exit(code) if status.code() == Some(*code) => Ok(last),
         Expected::Exit(code) => Err(format!("expected exit code {code}, got {status}; {last}")),
         Expected::Says(text) if !status.success() => match output.lines().find(|line| line.contains(text)) {
@@ -169,12 +182,18 @@ fn one(run: &Run, binary: &Path, log: &Path, ranks: u32) -> Result<String, Strin
     }
 }
 
+/// Whether a line has the word by which programs report that something is wrong.
+fn has_error(line: &str) -> bool {
+    line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|word| word == "ERROR")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Program, Error> {
-        Program::parse("a".into(), Path::new("a.c"), text, None)
+        let mut program = Program { name: "a".into(), path: "a.c".into(), ranks: None, runs: Vec::new() };
+        program.parse(text).map(|()| program)
     }
 
     #[test]
@@ -190,9 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_directives_runs_once_and_others_are_refused() {
+    fn a_program_without_directives_has_none_and_others_are_refused() {
         let program = read("int main() { return 0; }").expect("it is understood");
-        assert!(matches!(&program.runs[..], [Run { expected: Expected::Exit(0), .. }]) && program.ranks.is_none());
+        assert!(program.runs.is_empty() && program.ranks.is_none());
         assert!(read("/* run: one = wins */").is_err());
+    }
+
+    #[test]
+    fn an_error_is_a_word() {
+        assert!(has_error("0: ERROR: wrong value") && has_error("*** ERROR"));
+        assert!(!has_error("0 ERRORS") && !has_error("GASNET_ERROR_NONE: error"));
     }
 }
