@@ -21,7 +21,7 @@ pub struct Reply {
 
 impl Reply {
     /// The payload is in the frame's words.
-    const IN_FRAME: u64 = 1 << 48;
+    const IN_FRAME: u64 = 1 << 63;
 
     #[inline(always)]
     const fn short(hdr: RepHdr, word: u64) -> Self {
@@ -33,7 +33,7 @@ impl Reply {
         Self { meta: hdr.0 as u64 | Self::IN_FRAME, word: 0 }
     }
 
-    /// `len` bytes of payload, at most [`crate::migrate::MAX_MESSAGE`], are in scratch memory.
+    /// `len` bytes of payload, at most [`crate::migrate::MAX_LONG`], are in scratch memory.
     const fn in_scratch(hdr: RepHdr, len: usize) -> Self {
         Self { meta: hdr.0 as u64 | (len as u64) << 32, word: 0 }
     }
@@ -63,7 +63,7 @@ impl Reply {
 
     /// Bytes of payload in scratch memory, to be placed by the dispatcher; 0: it is elsewhere.
     pub(crate) const fn long(self) -> usize {
-        (self.meta >> 32 & 0xFFFF) as usize
+        (self.meta >> 32 & 0x7FFF_FFFF) as usize
     }
 
     const fn with(self, flags: u32) -> Self {

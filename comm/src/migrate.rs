@@ -22,9 +22,12 @@ pub use bounded::{MAX_DEPTH, MAX_ELEMENTS};
 pub use describe::Description;
 pub use name::{MAX_NAME, Name, bytes_of, text_of};
 
-/// Longest message of any kind, arguments or result: an image copies a long message into scratch
-/// memory of this size before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
+/// Longest message that every device takes, arguments or result: an image copies a long message into
+/// scratch memory of this size before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
 pub const MAX_MESSAGE: usize = 1 << 14;
+/// Longest message of a device with LONG_VALUES, whose scratch memory is as long as its window: a
+/// hosted one, where memory that was never used costs nothing.
+pub const MAX_LONG: usize = 1 << 30;
 
 /// A value that can cross between host and device.
 ///

@@ -73,7 +73,7 @@ enum State<'s, K, F> {
 
 impl<'s, B: Board> Device<'s, B> {
     /// A device with the handlers of `table` over a board. `scratch` has
-    /// [`hamr_comm::migrate::MAX_MESSAGE`] bytes. `None` when the board has no window.
+    /// [`hamr_comm::migrate::MAX_MESSAGE`] bytes, or more ([`Board::takes_long_values`]). `None` when the board has no window.
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
         let state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
@@ -123,6 +123,7 @@ impl<'s, B: Board> Device<'s, B> {
                 | feature::CONTAIN
                 | feature::TWO_LINES
                 | doorbell
+                | if self.board.takes_long_values() { feature::LONG_VALUES } else { 0 }
                 | if self.board.logs() { feature::LOGS } else { 0 }
                 | if self.board.is_rank() { feature::WORLD } else { 0 },
             board: self.board.name(),

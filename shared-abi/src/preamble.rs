@@ -208,9 +208,11 @@ pub mod feature {
     pub const WORLD: u32 = 1 << 7;
     /// The hot slots of the host's streams have a second line (abi §4.7).
     pub const TWO_LINES: u32 = 1 << 9;
+    /// Arguments and results through the heap may be longer than a message otherwise (abi §4.4).
+    pub const LONG_VALUES: u32 = 1 << 10;
 
     /// Names for dumps.
-    pub const NAMES: [(u32, &str); 9] = [
+    pub const NAMES: [(u32, &str); 10] = [
         (TICKETS, "tickets"),
         (DEADLINES, "deadlines"),
         (DOORBELL, "doorbell"),
@@ -220,6 +222,7 @@ pub mod feature {
         (HOST_CALLS, "host-calls"),
         (WORLD, "world"),
         (TWO_LINES, "two-lines"),
+        (LONG_VALUES, "long-values"),
     ];
 }
 

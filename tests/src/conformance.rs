@@ -46,7 +46,7 @@ pub type Open = fn(Options) -> Node;
 macro_rules! conformance {
     ($open:path) => {
         $crate::__conformance! { $open;
-            values { inline, every_length, many_buffers, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send }
+            values { inline, every_length, many_buffers, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send, of_any_length }
             outcomes {
                 own_errors, calls_by_name, bad_buffers, a_panic, a_long_message, many_panics, panics_everywhere, poisoned_resource, body_on_one_side,
                 ping_and_info

@@ -37,6 +37,6 @@ macro_rules! machines {
 machines! { aarch64 "qemu:aarch64" riscv64 "smepmp" x86_64 "qemu:x86_64" }
 
 #[test]
-fn a_processor_that_protects_its_image_until_reset_keeps_it() {
+fn a_processor_that_protects_its_image_until_reset_is_started_anew() {
     hamr_tests::images::is_protected("qemu:riscv64");
 }

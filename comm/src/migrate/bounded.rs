@@ -10,12 +10,12 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, Seq
 /// Values inside of each other, at most: structs, variants, tuples, sequences, maps, options and
 /// newtypes count one each.
 pub const MAX_DEPTH: u32 = 128;
-/// Elements of all sequences and maps of one value, at most: as many as a message has bytes, so
-/// that only elements without bytes meet it.
+/// Elements of all sequences and maps of one value, at most, or as many as it has bytes: only
+/// elements without bytes meet it.
 pub const MAX_ELEMENTS: usize = MAX_MESSAGE;
 
 const TOO_DEEP: &str = "a value that nests deeper than the 128 levels allowed";
-const TOO_MANY: &str = "a value with more than the 16384 elements allowed";
+const TOO_MANY: &str = "a value with more elements than bytes, and than the 16384 allowed";
 const _: () = assert!(MAX_DEPTH == 128 && MAX_ELEMENTS == 16384, "the texts above say it");
 
 /// What is left of both, for one value.
@@ -26,8 +26,9 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) const fn new() -> Self {
-        Self { depth: Cell::new(MAX_DEPTH), elements: Cell::new(MAX_ELEMENTS), refused: Cell::new(None) }
+    /// For a value of `len` bytes.
+    pub(super) fn of(len: usize) -> Self {
+        Self { depth: Cell::new(MAX_DEPTH), elements: Cell::new(len.max(MAX_ELEMENTS)), refused: Cell::new(None) }
     }
 
     /// Which bound was met, if one was: errors of `postcard` carry no text.

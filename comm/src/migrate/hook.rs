@@ -1,7 +1,7 @@
 //! The serialise hook of `#[migratable(postcard)]`: any serde type, length-prefixed.
 
 use super::bounded::{Bounded, Budget};
-use super::{Decoder, Encoder, MAX_MESSAGE, Malformed};
+use super::{Decoder, Encoder, MAX_LONG, Malformed};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// What the hook can carry: serde in both directions, owning its data.
@@ -30,10 +30,10 @@ impl postcard::ser_flavors::Flavor for Sink<'_, '_> {
 pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
     let mut count = Encoder::new(&mut []);
     let failed = postcard::serialize_with_flavor(value, Sink(&mut count)).is_err();
-    let len = if failed { MAX_MESSAGE + 1 } else { count.needed() };
+    let len = if failed { MAX_LONG + 1 } else { count.needed() };
     out.bytes(&(len as u32).to_le_bytes());
     if failed || postcard::serialize_with_flavor(value, Sink(out)).is_err() {
-        out.at = out.at.saturating_add(MAX_MESSAGE + 1);
+        out.at = out.at.saturating_add(MAX_LONG + 1);
     }
 }
 
@@ -41,7 +41,7 @@ pub fn encode<T: Serialize>(value: &T, out: &mut Encoder<'_>) {
 /// bounded stack: [`MAX_DEPTH`](super::MAX_DEPTH), [`MAX_ELEMENTS`](super::MAX_ELEMENTS).
 pub fn decode<T: DeserializeOwned>(from: &mut Decoder<'_>) -> Result<T, Malformed> {
     let len = u32::from_le_bytes(from.array()?) as usize;
-    let (mut bytes, budget) = (postcard::Deserializer::from_bytes(from.slice(len)?), Budget::new());
+    let (mut bytes, budget) = (postcard::Deserializer::from_bytes(from.slice(len)?), Budget::of(len));
     T::deserialize(Bounded::new(&mut bytes, &budget)).map_err(|_| {
         from.refused = budget.refused();
         Malformed

@@ -32,7 +32,7 @@ use hamr_comm::abi::window::DeviceWindow;
 use hamr_comm::abi::window::Window;
 use hamr_comm::abi::world::WorldFault;
 use hamr_comm::am::{Activity, ControlHandoff, LoanStatus};
-use hamr_comm::migrate::MAX_MESSAGE;
+use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use map::Mapping;
@@ -66,6 +66,9 @@ impl Board for Process {
     }
     fn build_id(&self) -> [u8; 20] {
         self.build_id
+    }
+    fn takes_long_values(&self) -> bool {
+        true
     }
     fn has_heartbeat(&self) -> bool {
         true
@@ -194,11 +197,16 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         // Not `exit`: a handler may run in the other thread, and would use what `atexit` destroys.
         signals::end(0)
     })?;
+    let scratch = scratch(window.len());
     let board = Process { window: Some(window), build_id };
-    // Used until the process ends.
-    let scratch = vec![0; MAX_MESSAGE].leak();
     let device = Device::new(board, table, scratch).ok_or(StartError::NoWindow)?;
     Ok(with_tasks(device, config))
+}
+
+/// Room for the longest value that the window has room for, for as long as the process runs. The system gives
+/// memory only to what is used of it.
+fn scratch(window: u64) -> &'static mut [u8] {
+    vec![0; usize::try_from(window).unwrap_or(MAX_LONG).clamp(MAX_MESSAGE, MAX_LONG)].leak()
 }
 
 /// Gives the device its places for tasks, for as long as the process runs.

@@ -7,7 +7,7 @@
 
 use super::control::StartError;
 use super::map::Mapping;
-use super::{ServedWindow, doorbells, with_tasks};
+use super::{ServedWindow, doorbells, scratch, with_tasks};
 use crate::rank::Rank;
 use crate::{Board, Config, Device};
 use core::cell::RefCell;
@@ -15,7 +15,6 @@ use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::fault::{Trace, discard};
-use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use rustix::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,7 +22,7 @@ use std::string::{String, ToString};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{boxed::Box, thread_local, vec};
+use std::{boxed::Box, thread_local};
 
 /// Rounds of polling before the first sleep. Few: the ranks of a test share few processors.
 const SPIN_ROUNDS: u32 = 2_000;
@@ -81,9 +80,8 @@ fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<D
     let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
     rank.join(table, exit, notify)?;
     RANK.set(Some(rank));
+    let scratch = scratch(home.len());
     let board = Thread { window: Some(home), begin: Instant::now() };
-    // Leaked, as the places for tasks are: a device has them for good.
-    let scratch = vec![0; MAX_MESSAGE].leak();
     let device = Device::new(board, table, scratch).ok_or(StartError::NoWindow)?;
     Ok(with_tasks(device, config))
 }
@@ -127,6 +125,9 @@ impl Board for Thread {
     }
     fn window(&mut self) -> Option<ServedWindow> {
         self.window.take()
+    }
+    fn takes_long_values(&self) -> bool {
+        true
     }
     fn is_rank(&self) -> bool {
         true

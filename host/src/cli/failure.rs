@@ -39,7 +39,7 @@ impl Failure {
     pub(super) fn usage(text: &str, tool: &str) -> Self {
         let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
         let said = lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
-        let said = said.collect::<Vec<_>>().join(" ");
+        let said = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
         Self::new(format!("{} (see `{tool} --help`)", said.strip_prefix("error: ").unwrap_or(&said)))
     }
 

@@ -238,8 +238,11 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 }
 
 fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
-    if arguments.iter().skip(1).eq(["help", "options"]) {
-        return print(&Setting::help());
+    if arguments.iter().skip(1).take(2).eq(["help", "options"]) {
+        return match arguments.get(3) {
+            None => print(&Setting::help()),
+            Some(more) => Err(Failure::new(format!("`help options`: expected no argument, got `{}`", more.display()))),
+        };
     }
     let command = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
     let parsed = command.try_get_matches_from(arguments).and_then(|matches| {

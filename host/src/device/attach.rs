@@ -151,6 +151,7 @@ pub(super) fn shake_hands(
             | feature::LOGS
             | feature::TASKS
             | feature::TWO_LINES
+            | feature::LONG_VALUES
             | if plan.tasks == 0 { 0 } else { feature::HOST_CALLS }
             | doorbell
             | world,

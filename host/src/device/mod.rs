@@ -37,6 +37,7 @@ use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
+use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 use in_flight::TicketWords;
 use notify::PeerPoll;
 use open_queues::OpenQueues;
@@ -139,6 +140,12 @@ impl Device {
     /// Did the device accept this feature in its last epoch?
     pub(crate) fn accepted(&self, feature: u32) -> bool {
         self.epoch_info().record.features & feature != 0
+    }
+
+    /// Bytes of the longest arguments and results, of a device with LONG_VALUES or without.
+    pub(crate) fn longest_message(&self, long_values: bool) -> usize {
+        let heap = usize::try_from(self.memory.heap_len()).unwrap_or(MAX_LONG);
+        if long_values { heap.clamp(MAX_MESSAGE, MAX_LONG) } else { MAX_MESSAGE }
     }
 
     /// Whether its images are hosted or bare.

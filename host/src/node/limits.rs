@@ -2,7 +2,6 @@
 
 use super::{Features, Node};
 use hamr_comm::abi::slot::{INLINE_BYTES, TWO_LINE_BYTES};
-use hamr_comm::migrate::MAX_MESSAGE;
 
 /// Limits of a device, as it was opened. The error of what exceeds one has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +14,8 @@ pub struct Limits {
     /// Bytes of arguments, and of a result, in the slot's chunk. Longer ones go through the heap.
     pub chunk: usize,
     /// Bytes of the arguments of any call, and of its result ([`TooLong`](crate::SubmitError::TooLong),
-    /// [`ResultTooLong`](crate::CallError::ResultTooLong)). Longer data is in slices and buffers.
+    /// [`ResultTooLong`](crate::CallError::ResultTooLong)): of a hosted device those of the heap, else 16 KiB.
+    /// Longer data is in slices and buffers.
     pub message: usize,
     /// Bytes of the heap, for buffers, slices and long messages ([`OutOfMemory`](crate::Error::OutOfMemory));
     /// [`Node::free_bytes`] of them are free.
@@ -40,7 +40,7 @@ impl Node {
             slot: INLINE_BYTES,
             two_lines: if info.features.contains(Features::TWO_LINES) { TWO_LINE_BYTES } else { INLINE_BYTES },
             chunk: options.chunk as usize,
-            message: MAX_MESSAGE,
+            message: self.device().longest_message(info.features.contains(Features::LONG_VALUES)),
             heap: info.heap,
             buffers: options.max_buffers,
             streams: options.streams,

@@ -160,6 +160,8 @@ pub(super) struct Limits {
     pub(super) stream: u32,
     pub(super) request_chunk: usize,
     pub(super) reply_chunk: usize,
+    /// Bytes of the longest arguments that the device takes.
+    pub(super) message: usize,
     /// The message goes to a slot that has a second line.
     pub(super) two_lines: bool,
 }
@@ -245,9 +247,17 @@ fn fill<H: Handler>(
     scratch.resize(MAX_MESSAGE, 0);
     let mut out = Encoder::new(scratch);
     call.args.encode(&mut out);
-    let len = out.needed();
+    let mut len = out.needed();
     if !out.fits() {
-        return Err(SubmitError::TooLong { site: site(), len, limit: MAX_MESSAGE });
+        if len <= limits.message {
+            scratch.resize(len, 0);
+            out = Encoder::new(scratch);
+            call.args.encode(&mut out);
+            len = out.needed();
+        }
+        if !out.fits() {
+            return Err(SubmitError::TooLong { site: site(), len, limit: limits.message });
+        }
     }
     let bytes = scratch.get(..len).unwrap_or(&[]);
     let mut hdr = ReqHdr::inline(key, 0);
@@ -288,6 +298,8 @@ fn fill<H: Handler>(
             let written = device.link.window().write_bytes(at, bytes);
             written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
             message.push([block.off, len as u64]);
+            scratch.truncate(MAX_MESSAGE);
+            scratch.shrink_to(MAX_MESSAGE);
         }
         if let Some(reply) = reply {
             message.push(reply);

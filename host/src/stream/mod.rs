@@ -123,6 +123,10 @@ impl CallOptions {
 pub struct StreamOptions {
     /// Calls in flight or unread; else [`crate::Options::max_outstanding`].
     pub max_outstanding: Option<usize>,
+    /// Bytes of stack that the stream's tasks need: where the image's have fewer
+    /// ([`DeviceInfo::task_stack`](crate::DeviceInfo::task_stack)), opening it is refused. An image chooses the
+    /// size for all streams (`image!(task_stack = …)`); inline handlers do not run on these stacks.
+    pub task_stack: Option<u32>,
 }
 
 /// What a stream is doing.

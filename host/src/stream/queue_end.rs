@@ -14,6 +14,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot};
 use hamr_comm::am::Requester;
 use hamr_comm::am::{SlotAccess, Slots};
+use hamr_comm::migrate::MAX_MESSAGE;
 use std::sync::atomic::{Ordering, fence};
 
 /// Owner of a ring slot whose reply was read.
@@ -30,6 +31,8 @@ pub(super) struct QueueEnd {
     /// Of the image that serves this epoch.
     pub(super) keys: Keys,
     image: u32,
+    /// Bytes of the longest arguments that the device of this epoch takes.
+    longest_message: usize,
     /// Entry of each ring slot, or [`CONSUMED`] or [`ONE_WAY`].
     owners: Box<[u32]>,
     /// The slots are those of an epoch that is over, and no thread wipes them.
@@ -42,6 +45,7 @@ impl QueueEnd {
             number,
             keys: running.keys,
             image: running.number,
+            longest_message: MAX_MESSAGE,
             owners: vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice(),
             // A queue end in no epoch submits nothing before it enters one.
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
@@ -92,12 +96,18 @@ impl QueueEnd {
         !self.epoch.is(device.epoch.load(Ordering::Relaxed)) && !self.frozen
     }
 
-    /// Takes over what the device of this epoch accepted and runs: keys, and whether the hot slot has a
-    /// second line.
+    /// Takes over what the device of this epoch accepted and runs: keys, whether the hot slot has a
+    /// second line, how long arguments may be.
     pub(super) fn use_accepted(&mut self, device: &Device) {
         let EpochInfo { record, running, .. } = device.epoch_info();
         self.req.use_two_lines(self.number != 0 && record.features & feature::TWO_LINES != 0);
+        self.longest_message = device.longest_message(record.features & feature::LONG_VALUES != 0);
         (self.keys, self.image) = (running.keys, running.number);
+    }
+
+    /// Bytes of the longest arguments that the device takes.
+    pub(super) fn longest_message(&self) -> usize {
+        self.longest_message
     }
 
     /// The number of the image that serves this epoch.

@@ -202,6 +202,7 @@ pub(super) fn limits(calls: &Calls) -> Limits {
         stream: calls.end.number(),
         request_chunk: slots.req_chunk_len(),
         reply_chunk: slots.rep_chunk_len(),
+        message: calls.end.longest_message(),
         two_lines: false,
     }
 }

@@ -11,6 +11,7 @@ pub mod crashes;
 pub mod gas;
 pub mod host_calls;
 pub mod lanes;
+pub mod long;
 pub mod lost;
 pub mod nested;
 pub mod peers;

@@ -269,7 +269,8 @@ pub fn attributes_and_states(open: Open) {
         stream.flush().expect("all ran");
     }
     for _ in 0..2 {
-        let stream = node.stream_with(StreamOptions { max_outstanding: Some(3) }).expect("free");
+        let stream =
+            node.stream_with(StreamOptions { max_outstanding: Some(3), ..StreamOptions::default() }).expect("free");
         let mut kept: Vec<_> = (0..3u64).map(|n| stream.offload(echo::with(n)).expect("sent")).collect();
         match stream.offload(echo::with(3u64)) {
             Err(SubmitError::Full { limit: 3, .. }) => {}
@@ -277,6 +278,15 @@ pub fn attributes_and_states(open: Open) {
         }
         assert_eq!(kept.remove(0).wait().expect("runs"), 0);
         assert_eq!(stream.offload(echo::with(3u64)).expect("sent").wait().expect("runs"), 3);
+    }
+    let has = node.info().task_stack;
+    let stack = |bytes| StreamOptions { task_stack: Some(bytes), ..StreamOptions::default() };
+    drop(node.stream_with(stack(has)).expect("as the image has"));
+    match node.stream_with(stack(has + 1)) {
+        Err(Error::InvalidConfig { option: "StreamOptions::task_stack", expected, got }) => {
+            assert!(expected.contains(&has.to_string()) && got == (has + 1).to_string(), "{expected}, {got}");
+        }
+        other => panic!("expected a refusal, got {:?}", other.map(|_| ())),
     }
     let shared = node.shared_stream_with(StreamOptions::default()).expect("free");
     let mut many: Vec<_> = (0..100u64).map(|n| shared.offload(echo::with(n)).expect("sent")).collect();
@@ -311,7 +321,8 @@ pub fn are_listed(open: Open) {
     let of_runtime = || crate::devices::runtime().nodes().into_iter().find(|found| found.info.node == number);
     let is_there = !is_loopback(&node) && node.info().board != "qemu-microvm";
     assert!(node.streams().is_empty(), "{:?}", node.streams());
-    let shared = node.shared_stream_with(StreamOptions { max_outstanding: Some(7) }).expect("free");
+    let shared =
+        node.shared_stream_with(StreamOptions { max_outstanding: Some(7), ..StreamOptions::default() }).expect("free");
     let stream = node.stream().expect("free");
     let gate = Gate::new(&node);
     driven(&node, || {

@@ -5,6 +5,7 @@ use hamr::{CallError, CallOptions, Node, SharedStream, Stream, SubmitError};
 use hamr_comm::{Handler, Migratable};
 use hamr_kernels::bench::{empty, sum_4, sum_6};
 use hamr_kernels::faults::{echo_many, make_many};
+use hamr_tests_kernels::long::{Ramp, ramp_length, ramp_of};
 use hamr_tests_kernels::{Everything, Shape, digest, digest_five, digest_of, echo, letters};
 use std::fmt::Debug;
 use std::time::Duration;
@@ -221,4 +222,44 @@ pub fn too_long_to_send(open: Open) {
     assert!(matches!(refused, Some(SubmitError::NoRoom { .. })), "{refused:?}");
     assert_eq!(node.live_buffers(), 0);
     assert_eq!(node.sync(letters::with(3)).expect("the next call works"), "abc");
+}
+
+/// Up to the device's limit, which of a hosted one is the heap: arguments and results, on both ways to call. One
+/// more is refused with the limit, one that the heap has no room for now with what is free.
+pub fn of_any_length(open: Open) {
+    let node = open(options());
+    let stream = node.stream().expect("a stream is free");
+    let limit = node.limits().message;
+    let long = (limit / 2).min(1 << 20);
+    for length in [100, 5_000, (16 << 10) - 4, (16 << 10) - 3, 100_000, long - 4].map(|len| len.min(long - 4) as u32) {
+        let (call, result) = (|| ramp_length::with(Ramp(length)), || ramp_of::with(length));
+        let room = CallOptions::reply_capacity(length as usize + 4);
+        assert_eq!(stream.sync(call()).expect("runs"), length);
+        assert_eq!(stream.offload(call()).expect("sent").wait().expect("runs"), length);
+        stream.send(call()).expect("sent");
+        assert_eq!(stream.sync_with(result(), room).expect("fits"), Ramp(length));
+        assert_eq!(stream.offload_with(result(), room).expect("sent").wait().expect("fits"), Ramp(length));
+    }
+    stream.flush().expect("all have run");
+    assert_eq!((stream.one_way_failures(), node.live_buffers()), (0, 0));
+    // Nothing of the heap is in use: a longer one is refused before it is sent, and the next goes on.
+    match stream.sync(ramp_length::with(Ramp(limit as u32 - 3))) {
+        Err(CallError::Submit(why)) => match *why {
+            SubmitError::TooLong { len, limit: most, .. } => assert_eq!((len, most), (limit + 1, limit)),
+            other => panic!("expected a refusal, got {other}"),
+        },
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+    let most = node.allocate::<u8>(node.free_bytes() as usize / 4 * 3).expect("room");
+    if limit > 16 << 10 {
+        let refused = stream.sync(ramp_length::with(Ramp(limit as u32 / 2))).expect_err("no room").to_string();
+        assert!(refused.contains(&node.free_bytes().to_string()), "{refused}");
+    }
+    drop(most);
+    // Without a word about its length a result has 16 KiB.
+    match stream.sync(ramp_of::with(1 << 20)) {
+        Err(CallError::ResultTooLong { needed, .. }) => assert_eq!(needed, (1 << 20) + 4),
+        other => panic!("expected a result that is too long, got {other:?}"),
+    }
+    assert_eq!(stream.sync(ramp_length::with(Ramp(7))).expect("goes on"), 7);
 }
