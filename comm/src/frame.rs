@@ -131,14 +131,15 @@ impl<'s> Frame<'s> {
                 return Err(Malformed);
             }
             // As above.
-            let mut words = [0; TWO_LINE_WORDS];
-            if args.payload.has_second_line() {
+            let words = if args.payload.has_second_line() {
+                let mut words = [0; TWO_LINE_WORDS];
                 let (first, second) = words.split_at_mut(INLINE_WORDS);
                 args.payload.read(first);
                 args.payload.read_second(second.split_at_mut((n - INLINE_BYTES).div_ceil(8)).0);
+                words
             } else {
-                self.copy_scratch(bytemuck::cast_slice_mut(&mut words))?;
-            }
+                self.scratch_words()?
+            };
             let bytes: &[u8; TWO_LINE_BYTES] = bytemuck::must_cast_ref(&words);
             return A::decode(&mut Decoder::new(bytes.split_at(n).0));
         }
@@ -147,13 +148,14 @@ impl<'s> Frame<'s> {
         if from.is_done() { Ok(args) } else { Err(Malformed) }
     }
 
-    /// The front of scratch memory. Its length is no constant here: where a processor has no
-    /// unaligned loads, an inlined copy is a load and a store for each byte.
+    /// The front of scratch memory.
     #[cold]
     #[inline(never)]
-    fn copy_scratch(&self, to: &mut [u8]) -> Result<(), Malformed> {
-        to.copy_from_slice(self.scratch.get(..to.len()).ok_or(Malformed)?);
-        Ok(())
+    fn scratch_words(&self) -> Result<[u64; TWO_LINE_WORDS], Malformed> {
+        let mut words = [0; TWO_LINE_WORDS];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        bytes.copy_from_slice(self.scratch.get(..TWO_LINE_BYTES).ok_or(Malformed)?);
+        Ok(words)
     }
 
     #[inline(never)]

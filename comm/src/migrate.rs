@@ -65,6 +65,28 @@ pub trait Migratable: Sized {
     /// Shows every device buffer that the value names, so that the host can check and use it while
     /// the call runs.
     fn visit_buffers(&self, _visit: &mut impl VisitBuffer) {}
+    /// Appends the elements of a vector. Scalars, whose bytes on the wire are those in memory, are copied
+    /// at once.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn encode_elements(values: &[Self], out: &mut Encoder<'_>) {
+        for value in values {
+            value.encode(out);
+        }
+    }
+    /// Takes the elements of a vector, as [`Self::encode_elements`] appends them.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn decode_elements<const N: usize>(
+        len: usize,
+        from: &mut Decoder<'_>,
+    ) -> Result<heapless::Vec<Self, N>, Malformed> {
+        let mut values = heapless::Vec::new();
+        for _ in 0..len {
+            values.push(Self::decode(from)?).map_err(|_| Malformed)?;
+        }
+        Ok(values)
+    }
 }
 
 /// A buffer that a value names, to be checked and kept while the call runs.
@@ -262,6 +284,23 @@ macro_rules! scalars {
             #[inline(always)]
             fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
                 Ok(Self::from_le_bytes(from.array()?))
+            }
+            #[cfg(target_endian = "little")]
+            #[inline(always)]
+            fn encode_elements(values: &[Self], out: &mut Encoder<'_>) {
+                out.bytes(bytemuck::cast_slice(values));
+            }
+            #[cfg(target_endian = "little")]
+            #[inline(always)]
+            fn decode_elements<const N: usize>(
+                len: usize,
+                from: &mut Decoder<'_>,
+            ) -> Result<heapless::Vec<Self, N>, Malformed> {
+                let mut values = heapless::Vec::new();
+                values.resize_default(len).map_err(|_| Malformed)?;
+                let bytes = from.slice(size_of_val(&*values))?;
+                bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
+                Ok(values)
             }
         }
     )*};
@@ -465,17 +504,11 @@ impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     fn encode(&self, out: &mut Encoder<'_>) {
         (self.len() as u32).encode(out);
-        for value in self {
-            value.encode(out);
-        }
+        T::encode_elements(self, out);
     }
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let len = u32::decode(from)? as usize;
-        let mut values = Self::new();
-        for _ in 0..len {
-            values.push(T::decode(from)?).map_err(|_| Malformed)?;
-        }
-        Ok(values)
+        T::decode_elements(len, from)
     }
     #[inline(always)]
     fn visit_buffers(&self, visit: &mut impl VisitBuffer) {

@@ -17,6 +17,10 @@ const LIMITS: [(&str, f64); 4] =
 const TASK_LIMITS: [(&str, f64); 4] =
     [("device_task", 1260.0), ("device_turn", 670.0), ("device_waiting", 270.0), ("device_host_call", 1550.0)];
 
+/// The same of calls and puts in two lines, and of a round over 64 idle streams: one such stream costs 10.
+const CALL_LIMITS: [(&str, f64); 4] =
+    [("host_112b", 78.0), ("device_112b", 207.0), ("host_put_sync", 147.0), ("device_idle_64", 975.0)];
+
 /// Measures; prints one line of JSON.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
@@ -53,8 +57,9 @@ fn judge(line: &str) -> Result<(), Error> {
     let row: serde_json::Value =
         serde_json::from_str(line).map_err(|e| Error::Failed(format!("expected a JSON line, got `{line}`: {e}")))?;
     let sides = LIMITS.map(|(side, limit)| (side, limit, &row[side]));
-    let tasks = TASK_LIMITS.map(|(name, limit)| (name, limit, &row["counts"][name]));
-    for (what, limit, count) in sides.into_iter().chain(tasks) {
+    let counted = |(name, limit)| (name, limit, &row["counts"][name]);
+    let rows = TASK_LIMITS.into_iter().chain(CALL_LIMITS).map(counted);
+    for (what, limit, count) in sides.into_iter().chain(rows) {
         match count.as_f64() {
             // Zero would pass every limit; it means that callgrind counted nothing.
             Some(count) if count > 0.0 && count <= limit => {}
@@ -73,7 +78,8 @@ mod tests {
         let counts = |sync, halves, threads, device, task| {
             judge(&format!(
                 r#"{{"host":{sync},"host_in_halves":{halves},"threads_2":{threads},"device_side":{device},
-                "counts":{{"device_task":{task},"device_turn":500,"device_waiting":200,"device_host_call":1000}}}}"#
+                "counts":{{"device_task":{task},"device_turn":500,"device_waiting":200,"device_host_call":1000,
+                "host_112b":70,"device_112b":200,"host_put_sync":140,"device_idle_64":900}}}}"#
             ))
         };
         assert!(counts(33, 100, 33, 50, 1000).is_ok());

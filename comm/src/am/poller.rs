@@ -348,8 +348,14 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             next += skipped;
             if next < end && skipped != GROUP {
                 let here = self.poll_one(next, BATCH);
-                if here != 0 && self.last_served != next {
-                    (self.last_served, self.run_length) = (next, 0);
+                // A stream that goes on has a message in the next round, too.
+                if here == 0 || self.last_served != next {
+                    if let Some(stream) = self.endpoints.queues.get_mut(next) {
+                        stream.responder.remember_idle();
+                    }
+                    if here != 0 {
+                        (self.last_served, self.run_length) = (next, 0);
+                    }
                 }
                 served += here;
                 next += 1;
@@ -439,7 +445,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// call would cost time.
     #[inline(never)]
     fn poll_one(&mut self, index: usize, at_most: u32) -> u32 {
-        self.endpoints.get_mut(index).map_or(0, |endpoint| self.dispatcher.poll_endpoint(endpoint, at_most))
+        let Some(endpoint) = self.endpoints.get_mut(index) else { return 0 };
+        self.dispatcher.poll_endpoint(endpoint, at_most)
     }
 
     /// Takes the control stream back before the stream is served again, or the device prepares to sleep.
@@ -527,22 +534,36 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 }
 
-/// How many of these streams, up to [`GROUP`], are before the first with a message. In steps of
-/// four, whose code has no loop; images have few streams and little memory.
+/// How many of these streams, up to [`GROUP`], are before the first that may have a message. Images
+/// have few streams and little memory.
+#[cfg(hamr_bare)]
 #[inline(always)]
 fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
     let mut empty = 0;
-    if !cfg!(hamr_bare) {
-        while let Some([a, b, c, d]) = endpoints.get(empty..empty + 4)
-            && empty < GROUP
-            && !(a.responder.has_next() || b.responder.has_next() || c.responder.has_next() || d.responder.has_next())
-        {
-            empty += 4;
-        }
-    }
     while let Some(endpoint) = endpoints.get(empty)
         && empty < GROUP
         && !endpoint.responder.has_next()
+    {
+        empty += 1;
+    }
+    empty
+}
+
+/// The same in steps of eight, whose code has no loop.
+#[cfg(not(hamr_bare))]
+#[inline(always)]
+fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
+    let may = |endpoint: &Endpoint<K, F>| endpoint.responder.may_have_next();
+    let mut empty = 0;
+    while let Some([a, b, c, d, e, f, g, h]) = endpoints.get(empty..empty + 8)
+        && empty < GROUP
+        && !(may(a) || may(b) || may(c) || may(d) || may(e) || may(f) || may(g) || may(h))
+    {
+        empty += 8;
+    }
+    while let Some(endpoint) = endpoints.get(empty)
+        && empty < GROUP
+        && !may(endpoint)
     {
         empty += 1;
     }

@@ -157,13 +157,13 @@ impl<S: Slots> Requester<S> {
     #[inline(always)]
     pub fn submit_hot(&mut self, hdr: ReqHdr, words: &[u64]) {
         let (first, second) = words.split_at(words.len().min(INLINE_WORDS));
-        self.publish_hot(hdr, first, second.iter().copied(), self.hot_seq());
+        self.publish_hot(hdr, first, bytemuck::cast_slice(second), self.hot_seq());
         self.hot_closed |= BUSY;
     }
 
     // The second line before P1, as the first: R1 then sees both (rule 3).
     #[inline(always)]
-    fn publish_hot(&self, hdr: ReqHdr, first: &[u64], second: impl IntoIterator<Item = u64>, seq: u32) {
+    fn publish_hot(&self, hdr: ReqHdr, first: &[u64], second: &[u8], seq: u32) {
         self.slots.write_second(second);
         let slot = self.slots.hot();
         slot.write_request(first);
@@ -175,7 +175,7 @@ impl<S: Slots> Requester<S> {
     /// [`Self::hot_is_open`]. The state is already that behind the reply, so that nothing is left to
     /// do when that comes; [`Self::leave_in_hot`] goes back.
     #[inline(always)]
-    pub fn call_hot(&mut self, hdr: ReqHdr, first: &[u64], second: impl IntoIterator<Item = u64>) -> InHot {
+    pub fn call_hot(&mut self, hdr: ReqHdr, first: &[u64], second: &[u8]) -> InHot {
         let called = InHot { counter: self.hot, seq: self.hot_seq() };
         self.publish_hot(hdr, first, second, called.seq);
         self.hot = self.hot.next(S::COUNT_BITS);

@@ -17,6 +17,50 @@ pub struct Responder<S> {
     ring_pos: u32,
     ring_count: u32,
     ring_seq: u32,
+    seen: Seen,
+}
+
+/// What a look that found nothing saw in the hot slot and in the next ring slot: pairs whose words are
+/// not the expected ones. A slot that still has its pair has no new message, so that a look at an idle
+/// slot is one comparison. Images, which are small, do without.
+#[derive(Clone)]
+struct Seen {
+    #[cfg(not(hamr_bare))]
+    hot: u64,
+    #[cfg(not(hamr_bare))]
+    ring: u64,
+}
+
+impl Seen {
+    /// Of a slot that was not looked at since another word is expected in it. No message has this header.
+    const NOTHING: u64 = pair(u32::MAX, u32::MAX);
+
+    const fn new() -> Self {
+        Self {
+            #[cfg(not(hamr_bare))]
+            hot: Self::NOTHING,
+            #[cfg(not(hamr_bare))]
+            ring: Self::NOTHING,
+        }
+    }
+
+    /// Another word is expected in the hot slot.
+    #[inline(always)]
+    fn forget_hot(&mut self) {
+        #[cfg(not(hamr_bare))]
+        {
+            self.hot = Self::NOTHING;
+        }
+    }
+
+    /// The next ring slot is another one.
+    #[inline(always)]
+    fn forget_ring(&mut self) {
+        #[cfg(not(hamr_bare))]
+        {
+            self.ring = Self::NOTHING;
+        }
+    }
 }
 
 /// A message that is there: its slot's number in the queue pair (0 hot, `1 + i` ring), the word it
@@ -39,22 +83,30 @@ pub(super) struct HotSlot<'r, K, F> {
 }
 
 impl<K, F: Order> HotSlot<'_, K, F> {
-    /// Polls until the word of a pair is that of `expected`; with a pause behind each of `polls`
-    /// polls, and no longer than the ring is empty: a caller that does not wait for each result is
-    /// served by rounds, without delay. Returns the last pair. Not inlined: the code that serves
-    /// needs the registers.
+    /// Polls until the word of a pair is that of `expected`, or the pair changes; with a pause behind
+    /// each of `polls` polls, and no longer than the next ring slot stays as it is and has no message: a
+    /// caller that does not wait for each result is served by rounds, without delay. Returns the last
+    /// pair. Not inlined: the code that serves needs the registers.
     #[inline(never)]
     pub(super) fn wait(&self, expected: u64, mut polls: u32) -> u64 {
-        loop {
-            let found = self.slot.req_pair();
-            if pair_seq(found) == pair_seq(expected) || polls == 0 || self.ring.req_seq() == self.ring_seq {
-                return found;
-            }
+        let (mut found, ring, last) = (self.slot.req_pair(), self.ring.req_pair(), self.slots.last_line());
+        if pair_seq(found) == pair_seq(expected) || pair_seq(ring) == self.ring_seq {
+            return found;
+        }
+        // What has not changed since is not expected either, so that a look is one comparison.
+        while polls != 0 && self.ring.req_pair() == ring {
             polls -= 1;
             // A pause between two polls: a tight loop runs loads ahead of itself, which fetch the
             // cache line back before the host has written it.
             core::hint::spin_loop();
+            // Of a message in two lines the second one comes in the time of the first.
+            last.prefetch();
+            let seen = core::mem::replace(&mut found, self.slot.req_pair());
+            if found != seen {
+                break;
+            }
         }
+        found
     }
 }
 
@@ -63,8 +115,32 @@ impl<K, F: Order> Responder<Queue<K, F>> {
     /// each message.
     #[inline(always)]
     pub(super) fn hot_slot(&mut self) -> (HotSlot<'_, K, F>, &mut u32) {
+        self.seen.forget_hot();
         let (slots, slot, ring) = (&self.slots, self.slots.hot(), self.slots.at_cursor());
         (HotSlot { slot, slots, ring, ring_seq: self.ring_seq }, &mut self.hot_seq)
+    }
+
+    /// May a new message be in either slot? False: there is none. For many looks at a stream that seldom
+    /// has one.
+    #[cfg(not(hamr_bare))]
+    #[inline(always)]
+    pub(super) fn may_have_next(&self) -> bool {
+        self.slots.hot().req_pair() != self.seen.hot || self.slots.at_cursor().req_pair() != self.seen.ring
+    }
+
+    /// Keeps what is in the slots without a new message, for [`Self::may_have_next`].
+    #[inline(always)]
+    pub(super) fn remember_idle(&mut self) {
+        #[cfg(not(hamr_bare))]
+        {
+            let (hot, ring) = (self.slots.hot().req_pair(), self.slots.at_cursor().req_pair());
+            if pair_seq(hot) != self.hot_seq {
+                self.seen.hot = hot;
+            }
+            if pair_seq(ring) != self.ring_seq {
+                self.seen.ring = ring;
+            }
+        }
     }
 
     /// The word of the message after the one with `seq` in the hot slot.
@@ -95,7 +171,7 @@ impl<S: Slots> Responder<S> {
         let ring_bits = slots.ring_len().trailing_zeros();
         let tag = epoch.tag();
         let first = seq(tag, 1, S::COUNT_BITS);
-        Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first }
+        Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first, seen: Seen::new() }
     }
 
     /// Goes on where its clone has come.
@@ -103,6 +179,7 @@ impl<S: Slots> Responder<S> {
         self.hot_seq = clone.hot_seq;
         (self.ring_pos, self.ring_count, self.ring_seq) = (clone.ring_pos, clone.ring_count, clone.ring_seq);
         self.slots.move_cursor(self.ring_pos);
+        self.seen = Seen::new();
     }
 
     /// The slots.
@@ -143,6 +220,7 @@ impl<S: Slots> Responder<S> {
             return None;
         }
         self.hot_seq = next_seq(seq_now, S::COUNT_BITS);
+        self.seen.forget_hot();
         Some(Found { slot: 0, seq: seq_now })
     }
 
@@ -182,6 +260,7 @@ impl<S: Slots> Responder<S> {
             self.ring_seq = seq(self.tag, self.ring_count, S::COUNT_BITS);
         }
         self.slots.move_cursor(self.ring_pos);
+        self.seen.forget_ring();
         found
     }
 
@@ -201,6 +280,7 @@ impl<S: Slots> Responder<S> {
     pub fn advance(&mut self, found: Found) {
         if found.slot == 0 {
             self.hot_seq = next_seq(found.seq, S::COUNT_BITS);
+            self.seen.forget_hot();
         } else {
             self.next_ring();
         }

@@ -41,15 +41,9 @@ impl<'d> PutData<'d> {
         [a, b, c, d, self.to.unpack().off, self.len()]
     }
 
-    /// The words of the second line, the last one filled up with zeros.
+    /// The bytes of the second line.
     #[inline(always)]
-    pub(super) fn second(self) -> impl Iterator<Item = u64> {
-        let (words, rest) = self.bytes.as_chunks::<8>();
-        let last = (!rest.is_empty()).then(|| {
-            let mut last = [0; 8];
-            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-            last
-        });
-        words.iter().copied().chain(last).map(u64::from_ne_bytes)
+    pub(super) fn second(self) -> &'d [u8] {
+        self.bytes
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn call_hot<H: Handler>(
         None => {
             let used = used_words::<H>(&words);
             let (first, second) = used.split_at(used.len().min(INLINE_WORDS));
-            end.req.call_hot(hdr, first, second.iter().copied())
+            end.req.call_hot(hdr, first, bytemuck::cast_slice(second))
         }
         Some(put) => end.req.call_hot(hdr, &put.first(&words), put.second()),
     };
@@ -264,6 +264,14 @@ pub(super) fn sync_slow<H: Handler>(
         };
     }
     submitter.start_slow(device, &call, options)?;
+    // Rule 21: as in `is_answered`.
+    let polls = if device.wait_queue.device_is_waiting() { 0 } else { spins() };
+    for _ in 0..polls {
+        if submitter.calls.end.req.hot_reply().is_some() {
+            break;
+        }
+        std::hint::spin_loop();
+    }
     submitter.wait_hot::<H>(device, until)
 }
 

@@ -24,8 +24,8 @@ pub trait Slots {
     #[inline(always)]
     fn prefetch_reply(&self, _i: u32) {}
     /// Payload of the hot slot's second line in, by the requester, before P1 of that slot (abi
-    /// §4.7). Nothing where the slot has one line.
-    fn write_second(&self, words: impl IntoIterator<Item = u64>);
+    /// §4.7); what is longer is cut. Nothing where the slot has one line.
+    fn write_second(&self, bytes: &[u8]);
     /// The same out, by the responder, after R1 and before P2.
     fn read_second(&self, words: &mut [u64]);
     /// Ticket slot `t`.

@@ -146,9 +146,12 @@ impl<K, F: Order> Slots for Queue<K, F> {
     }
 
     #[inline(always)]
-    fn write_second(&self, words: impl IntoIterator<Item = u64>) {
+    fn write_second(&self, bytes: &[u8]) {
         if let Some(second) = self.second() {
-            write_words::<SECOND_WORDS>(second, words);
+            let len = bytes.len().min(SECOND_BYTES);
+            // SAFETY: `second` has SECOND_BYTES writable bytes, of which these are some, and `bytes` is
+            // private. Not words: the processor stores a whole line in a few wide stores.
+            unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), second.as_ptr(), len) };
         }
     }
 
@@ -209,6 +212,12 @@ impl<K, F: Order> Queue<K, F> {
         // they do not overlap (checked above), and the borrow of the heap excludes views.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), len as usize) };
         Some(())
+    }
+
+    /// The hot slot's last line: its second one, if it has two.
+    #[inline(always)]
+    pub fn last_line(&self) -> Line<'_> {
+        Line { at: self.second().unwrap_or(self.req[0]), _queue: PhantomData }
     }
 
     #[inline(always)]
@@ -293,6 +302,21 @@ fn prefetch(at: NonNull<u8>) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(hamr_bare))))]
     let _ = at;
+}
+
+/// A cache line of a queue pair.
+#[derive(Clone, Copy)]
+pub struct Line<'q> {
+    at: NonNull<u8>,
+    _queue: PhantomData<&'q ()>,
+}
+
+impl Line<'_> {
+    /// It is read soon: the processor may fetch it.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        prefetch(self.at);
+    }
 }
 
 /// One slot: its request half and its reply half, the same 64 bytes when coherent.

@@ -157,8 +157,8 @@ impl<const BITS: u32> Slots for Pair<BITS> {
     fn move_cursor(&mut self, i: u32) {
         self.1 = i;
     }
-    fn write_second(&self, words: impl IntoIterator<Item = u64>) {
-        let Some(word) = words.into_iter().next() else { return };
+    fn write_second(&self, bytes: &[u8]) {
+        let Some(word) = bytes.first_chunk().copied().map(u64::from_ne_bytes) else { return };
         match self.0.shapes.req {
             Shape::SecondLast => self.0.late.store(word, Ordering::Relaxed),
             _ => self.0.second.store(word, Ordering::Relaxed),
