@@ -1,7 +1,6 @@
 //! What a handler has: the message, and of a request the right to one reply.
 
 use crate::kinds::{Info, Kinds};
-use crate::rank::Peer;
 use crate::wire::{self, Packed};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 use hamr_comm::abi::status::Status;
@@ -182,8 +181,8 @@ impl Reply {
 
 /// Where what does not fit into the line of a reply goes.
 pub(crate) enum ReplyChunk<'m> {
-    /// The chunk of the reply to the request in a slot.
-    Lane { window: &'m Window<()>, peer: &'m Peer, slot: u32 },
+    /// The chunk of the reply.
+    Lane(&'m Window<()>, u64),
     /// Of a request to oneself.
     Own(&'m mut [u8]),
 }
@@ -247,9 +246,7 @@ impl Token<'_> {
         let packed = wire::pack(&mut reply.words, category, args, data, (dest, len));
         if packed.is_out() {
             match chunk {
-                ReplyChunk::Lane { window, peer, slot } => {
-                    wire::write_out(&packed, args, data, window, peer.from.reply(slot));
-                }
+                ReplyChunk::Lane(window, at) => wire::write_out(&packed, args, data, window, at),
                 ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),
             }
         }

@@ -252,7 +252,7 @@ impl<S> Rank<'_, S> {
         };
         let (source, world, window, medium) = (RankId(from as u32), &self.world, self.gas.window(), self.medium);
         let mut reply = Reply::NONE;
-        let chunk = ReplyChunk::Lane { window, peer, slot: found.slot };
+        let chunk = ReplyChunk::Lane(window, peer.from.reply(found.slot));
         let token = Token { to: source, world, info: &table.info, medium, chunk, reply: &mut reply };
         if let Some(args) = wire::short_args(&words) {
             match request_handler(table, at, Category::Short) {
