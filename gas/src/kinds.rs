@@ -24,12 +24,9 @@ impl Kinds {
         Self(self.0 | other.0)
     }
 
+    #[inline(always)]
     pub(crate) const fn of(category: Category) -> Self {
-        match category {
-            Category::Short => Self::SHORT,
-            Category::Medium => Self::MEDIUM,
-            Category::Long => Self::LONG,
-        }
+        Self(1 << category as u8)
     }
 
     pub(crate) const fn has(self, category: Category) -> bool {
@@ -49,6 +46,9 @@ impl Kinds {
         }
     }
 }
+
+const _: () = assert!(Kinds::of(Category::Short).0 == Kinds::SHORT.0);
+const _: () = assert!(Kinds::of(Category::Medium).0 == Kinds::MEDIUM.0 && Kinds::of(Category::Long).0 == Kinds::LONG.0);
 
 /// What is known of an index.
 #[derive(Clone, Copy)]

@@ -140,22 +140,48 @@ impl<'m> Msg<'m> {
     }
 }
 
-/// The reply that a handler has made, to be published when it has returned.
+/// The reply that a handler has made, to be published when it has returned. No word of it is in the slot
+/// before: the asking rank polls that line, and would fetch it from between two stores.
 pub(crate) struct Reply {
-    pub(crate) hdr: RepHdr,
     pub(crate) words: [u64; INLINE_WORDS],
+    pub(crate) hdr: RepHdr,
     /// Its handler, and why it could not be made.
-    pub(crate) error: Option<(u8, &'static str)>,
+    pub(crate) error: Option<(u8, Unsent)>,
+}
+
+/// Why a reply could not be made.
+#[derive(Clone, Copy)]
+pub(crate) enum Unsent {
+    NoHandler,
+    Request,
+    Kind,
+    Arguments,
+    Long,
+    Segment,
+}
+
+impl Unsent {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::NoHandler => "there is no such handler",
+            Self::Request => "it is for requests",
+            Self::Kind => "it takes no such message",
+            Self::Arguments => "it has more than 16 arguments",
+            Self::Long => "it is too long",
+            Self::Segment => "it leaves the segment",
+        }
+    }
 }
 
 impl Reply {
     /// None: the request was executed.
     pub(crate) const NONE: Self =
-        Self { hdr: RepHdr::inline(Status::EXECUTED, 0), words: [0; INLINE_WORDS], error: None };
+        Self { words: [0; INLINE_WORDS], hdr: RepHdr::inline(Status::EXECUTED, 0), error: None };
 }
 
 /// Where what does not fit into the line of a reply goes.
 pub(crate) enum ReplyChunk<'m> {
+    /// The chunk of the reply.
     Lane(&'m Window<()>, u64),
     /// Of a request to oneself.
     Own(&'m mut [u8]),
@@ -202,16 +228,14 @@ impl Token<'_> {
         let Self { to, world, info, medium, chunk, reply } = self;
         let why = match info.get(usize::from(at)) {
             Some(info) if info.is_reply() && Kinds(info.kinds).has(category) => None,
-            Some(info) if info.kinds == 0 => Some("there is no such handler"),
-            Some(info) if !info.is_reply() => Some("it is for requests"),
-            _ => Some("it takes no such message"),
+            Some(info) if info.kinds == 0 => Some(Unsent::NoHandler),
+            Some(info) if !info.is_reply() => Some(Unsent::Request),
+            _ => Some(Unsent::Kind),
         };
         let why = match (why, category) {
-            (None, _) if args.len() > AmWord::MAX_ARGS => Some("it has more than 16 arguments"),
-            (None, Category::Medium) if data.len() > medium => Some("it is too long"),
-            (None, Category::Long) if !data.is_empty() && world.put(to, dest, data).is_err() => {
-                Some("it leaves the segment")
-            }
+            (None, _) if args.len() > AmWord::MAX_ARGS => Some(Unsent::Arguments),
+            (None, Category::Medium) if data.len() > medium => Some(Unsent::Long),
+            (None, Category::Long) if !data.is_empty() && world.put(to, dest, data).is_err() => Some(Unsent::Segment),
             (why, _) => why,
         };
         if let Some(why) = why {
@@ -219,13 +243,14 @@ impl Token<'_> {
             reply.error = Some((at, why));
             return;
         }
-        let packed = wire::pack(category, args, data, (dest, len));
-        match chunk {
-            ReplyChunk::Lane(window, at) => wire::write_out(&packed, args, data, window, at),
-            ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),
+        let packed = wire::pack(&mut reply.words, category, args, data, (dest, len));
+        if packed.is_out() {
+            match chunk {
+                ReplyChunk::Lane(window, at) => wire::write_out(&packed, args, data, window, at),
+                ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),
+            }
         }
-        (reply.words, reply.hdr) =
-            (packed.words, RepHdr::inline(Status(u16::from(at)), packed.len).with(RepHdr::AM_REPLY));
+        reply.hdr = RepHdr::inline(Status(u16::from(at)), packed.len).with(RepHdr::AM_REPLY);
     }
 }
 

@@ -1,6 +1,6 @@
 //! An active message in a line (abi §14.2): what of it lies there, and what in the slot's chunk.
 
-use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS};
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, ReqHdr};
 use hamr_comm::abi::window::Window;
 use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
 
@@ -9,13 +9,33 @@ pub(crate) const MODULE: u16 = 0x1000;
 /// 32-bit words of a line.
 const LANES: usize = INLINE_BYTES / 4;
 
-/// A message in the words of a line, and where else parts of it go.
+/// The handler that a request is for; `None`: it is no active message.
+#[inline(always)]
+pub(crate) const fn handler(hdr: ReqHdr) -> Option<u8> {
+    let at = hdr.key().0 ^ MODULE;
+    if hdr.is_plain() && at <= u8::MAX as u16 { Some(at as u8) } else { None }
+}
+
+/// A message in the words of a line: how much of them it has, and what of it goes elsewhere.
 pub(crate) struct Packed {
-    pub(crate) words: [u64; INLINE_WORDS],
-    /// Bytes of them.
+    /// Bytes in the line.
     pub(crate) len: usize,
     pub(crate) args_out: bool,
     pub(crate) data_out: bool,
+}
+
+impl Packed {
+    /// Does anything go elsewhere?
+    #[inline(always)]
+    pub(crate) const fn is_out(&self) -> bool {
+        self.args_out || self.data_out
+    }
+}
+
+/// The words of a message of so many bytes in its line.
+#[inline(always)]
+pub(crate) fn used(words: &[u64; INLINE_WORDS], len: usize) -> &[u64] {
+    words.split_at(len.div_ceil(8).min(INLINE_WORDS)).0
 }
 
 /// The first word of the arguments in a line.
@@ -26,16 +46,22 @@ const fn first_argument(category: Category) -> usize {
     }
 }
 
-/// Packs a message, whose arguments and payload are not too many or too long. A long one has `len` bytes at `dest`.
+/// Packs a message into `words`, which are zero. Its arguments and payload are not too many or too long. A long one has
+/// `len` bytes at `dest`.
 #[inline(always)]
-pub(crate) fn pack(category: Category, args: &[i32], data: &[u8], (dest, len): (u64, usize)) -> Packed {
+pub(crate) fn pack(
+    words: &mut [u64; INLINE_WORDS],
+    category: Category,
+    args: &[i32],
+    data: &[u8],
+    (dest, len): (u64, usize),
+) -> Packed {
     let first = first_argument(category);
     let args_out = args.len() > LANES - first;
     let behind = 4 * (first + if args_out { 0 } else { args.len() });
     let is_medium = matches!(category, Category::Medium);
     let is_inline = is_medium && behind + data.len() <= INLINE_BYTES;
-    let mut words = [0; INLINE_WORDS];
-    let lanes: &mut [u32; LANES] = bytemuck::must_cast_mut(&mut words);
+    let lanes: &mut [u32; LANES] = bytemuck::must_cast_mut(words);
     lanes[0] = AmWord::new(category, args.len(), args_out, is_inline, if is_medium { data.len() } else { 0 }).0;
     if let Category::Long = category {
         (lanes[1], lanes[2], lanes[3]) = (len as u32, dest as u32, (dest >> 32) as u32);
@@ -52,7 +78,7 @@ pub(crate) fn pack(category: Category, args: &[i32], data: &[u8], (dest, len): (
         }
         len += data.len();
     }
-    Packed { words, len, args_out, data_out: is_medium && !is_inline }
+    Packed { len, args_out, data_out: is_medium && !is_inline }
 }
 
 /// A message out of a line, checked.
@@ -72,41 +98,51 @@ pub(crate) struct Unpacked<'a> {
 #[inline(always)]
 pub(crate) fn unpack<'a>(
     words: &'a [u64; INLINE_WORDS],
-    out: &'a mut [i32; AmWord::MAX_ARGS],
+    out: &'a mut Option<[i32; AmWord::MAX_ARGS]>,
     window: &Window<()>,
     chunk: u64,
     max: usize,
 ) -> Option<Unpacked<'a>> {
-    unpack_with(words, out, max, |out| window.read_bytes(chunk, bytemuck::bytes_of_mut(out)).ok())
+    unpack_with(words, out, max, || {
+        let mut args = [0; AmWord::MAX_ARGS];
+        window.read_bytes(chunk, bytemuck::bytes_of_mut(&mut args)).ok()?;
+        Some(args)
+    })
 }
 
 /// The same with arguments that are in private memory.
 pub(crate) fn unpack_own<'a>(
     words: &'a [u64; INLINE_WORDS],
-    out: &'a mut [i32; AmWord::MAX_ARGS],
+    out: &'a mut Option<[i32; AmWord::MAX_ARGS]>,
     front: &[u8],
 ) -> Option<Unpacked<'a>> {
-    unpack_with(words, out, usize::MAX, |out| {
-        let out = bytemuck::bytes_of_mut(out);
-        out.copy_from_slice(front.get(..out.len())?);
-        Some(())
+    unpack_with(words, out, usize::MAX, || {
+        front.get(..size_of::<[i32; AmWord::MAX_ARGS]>()).map(bytemuck::pod_read_unaligned)
     })
+}
+
+/// The arguments of a short message that are all in the line, which most are: one comparison, because
+/// its first word is their number.
+#[inline(always)]
+pub(crate) fn short_args(words: &[u64; INLINE_WORDS]) -> Option<&[i32]> {
+    let lanes: &[i32; LANES] = bytemuck::must_cast_ref(words);
+    let nargs = lanes[0] as u32 as usize;
+    (nargs < LANES).then(|| lanes[1..].split_at(nargs).0)
 }
 
 #[inline(always)]
 fn unpack_with<'a>(
     words: &'a [u64; INLINE_WORDS],
-    out: &'a mut [i32; AmWord::MAX_ARGS],
+    out: &'a mut Option<[i32; AmWord::MAX_ARGS]>,
     max: usize,
-    read_out: impl FnOnce(&mut [i32; AmWord::MAX_ARGS]) -> Option<()>,
+    read_out: impl FnOnce() -> Option<[i32; AmWord::MAX_ARGS]>,
 ) -> Option<Unpacked<'a>> {
     let lanes: &[i32; LANES] = bytemuck::must_cast_ref(words);
     let word = AmWord(lanes[0] as u32);
     let (category, nargs) = (word.category()?, word.nargs());
     let first = first_argument(category);
     let (args, behind) = if word.args_are_out() {
-        read_out(out)?;
-        (out.get(..nargs)?, 4 * first)
+        (out.insert(read_out()?).get(..nargs)?, 4 * first)
     } else {
         (lanes.get(first..first + nargs)?, 4 * (first + nargs))
     };
@@ -160,12 +196,15 @@ mod tests {
             dest in any::<u64>(),
         ) {
             let window = Window::private(4096).share().leak();
-            let packed = pack(category, &args, &data, (dest, data.len()));
+            let mut words = [0; INLINE_WORDS];
+            let packed = pack(&mut words, category, &args, &data, (dest, data.len()));
             prop_assert!(packed.len <= INLINE_BYTES);
             write_out(&packed, &args, &data, &window, 1024);
-            let mut out = [0; 16];
-            let read = unpack(&packed.words, &mut out, &window, 1024, 16320).expect("as packed");
+            let mut out = None;
+            let read = unpack(&words, &mut out, &window, 1024, 16320).expect("as packed");
             prop_assert_eq!((read.category, read.args), (category, &*args));
+            let is_short_in_line = matches!(category, Category::Short) && !packed.args_out;
+            prop_assert_eq!(short_args(&words), is_short_in_line.then_some(&*args));
             match category {
                 Category::Short => prop_assert_eq!(read.len, 0),
                 Category::Long => prop_assert_eq!((read.len, read.dest), (data.len(), dest)),
@@ -184,7 +223,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_message_or_refused(words in any::<[u64; 6]>()) {
             let window = Window::private(4096).share().leak();
-            let mut out = [0; 16];
+            let mut out = None;
             if let Some(read) = unpack(&words, &mut out, &window, 64, 16320) {
                 prop_assert!(read.args.len() <= 16);
                 prop_assert!(!matches!(read.category, Category::Medium) || read.len <= 16320);
@@ -194,6 +233,7 @@ mod tests {
 
     #[test]
     fn eleven_arguments_and_forty_bytes_are_in_one_line() {
+        let pack = |category, args, data, place| pack(&mut [0; INLINE_WORDS], category, args, data, place);
         let packed = pack(Category::Short, &[1; 11], &[], (0, 0));
         assert!(!packed.args_out && packed.len == 48);
         assert!(pack(Category::Short, &[1; 12], &[], (0, 0)).args_out);

@@ -13,13 +13,21 @@ use std::time::Duration;
 const LIMITS: [(&str, f64); 4] =
     [("host", 40.0), ("host_in_halves", 110.0), ("threads_2", 40.0), ("device_side", 65.0)];
 
-/// The same of rows of tasks, by their names among the counts.
-const TASK_LIMITS: [(&str, f64); 4] =
-    [("device_task", 1260.0), ("device_turn", 670.0), ("device_waiting", 270.0), ("device_host_call", 1550.0)];
-
-/// The same of calls and puts in two lines, and of a round over 64 idle streams: one such stream costs 10.
-const CALL_LIMITS: [(&str, f64); 4] =
-    [("host_112b", 78.0), ("device_112b", 207.0), ("host_put_sync", 147.0), ("device_idle_64", 975.0)];
+/// The same of rows of calls and puts in two lines, of a round over 64 idle streams, of tasks, and of messages
+/// between ranks, by their names among the counts.
+const COUNT_LIMITS: [(&str, f64); 11] = [
+    ("host_112b", 78.0),
+    ("device_112b", 207.0),
+    ("host_put_sync", 147.0),
+    ("device_idle_64", 925.0),
+    ("device_task", 1260.0),
+    ("device_turn", 670.0),
+    ("device_waiting", 270.0),
+    ("device_host_call", 1550.0),
+    ("gas_request", 75.0),
+    ("gas_serve", 285.0),
+    ("gas_collect", 220.0),
+];
 
 /// Measures; prints one line of JSON.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
@@ -57,9 +65,8 @@ fn judge(line: &str) -> Result<(), Error> {
     let row: serde_json::Value =
         serde_json::from_str(line).map_err(|e| Error::Failed(format!("expected a JSON line, got `{line}`: {e}")))?;
     let sides = LIMITS.map(|(side, limit)| (side, limit, &row[side]));
-    let counted = |(name, limit)| (name, limit, &row["counts"][name]);
-    let rows = TASK_LIMITS.into_iter().chain(CALL_LIMITS).map(counted);
-    for (what, limit, count) in sides.into_iter().chain(rows) {
+    let counts = COUNT_LIMITS.map(|(name, limit)| (name, limit, &row["counts"][name]));
+    for (what, limit, count) in sides.into_iter().chain(counts) {
         match count.as_f64() {
             // Zero would pass every limit; it means that callgrind counted nothing.
             Some(count) if count > 0.0 && count <= limit => {}
@@ -75,14 +82,17 @@ mod tests {
 
     #[test]
     fn too_many_none_and_garbage_fail() {
-        let counts = |sync, halves, threads, device, task| {
+        let all_counts = |sync, halves, threads, device, task, gas| {
             judge(&format!(
                 r#"{{"host":{sync},"host_in_halves":{halves},"threads_2":{threads},"device_side":{device},
                 "counts":{{"device_task":{task},"device_turn":500,"device_waiting":200,"device_host_call":1000,
-                "host_112b":70,"device_112b":200,"host_put_sync":140,"device_idle_64":900}}}}"#
+                "host_112b":70,"device_112b":200,"host_put_sync":140,"device_idle_64":900,
+                "gas_request":70,"gas_serve":{gas},"gas_collect":200}}}}"#
             ))
         };
+        let counts = |sync, halves, threads, device, task| all_counts(sync, halves, threads, device, task, 250);
         assert!(counts(33, 100, 33, 50, 1000).is_ok());
+        assert!(all_counts(33, 100, 33, 50, 1000, 430).is_err());
         assert!(counts(330, 100, 33, 50, 1000).is_err());
         assert!(counts(33, 1000, 33, 50, 1000).is_err());
         assert!(counts(33, 100, 330, 50, 1000).is_err());

@@ -3,12 +3,12 @@
 use super::Rank;
 use super::pieces::Op;
 use super::serve;
-use crate::handlers::Handlers;
+use crate::handlers::{Handlers, Run};
 use crate::kinds::Kinds;
 use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token};
 use crate::{GasError, wire};
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::world::{AmWord, Category};
 use hamr_comm::world::RankId;
 
@@ -105,13 +105,13 @@ impl<S> Rank<'_, S> {
         if let (Category::Long, [_, ..]) = (category, data) {
             self.world.put(to, dest, data).map_err(|why| GasError::Reach { rank: to.0, why })?;
         }
-        let packed = wire::pack(category, args, data, (dest, len));
-        if packed.args_out || packed.data_out {
+        let mut words = [0; INLINE_WORDS];
+        let packed = wire::pack(&mut words, category, args, data, (dest, len));
+        if packed.is_out() {
             wire::write_out(&packed, args, data, self.gas.window(), peer.to.request(slot));
         }
         let hdr = ReqHdr::inline(HandlerKey(wire::MODULE | u16::from(at)), packed.len);
-        let (words, _) = packed.words.split_at(packed.len.div_ceil(8).min(packed.words.len()));
-        peer.submit(slot, Op::Am, hdr, words);
+        peer.submit(slot, Op::Am, hdr, wire::used(&words, packed.len));
         self.published(to);
         Ok(true)
     }
@@ -127,7 +127,10 @@ impl<S> Rank<'_, S> {
     #[inline(always)]
     pub(crate) fn touched(&mut self, to: RankId) {
         self.gas.notify_relaxed(to);
-        self.owed.insert(to);
+        if self.last_owed != to {
+            self.last_owed = to;
+            self.owed.insert(to);
+        }
     }
 
     /// A rank's request to itself runs at once.
@@ -152,9 +155,11 @@ impl<S> Rank<'_, S> {
             chunk: ReplyChunk::Own(&mut self.scratch),
             reply: &mut reply,
         };
-        serve::run_request(table, at, &mut self.state, Msg { source: me, world, args, payload }, token);
+        if let Some(Run::Request(run)) = table.run.get(usize::from(at)) {
+            run(&mut self.state, Msg { source: me, world, args, payload }, token);
+        }
         if let Some((at, why)) = reply.error {
-            return Err(self.breaks(GasError::Reply { to: me.0, at, why }));
+            return Err(self.breaks(GasError::Reply { to: me.0, at, why: why.text() }));
         }
         if reply.hdr.has(RepHdr::AM_REPLY) {
             let (state, scratch) = (&mut self.state, &self.scratch);

@@ -22,7 +22,7 @@ use barrier::Barrier;
 use event::Events;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
-use hamr_comm::abi::window::{Queue, SlotAccess, Slots};
+use hamr_comm::abi::window::{Queue, Slots};
 use hamr_comm::abi::world::{ARGS_BYTES, GasLayout};
 use hamr_comm::am::{Requester, Responder};
 use hamr_comm::world::{GasWorld, MOST_RANKS, RankId, RankSet, WorldRef};
@@ -38,6 +38,9 @@ type Peers = heapless::Vec<Peer, MAX_RANKS>;
 type Peers = alloc::vec::Vec<Peer>;
 /// The longest payload of a medium message that a rank takes, for which it has room on its stack.
 pub(crate) const MAX_MEDIUM: usize = (if cfg!(hamr_bare) { 4 << 10 } else { 16 << 10 }) - ARGS_BYTES as usize;
+
+/// Not a rank.
+pub(crate) const NO_RANK: RankId = RankId(u32::MAX);
 
 /// Slots of a lane at most: a hot slot and the longest ring.
 const SLOTS: usize = 1 + GasLayout::MAX_RING as usize;
@@ -133,13 +136,11 @@ impl Peer {
         self.responder.has_next() || self.reply().is_some()
     }
 
-    /// Copies the words of the reply in a slot.
+    /// A copy of the words of the reply in a slot.
     #[inline(always)]
-    pub(crate) fn read_reply(&self, slot: u32, words: &mut [u64; INLINE_WORDS]) {
-        match slot.checked_sub(1) {
-            None => self.requester.slots().hot().read_reply(words),
-            Some(i) => self.requester.slots().ring(i).read_reply(words),
-        }
+    pub(crate) fn reply_words(&self, slot: u32) -> [u64; INLINE_WORDS] {
+        let slots = self.requester.slots();
+        slot.checked_sub(1).map_or_else(|| slots.hot(), |i| slots.ring(i)).reply_words()
     }
 
     /// The reply in a slot of [`Self::reply`] was taken.
@@ -176,9 +177,14 @@ pub struct Rank<'t, S: 'static> {
     pub(crate) senders: Option<RankSet>,
     /// Ranks for which something was published, with no fence behind it.
     pub(crate) owed: RankSet,
+    /// The last of them, which is not entered again; [`NO_RANK`]: there are none.
+    pub(crate) last_owed: RankId,
     /// Polls in a row that found nothing; in all since the serve loop ran.
     pub(crate) idle: u32,
     pub(crate) polls: u32,
+    /// The rank of the last message, and how many more polls may look at it first.
+    pub(crate) last: usize,
+    pub(crate) budget: u32,
     pub(crate) barrier: Barrier,
     pub(crate) holds_interrupts: bool,
     pub(crate) events: Events,
@@ -226,8 +232,11 @@ impl<'t, S> Rank<'t, S> {
             broken: None,
             senders: gas.are_announced().then_some(RankSet::EMPTY),
             owed: RankSet::EMPTY,
+            last_owed: NO_RANK,
             idle: 0,
             polls: 0,
+            last: 0,
+            budget: 0,
             barrier: Barrier::new(),
             holds_interrupts: false,
             events: Events::new(),

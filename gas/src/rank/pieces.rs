@@ -124,8 +124,7 @@ fn read_piece(gas: GasWorld, peers: &[Peer], from: RankId, slot: u32, to: &mut [
         let _ = gas.window().read_bytes(peer.to.reply(slot) + u64::from(ARGS_BYTES), to);
         return;
     }
-    let mut words = [0; INLINE_WORDS];
-    peer.read_reply(slot, &mut words);
+    let words = peer.reply_words(slot);
     let bytes: &[u8; INLINE_BYTES] = bytemuck::must_cast_ref(&words);
     to.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
 }

@@ -1,20 +1,26 @@
 //! Polling: requests of others, and replies to this rank's own.
 
 use super::pieces::{self, Op};
-use super::{Peer, Rank};
-use crate::handlers::{Handlers, Run};
+use super::{NO_RANK, Peer, Rank};
+use crate::handlers::{Handlers, ReplyFn, RequestFn, Run};
 use crate::kinds::Kinds;
-use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token};
+use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token, Unsent};
 use crate::thread::pause;
 use crate::{GasError, wire};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{SlotAccess, Slots, Window};
-use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
+use hamr_comm::abi::world::{ARGS_BYTES, Category};
+use hamr_comm::am::Found;
 use hamr_comm::world::{RankId, WorldRef};
 
 /// Requests of a rank in one round.
 const BATCH: u32 = 16;
+/// Polls in a row that look at the rank of the last message first, and at others only if it has none.
+const BUDGET: u32 = 64;
+/// Vain polls before the fence behind what was published: an answer comes sooner than that, from a rank
+/// that does not sleep.
+const FENCE: u32 = 16;
 /// Polls without a message before the task suspends.
 const SPINS: u32 = 256;
 /// Polls between two turns of the serve loop, when messages come all the time.
@@ -24,6 +30,15 @@ const VAIN: u32 = 64;
 /// Microseconds of a wait. A rank that published something and went on to compute has no fence behind
 /// it: this long a message of it can lie at a rank that went to sleep at that very moment.
 const LONGEST_WAIT_US: u32 = 20_000;
+
+/// Was a reply taken?
+enum Taken {
+    Yes,
+    /// A call waits for it, which takes it itself.
+    Held,
+    /// Nothing works any more.
+    Not,
+}
 
 impl<S> Rank<'_, S> {
     /// Runs the handlers of messages that are there (`gasnet_AMPoll`). Returns how many.
@@ -59,19 +74,38 @@ impl<S> Rank<'_, S> {
         if self.polls >= POLLS {
             self.turn()?;
         }
-        let found = if self.senders.is_some() {
-            self.poll_senders(table)?
-        } else {
-            let mut found = 0;
-            for rank in 0..self.peers.len() {
-                found += self.poll_lanes(table, rank)?;
-            }
-            found
-        };
+        let mut found = 0;
+        let mut looked = usize::MAX;
+        if self.budget != 0 {
+            // Who sent the last message sends the next one soon.
+            self.budget -= 1;
+            looked = self.last;
+            found = self.poll_lanes(table, looked)?;
+        }
+        if found == 0 {
+            self.budget = BUDGET;
+            found = self.poll_others(table, looked)?;
+        }
         if found != 0 {
             self.idle = 0;
-        } else if !self.owed.is_empty() {
+        } else if self.last_owed != NO_RANK && self.idle >= FENCE {
             self.notify_owed();
+        }
+        Ok(found)
+    }
+
+    /// A look at all ranks but one.
+    #[inline(never)]
+    fn poll_others(&mut self, table: &'static Handlers<S>, looked: usize) -> Result<u32, GasError> {
+        if self.senders.is_some() {
+            return self.poll_senders(table);
+        }
+        let (me, mut found) = (self.me().0 as usize, 0);
+        for rank in 0..self.peers.len() {
+            // A rank's messages to itself are in no lane.
+            if rank != looked && rank != me {
+                found += self.poll_lanes(table, rank)?;
+            }
         }
         Ok(found)
     }
@@ -80,13 +114,17 @@ impl<S> Rank<'_, S> {
     #[inline(always)]
     fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize) -> Result<u32, GasError> {
         let mut found = 0;
-        if self.peers.get(rank).is_some_and(|peer| peer.responder.has_next()) {
-            found += self.serve(table, rank)?;
+        if let Some(message) = self.peers.get_mut(rank).and_then(|peer| peer.responder.next(true)) {
+            self.last = rank;
+            found = self.serve(table, rank, message)?;
         }
         while let Some((slot, hdr)) = self.peers.get(rank).and_then(Peer::reply) {
             found += 1;
-            if !self.take_reply(table, rank, slot, hdr)? {
-                break;
+            self.last = rank;
+            match self.take_reply(table, rank, slot, hdr) {
+                Taken::Yes => {}
+                Taken::Held => break,
+                Taken::Not => return self.attached().map(|_| found),
             }
         }
         Ok(found)
@@ -165,6 +203,7 @@ impl<S> Rank<'_, S> {
     /// Notifies ranks that sleep of what was published.
     #[cold]
     fn notify_owed(&mut self) {
+        self.last_owed = NO_RANK;
         while let Some(rank) = self.owed.next(0) {
             self.owed.remove(rank);
             self.gas.notify(rank);
@@ -178,115 +217,129 @@ impl<S> Rank<'_, S> {
         why
     }
 
-    /// Serves requests of a rank.
-    fn serve(&mut self, table: &'static Handlers<S>, from: usize) -> Result<u32, GasError> {
-        let source = RankId(from as u32);
-        let window = self.gas.window();
-        let (world, medium) = (&self.world, self.medium);
-        let (mut served, mut hot_first) = (0, true);
-        let mut error = None;
-        let Some(Peer { responder, from: chunks, .. }) = self.peers.get_mut(from) else { return Ok(0) };
-        let chunks = *chunks;
-        while served < BATCH
-            && error.is_none()
-            && let Some(found) = responder.next(hot_first)
-        {
-            hot_first = found.slot != 0;
+    /// Serves requests of a rank, from one that was found on.
+    #[inline(always)]
+    fn serve(&mut self, table: &'static Handlers<S>, from: usize, mut found: Found) -> Result<u32, GasError> {
+        let mut served = 0;
+        let error = loop {
+            let error = self.serve_one(table, from, found);
             served += 1;
-            let slot = responder.slot(found.slot);
-            let hdr = ReqHdr(slot.req_hdr());
-            let (request, half) = (chunks.request(found.slot), chunks.reply(found.slot));
-            let (mut words, mut out) = ([0; INLINE_WORDS], [0; AmWord::MAX_ARGS]);
-            slot.read_request(&mut words);
-            if hdr.key().module() == 2 && hdr.is_plain() {
-                let reply = pieces::serve(hdr, &mut words, world, window, (request, half), &mut self.scratch);
-                slot.write_reply(words.get(..reply.len().div_ceil(8)).unwrap_or_default());
-                slot.publish_reply(reply.0, found.seq);
-                continue;
+            if error.is_some() || served == BATCH {
+                break error;
             }
-            let mut reply = Reply::NONE;
-            match wire::unpack(&words, &mut out, window, request, medium).filter(|_| hdr.is_plain()) {
-                Some(message) => {
-                    let token = Token {
-                        to: source,
-                        world,
-                        info: &table.info,
-                        medium,
-                        chunk: ReplyChunk::Lane(window, half),
-                        reply: &mut reply,
-                    };
-                    let at = hdr.key().0 ^ wire::MODULE;
-                    let takes = u8::try_from(at).ok().filter(|at| takes(table, *at, message.category, false));
-                    let payload = payload(&message, window, request, &mut self.scratch);
-                    match takes {
-                        Some(at) => {
-                            let msg = Msg { source, world, args: message.args, payload };
-                            run_request(table, at, &mut self.state, msg, token);
-                        }
-                        None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
-                    }
-                }
-                None => reply.hdr = RepHdr::inline(Status::BAD_REQUEST, 0),
-            }
-            error = reply.error;
-            slot.write_reply(reply.words.get(..reply.hdr.len().div_ceil(8)).unwrap_or_default());
-            slot.publish_reply(reply.hdr.0, found.seq);
-        }
-        self.published(source);
+            // Other work comes before the hot slot once more (rule 8).
+            let next = self.peers.get_mut(from).and_then(|peer| peer.responder.next(found.slot != 0));
+            let Some(next) = next else { break None };
+            found = next;
+        };
+        self.published(RankId(from as u32));
         match error {
-            Some((at, why)) => Err(self.breaks(GasError::Reply { to: source.0, at, why })),
+            Some((at, why)) => Err(self.breaks(GasError::Reply { to: from as u32, at, why: why.text() })),
             None => Ok(served),
         }
     }
 
-    /// Takes a reply of a rank: the first in the order of its slots. False: a call waits for it.
-    #[inline]
-    fn take_reply(
-        &mut self,
-        table: &'static Handlers<S>,
-        from: usize,
-        slot: u32,
-        hdr: RepHdr,
-    ) -> Result<bool, GasError> {
-        let source = RankId(from as u32);
-        let Some(peer) = self.peers.get(from) else { return Ok(false) };
-        let result = match peer.ops.get(slot as usize).copied().unwrap_or(Op::Am) {
-            Op::Am if hdr.has(RepHdr::AM_REPLY) => self.run_reply(table, from, slot, hdr),
-            Op::Am if hdr.status() == Status::EXECUTED => Ok(()),
-            Op::Am => Err(self.refused(source, slot, hdr)),
-            Op::Held if hdr.status() == Status::OK => {
-                self.held = Some(slot);
-                return Ok(false);
+    /// Serves a request. Returns why its handler's reply could not be made.
+    #[inline(never)]
+    fn serve_one(&mut self, table: &'static Handlers<S>, from: usize, found: Found) -> Option<(u8, Unsent)> {
+        let peer = self.peers.get(from)?;
+        let slot = peer.responder.slot(found.slot);
+        let hdr = ReqHdr(slot.req_hdr());
+        let words = slot.request_words();
+        let Some(at) = wire::handler(hdr) else {
+            self.serve_other(from, found, hdr, words);
+            return None;
+        };
+        let (source, world, window, medium) = (RankId(from as u32), &self.world, self.gas.window(), self.medium);
+        let mut reply = Reply::NONE;
+        let chunk = ReplyChunk::Lane(window, peer.from.reply(found.slot));
+        let token = Token { to: source, world, info: &table.info, medium, chunk, reply: &mut reply };
+        if let Some(args) = wire::short_args(&words) {
+            match request_handler(table, at, Category::Short) {
+                Some(run) => run(&mut self.state, Msg { source, world, args, payload: Payload::None }, token),
+                None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
             }
-            op => self.piece_is_done(source, slot, op, hdr),
+        } else {
+            let (mut out, request) = (None, peer.from.request(found.slot));
+            match wire::unpack(&words, &mut out, window, request, medium) {
+                Some(message) => match request_handler(table, at, message.category) {
+                    Some(run) => {
+                        let payload = payload(&message, window, request, &mut self.scratch);
+                        run(&mut self.state, Msg { source, world, args: message.args, payload }, token);
+                    }
+                    None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
+                },
+                None => reply.hdr = RepHdr::inline(Status::BAD_REQUEST, 0),
+            }
+        }
+        slot.write_reply(wire::used(&reply.words, reply.hdr.len()));
+        slot.publish_reply(reply.hdr.0, found.seq);
+        reply.error
+    }
+
+    /// Serves a request that is no active message: a piece of a transfer, or it breaks the rules.
+    #[inline(never)]
+    fn serve_other(&mut self, from: usize, found: Found, hdr: ReqHdr, mut words: [u64; INLINE_WORDS]) {
+        let Some(peer) = self.peers.get(from) else { return };
+        let slot = peer.responder.slot(found.slot);
+        let reply = if hdr.is_plain() && hdr.key().module() == 2 {
+            let chunks = (peer.from.request(found.slot), peer.from.reply(found.slot));
+            let reply = pieces::serve(hdr, &mut words, &self.world, self.gas.window(), chunks, &mut self.scratch);
+            slot.write_reply(wire::used(&words, reply.len()));
+            reply
+        } else {
+            RepHdr::inline(if hdr.is_plain() { Status::NO_HANDLER } else { Status::BAD_REQUEST }, 0)
+        };
+        slot.publish_reply(reply.0, found.seq);
+    }
+
+    /// Takes a reply of a rank: the first in the order of its slots.
+    #[inline(never)]
+    fn take_reply(&mut self, table: &'static Handlers<S>, from: usize, slot: u32, hdr: RepHdr) -> Taken {
+        let Some(peer) = self.peers.get(from) else { return Taken::Not };
+        let source = RankId(from as u32);
+        let result = match peer.ops.get(slot as usize) {
+            Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => {
+                self.run_reply(table, from, slot, hdr).ok_or(GasError::Corrupt(source.0))
+            }
+            Some(Op::Am) if hdr.status() == Status::EXECUTED => Ok(()),
+            Some(Op::Held) if hdr.status() == Status::OK => {
+                self.held = Some(slot);
+                return Taken::Held;
+            }
+            Some(Op::Am) | None => Err(self.refused(source, slot, hdr)),
+            Some(&op) => self.piece_is_done(source, slot, op, hdr),
         };
         if let Some(peer) = self.peers.get_mut(from) {
             peer.release(slot);
         }
         match result {
-            Ok(()) => Ok(true),
-            Err(why) => Err(self.breaks(why)),
+            Ok(()) => Taken::Yes,
+            Err(why) => {
+                self.breaks(why);
+                Taken::Not
+            }
         }
     }
 
-    #[inline]
-    fn run_reply(&mut self, table: &'static Handlers<S>, from: usize, slot: u32, hdr: RepHdr) -> Result<(), GasError> {
-        let (source, window) = (RankId(from as u32), self.gas.window());
-        let Some(peer) = self.peers.get(from) else { return Ok(()) };
-        let (mut words, mut out) = ([0; INLINE_WORDS], [0; AmWord::MAX_ARGS]);
-        peer.read_reply(slot, &mut words);
-        let chunk = peer.to.reply(slot);
-        let message = wire::unpack(&words, &mut out, window, chunk, self.medium);
-        if let Some(message) = message
-            && let Ok(at) = u8::try_from(hdr.status().0)
-            && takes(table, at, message.category, true)
-            && let Some(Run::Reply(run)) = table.run.get(usize::from(at))
-        {
-            let payload = payload(&message, window, chunk, &mut self.scratch);
-            run(&mut self.state, Msg { source, world: &self.world, args: message.args, payload });
-            return Ok(());
+    /// `None`: the reply breaks the rules.
+    #[inline(always)]
+    fn run_reply(&mut self, table: &'static Handlers<S>, from: usize, slot: u32, hdr: RepHdr) -> Option<()> {
+        let (source, world, window) = (RankId(from as u32), &self.world, self.gas.window());
+        let peer = self.peers.get(from)?;
+        let words = peer.reply_words(slot);
+        let at = u8::try_from(hdr.status().0).ok()?;
+        if let Some(args) = wire::short_args(&words) {
+            let run = reply_handler(table, at, Category::Short)?;
+            run(&mut self.state, Msg { source, world, args, payload: Payload::None });
+            return Some(());
         }
-        Err(GasError::Corrupt(source.0))
+        let (mut out, chunk) = (None, peer.to.reply(slot));
+        let message = wire::unpack(&words, &mut out, window, chunk, self.medium)?;
+        let run = reply_handler(table, at, message.category)?;
+        let payload = payload(&message, window, chunk, &mut self.scratch);
+        run(&mut self.state, Msg { source, world, args: message.args, payload });
+        Some(())
     }
 
     #[cold]
@@ -299,9 +352,22 @@ impl<S> Rank<'_, S> {
     }
 }
 
-/// Has this index a handler for such a message?
-fn takes<S>(table: &Handlers<S>, at: u8, category: Category, is_reply: bool) -> bool {
-    table.info.get(usize::from(at)).is_some_and(|info| info.is_reply() == is_reply && Kinds(info.kinds).has(category))
+/// The handler of an index for such a request.
+#[inline(always)]
+fn request_handler<S>(table: &'static Handlers<S>, at: u8, category: Category) -> Option<RequestFn<S>> {
+    match (table.info.get(usize::from(at)), table.run.get(usize::from(at))) {
+        (Some(info), Some(Run::Request(run))) if Kinds(info.kinds).has(category) => Some(*run),
+        _ => None,
+    }
+}
+
+/// The handler of an index for such a reply.
+#[inline(always)]
+fn reply_handler<S>(table: &'static Handlers<S>, at: u8, category: Category) -> Option<ReplyFn<S>> {
+    match (table.info.get(usize::from(at)), table.run.get(usize::from(at))) {
+        (Some(info), Some(Run::Reply(run))) if Kinds(info.kinds).has(category) => Some(*run),
+        _ => None,
+    }
 }
 
 #[inline(always)]
@@ -316,13 +382,6 @@ fn payload<'m>(message: &wire::Unpacked<'m>, window: &'m Window<()>, chunk: u64,
     }
 }
 
-#[inline(always)]
-pub(crate) fn run_request<S>(table: &Handlers<S>, at: u8, state: &mut S, msg: Msg<'_>, token: Token<'_>) {
-    if let Some(Run::Request(run)) = table.run.get(usize::from(at)) {
-        run(state, msg, token);
-    }
-}
-
 /// Runs the handler of a rank's reply to itself, whose chunk is `scratch`.
 pub(crate) fn own_reply<S>(
     table: &Handlers<S>,
@@ -333,7 +392,7 @@ pub(crate) fn own_reply<S>(
     scratch: &[u8],
 ) -> Option<()> {
     let (front, behind) = scratch.split_at_checked(ARGS_BYTES as usize)?;
-    let mut out = [0; AmWord::MAX_ARGS];
+    let mut out = None;
     let message = wire::unpack_own(&reply.words, &mut out, front)?;
     let payload = match (message.category, message.data) {
         (Category::Medium, None) => Payload::Private(behind.get(..message.len)?),

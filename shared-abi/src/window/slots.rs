@@ -355,6 +355,18 @@ impl<'q, F: Order> Slot<'q, F> {
         unsafe { Payload::of_slot(self.req, len, false) }
     }
 
+    /// All words of the request's payload, once R1 matched.
+    #[inline(always)]
+    pub fn request_words(self) -> [u64; INLINE_WORDS] {
+        all_words(self.req)
+    }
+
+    /// Those of the reply's, once R2 matched.
+    #[inline(always)]
+    pub fn reply_words(self) -> [u64; INLINE_WORDS] {
+        all_words(self.rep)
+    }
+
     /// R1 with the header, as one [`pair`]: for a responder that expects one header more than any
     /// other.
     #[inline(always)]
@@ -497,6 +509,14 @@ impl<F: Order> SlotAccess for Slot<'_, F> {
     fn write_reply(self, words: &[u64]) {
         write_words::<INLINE_WORDS>(self.rep, words.iter().copied());
     }
+}
+
+/// The payload of a slot's half.
+#[inline(always)]
+fn all_words(half: NonNull<u8>) -> [u64; INLINE_WORDS] {
+    let mut words = [0; INLINE_WORDS];
+    read_words::<INLINE_WORDS>(half, &mut words);
+    words
 }
 
 /// The header of one request, for its handler.

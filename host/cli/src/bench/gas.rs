@@ -42,6 +42,8 @@ struct State {
     /// Barriers that rank 0 wants.
     barriers: u32,
     ended: bool,
+    /// Where payloads of long messages are read to, made once as that of the floor.
+    bytes: Vec<u8>,
 }
 
 /// A line with two words.
@@ -60,12 +62,13 @@ const EXCHANGE: i32 = 3;
 static TABLE: Handlers<State> = Handlers::<State>::new()
     .request(PING, Kinds::SHORT, "ping", |_, _, token| token.reply_short(PONG, &[]))
     .reply(PONG, Kinds::SHORT, "pong", |state, _| state.pongs += 1)
-    .request(PAYLOAD, Kinds::MEDIUM.or(Kinds::LONG), "payload", |_, mut msg, token| {
+    .request(PAYLOAD, Kinds::MEDIUM.or(Kinds::LONG), "payload", |state, mut msg, token| {
         black_box(msg.payload());
         if let Some(at) = msg.landed() {
-            let mut bytes = [0; SIZES[4]];
-            let _ = msg.get(at.off, bytes.split_at_mut(at.len as usize).0);
-            black_box(&bytes);
+            state.bytes.resize(SIZES[4], 0);
+            let bytes = state.bytes.split_at_mut(at.len as usize).0;
+            let _ = msg.get(at.off, bytes);
+            black_box(&*bytes);
         }
         token.reply_short(PONG, &[]);
     })
