@@ -33,6 +33,7 @@ struct Seen {
 
 impl Seen {
     /// Of a slot that was not looked at since another word is expected in it. No message has this header.
+    #[cfg(not(hamr_bare))]
     const NOTHING: u64 = pair(u32::MAX, u32::MAX);
 
     const fn new() -> Self {
