@@ -130,7 +130,8 @@ fn bad_usage_is_one_clear_line() {
     let v = Vectors::new(3);
     let (a, b) = (v.path("a64"), v.path("b64"));
     refused(&hamr(&["dot", &a]), &["B.npy", "--help"]);
-    refused(&hamr(&["dto", &a, &b]), &["'dto'; a similar", "--help"]);
+    refused(&hamr(&["dto", &a, &b]), &["'dto'", "--help"]);
+    refused(&hamr(&["bench", "--onyl", "start"]), &["'--onyl' found; a similar", "--help"]);
     refused(&hamr(&["help", "options", "heap"]), &["no argument", "`heap`"]);
     refused(&hamr(&["devices", "--jsno"]), &["--jsno"]);
     refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, pci, qemu, shm"]);
