@@ -81,7 +81,15 @@ impl<K: Clone, F: Order> Poller<'_, K, F> {
         let queue = self.endpoints.queues.len() + lane;
         let mut served = 0;
         loop {
-            served += self.poll_one(queue, BATCH);
+            let here = self.poll_one(queue, BATCH);
+            if here == 0 {
+                // The look at this lane found something, but no message.
+                if let Some(lane) = self.endpoints.lanes.get_mut(lane) {
+                    lane.responder.remember_idle();
+                }
+                return served;
+            }
+            served += here;
             self.notify_of_replies(queue);
             self.lane_run = (self.lane_run + 1).min(self.extra_polls);
             if served >= BUDGET || !self.lane_has_next(lane) {
