@@ -11,6 +11,7 @@ use crate::messages::{
 };
 use crate::segments::max_long;
 use crate::team::Team;
+use hamr_comm::world::RankId;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
@@ -76,8 +77,17 @@ fn prepare(to: To, wish: Wish) -> *mut Prepared {
         }
         false => (buffer.cast_mut(), lc_opt),
     };
+    if let To::Rank(tm, rank) = to {
+        // SAFETY: a team (contract of C).
+        let rank = RankId(unsafe { Team::of(tm) }.jobrank(function, rank));
+        let has_room = job::with_rank(function, |gas| gas.has_room(rank));
+        let has_room = has_room.unwrap_or_else(|why| die(&format!("{function}: {why}")));
+        if flags & messages::IMMEDIATE != 0 && !has_room {
+            return null_mut();
+        }
+    }
     job::restrict(restriction::PREPARED);
-    // Resources of a commit are found there, which may wait.
+    // Room may be gone at the commit, which waits for it.
     let flags = if flags & IMMEDIATE_COMMIT != 0 { messages::IMMEDIATE } else { 0 };
     Box::into_raw(Box::new(Prepared { at, len, _own: own, target, to, lc_opt, flags, args }))
 }
