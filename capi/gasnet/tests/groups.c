@@ -4,8 +4,8 @@
 #include <gasnet_ratomic.h>
 #include <gasnet_vis.h>
 
-enum { NOTE = 160, HELLO };
-static int notes, hellos;
+enum { NOTE = 160, HELLO, RELATIVE };
+static int notes, hellos, kin;
 static char noted[GEX_VIS_MAX_PEERCOMPLETION];
 static size_t noted_bytes;
 static void note(gex_Token_t token, void *buf, size_t n) {
@@ -17,6 +17,14 @@ static void note(gex_Token_t token, void *buf, size_t n) {
 static void hello(gex_Token_t token) {
   (void)token;
   hellos++;
+}
+/* A token has the rank in the job, whatever team the request was sent by. */
+static void relative(gex_Token_t token, gex_AM_Arg_t jobrank) {
+  gex_Token_Info_t info;
+  gasnet_node_t from;
+  CHECK(gex_Token_Info(token, &info, GEX_TI_SRCRANK) & GEX_TI_SRCRANK && !gasnet_AMGetMsgSource(token, &from));
+  CHECK(info.gex_srcrank == (gex_Rank_t)jobrank && from == info.gex_srcrank);
+  kin++;
 }
 
 /* All members in the other order, by their ranks in the job or in a parent. */
@@ -80,6 +88,32 @@ static void teams(void) {
   gex_TM_Split(&alone, tm, 0x7fffffff, (int)(me % 2 ? -0x7fffffff : 0x7fffffff), NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
   CHECK(gex_TM_QueryRank(alone) == (me % 2 ? me / 2 : size / 2 + me / 2));
   gex_TM_Destroy(alone, NULL, 0);
+}
+
+/* Splits of a team that is not that of all: equal keys leave the order of the parent. */
+static void splits(void) {
+  const gex_TM_t parent = reversed(tm, GEX_FLAG_TM_NO_SCRATCH, NULL, 0);
+  const gex_Rank_t rank = gex_TM_QueryRank(parent), color = rank % 2;
+  gex_TM_t half = GEX_TM_INVALID, none = GEX_TM_INVALID;
+  gex_TM_Split(&half, parent, (int)color, 3, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+  const gex_Rank_t n = gex_TM_QuerySize(half);
+  CHECK(n == (size + 1 - color) / 2 && gex_TM_QueryRank(half) == rank / 2);
+  for (gex_Rank_t i = 0; i < n; i++) {
+    const gex_Rank_t jobrank = size - 1 - (2 * i + color);
+    CHECK(gex_TM_TranslateRankToJobrank(half, i) == jobrank && gex_TM_TranslateJobrankToRank(half, jobrank) == i);
+    CHECK(!gex_AM_RequestShort1(half, i, RELATIVE, 0, (int)me));
+    CHECK(!gex_RMA_PutBlockingVal(half, i, base_of(jobrank) + 2048 + 8 * gex_TM_QueryRank(half), me, 8, 0));
+  }
+  gex_Event_Wait(gex_Coll_BarrierNB(half, 0));
+  for (gex_Rank_t i = 0; i < n; i++) CHECK(((uint64_t *)(base_of(me) + 2048))[i] == gex_TM_TranslateRankToJobrank(half, i));
+  GASNET_BLOCKUNTIL(kin == (int)n);
+  /* Some of them alone. */
+  gex_TM_Split(color ? NULL : &none, parent, 0, -(int)rank, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+  CHECK((none == GEX_TM_INVALID) == (color == 1));
+  if (none) CHECK(gex_TM_QuerySize(none) == n && gex_TM_QueryRank(none) == n - 1 - rank / 2 && !gex_TM_Destroy(none, NULL, 0));
+  gex_TM_Destroy(parent, NULL, 0); /* its children stay */
+  gex_Event_Wait(gex_Coll_BarrierNB(half, 0));
+  gex_TM_Destroy(half, NULL, 0);
 }
 
 /* A pair names endpoints by ranks of the job. */
@@ -248,11 +282,13 @@ static void notices(gex_Rank_t to) {
 
 int main(int argc, char **argv) {
   gex_AM_Entry_t table[] = {{NOTE, (gex_AM_Fn_t)note, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0, NULL, NULL},
-                            {HELLO, (gex_AM_Fn_t)hello, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, NULL}};
+                            {HELLO, (gex_AM_Fn_t)hello, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, NULL},
+                            {RELATIVE, (gex_AM_Fn_t)relative, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, NULL}};
   start(&argc, &argv);
-  CHECK(!gex_EP_RegisterHandlers(ep, table, 2));
+  CHECK(!gex_EP_RegisterHandlers(ep, table, 3));
   meet();
   teams();
+  splits();
   for (gex_Rank_t to = 0; to < size; to++) pairs(to);
   GASNET_BLOCKUNTIL(hellos == (int)size);
   collectives();
