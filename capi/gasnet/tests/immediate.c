@@ -36,7 +36,9 @@ static int send(int kind, gex_Rank_t to, int i) {
     if (!refused) gex_Event_Wait(event);
     return refused;
   }
-  gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, to, i % 2 ? data : NULL, SLOT, SLOT, i % 2 ? GEX_EVENT_NOW : NULL, GEX_FLAG_IMMEDIATE, 1);
+  void *const own = i % 2 ? data : NULL;
+  gex_Event_t *const when = own ? GEX_EVENT_NOW : NULL;
+  gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, to, own, SLOT, SLOT, when, GEX_FLAG_IMMEDIATE, 1);
   if (sd == GEX_AM_SRCDESC_NO_OP) return 1;
   memcpy(gex_AM_SrcDescAddr(sd), data, SLOT);
   CHECK(!gex_AM_CommitRequestMedium1(sd, PREPARED, SLOT, i));

@@ -204,7 +204,10 @@ static void all_constants(void) {
   EACH_TYPE(DT) DT(USER, none)
   sum = 0;
 #define OP(name) VALUE(gex_OP_t, GEX_OP_##name); CHECK(GEX_OP_##name && !(sum & GEX_OP_##name)); sum |= GEX_OP_##name;
-#define BOTH(name) OP(name) OP(F##name) CHECK(GEX_OP_TO_FETCHING(GEX_OP_##name) == GEX_OP_F##name && GEX_OP_TO_NONFETCHING(GEX_OP_F##name) == GEX_OP_##name);
+#define BOTH(name)                                                    \
+  OP(name) OP(F##name)                                                \
+  CHECK(GEX_OP_TO_FETCHING(GEX_OP_##name) == GEX_OP_F##name);         \
+  CHECK(GEX_OP_TO_NONFETCHING(GEX_OP_F##name) == GEX_OP_##name);
   BOTH(ADD) BOTH(MULT) BOTH(MIN) BOTH(MAX) BOTH(SUB) BOTH(INC) BOTH(DEC) BOTH(AND) BOTH(OR) BOTH(XOR) BOTH(CAS)
   OP(SET) OP(SWAP) OP(GET) OP(USER) OP(USER_NC)
   VALUE(gex_OP_t, GEX_OP_CSWAP);

@@ -63,7 +63,8 @@ static void inform(gex_Token_t token, int is_req, int is_long, gex_AM_Index_t in
     if (told & GEX_TI_EP) CHECK(info.gex_ep == ep);
     if (told & GEX_TI_IS_REQ) CHECK(info.gex_is_req == is_req);
     if (told & GEX_TI_IS_LONG) CHECK(info.gex_is_long == is_long);
-    if (told & GEX_TI_ENTRY) CHECK(info.gex_entry->gex_index == index && info.gex_entry->gex_cdata == &cdata && !strcmp(info.gex_entry->gex_name, "rule"));
+    if (!(told & GEX_TI_ENTRY)) continue;
+    CHECK(info.gex_entry->gex_index == index && info.gex_entry->gex_cdata == &cdata && !strcmp(info.gex_entry->gex_name, "rule"));
   }
 }
 
@@ -110,8 +111,10 @@ static void limits(gex_Token_t token) {
   for (int i = 0; i < 3; i++)
     for (int j = 0; j < 4; j++)
       for (unsigned int n = 0; n <= 16; n++) {
-        CHECK(gex_Token_MaxReplyMedium(token, options[i], flags[j], n) == gex_AM_MaxReplyMedium(tm, info.gex_srcrank, options[i], flags[j], n));
-        CHECK(gex_Token_MaxReplyLong(token, options[i], flags[j], n) == gex_AM_MaxReplyLong(gex_TM_Pair(ep, 0), info.gex_srcrank, options[i], flags[j], n));
+        const size_t medium = gex_AM_MaxReplyMedium(tm, info.gex_srcrank, options[i], flags[j], n);
+        const size_t most = gex_AM_MaxReplyLong(gex_TM_Pair(ep, 0), info.gex_srcrank, options[i], flags[j], n);
+        CHECK(gex_Token_MaxReplyMedium(token, options[i], flags[j], n) == medium);
+        CHECK(gex_Token_MaxReplyLong(token, options[i], flags[j], n) == most);
       }
   limited++;
 }
