@@ -145,6 +145,11 @@ static void all_types(void) {
   CHECK(sizeof token.gex_is_req && sizeof token.gex_is_long);
   fields += 2;
   FIELD(const gex_Rank_t, gex_RankInfo_t, gex_jobrank);
+  typedef void *(*progress)(void *);
+  FIELD(const char *, gex_ProgressThreadInfo_t, gex_device_list);
+  FIELD(unsigned int, gex_ProgressThreadInfo_t, gex_thread_roles);
+  FIELD(progress, gex_ProgressThreadInfo_t, gex_progress_fn);
+  FIELD(void *, gex_ProgressThreadInfo_t, gex_progress_arg);
   FIELD(uint64_t, gex_MK_Create_args_t, gex_flags);
   FIELD(gex_MK_Class_t, gex_MK_Create_args_t, gex_class);
   FIELD(int, gex_MK_Create_args_t, gex_args.gex_class_cuda_uva.gex_CUdevice);
