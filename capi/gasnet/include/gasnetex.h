@@ -29,6 +29,8 @@ extern "C" {
 #define GASNET_VERSION GASNET_SPEC_VERSION_MAJOR
 
 #define GASNET_CONDUIT_HAMR 1
+#define GASNET_HAMR_CONDUIT 1
+#define GASNET_NDEBUG 1
 #define GASNET_CONDUIT_NAME HAMR
 #define GASNET_CONDUIT_NAME_STR "HAMR"
 #define GASNET_CORE_NAME HAMR
@@ -62,8 +64,8 @@ extern "C" {
 #define GASNET_ERR_NOT_INIT 10003
 #define GASNET_ERR_BARRIER_MISMATCH 10004
 #define GASNET_ERR_NOT_READY 10005
-const char *gasnet_ErrorName(int errval);
-const char *gasnet_ErrorDesc(int errval);
+char *gasnet_ErrorName(int errval);
+char *gasnet_ErrorDesc(int errval);
 
 typedef struct hamr_gex_client *gex_Client_t;
 typedef struct hamr_gex_segment *gex_Segment_t;
@@ -142,7 +144,7 @@ void *gex_Segment_QueryCData(gex_Segment_t seg);
 int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p, uintptr_t *size_p);
 int gex_Segment_Create(gex_Segment_t *segment_p, gex_Client_t client, gex_Addr_t address, uintptr_t length,
                        gex_MK_t kind, gex_Flags_t flags);
-int gex_Segment_Destroy(gex_Segment_t segment, gex_Flags_t flags);
+void gex_Segment_Destroy(gex_Segment_t segment, gex_Flags_t flags);
 
 gex_Client_t gex_EP_QueryClient(gex_EP_t ep);
 gex_Flags_t gex_EP_QueryFlags(gex_EP_t ep);
@@ -153,7 +155,7 @@ void gex_EP_SetCData(gex_EP_t ep, const void *val);
 void *gex_EP_QueryCData(gex_EP_t ep);
 int gex_EP_Create(gex_EP_t *ep_p, gex_Client_t client, gex_EP_Capabilities_t capabilities, gex_Flags_t flags);
 void gex_EP_Destroy(gex_EP_t ep, gex_Flags_t flags);
-void gex_EP_BindSegment(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags);
+int gex_EP_BindSegment(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags);
 int gex_EP_PublishBoundSegment(gex_TM_t tm, gex_EP_t *eps, size_t num_eps, gex_Flags_t flags);
 gex_Event_t gex_EP_QueryBoundSegmentNB(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p,
                                        uintptr_t *size_p, gex_Flags_t flags);

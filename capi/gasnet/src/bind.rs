@@ -120,14 +120,16 @@ unsafe fn unshare(programs: *mut u8, len: usize) -> bool {
 }
 
 /// Binds a segment to the endpoint. This rank may reach it from now on.
-fn bind(function: &str, segment: *mut Segment) {
+fn bind(function: &str, segment: *mut Segment) -> c_int {
     if !set_bound(segment.cast()) {
-        die(&format!("{function}: the endpoint has a segment, which stays"));
+        complain(&format!("{function}: the endpoint has a segment, which stays"));
+        return ERR_RESOURCE;
     }
     // SAFETY: it was made by `create`, and a bound one stays.
     let Segment { owner, off, size, .. } = unsafe { &*segment };
     let base = job::with_world(|world| board::address(world, world.me().0).0);
     mapped(team::me()).set(owner.expose_provenance(), base.wrapping_add(*off as usize), *off, *size);
+    0
 }
 
 /// States the bound segment for the others.
@@ -145,7 +147,8 @@ fn learn(team: &Team) {
     job::with_world(|world| {
         for rank in (0..team.size()).map(|rank| team.jobrank("gex_EP_PublishBoundSegment", rank)) {
             let fact = |fact| board::fact(world, rank, fact);
-            let (owner, off, size) = (fact(Fact::Base), fact(Fact::Off), fact(Fact::Len));
+            // The length, which a rank states last, comes first: that rank may state its segment for a later call now.
+            let (size, owner, off) = (fact(Fact::Len), fact(Fact::Base), fact(Fact::Off));
             if rank != world.me().0 && size != 0 {
                 let local = board::address(world, rank).0.wrapping_add(off as usize);
                 mapped(rank).set(owner as usize, local, off, size as usize);
@@ -172,8 +175,10 @@ pub(crate) fn attach(size: usize) -> c_int {
         Ok(segment) => segment,
         Err(why) => return why,
     };
-    bind("gex_Segment_Attach", segment);
-    state();
+    match bind("gex_Segment_Attach", segment) {
+        0 => state(),
+        why => return why,
+    }
     // SAFETY: it is a static.
     let all = unsafe { Team::of(team::all()) };
     meet_in("gex_Segment_Attach", all);
@@ -216,7 +221,7 @@ unsafe extern "C" fn gex_Segment_Create(
 /// # Safety
 /// A segment.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gex_Segment_Destroy(segment: *mut c_void, _flags: u32) -> c_int {
+unsafe extern "C" fn gex_Segment_Destroy(segment: *mut c_void, _flags: u32) {
     const FUNCTION: &str = "gex_Segment_Destroy";
     job::check(FUNCTION);
     let _locked = job::lock();
@@ -233,25 +238,25 @@ unsafe extern "C" fn gex_Segment_Destroy(segment: *mut c_void, _flags: u32) -> c
             "{FUNCTION}: the system has no memory for the {:#x} bytes at {owner:p}",
             pages.end - pages.start
         ));
-        return ERR_RESOURCE;
+        return;
     }
     common(&TAKEN).retain(|range| *range != pages);
-    0
 }
 
-/// Binds a segment to the endpoint.
+/// Binds a segment to the endpoint, which has none.
 ///
 /// # Safety
-/// A segment.
+/// A segment, or NULL.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gex_EP_BindSegment(_ep: *mut c_void, segment: *mut c_void, _flags: u32) {
+unsafe extern "C" fn gex_EP_BindSegment(_ep: *mut c_void, segment: *mut c_void, flags: u32) -> c_int {
     const FUNCTION: &str = "gex_EP_BindSegment";
     job::check(FUNCTION);
-    if segment.is_null() {
-        die(&format!("{FUNCTION}: expected a segment, got GEX_SEGMENT_INVALID"));
+    if segment.is_null() || flags != 0 {
+        complain(&format!("{FUNCTION}: expected a segment and no flags, got {segment:p} and {flags:#x}"));
+        return ERR_BAD_ARG;
     }
     let _locked = job::lock();
-    bind(FUNCTION, segment.cast());
+    bind(FUNCTION, segment.cast())
 }
 
 /// Lets the members of a team reach each other's segments; all of them call it.

@@ -7,7 +7,7 @@ use crate::die::die;
 use crate::memory::Bytes;
 use crate::operations::{Operation, What, barrier, begin, take_ended};
 use crate::progress::poll_idle;
-use crate::reduce::{Function, Join, Reduce, USER, USER_NC};
+use crate::reduce::{Function, Join, Reduce, USER, USER_NC, is_defined};
 use crate::team::Team;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -86,12 +86,14 @@ fn reduce(team: &'static Team, arguments: Arguments) -> *mut Operation {
     let join = match (op, user) {
         (USER | USER_NC, Some(function)) => Join::User { function, cdata },
         (USER | USER_NC, None) => die(&format!("{function}: expected an operation of the program, got NULL")),
-        _ => Join::BuiltIn { data_type, op },
+        _ if is_defined(data_type, op) => Join::BuiltIn { data_type, op },
+        _ => die(&format!("{function}: operation {op:#x} of data type {data_type:#x} is not defined")),
     };
     let size = match data_type {
         0x01 | 0x02 | 0x10 => 4,
         0x04 | 0x08 | 0x20 => 8,
-        _ => element,
+        0x40 => element,
+        _ => die(&format!("{function}: expected a data type, got {data_type:#x}")),
     };
     let len = element.checked_mul(count).filter(|len| *len > 0 && size == element);
     let Some(len) = len else {

@@ -54,10 +54,11 @@ fn error(number: c_int) -> (&'static CStr, &'static CStr) {
     }
 }
 #[unsafe(no_mangle)]
-extern "C" fn gasnet_ErrorName(number: c_int) -> *const c_char {
-    error(number).0.as_ptr()
+extern "C" fn gasnet_ErrorName(number: c_int) -> *mut c_char {
+    // Programs may not write there.
+    error(number).0.as_ptr().cast_mut()
 }
 #[unsafe(no_mangle)]
-extern "C" fn gasnet_ErrorDesc(number: c_int) -> *const c_char {
-    error(number).1.as_ptr()
+extern "C" fn gasnet_ErrorDesc(number: c_int) -> *mut c_char {
+    error(number).1.as_ptr().cast_mut()
 }

@@ -11,6 +11,8 @@ use crate::messages::{
 };
 use crate::segments::max_long;
 use crate::team::Team;
+use hamr_comm::world::RankId;
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
@@ -33,9 +35,28 @@ pub(crate) struct Prepared {
     args: c_uint,
 }
 
+#[derive(Clone, Copy)]
 enum To {
     Rank(*const Team, u32),
     Token(*mut CToken<'static>),
+}
+
+std::thread_local! {
+    /// The message whose commit was refused, until it is committed or cancelled, or another is prepared.
+    static REFUSED: Cell<*mut Prepared> = const { Cell::new(null_mut()) };
+}
+
+/// The program may try again, give it up, or forget it.
+fn keep(message: Box<Prepared>) {
+    REFUSED.set(Box::into_raw(message));
+}
+
+fn forget() {
+    let message = REFUSED.replace(null_mut());
+    if !message.is_null() {
+        // SAFETY: `keep` has made it of a box, and `take`, which takes it, too, clears this.
+        drop(unsafe { Box::from_raw(message) });
+    }
 }
 
 /// What all four calls have in common.
@@ -76,8 +97,18 @@ fn prepare(to: To, wish: Wish) -> *mut Prepared {
         }
         false => (buffer.cast_mut(), lc_opt),
     };
+    if let To::Rank(tm, rank) = to {
+        // SAFETY: a team (contract of C).
+        let rank = RankId(unsafe { Team::of(tm) }.jobrank(function, rank));
+        let has_room = job::with_rank(function, |gas| gas.has_room(rank));
+        let has_room = has_room.unwrap_or_else(|why| die(&format!("{function}: {why}")));
+        if flags & messages::IMMEDIATE != 0 && !has_room {
+            return null_mut();
+        }
+    }
+    forget();
     job::restrict(restriction::PREPARED);
-    // Resources of a commit are found there, which may wait.
+    // Room may be gone at the commit, which waits for it.
     let flags = if flags & IMMEDIATE_COMMIT != 0 { messages::IMMEDIATE } else { 0 };
     Box::into_raw(Box::new(Prepared { at, len, _own: own, target, to, lc_opt, flags, args }))
 }
@@ -188,12 +219,15 @@ unsafe extern "C" fn gex_AM_SrcDescSize(message: *const Prepared) -> usize {
 ///
 /// # Safety
 /// A prepared message.
-unsafe fn take(function: &str, message: *mut Prepared, len: usize, count: c_uint) -> Prepared {
+unsafe fn take(function: &str, message: *mut Prepared, len: usize, count: c_uint) -> Box<Prepared> {
     if message.is_null() {
         die(&format!("{function}: expected a prepared message, got GEX_AM_SRCDESC_NO_OP"));
     }
+    if message == REFUSED.get() {
+        REFUSED.set(null_mut());
+    }
     // SAFETY: the caller's promise; `prepare` made it.
-    let message = *unsafe { Box::from_raw(message) };
+    let message = unsafe { Box::from_raw(message) };
     if len > message.len || count != message.args {
         die(&format!(
             "{function}: expected at most {} bytes and {} arguments, as prepared, got {len} and {count}",
@@ -213,7 +247,7 @@ fn check_target(function: &str, said: *mut c_void, target: *mut c_void) {
 
 macro_rules! commits {
     ($($name:ident $function:literal $medium_or_long:ident $($target:ident)?;)*) => {$(
-        /// Sends a prepared message.
+        /// Sends a prepared message. 1: it would have waited, and may not.
         ///
         /// # Safety
         /// A prepared message of this kind, and `count` arguments.
@@ -228,9 +262,9 @@ macro_rules! commits {
         ) -> c_int {
             // SAFETY: the caller's promise.
             let message = unsafe { take($function, message, len, count) };
-            let Prepared { at, to, lc_opt, flags, _own, .. } = message;
+            let Prepared { at, to, lc_opt, flags, .. } = *message;
             $(check_target($function, message.target, $target);)?
-            match to {
+            let result = match to {
                 // SAFETY: what the program has prepared, and passes here.
                 To::Rank(tm, rank) => unsafe {
                     commits!(@rank $medium_or_long)(tm, rank, handler, at, len, $($target,)? lc_opt, flags, count, args)
@@ -239,7 +273,11 @@ macro_rules! commits {
                 To::Token(token) => unsafe {
                     commits!(@token $medium_or_long)(token, handler, at, len, $($target,)? lc_opt, flags, count, args)
                 },
+            };
+            if result != 0 {
+                keep(message);
             }
+            result
         }
     )*};
     (@rank medium) => { hamr_gex_request_medium };

@@ -112,6 +112,15 @@ const XOR: u32 = 0x200;
 pub(crate) const USER: u32 = 0x0200_0000;
 pub(crate) const USER_NC: u32 = 0x0400_0000;
 
+/// Is the operation one of numbers of this type?
+pub(crate) fn is_defined(data_type: u32, op: u32) -> bool {
+    match data_type {
+        0x01 | 0x02 | 0x04 | 0x08 => matches!(op, ADD | MULT | MIN | MAX | AND | OR | XOR),
+        0x10 | 0x20 => matches!(op, ADD | MULT | MIN | MAX),
+        _ => false,
+    }
+}
+
 fn built_in(data_type: u32, op: u32, left: &[u8], mut right: Vec<u8>) -> Vec<u8> {
     macro_rules! each {
         ($t:ty, $op:expr) => {{

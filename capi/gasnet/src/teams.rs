@@ -113,7 +113,8 @@ unsafe extern "C" fn gex_TM_Create(
     // Lists are equal or disjoint, so the first member names the team.
     let at = list.iter().map(jobrank).position(|rank| rank == me());
     let color = list.first().map_or(0, jobrank);
-    if at.is_some() != (new_count == 1) {
+    // Without a list the rest does not count.
+    if count != 0 && at.is_some() != (new_count == 1) {
         die(&format!("gex_TM_Create: expected a place for the team of this rank, got {new_count}"));
     }
     let address = match (scratch.is_null() || flags & NO_SCRATCH != 0, flags & 4 != 0, at) {

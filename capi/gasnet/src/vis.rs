@@ -173,12 +173,13 @@ unsafe extern "C" fn hamr_gex_vis_strided(
 ) {
     let function = if is_put != 0 { "gex_VIS_StridedPut" } else { "gex_VIS_StridedGet" };
     job::check(function);
-    if element == 0 {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    let counts = unsafe { list(counts, levels) };
-    if counts.contains(&0) {
+    // SAFETY: the caller's promise: without bytes in an element all else is ignored.
+    let counts = unsafe { list(counts, if element == 0 { 0 } else { levels }) };
+    if element == 0 || counts.contains(&0) {
+        // The rank is ignored, too: it is not told.
+        if is_put != 0 {
+            NOTE.take();
+        }
         return;
     }
     // SAFETY: the caller's promise.

@@ -79,7 +79,8 @@ int main(int argc, char **argv) {
     if (is_last) gasnet_exit(32);
     for (;;) usleep(10);
   }
-  if (is_last && !strcmp(how, "crash")) *(volatile int *)8 = 0;
+  int *volatile nowhere = (int *)8;
+  if (is_last && !strcmp(how, "crash")) *nowhere = 0;
   if (is_last && !strcmp(how, "abort")) abort();
   GASNET_BLOCKUNTIL(0);
   return 0;

@@ -26,6 +26,13 @@ int main(int argc, char **argv) {
   uintptr_t len = 1;
   gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, size - 1, NULL, NULL, &len, 0));
   CHECK(!len && gex_EP_QuerySegment(ep) == GEX_SEGMENT_INVALID && gex_Segment_QueryBound(tm, me, NULL, NULL, NULL));
+  void *owner = own, *here = &len;
+  len = 4711;
+  CHECK(gex_Segment_QueryBound(tm, size - 1, &owner, &here, &len) && owner == own && here == &len && len == 4711);
+  /* Endpoints without a segment, and none, may be published. */
+  CHECK(!gex_EP_PublishBoundSegment(tm, &ep, 1, 0) && !gex_EP_PublishBoundSegment(tm, NULL, 0, 0));
+  CHECK(gex_Segment_QueryBound(tm, size - 1, &owner, &here, &len) && len == 4711);
+  meet();
   /* One of the program's memory that is given back, and one that is too long. */
   unsigned char *const lent = (unsigned char *)malloc(300000);
   memset(lent, 7, 300000);
@@ -34,7 +41,8 @@ int main(int argc, char **argv) {
   gex_Segment_SetCData(other, own);
   CHECK(gex_Segment_QueryCData(other) == own && gex_Segment_QueryClient(other) == client);
   lent[5000] = 8;
-  CHECK(!gex_Segment_Destroy(other, 0) && lent[5000] == 8 && lent[0] == 7 && lent[299999] == 7);
+  gex_Segment_Destroy(other, 0);
+  CHECK(lent[5000] == 8 && lent[0] == 7 && lent[299999] == 7);
   memset(lent, 9, 300000);
   free(lent);
   gex_System_SetVerboseErrors(0);
@@ -47,7 +55,8 @@ int main(int argc, char **argv) {
   CHECK(!gex_Segment_Create(&segment, client, mine, BYTES, GEX_MK_HOST, 0));
   CHECK(segment != other && gex_Segment_QuerySize(segment) == BYTES && (!mine || gex_Segment_QueryAddr(segment) == mine));
   for (size_t i = 0; i < sizeof own; i++) CHECK(own[i] == (unsigned char)(i + me));
-  gex_EP_BindSegment(ep, segment, 0);
+  CHECK(gex_EP_BindSegment(ep, GEX_SEGMENT_INVALID, 0) == GASNET_ERR_BAD_ARG && !gex_EP_BindSegment(ep, segment, 0));
+  CHECK(gex_EP_BindSegment(ep, other, 0) == GASNET_ERR_RESOURCE);
   CHECK(gex_EP_QuerySegment(ep) == segment && base_of(me) == (char *)gex_Segment_QueryAddr(segment));
   unsigned char *const base = (unsigned char *)base_of(me);
   for (size_t i = 0; i < BYTES; i++) base[i] = (unsigned char)(3 * i + me);

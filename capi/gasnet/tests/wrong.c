@@ -33,9 +33,16 @@
  * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
  * run: atomic-op = says gex_AD_Op: expected data type
  * run: atomic-bits = says gex_AD_Create: expected no bitwise operation of data type 0x10
+ * run: reduce-bits = says gex_Coll_ReduceToAllNB: operation 0x80 of data type 0x10 is not defined
+ * run: reduce-user = says gex_Coll_ReduceToAllNB: operation 0x1 of data type 0x40 is not defined
+ * run: reduce-nothing = says gex_Coll_ReduceToAllNB: expected some elements of 4 bytes, got 0 of 4
+ * run: reduce-size = says gex_Coll_ReduceToAllNB: expected some elements of 8 bytes, got 1 of 4
+ * run: broadcast-root = says gex_Coll_BroadcastNB: expected a rank below
+ * run: commit-too-long = says gex_AM_CommitRequestMedium: expected at most 4 bytes and 0 arguments
+ * run: prepare-twice = says gex_AM_PrepareRequestMedium: a message is prepared and not committed
+ * run: create-uneven = says gex_TM_Create: expected a place for the team of this rank, got 0
  * run: destroy-bound = says gex_Segment_Destroy: the segment is bound, and stays
- * run: query-nothing = says gex_Segment_QuerySize: expected a segment, got GEX_SEGMENT_INVALID
- * run: bind = says gex_EP_BindSegment: the endpoint has a segment, which stays */
+ * run: query-nothing = says gex_Segment_QuerySize: expected a segment, got GEX_SEGMENT_INVALID */
 #include "test.h"
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>
@@ -103,6 +110,19 @@ int main(int argc, char **argv) {
       gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, 0, data, 8, 8, there, GEX_EVENT_NOW, 0, 0);
       gex_AM_CommitRequestLong(sd, 130, 8, there + 8);
     }
+    if (IS("reduce-bits")) gex_Coll_ReduceToAllNB(tm, data, data, GEX_DT_FLT, 4, 1, GEX_OP_AND, NULL, NULL, 0);
+    if (IS("reduce-user")) gex_Coll_ReduceToAllNB(tm, data, data, GEX_DT_USER, 4, 1, GEX_OP_ADD, NULL, NULL, 0);
+    if (IS("reduce-nothing")) gex_Coll_ReduceToAllNB(tm, data, data, GEX_DT_I32, 4, 0, GEX_OP_ADD, NULL, NULL, 0);
+    if (IS("reduce-size")) gex_Coll_ReduceToAllNB(tm, data, data, GEX_DT_I64, 4, 1, GEX_OP_ADD, NULL, NULL, 0);
+    if (IS("broadcast-root")) gex_Coll_BroadcastNB(tm, size, data, data, 4, 0);
+    if (IS("commit-too-long"))
+      gex_AM_CommitRequestMedium0(gex_AM_PrepareRequestMedium(tm, 0, NULL, 4, 4, NULL, 0, 0), 130, 5);
+    if (IS("prepare-twice"))
+      for (int i = 0; i < 2; i++) gex_AM_PrepareRequestMedium(tm, 0, NULL, 4, 4, NULL, 0, 0);
+    if (IS("create-uneven")) {
+      gex_EP_Location_t mine = {me, 0};
+      gex_TM_Create(NULL, 0, tm, &mine, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    }
     if (IS("region-in-region")) gex_NBI_BeginAccessRegion(0), gex_NBI_BeginAccessRegion(0);
     if (IS("no-op-event")) gex_Event_Wait(GEX_EVENT_NO_OP);
     if (IS("pair-collective")) gex_Coll_BarrierNB(gex_TM_Pair(ep, 0), 0);
@@ -111,7 +131,6 @@ int main(int argc, char **argv) {
       if (IS("atomic-op")) gex_AD_OpNB_I32(ad, &result, 0, there, GEX_OP_FADD, 1, 0, 0);
       else gex_AD_OpNB_I32(ad, &result, 0, there + 2, GEX_OP_ADD, 1, 0, 0);
     }
-    if (IS("bind")) gex_EP_BindSegment(ep, segment, 0);
     if (IS("destroy-bound")) gex_Segment_Destroy(segment, 0);
     if (IS("query-nothing")) gex_Segment_QuerySize(GEX_SEGMENT_INVALID);
   }

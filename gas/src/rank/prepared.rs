@@ -114,7 +114,7 @@ impl<'t, S> Rank<'t, S> {
     }
 
     fn wait_for_room(&mut self, to: RankId) -> Result<(), GasError> {
-        while to != self.me() && !self.has_room(to)? {
+        while !self.has_room(to)? {
             if self.poll_once()? == 0 {
                 self.rest()?;
             }
@@ -122,7 +122,14 @@ impl<'t, S> Rank<'t, S> {
         Ok(())
     }
 
-    fn has_room(&mut self, to: RankId) -> Result<bool, GasError> {
+    /// Would a request to a rank go at once? For those that prepare one and may not wait (`GEX_FLAG_IMMEDIATE`).
+    ///
+    /// # Errors
+    /// [`GasError::NoRank`].
+    pub fn has_room(&mut self, to: RankId) -> Result<bool, GasError> {
+        if to == self.me() {
+            return Ok(true);
+        }
         let peer = self.peers.get_mut(to.0 as usize).ok_or(GasError::NoRank(to.0))?;
         Ok(peer.room().is_some())
     }
