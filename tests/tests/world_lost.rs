@@ -11,7 +11,7 @@ use hamr_tests::spy::{Memory, Spy};
 use hamr_tests_kernels::lanes::waits_for_cancel;
 use hamr_tests_kernels::lost::{NOTE, Note, WAYS, waits_for};
 use hamr_tests_xacc::HostArray;
-use hamr_tests_xacc::lost::{ANY, LOOP, PROGRAM_NOTE, PROGRAM_WAYS, program_waits_for};
+use hamr_tests_xacc::lost::{ANY, LOOP, PROGRAM_NOTE, PROGRAM_WAYS, meets_without, program_waits_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -157,6 +157,26 @@ fn waits_of_programs_name_the_rank() {
         drop(world);
         assert!(!pids.iter().any(is_left), "{way}: of {pids:?}");
     }
+}
+
+/// Runs of the whole world, the first of which waits: it names the rank, and so does a later run. Those between
+/// were cancelled.
+#[test]
+fn runs_name_the_rank() {
+    let world = devices::runtime().world_with(&["shm"; 3], devices::image("shm"), options(WaitMode::Adaptive));
+    let world = world.expect("a world");
+    let runs: Vec<_> = (0..3).map(|_| world.start(meets_without::with(1)).expect("sent")).collect();
+    place_of(&world, 1, 2, "of rank 1", "start");
+    let lost = check_lost(&world, 1, "start", || kill(&world, 1), "SIGKILL");
+    let begin = Instant::now();
+    for (nth, run) in runs.into_iter().enumerate() {
+        let error = run.wait().expect_err("a rank was lost").to_string();
+        let is_named = error.contains("rank 1 (shm)") && error.contains("SIGKILL");
+        assert!(is_named || nth > 0 && error.contains("behind a run that has failed"), "{nth}: {error}");
+    }
+    let error = world.run(meets_without::with(3)).expect_err("a rank was lost").to_string();
+    assert!(error.contains(&lost.to_string()), "{error}");
+    assert!(begin.elapsed() < NAMED, "{:?}", begin.elapsed());
 }
 
 /// Where so many of the others wait for it.

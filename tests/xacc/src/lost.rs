@@ -140,6 +140,12 @@ pub fn program_waits_for(task: &mut Task, how: u32, node: u32, host: HostArray<f
     waited.map(|()| 0)
 }
 
+/// All nodes but one meet, which waits for something else.
+#[offload]
+pub fn meets_without(w: &mut Spmd, node: u32) -> Result<(), Fault> {
+    if w.me() == node { never(w) } else { w.barrier() }
+}
+
 impl Lost {
     /// The node goes no further; the others do.
     fn stays<'w, 'c>(&self, w: &'w mut Spmd<'c>) -> Result<&'w mut Spmd<'c>, Fault> {
