@@ -1,5 +1,6 @@
 //! What the tests of the Omni compiler assert of loops, reductions, broadcasts, tasks, array statements and
 //! inquiries, by their names.
+#![allow(clippy::single_range_in_vec_init, reason = "the range of one dimension")]
 
 use super::gmove::{all, compare, number};
 use super::{run, world};
@@ -236,7 +237,7 @@ fn bcast_from_and_on_every_part_of_the_nodes() {
         let shape = line.template([6]).distribute([Block])?;
         let owners = shape.owners([2]).with(shape.owners([3]));
         for part in [owners, NodeSet::from(line.sub::<1>([triplet(1, 3, 2)])?)] {
-            w.task(part, |w| bcast(w, w.set(), |node| i64::from(node)))?.transpose()?;
+            w.task(part, |w| bcast(w, w.set(), i64::from))?.transpose()?;
             if part.contains(w.me()) {
                 bcast(w, part, |node| node)?;
             }
