@@ -1,7 +1,7 @@
 //! Programs that run on all devices of a world, each in a module of its own.
 //!
-//! They are in the table of an image that says [`handlers!`](crate::handlers), and not in that of a
-//! program that calls them.
+//! They are in the table of an image, or of a program whose own threads are to run them, that says
+//! [`handlers!`](crate::handlers), and in no other.
 //!
 //! Who may depend on it: images and the programs that start them.
 #![no_std]
@@ -22,7 +22,7 @@ pub mod stream;
 pub use hamr_comm::__entry;
 pub use hamr_xacc::{HostArray, progress, watched};
 
-/// Puts the programs into the table of this image.
+/// Puts the programs into the table of this image or program.
 #[macro_export]
 macro_rules! handlers {
     () => {

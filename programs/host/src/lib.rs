@@ -10,6 +10,9 @@ pub mod svg;
 use hamr::{Image, Options, Runtime, World, WorldOptions};
 use std::process::ExitCode;
 
+// Ranks that are threads of this process (`thread`) run the programs that are in it.
+hamr_programs::handlers!();
+
 /// Why a program has failed: one line.
 pub type Failure = Box<dyn std::error::Error>;
 

@@ -17,6 +17,7 @@ fn a_wrong_argument_is_one_line() {
         (himeno, &["XS", "65536", "65536"], "got 65536 x 65536"),
         (himeno, &["XS", "2", "1", "none"], "no device is named `none`"),
         (himeno, &["XS", "2", "1", "qemu:none"], "no device is named `qemu:none`"),
+        (himeno, &["XS", "2", "1", "loopback"], "takes no image: expected shm, qemu or thread"),
         (himeno, &["XS", "2", "1", "shm", "more"], "got more"),
         (himeno, &["XS", "2", "1", "--svg"], "--svg needs a file"),
         (himeno, &["XS", "2", "1", "--from", "/none.npy"], "/none.npy: No such file"),

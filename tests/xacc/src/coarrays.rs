@@ -193,7 +193,7 @@ fn posts(w: &mut Spmd) -> Result<(), Fault> {
     w.sync_all()
 }
 
-/// Numbers that are read and written behind a lock, on each image.
+/// Omni's `lock-unlock`: numbers that are read and written behind a lock, on each image.
 fn locks(w: &mut Spmd) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
     let (locks, mut a) = (w.locks(2)?, w.own([2]).coarray::<u32>(w)?);
@@ -227,6 +227,7 @@ fn locks(w: &mut Spmd) -> Result<(), Fault> {
     w.sync_all()
 }
 
+/// Omni's `atomic_define` and `atomic_ref`, and the other operations.
 fn atomics(w: &mut Spmd) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
     let (mut a, mut b) = (w.own([2, 3]).coarray::<u32>(w)?, w.own([2]).coarray::<i64>(w)?);

@@ -101,7 +101,7 @@ impl<const N: usize> Share<N> {
     }
 
     /// Also those of the neighbours as far as `reach`, within the loop's range: a node computes
-    /// copies instead of receiving them.
+    /// copies instead of receiving them, which it writes by index; `each!` writes its own elements only.
     #[must_use]
     pub fn expand(self, reach: impl Into<Reach<N>>) -> Self {
         let reach = self.sides(reach.into());

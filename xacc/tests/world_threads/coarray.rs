@@ -157,15 +157,28 @@ fn transfers<const N: usize>() -> impl Strategy<Value = (u32, Vec<([Numbers; N],
     (0..IMAGES, proptest::collection::vec((proptest::array::uniform(numbers()), who), EACH))
 }
 
+/// Omni's `coarray_get_1dim`, `coarray_put_1dim` and their `vector`, `local_put`, `local_get` and `scalar_mput`,
+/// `scalar_mget`: from and to coarrays, slices and one value.
 #[test]
 fn sections_of_lines_are_transferred() {
     cases_on(IMAGES, RUNS, (ranges(), transfers()), |w, (a, transfers)| check(w, std::array::from_ref(a), transfers));
 }
 
+/// The same with `3dims`.
 #[test]
 fn sections_of_blocks_are_transferred() {
     let ranges = [ranges(), ranges(), ranges()];
     cases_on(IMAGES, RUNS, (ranges, transfers()), |w, (a, transfers)| check(w, a, transfers));
+}
+
+/// The same with `2dims` and `4dims`.
+#[test]
+fn sections_of_planes_and_of_four_dimensions_are_transferred() {
+    let planes = [ranges(), ranges()];
+    cases_on(IMAGES, 1, (planes, transfers()), |w, (a, transfers)| check(w, a, transfers));
+    let short = || (-3i64..4, 1i64..4).prop_map(|(lo, len)| lo..lo + len);
+    let ranges = [short(), short(), short(), short()];
+    cases_on(IMAGES, 1, (ranges, transfers()), |w, (a, transfers)| check(w, a, transfers));
 }
 
 /// Omni's `coarray_put_1dim`, `coarray_get_1dim` and their `stride` and `local_overlap`: every start,

@@ -8,6 +8,8 @@ mod many;
 #[path = "../pure/model.rs"]
 mod model;
 mod omni;
+mod omni_loops;
+mod omni_shadows;
 mod sums;
 
 use hamr::{Runtime, World};

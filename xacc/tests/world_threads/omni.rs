@@ -115,6 +115,19 @@ fn gmove_bca_and_bca_2() {
     }
 }
 
+/// Number 337: rows of a plane to an array that each row of nodes has all rows of. The others stay.
+#[test]
+fn gmove_337() {
+    let done = run(&world(4), |w| {
+        let t = w.nodes([2, 2])?.template([4, 4]).distribute([Dist::Block; 2])?;
+        let (mut a, mut b) = (t.zeros(w)?, t.align([whole(4), on(1)]).zeros(w)?);
+        number(&mut a, 1);
+        b.section_mut([triplet(0, 2, 1), Sel::All]).gmove(a.section([triplet(0, 2, 1), Sel::All]), w)?;
+        compare(&b, &(1..=16).map(|at| if at <= 8 { at } else { 0 }).collect::<Vec<_>>())
+    });
+    assert_eq!(done, Ok(()));
+}
+
 /// The same values on other nodes.
 fn a_column<'c>(of: &Array<'c, u64, 1>, w: &mut Spmd<'c>) -> Result<Array<'c, u64, 1>, Fault> {
     let mut other = w.nodes([w.size()])?.template([10]).distribute([Dist::Cyclic])?.zeros(w)?;
