@@ -92,11 +92,13 @@ _start:
     csrw medeleg, zero
     csrw mideleg, zero
     csrwi mcounteren, 7
+    csrw pmpcfg0, t1
+    sfence.vma
     li s1, {supervisor}
-    j 7f
+    j 4f
 6:  li t0, {locked}
     or t1, t1, t0
-7:  csrw pmpcfg0, t1
+    csrw pmpcfg0, t1
     .balign 4
 4:  la t0, {mode}
     sd s1, 0(t0)

@@ -41,7 +41,8 @@ pub(in crate::bare) fn set(stacks: &Stacks) -> usize {
     let works: u64;
     // SAFETY: the entries bind no memory but the guards, which nothing uses: `count` of them are
     // turned on, and those of `boot` stay. On a hart without these registers the first access
-    // traps, to the end of this code, and nothing was set.
+    // traps, to the end of this code, and nothing was set. A hart without translation traps at the last, which it
+    // does not need.
     unsafe {
         asm!(
             "csrr {vector}, mtvec",
@@ -59,6 +60,7 @@ pub(in crate::bare) fn set(stacks: &Stacks) -> usize {
             "csrr {low}, pmpcfg0",
             "csrr {high}, pmpcfg2",
             "li {scratch}, 1",
+            "sfence.vma",
             ".balign 4",
             "2:",
             "csrw mtvec, {vector}",

@@ -64,11 +64,12 @@ global_asm!(
     .globl __hamr_leave, __hamr_mover, __hamr_mover_end
 __hamr_leave:
     csrw mie, zero
-    # A hart without protection goes on at 1.
+    # A hart without protection, or without translation, goes on at 1.
     la t0, 1f
     csrw mtvec, t0
     csrw pmpcfg0, zero
     csrw pmpcfg2, zero
+    sfence.vma
     .balign 4
 1:  fence rw, rw
     fence.i
