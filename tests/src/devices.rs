@@ -15,10 +15,10 @@ pub const IMAGE: &str = "hamr-checks";
 /// The start deadline of a machine, on a loaded host.
 pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `qemu:riscv64` with Smepmp, as QEMU 7 calls it.
-const SMEPMP: Machine = Machine { name: "smepmp", cpu: "rv64,x-epmp=true", ..Machine::RISCV64 };
+/// `qemu:riscv64` without supervisor mode, and what needs it.
+const MACHINE_MODE: Machine = Machine { name: "machine-mode", cpu: "rv64,h=false,s=false", ..Machine::RISCV64 };
 
-/// The runtime of this process, which also knows the device `smepmp`.
+/// The runtime of this process, which also knows the device `machine-mode`.
 ///
 /// # Panics
 /// When it cannot be made.
@@ -26,7 +26,7 @@ pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         let mut runtime = Runtime::new().expect("a runtime");
-        runtime.register(SMEPMP.name, QemuLauncher::machine(SMEPMP));
+        runtime.register(MACHINE_MODE.name, QemuLauncher::machine(MACHINE_MODE));
         runtime
     })
 }

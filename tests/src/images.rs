@@ -6,7 +6,7 @@ use crate::devices;
 use hamr::{CallError, CallOptions, Error, Image, Node, Options, Stream, SubmitError};
 use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault, Task};
-use hamr_tests_kernels::crashes::{loops, null};
+use hamr_tests_kernels::crashes::{loops, null, overflows, writes_code};
 use hamr_tests_kernels::waits::{gather_at, wait_task_at};
 use hamr_tests_kernels::{echo, wait_at};
 use std::path::PathBuf;
@@ -63,10 +63,6 @@ fn children() -> Vec<String> {
 /// The handlers of the new image are called, those of the old are refused by name; streams go on, and
 /// buffers keep their content. A machine goes on, a process is another one.
 pub fn replaces(spec: &str) {
-    replaced(spec, spec == "shm");
-}
-
-fn replaced(spec: &str, anew: bool) {
     let node = open(spec);
     let stream = node.stream().expect("free");
     let numbers: Vec<u64> = (0..1000).collect();
@@ -79,7 +75,7 @@ fn replaced(spec: &str, anew: bool) {
     let after = node.info();
     assert_eq!((after.epoch, node.live_buffers()), (info.epoch + 1, live));
     assert!(after.build_id != info.build_id && after.image == Some(file(spec, NEXT)), "{after:?}");
-    assert_eq!(children() != processes, anew);
+    assert_eq!(children() == processes, spec != "shm");
     assert_eq!(unread.wait().expect("it had its reply before"), 7);
     assert!(is_missing(&stream) && is_missing(&node.stream().expect("free")));
     assert!(node.warnings().iter().any(|warning| warning.to_string().contains("wait_at")));
@@ -100,6 +96,10 @@ fn replaced(spec: &str, anew: bool) {
     assert!(report.backtrace().names("panics"), "names are of the new file: {text}");
     node.load_image(&devices::image(spec)).expect("it starts");
     assert_eq!(stream.sync(echo::with(8u64)).expect("it is back"), 8);
+    if spec != "shm" {
+        assert_eq!(children(), processes);
+        is_guarded(&node);
+    }
     assert!(node.named::<Sum>(&path_of("sum")).is_err());
     node.load_image(&next(spec)).expect("it starts");
     assert_eq!(calls(&node, 0), (41, 0), "its data begin anew");
@@ -107,12 +107,23 @@ fn replaced(spec: &str, anew: bool) {
     assert_eq!(calls(&node, 0), (41, 0), "a restart is of the new image");
 }
 
-/// So many images, each in the place of the one before.
+/// The image's memory is protected: a machine's handlers end at its guards, and it goes on.
+fn is_guarded(node: &Node) {
+    let epoch = node.info().epoch;
+    for report in [node.sync(null::with()), node.sync(overflows::with(u64::MAX)), node.sync(writes_code::with())] {
+        let report = fault(report);
+        assert_eq!(report.status, Status::TRAP, "{report}");
+    }
+    assert_eq!((node.sync(echo::with(9u64)).expect("runs"), node.info().epoch), (9, epoch));
+}
+
+/// So many images, each in the place of the one before, in one process of a machine.
 pub fn again(spec: &str, times: u32) {
     let node = open(spec);
     let stream = node.stream().expect("free");
     let x = node.buffer(&[1u64, 2, 3]).expect("room");
     let images = [next(spec), devices::image(spec)];
+    let processes = children();
     for round in 0..times {
         node.load_image(&images[round as usize % 2]).expect("it starts");
         if round % 2 == 0 {
@@ -122,6 +133,7 @@ pub fn again(spec: &str, times: u32) {
             assert_eq!(stream.sync(echo::with(u64::from(round))).expect("runs"), u64::from(round));
         }
         assert_eq!(x.read().expect("there"), [1, 2, 3]);
+        assert_eq!(children() == processes, spec != "shm");
     }
     assert_eq!(node.info().epoch, times + 1);
 }
@@ -317,13 +329,19 @@ pub fn refusals(spec: &str, other: &str) {
     still_runs(3);
 }
 
-/// A processor that protects the image until reset is started anew with another, over the same window: in a
-/// process of its own, with the buffers as they were. The protection is there: runaways are ended.
+/// A processor that protects the image until reset refuses another by name, and runs its own on: calls, the end
+/// of those that run too long, and its guards.
 pub fn is_protected(spec: &str) {
-    replaced(spec, true);
-    again(spec, 2);
     let node = open(spec);
     let stream = node.stream().expect("free");
+    let epoch = node.info().epoch;
+    for value in 0..2u64 {
+        let error = node.load_image(&next(spec)).expect_err("it is protected");
+        let text = error.to_string();
+        assert!(matches!(error, Error::LoadImage { .. }) && text.contains("supervisor mode"), "{text}");
+        assert_eq!((stream.sync(echo::with(value)).expect("runs"), node.info().epoch), (value, epoch));
+    }
+    is_guarded(&node);
     let limit = CallOptions { limit: Some(Duration::from_millis(1)), ..CallOptions::default() };
     let report = fault(stream.sync_with(loops::with(), limit));
     assert_eq!(report.status, Status::RUNAWAY, "{report}");

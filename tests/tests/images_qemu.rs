@@ -34,9 +34,9 @@ macro_rules! machines {
         }
     )*};
 }
-machines! { aarch64 "qemu:aarch64" riscv64 "smepmp" x86_64 "qemu:x86_64" }
+machines! { aarch64 "qemu:aarch64" riscv64 "qemu:riscv64" x86_64 "qemu:x86_64" }
 
 #[test]
-fn a_processor_that_protects_its_image_until_reset_is_started_anew() {
-    hamr_tests::images::is_protected("qemu:riscv64");
+fn a_processor_that_protects_its_image_until_reset_keeps_it() {
+    hamr_tests::images::is_protected("machine-mode");
 }

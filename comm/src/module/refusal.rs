@@ -95,7 +95,7 @@ impl core::fmt::Display for Refusal {
                 "expected an image between {from:#x} and {to:#x}, with room behind it for its bytes, got one from {start:#x} to {end:#x}"
             ),
             Self::Protected => f.write_str(
-                "expected a processor that can end the protection of the old image's memory (riscv64: Smepmp), got one that protects it until a reset",
+                "expected a processor that can end the protection of the old image's memory (riscv64: supervisor mode), got one that protects it until a reset",
             ),
             Self::System { text } => f.write_str(text),
         }

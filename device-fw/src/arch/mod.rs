@@ -36,6 +36,8 @@ pub(crate) use isa::apic;
 pub use isa::barriers::BusOrder;
 #[cfg(all(target_arch = "riscv64", feature = "image"))]
 pub use isa::imsic;
+#[cfg(all(target_arch = "riscv64", feature = "image"))]
+pub(crate) use isa::machine_mode::{MACHINE, SERVE_MODE, SUPERVISOR, machine_mode};
 /// Leaves the stack that [`run`] switched to: that call returns.
 ///
 /// # Safety
@@ -62,7 +64,7 @@ pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN};
 #[cfg(all(target_arch = "x86_64", feature = "image"))]
 pub use isa::timer::DOORBELL;
 #[cfg(all(target_arch = "riscv64", feature = "image"))]
-pub(crate) use isa::timer::TIMER;
+pub(crate) use isa::timer::INTERRUPTS;
 #[cfg(feature = "image")]
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]

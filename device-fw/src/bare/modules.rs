@@ -2,8 +2,8 @@
 //!
 //! A module has whole pages, in one piece: first code and constants, then data. The former can be
 //! written while they are copied and not run then, and run behind that and not written
-//! (`<isa>/code.rs`). On riscv64 only this file keeps that order, because entries of physical memory
-//! protection that bind machine mode cannot be changed.
+//! (`<isa>/code.rs`). On riscv64 only this file keeps that order, because a hart has no entry of physical
+//! memory protection left for it.
 
 #![expect(unsafe_code)]
 // UNSAFETY: bytes become code (`docs/unsafe.md` "bare modules").

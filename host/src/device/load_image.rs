@@ -1,6 +1,5 @@
 //! Another image in the place of the one that a device runs, in a new epoch: a process is started
-//! anew, a machine without a system gets the image through the window and goes on, where its processor lets it
-//! (`docs/modules.md`).
+//! anew, a machine without a system gets the image through the window and goes on (`docs/modules.md`).
 
 use super::attach::pause;
 use super::epoch_end::ByFault;
@@ -20,8 +19,7 @@ const WHY: &str = "its image is being replaced";
 
 impl Device {
     /// Gives the device another image, which was checked to be of its kind. `hand_over` brings it to a
-    /// machine, which goes on; false: its processor keeps the old image until a reset, so that the link starts
-    /// the machine anew, as it does a process.
+    /// device that the link cannot start.
     ///
     /// # Errors
     /// [`Error::LoadImage`]; the old image runs, unless the reason says otherwise. The device's loss.
@@ -29,7 +27,7 @@ impl Device {
         &self,
         next: ImageFile,
         limit: Duration,
-        hand_over: impl FnOnce(&ImageFile) -> Result<bool, Error>,
+        hand_over: impl FnOnce(&ImageFile) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let next = Arc::new(next);
         let refused = |why: String| Error::LoadImage { device: self.name.clone(), path: next.path.clone(), why };
@@ -54,12 +52,14 @@ impl Device {
         };
         self.await_replies(limit).map_err(refused)?;
         check_epoch()?;
-        let goes_on = next.kind.is_bare() && hand_over(&next)?;
+        if next.kind.is_bare() {
+            hand_over(&next)?;
+        }
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_peer();
         check_epoch()?;
         tracing::info!(device = self.name, image = %next.path.display(), "loads another image");
-        let from = self.leave_image(*last, goes_on);
+        let from = self.leave_image(*last, next.kind.is_bare());
         let given = self.link.set_image(&next).map_err(refused);
         let Err(why) = given.and_then(|()| self.begin_epoch(&mut last, from, Some(next.clone()))) else {
             return Ok(());
@@ -92,12 +92,12 @@ impl Device {
         Ok(())
     }
 
-    /// Ends the epoch of the old image. A device that `goes_on` leaves it, for the next image.
-    fn leave_image(&self, epoch: Epoch, goes_on: bool) -> ByFault {
+    /// Ends the epoch of the old image. A device with a `bare` one leaves it, for the next image.
+    fn leave_image(&self, epoch: Epoch, bare: bool) -> ByFault {
         self.mark_lost(epoch.0, WHY, None);
         // No other thread starts the device again, as one that stopped by itself.
         self.loss.reason().by_program = true;
-        if goes_on {
+        if bare {
             HostHandshake::close(self.link.window());
             self.notify(Fence::Full);
             if self.has_left(epoch) {

@@ -4,7 +4,7 @@ use super::Node;
 use crate::image::ImageMemory;
 use crate::{CallError, Error, Image, ImageFile, SubmitError, Target};
 use hamr_comm::Call;
-use hamr_comm::module::{KeepImage, Refusal};
+use hamr_comm::module::KeepImage;
 use std::time::Duration;
 
 /// How long calls in flight may take to end, without a deadline of the device's.
@@ -21,7 +21,7 @@ impl Node {
 
     /// Has the device run another image from now on, in a new epoch: a process is started anew; a
     /// machine without an operating system goes on, when its image was built with the feature `modules`
-    /// of `hamr-device-fw`, or is started anew, where its processor protects the old image. Streams go on, with the handlers of the new image; buffers stay. Calls in
+    /// of `hamr-device-fw`. Streams go on, with the handlers of the new image; buffers stay. Calls in
     /// flight end first, and their results stay readable; threads that call without a pause can keep it
     /// waiting. A call that another thread submits meanwhile may end with
     /// [`CallError::PeerReset`](crate::CallError::PeerReset) or
@@ -47,17 +47,12 @@ impl Node {
         device.load_image(file, limit, |file| self.hand_over(file))
     }
 
-    /// Gives the device the bytes of a bare-metal image, for the end of the epoch. False when its processor
-    /// protects the old image until a reset.
-    fn hand_over(&self, file: &ImageFile) -> Result<bool, Error> {
+    /// Gives the device the bytes of a bare-metal image, for the end of the epoch.
+    fn hand_over(&self, file: &ImageFile) -> Result<(), Error> {
         let refused = |why| Error::LoadImage { device: self.device().name.clone(), path: file.path.clone(), why };
         let ImageMemory { bytes, place } = file.memory()?;
         let buffer = self.buffer(&bytes).map_err(|why| refused(why.to_string()))?;
-        let kept = self.sync(Call::<KeepImage>::new((buffer.ptr(), place)));
-        if matches!(kept, Err(CallError::Handler(Refusal::Protected))) {
-            return Ok(false);
-        }
-        kept.map(|()| true).map_err(|why| {
+        self.sync(Call::<KeepImage>::new((buffer.ptr(), place))).map_err(|why| {
             refused(match why {
                 CallError::Handler(refusal) => refusal.to_string(),
                 CallError::Submit(why) if matches!(*why, SubmitError::MissingHandler { .. }) => {

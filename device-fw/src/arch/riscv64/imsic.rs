@@ -5,15 +5,16 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers have no intrinsics.
 
+use super::machine_mode::machine_mode;
+use super::timer::INTERRUPTS;
 use core::arch::asm;
+use core::sync::atomic::Ordering;
 
 /// mie: machine external interrupt.
 const EXTERNAL: u64 = 1 << 11;
 
 /// Lets interrupt `number`, below 32, end a `wfi`. False where the processor has no such
-/// controller.
-///
-/// Nothing is taken: mstatus.MIE is clear from reset on.
+/// controller. Called in machine mode, as a board's start is.
 pub fn forward(number: u32) -> bool {
     let is_there: u64;
     // SAFETY: numbers are of the machine-level interrupt file: eidelivery and eithreshold let
@@ -31,7 +32,6 @@ pub fn forward(number: u32) -> bool {
             "csrw 0x351, zero",
             "csrw 0x350, {enable}",
             "csrs 0x351, {bit}",
-            "csrs mie, {external}",
             "li {there}, 1",
             ".balign 4",
             "2:",
@@ -43,22 +43,26 @@ pub fn forward(number: u32) -> bool {
             threshold = in(reg) 0x72_u64,
             enable = in(reg) 0xC0_u64,
             bit = in(reg) 1_u64 << number,
-            external = in(reg) EXTERNAL,
             options(nostack),
         )
     };
+    if is_there != 0 {
+        INTERRUPTS.fetch_or(EXTERNAL, Ordering::Relaxed);
+    }
     is_there != 0
 }
 
 /// Takes every interrupt that is pending.
 pub fn acknowledge() {
-    loop {
-        let top: u64;
-        // SAFETY: reads the most urgent number and clears it (mtopei); only after `forward` found
-        // the register.
-        unsafe { asm!("csrrw {}, 0x35C, zero", out(reg) top, options(nostack)) };
-        if top == 0 {
-            return;
+    machine_mode(&mut || {
+        loop {
+            let top: u64;
+            // SAFETY: reads the most urgent number and clears it (mtopei); only after `forward` found
+            // the register.
+            unsafe { asm!("csrrw {}, 0x35C, zero", out(reg) top, options(nostack)) };
+            if top == 0 {
+                return;
+            }
         }
-    }
+    });
 }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: switching stacks has no words in Rust.
 
+use super::machine_mode::{MACHINE, SERVE_MODE};
 use crate::arch::ANCHOR;
 use core::arch::{asm, naked_asm};
 
@@ -43,19 +44,36 @@ pub(crate) unsafe extern "C" fn run(top: *mut u8, f: extern "C" fn(*mut ()) -> !
         "sd t0, 200(sp)",
         "la t0, {anchor}",
         "sd sp, 0(t0)",
+        // Its mode, with interrupts on, as far as mie has any.
+        "la t0, {mode}",
+        "ld t0, 0(t0)",
+        "li t1, {machine}",
+        "csrc mstatus, t1",
+        "csrs mstatus, t0",
+        "li t1, 1 << 7",
+        "csrs mstatus, t1",
+        "csrw mepc, a1",
         "mv sp, a0",
-        "mv t1, a1",
         "mv a0, a2",
         "li s0, 0",
         "li ra, 0",
-        "jr t1",
+        "mret",
         ".option pop",
         anchor = sym ANCHOR,
+        mode = sym SERVE_MODE,
+        machine = const MACHINE,
     )
 }
 
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn abort() -> ! {
+    // `run` was called in machine mode.
+    naked_asm!("lla a0, {back}", "tail __hamr_gate", back = sym back)
+}
+
+/// Returns from [`run`].
+#[unsafe(naked)]
+unsafe extern "C" fn back() -> ! {
     naked_asm!(
         ".option push",
         ".option arch, +d",

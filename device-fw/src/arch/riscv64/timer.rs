@@ -3,10 +3,16 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers and `wfi` have no intrinsics.
 
+use super::machine_mode::machine_mode;
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// mie: machine timer interrupt.
-pub(crate) const TIMER: u64 = 1 << 7;
+const TIMER: u64 = 1 << 7;
+
+/// mie, while interrupts are not masked: supervisor mode has no other mask of machine mode's interrupts. The timer,
+/// and what [`super::imsic::forward`] adds.
+pub(crate) static INTERRUPTS: AtomicU64 = AtomicU64::new(TIMER);
 
 /// The machine timer.
 #[derive(Clone, Copy)]
@@ -17,7 +23,7 @@ pub struct Timer {
 
 impl Timer {
     /// A timer that interrupts when `time`, `hz` steps a second, reaches what was passed to
-    /// `set_compare` last. That function is also called in the timer's interrupt.
+    /// `set_compare` last. That function is called in machine mode, also in the timer's interrupt.
     pub const fn new(set_compare: fn(u64), hz: u64) -> Self {
         Self { set_compare, hz }
     }
@@ -43,14 +49,17 @@ impl Timer {
     }
 
     /// Sleeps for about so many microseconds, or less; `None` until an interrupt comes. Interrupts
-    /// stay masked: a pending one ends `wfi` all the same.
+    /// are masked before and stay masked: a pending one ends `wfi` all the same.
     pub fn timed_sleep(&mut self, micros: Option<u32>) {
         let until = |micros| self.now() + u64::from(micros) * self.hz / 1_000_000;
-        (self.set_compare)(micros.map_or(u64::MAX, until));
-        // SAFETY: lets the timer be pending; nothing is taken, since mstatus.MIE is clear from
-        // reset on.
-        unsafe { asm!("csrs mie, {}", "wfi", in(reg) TIMER, options(nostack)) };
-        (self.set_compare)(u64::MAX);
+        machine_mode(&mut || {
+            (self.set_compare)(micros.map_or(u64::MAX, until));
+            // SAFETY: lets interrupts be pending; nothing is taken, since mstatus.MIE is clear in here.
+            unsafe {
+                asm!("csrw mie, {}", "wfi", "csrw mie, zero", in(reg) INTERRUPTS.load(Ordering::Relaxed), options(nostack))
+            };
+            (self.set_compare)(u64::MAX);
+        });
     }
 }
 

@@ -1,20 +1,34 @@
 //! From reset to Rust: hart 0 alone, floating point on, `.bss` zero, traps caught.
+//!
+//! Entries of physical memory protection, the first that fits an access counts:
+//!
+//! ```text
+//!  0      page 0                       nothing
+//!  1, 2   the guard of the serve stack nothing
+//!  3, 4   code and constants           read, run
+//!  5–14   guards of tasks (`guards`)   nothing
+//!  15     all                          read, write; run, where there are modules
+//! ```
 
 #![expect(unsafe_code)]
 // UNSAFETY: before there is a stack there is only assembly.
 
+use crate::arch::{MACHINE, SERVE_MODE, SUPERVISOR};
 use core::arch::global_asm;
 
 /// A naturally aligned 4 KiB in pmpaddr: its address in words, and below it ones, as many as the
 /// size has.
 const PAGE: u32 = 4096 / 8;
-/// pmpcfg: locked, and neither read nor written nor run. Of a naturally aligned power of two; from
-/// the address of the entry before to its own.
-const NO_PAGE: u64 = 1 << 7 | 3 << 3;
-const NO_RANGE: u64 = 1 << 7 | 1 << 3;
-/// The same that may be read and run; read. Entries 1 and 3 are such addresses, and off.
+/// pmpcfg: neither read nor written nor run. Of a naturally aligned power of two; from the address of the
+/// entry before to its own.
+const NO_PAGE: u64 = 3 << 3;
+const NO_RANGE: u64 = 1 << 3;
+/// The same that may be read and run. Entries 1 and 3 are the first addresses, and off.
 const CODE: u64 = NO_RANGE | 1 << 2 | 1;
-const CONSTANTS: u64 = NO_RANGE | 1;
+/// Read and written; as modules are in memory of the image, also run.
+const ALL: u64 = NO_PAGE | if cfg!(feature = "modules") { 7 } else { 3 };
+/// Binds machine mode too, until a reset.
+const LOCKED: u64 = 1 << 7;
 
 // Zeroing starts before the trap vector is set: a fault this early could be reported nowhere.
 global_asm!(
@@ -44,18 +58,8 @@ _start:
     addi t0, t0, 8
     j 1b
 2:
-    .if {modules}
-    # mseccfg.RLB: locked entries can be changed, for another image in the place of this one (`next_image`). A hart
-    # without the register goes on at 6.
-    la t0, 6f
-    csrw mtvec, t0
-    csrsi 0x747, 4
-    .balign 4
-6:
-    .endif
-    # Locked entries of physical memory protection, which bind machine mode too: no access to page 0
-    # or to the guard below the serve stack. A hart without such entries goes on at 4. Entries from 6
-    # on are for the guards of tasks (`guards`).
+    # A hart without entries goes on at 4.
+    li s1, {machine}
     la t0, 4f
     csrw mtvec, t0
     li t0, {page} - 1
@@ -66,20 +70,39 @@ _start:
     la t0, __hamr_serve_stack
     srli t0, t0, 2
     csrw pmpaddr2, t0
-    # No code writes code or constants, or runs constants.
     la t0, __hamr_image_start
     srli t0, t0, 2
     csrw pmpaddr3, t0
-    la t0, __hamr_code_end
-    srli t0, t0, 2
-    csrw pmpaddr4, t0
     la t0, __hamr_data_start
     srli t0, t0, 2
-    csrw pmpaddr5, t0
-    li t0, {protected}
-    csrw pmpcfg0, t0
+    csrw pmpaddr4, t0
+    li t0, -1
+    csrw pmpaddr15, t0
+    li t1, {protected}
+    # misa.S, and the last entry, without which supervisor mode reaches nothing. Else machine mode serves.
+    csrr t0, misa
+    slli t0, t0, 63 - 18
+    bgez t0, 6f
+    li t0, {all}
+    csrw pmpcfg2, t0
+    csrr t2, pmpcfg2
+    bne t0, t2, 6f
+    # Supervisor mode has no translation and no traps of its own, and reads the clock.
+    csrw satp, zero
+    csrw medeleg, zero
+    csrw mideleg, zero
+    csrwi mcounteren, 7
+    csrw pmpcfg0, t1
+    sfence.vma
+    li s1, {supervisor}
+    j 4f
+6:  li t0, {locked}
+    or t1, t1, t0
+    csrw pmpcfg0, t1
     .balign 4
-4:  la t0, {trap}
+4:  la t0, {mode}
+    sd s1, 0(t0)
+    la t0, {trap}
     csrw mtvec, t0
     la t0, __hamr_trap_stack_top
     csrw mscratch, t0
@@ -90,8 +113,12 @@ _start:
     tail {main}
 "#,
     page = const PAGE,
-    modules = const cfg!(feature = "modules") as u32,
-    protected = const NO_PAGE | NO_RANGE << 16 | CODE << 32 | CONSTANTS << 40,
+    machine = const MACHINE,
+    supervisor = const SUPERVISOR,
+    mode = sym SERVE_MODE,
+    protected = const NO_PAGE | NO_RANGE << 16 | CODE << 32,
+    all = const ALL << 56,
+    locked = const LOCKED | LOCKED << 16 | LOCKED << 32,
     trap = sym super::traps::entry,
     main = sym crate::bare::entry,
 );

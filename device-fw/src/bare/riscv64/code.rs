@@ -1,5 +1,5 @@
-//! Memory of modules as code. Without translation all memory can be run, but for the image's
-//! constants: see `bare/modules.rs`.
+//! Memory of modules as code. An image that takes modules may run all its memory but for guards: see
+//! `bare/modules.rs`.
 
 #![expect(unsafe_code)]
 // UNSAFETY: an instruction without an intrinsic.

@@ -1,4 +1,4 @@
-//! riscv64, in machine mode: its start, its traps and its tick.
+//! riscv64: its start, its traps and its tick, in machine mode.
 
 mod boot;
 #[cfg(feature = "modules")]

@@ -1,10 +1,10 @@
-//! Moves the next image to its place and enters it. The protection of this image goes first: entries that
-//! bind machine mode are locked, and can be turned off without a reset only on a hart with Smepmp, where `boot`
-//! has set that locks are bypassed (mseccfg.RLB).
+//! Moves the next image to its place and enters it. The protection of this image goes first: on a hart with
+//! supervisor mode, where no entry is locked (`boot`).
 
 #![expect(unsafe_code)]
 // UNSAFETY: behind this image's end there is only assembly.
 
+use crate::arch::machine_mode;
 use crate::bare::mover::{Code, NextImage};
 use core::arch::{asm, global_asm};
 
@@ -15,37 +15,32 @@ unsafe extern "C" {
     fn __hamr_leave(to: usize, from: usize, bytes: usize, entry: usize, mover: usize) -> !;
 }
 
+/// pmpcfg0, of the first entry.
+const LOCKED: u64 = 1 << 7;
+
 /// Runs anywhere.
 pub(in crate::bare) const MOVER: Code = Code::between(__hamr_mover, __hamr_mover_end);
 
-/// Can this image be left? On a hart that protects nothing, or bypasses the locks.
+/// Can this image be left? Not where its entries are locked.
 pub(in crate::bare) fn can_leave() -> bool {
-    let free: usize;
-    // SAFETY: only reads registers. On a hart without one of them the access traps, to the end of this code. A
-    // trap masks interrupts, and one that came here would end this code too: they are masked, and as before behind it.
-    unsafe {
-        asm!(
-            "csrrci {status}, mstatus, 8",
-            "csrr {vector}, mtvec",
-            "lla {scratch}, 2f",
-            "csrw mtvec, {scratch}",
-            "li {free}, 1",
-            "csrr {scratch}, pmpcfg0",
-            "beqz {scratch}, 2f",
-            "li {free}, 0",
-            // mseccfg.RLB.
-            "csrr {scratch}, 0x747",
-            "srli {scratch}, {scratch}, 2",
-            "andi {free}, {scratch}, 1",
-            ".balign 4",
-            "2:",
-            "csrw mtvec, {vector}",
-            "andi {status}, {status}, 8",
-            "csrs mstatus, {status}",
-            status = out(reg) _, vector = out(reg) _, scratch = out(reg) _, free = out(reg) free, options(nostack)
-        );
-    }
-    free != 0
+    let mut entry: u64 = 0;
+    machine_mode(&mut || {
+        // SAFETY: only reads a register. On a hart without it the access traps, to the end of this code.
+        unsafe {
+            asm!(
+                "csrr {vector}, mtvec",
+                "lla {scratch}, 2f",
+                "csrw mtvec, {scratch}",
+                "li {entry}, 0",
+                "csrr {entry}, pmpcfg0",
+                ".balign 4",
+                "2:",
+                "csrw mtvec, {vector}",
+                vector = out(reg) _, scratch = out(reg) _, entry = out(reg) entry, options(nostack)
+            );
+        }
+    });
+    entry & LOCKED == 0
 }
 
 /// Ends this image.
@@ -56,7 +51,11 @@ pub(in crate::bare) fn can_leave() -> bool {
 pub(in crate::bare) unsafe fn leave(next: &NextImage) -> ! {
     let &NextImage { from, ref to, bytes, entry, mover } = next;
     // SAFETY: the contract.
-    unsafe { __hamr_leave(to.start, from, bytes, entry, mover) }
+    machine_mode(&mut || unsafe { __hamr_leave(to.start, from, bytes, entry, mover) });
+    // The call above does not return.
+    loop {
+        core::hint::spin_loop();
+    }
 }
 
 global_asm!(
@@ -64,13 +63,13 @@ global_asm!(
     .section .text.hamr.leave, "ax"
     .globl __hamr_leave, __hamr_mover, __hamr_mover_end
 __hamr_leave:
-    csrci mstatus, 8
     csrw mie, zero
-    # A hart without protection goes on at 1.
+    # A hart without protection, or without translation, goes on at 1.
     la t0, 1f
     csrw mtvec, t0
     csrw pmpcfg0, zero
     csrw pmpcfg2, zero
+    sfence.vma
     .balign 4
 1:  fence rw, rw
     fence.i

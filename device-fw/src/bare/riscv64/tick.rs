@@ -3,14 +3,12 @@
 #![expect(unsafe_code)]
 // UNSAFETY: control registers have no intrinsics.
 
-use crate::arch::{TIMER, Timer};
+use crate::arch::{INTERRUPTS, Timer, machine_mode};
 use crate::bare::tick::HZ;
 use core::arch::asm;
+use core::sync::atomic::Ordering;
 use spin::Once;
 
-/// mstatus: interrupts on; interrupts on after the return from a trap.
-const ON: u64 = 1 << 3;
-const ON_BEFORE: u64 = 1 << 7;
 /// mcause of the machine timer's interrupt.
 const CAUSE: u64 = 1 << 63 | 7;
 
@@ -31,21 +29,28 @@ fn arm() {
 
 /// Ticks from now on.
 pub(in crate::bare) fn resume() {
-    arm();
-    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
-    // own.
-    unsafe {
-        asm!("csrs mie, {timer}", "csrs mstatus, {on}", timer = in(reg) TIMER, on = in(reg) ON, options(nostack))
-    };
+    machine_mode(&mut || {
+        arm();
+        // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its
+        // own.
+        unsafe { asm!("csrw mie, {}", in(reg) INTERRUPTS.load(Ordering::Relaxed), options(nostack)) };
+    });
 }
 
 /// No ticks any more: the timer is free, and interrupts are off.
 pub(in crate::bare) fn pause() {
+    machine_mode(&mut || {
+        mask();
+        if let Some(timer) = CLOCK.get() {
+            timer.never_strike();
+        }
+    });
+}
+
+/// In machine mode: no interrupts any more.
+fn mask() {
     // SAFETY: only fewer things can happen.
-    unsafe { asm!("csrc mstatus, {}", in(reg) ON, options(nostack)) };
-    if let Some(timer) = CLOCK.get() {
-        timer.never_strike();
-    }
+    unsafe { asm!("csrw mie, zero", options(nostack)) };
 }
 
 /// An interrupt came. True for the tick: the next one is prepared. A doorbell's is taken and
@@ -58,8 +63,6 @@ pub(super) fn next(cause: u64) -> bool {
     if crate::bare::doorbell::notified() {
         return false;
     }
-    // SAFETY: what the trap returns to goes on without interrupts; nothing else of the state
-    // changes.
-    unsafe { asm!("csrc mstatus, {}", in(reg) ON_BEFORE, options(nostack)) };
+    mask();
     false
 }

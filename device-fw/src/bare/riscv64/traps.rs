@@ -42,13 +42,25 @@ macro_rules! floats {
     };
 }
 
-/// Where mtvec points: switches to the trap stack, which it never leaves by returning.
+/// Where mtvec points: switches to the trap stack, which it leaves by returning from interrupts only. The call of
+/// `machine_mode` goes on where it is. There is no thread-local memory, so tp is free for these first steps.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn entry() -> ! {
     naked_asm!(
         // mtvec takes a multiple of 4.
         ".balign 4",
         "csrrw sp, mscratch, sp",
+        "csrr tp, mepc",
+        "lla sp, __hamr_gate_call",
+        "bne tp, sp, 2f",
+        "csrr tp, mcause",
+        "bltz tp, 2f",
+        "lla tp, __hamr_trap_stack_top",
+        "csrrw sp, mscratch, tp",
+        "csrr t0, mstatus",
+        "j __hamr_in_machine_mode",
+        "2:",
+        "lla sp, __hamr_trap_stack_top",
         "addi sp, sp, -256",
         general!("sd"),
         // The interrupted stack pointer, and the trap stack's top back for the next trap.
@@ -61,20 +73,28 @@ pub(super) unsafe extern "C" fn entry() -> ! {
         "csrr a1, mcause",
         "bltz a1, 1f",
         "tail {trap}",
-        // An interrupt: what code may be using beside the registers saved above. The assembler of
-        // naked functions does not know the target's extensions.
+        // An interrupt: what code may be using beside the registers saved above, and what `machine_mode` changes
+        // meanwhile. The assembler of naked functions does not know the target's extensions.
         ".option push",
         ".option arch, +d",
         "1:",
-        "addi sp, sp, -272",
+        "addi sp, sp, -288",
         floats!("fsd"),
         "csrr t0, fcsr",
         "sd t0, 256(sp)",
+        "csrr t0, mepc",
+        "sd t0, 264(sp)",
+        "csrr t0, mstatus",
+        "sd t0, 272(sp)",
         "call {tick}",
+        "ld t0, 272(sp)",
+        "csrw mstatus, t0",
+        "ld t0, 264(sp)",
+        "csrw mepc, t0",
         "ld t0, 256(sp)",
         "csrw fcsr, t0",
         floats!("fld"),
-        "addi sp, sp, 272",
+        "addi sp, sp, 288",
         general!("ld"),
         "ld sp, 8(sp)",
         "mret",

@@ -1,4 +1,4 @@
-//! QEMU's `virt` machine for riscv64, without firmware: the image runs in machine mode.
+//! QEMU's `virt` machine for riscv64, without firmware: the image is entered in machine mode.
 
 #![expect(unsafe_code)]
 // UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
