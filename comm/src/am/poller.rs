@@ -31,8 +31,6 @@ const STATE_CHECK_MASK: u32 = 63;
 const EXTRA_NS: u32 = 200;
 /// Streams that are polled between two polls of the stream served last.
 const GROUP: usize = 16;
-/// Streams that a round looks at together.
-const STEP: usize = 8;
 /// Calls in a row that the stream served last may make before the others are polled.
 const BUDGET: u32 = 64;
 
@@ -80,9 +78,6 @@ pub struct Poller<'s, K, F = Coherent> {
     /// it may make.
     last_served: usize,
     budget: u32,
-    /// Where a round begins: the streams that are looked at with the one served last. Of callers that take
-    /// turns the next is there. Always 1 in images, which have few streams.
-    first: usize,
     /// Calls in a row from this stream alone, up to `extra_polls`: so many extra polls it has before
     /// each round.
     run_length: u32,
@@ -181,7 +176,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             progress: 0,
             last_served: 0,
             budget: 0,
-            first: 1,
             run_length: 0,
             extra_polls: Pauses::ASSUMED.in_ns(EXTRA_NS),
             notifier: Notifier::new(),
@@ -342,12 +336,37 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.note_no_task();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
+        let mut served = 0;
         let polled_first = self.budget != BUDGET;
         self.unfenced += BUDGET - self.budget;
         let end = open.min(self.endpoints.queues.len());
-        let mut served = self.poll_streams(self.first, end);
-        if !cfg!(hamr_bare) && self.first != 1 {
-            served += self.poll_others(end);
+        let mut next = 1;
+        while next < end {
+            // This check is inline and cheap; the code that serves is long and exists once for all
+            // streams.
+            let skipped = self.endpoints.queues.get(next..end).map_or(0, empty_at_front);
+            next += skipped;
+            if next < end && skipped != GROUP {
+                let here = self.poll_one(next, BATCH);
+                // A stream that goes on has a message in the next round, too.
+                if here == 0 || self.last_served != next {
+                    if let Some(stream) = self.endpoints.queues.get_mut(next) {
+                        stream.responder.remember_idle();
+                    }
+                    if here != 0 {
+                        (self.last_served, self.run_length) = (next, 0);
+                    }
+                }
+                served += here;
+                next += 1;
+            } else if next < end
+                && let Some(last) = self.endpoints.queues.get(self.last_served)
+                && last.responder.hot_is_next()
+            {
+                // A round over many streams takes longer than a call, so the stream served last is
+                // polled in between. Every round still ends, because it continues where it was.
+                served += self.poll_one(self.last_served, BATCH);
+            }
         }
         #[cfg(all(feature = "tasks", feature = "world"))]
         if self.has_lanes {
@@ -377,49 +396,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.step_progress();
         }
         self.end_round(served)
-    }
-
-    /// Serves the streams before the first of a round.
-    #[inline(never)]
-    fn poll_others(&mut self, end: usize) -> u32 {
-        self.poll_streams(1, self.first.min(end))
-    }
-
-    /// Serves these streams: of each at most 16 messages.
-    #[inline(always)]
-    fn poll_streams(&mut self, mut next: usize, end: usize) -> u32 {
-        let mut served = 0;
-        while next < end {
-            // This check is inline and cheap; the code that serves is long and exists once for all
-            // streams.
-            let skipped = self.endpoints.queues.get(next..end).map_or(0, empty_at_front);
-            next += skipped;
-            if next < end && skipped != GROUP {
-                let here = self.poll_one(next, BATCH);
-                // A stream that goes on has a message in the next round, too.
-                if here == 0 || self.last_served != next {
-                    if let Some(stream) = self.endpoints.queues.get_mut(next) {
-                        stream.responder.remember_idle();
-                    }
-                    if here != 0 {
-                        (self.last_served, self.run_length) = (next, 0);
-                        if !cfg!(hamr_bare) {
-                            self.first = next - (next - 1) % STEP;
-                        }
-                    }
-                }
-                served += here;
-                next += 1;
-            } else if next < end
-                && let Some(last) = self.endpoints.queues.get(self.last_served)
-                && last.responder.hot_is_next()
-            {
-                // A round over many streams takes longer than a call, so the stream served last is
-                // polled in between. Every round still ends, because it continues where it was.
-                served += self.poll_one(self.last_served, BATCH);
-            }
-        }
-        served
     }
 
     /// Rules 21 and 22 for the side that replies. The host's wait word is in the cache line that
@@ -573,17 +549,17 @@ fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
     empty
 }
 
-/// The same in steps, whose code has no loop.
+/// The same in steps of eight, whose code has no loop.
 #[cfg(not(hamr_bare))]
 #[inline(always)]
 fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
     let may = |endpoint: &Endpoint<K, F>| endpoint.responder.may_have_next();
     let mut empty = 0;
-    while let Some([a, b, c, d, e, f, g, h]) = endpoints.get(empty..empty + STEP)
+    while let Some([a, b, c, d, e, f, g, h]) = endpoints.get(empty..empty + 8)
         && empty < GROUP
         && !(may(a) || may(b) || may(c) || may(d) || may(e) || may(f) || may(g) || may(h))
     {
-        empty += STEP;
+        empty += 8;
     }
     while let Some(endpoint) = endpoints.get(empty)
         && empty < GROUP
