@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Ranks, at most 64
+    /// Ranks, at most 250, or 64 where one is a bare-metal image
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     ranks: Option<usize>,
     /// A rank on this device, or K of them; behind `=` what they run, if it is not IMAGE|PROGRAM. The
