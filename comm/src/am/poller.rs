@@ -85,7 +85,8 @@ pub struct Poller<'s, K, F = Coherent> {
     extra_polls: u32,
     /// Notifies the host, which may sleep.
     notifier: Notifier,
-    /// Messages answered since the last fence.
+    /// Messages answered since the last fence that the host was not notified of. A host that waits for
+    /// something else sleeps on, however many rounds there are.
     unfenced: u32,
     handoff: Option<&'s ControlHandoff<K, F>>,
     /// The control stream is on `handoff`.
@@ -378,8 +379,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // A host that is seen to sleep is notified of the replies before a task that may take long, not
             // after it. There is no fence: a host that prepares to sleep meanwhile finds them in its last polls
             // (rule 23).
-            if self.work_is_before_a_call(served) || served + self.unfenced != 0 && self.host_sleeps() {
-                self.unfenced += served;
+            let sleeps = served + self.unfenced != 0 && self.host_sleeps();
+            if sleeps || self.work_is_before_a_call(served) {
+                self.unfenced = if sleeps { 0 } else { self.unfenced + served };
                 self.step_progress();
                 // The next round does not poll first: callers that sleep again and again would
                 // delay the tasks for ever.
@@ -406,12 +408,15 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[cfg_attr(not(hamr_bare), inline)]
     fn end_round(&mut self, served: u32) -> Round {
         self.unfenced += served;
-        if self.unfenced >= BATCH {
-            self.unfenced = 0;
-            F::full();
-        }
-        if self.host_sleeps() {
-            return Round::NeedsNotify(served);
+        if self.unfenced != 0 {
+            if self.unfenced >= BATCH {
+                self.unfenced = 0;
+                F::full();
+            }
+            if self.host_sleeps() {
+                self.unfenced = 0;
+                return Round::NeedsNotify(served);
+            }
         }
         if served == 0 { Round::Idle } else { Round::Worked(served) }
     }
@@ -426,7 +431,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// when there is no more work.
     #[cold]
     pub fn needs_notify(&mut self) -> bool {
-        let of_replies = self.needs_notify_of_replies();
+        let of_replies = self.unfenced != 0 && self.needs_notify_of_replies();
         #[cfg(feature = "tasks")]
         return self.calls.host_misses_a_message() || of_replies;
         #[cfg(not(feature = "tasks"))]

@@ -14,6 +14,10 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use hamr_shared_abi::window::Window;
 
+/// Bytes of a large page, at a multiple of them in the address space and in the file.
+#[cfg(all(target_os = "linux", not(hamr_bare)))]
+const LARGE_PAGE: usize = 2 << 20;
+
 /// Bytes of the segment that only this value reaches, in this rank.
 pub struct Memory<'c> {
     at: NonNull<u8>,
@@ -79,6 +83,25 @@ impl<'c> Memory<'c> {
         let mut all = core::mem::replace(self, Self { bytes: 0, ..*self });
         *self = all.take_front(rest)?;
         Some(all)
+    }
+
+    /// Asks the system for large pages below this memory, where it is longer than one. No byte changes, and a
+    /// system that has none goes on as before.
+    pub fn use_large_pages(&self) {
+        #[cfg(all(target_os = "linux", not(hamr_bare)))]
+        if self.bytes >= LARGE_PAGE {
+            let begin = self.at.addr().get() % LARGE_PAGE;
+            for byte in (0..self.bytes).step_by(LARGE_PAGE) {
+                // SAFETY: within the memory, whose bytes are mapped (contract of `new`). The read brings a
+                // page: the system makes a large one only of what has one.
+                unsafe { self.at.add(byte).read_volatile() };
+            }
+            let first = self.at.as_ptr().wrapping_sub(begin);
+            let bytes = (begin + self.bytes).next_multiple_of(LARGE_PAGE);
+            // SAFETY: other pages are put below these addresses, with the same bytes: no access sees it. What
+            // is not mapped of the first and the last page is refused.
+            unsafe { libc::madvise(first.cast(), bytes, libc::MADV_COLLAPSE) };
+        }
     }
 
     /// All of it as elements, as many as there are whole ones.

@@ -9,12 +9,15 @@ use core::ptr::NonNull;
 use hamr_comm::abi::window::DeviceWindow;
 use rustix::fd::AsFd;
 use rustix::fs::{SealFlags, fcntl_get_seals};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::sync::Arc;
 
-/// A shared mapping, unmapped when dropped.
+/// A mapping begins at a multiple of it, so that large pages of the file can be such in this program.
+const LARGE_PAGE: usize = 2 << 20;
+
+/// A shared mapping within addresses that are its own, unmapped when dropped.
 pub(super) struct Mapping {
-    base: NonNull<u8>,
+    addresses: NonNull<u8>,
     len: usize,
 }
 
@@ -30,13 +33,18 @@ impl Mapping {
             return Err(StartError::NotSealed);
         }
         let len = size_of_file(&fd)? as usize;
-        let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this
-        // program; the file is sealed against shrinking (checked above), so no access
-        // inside `len` can fault.
-        let raw = unsafe { mmap(core::ptr::null_mut(), len, both, MapFlags::SHARED, fd, 0) }?;
-        let base = NonNull::new(raw.cast()).ok_or(StartError::NoWindow)?;
-        let mapping = Arc::new(Self { base, len });
+        let none = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let reserved = len.checked_add(LARGE_PAGE).ok_or(StartError::NoWindow)?;
+        // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
+        let addresses = unsafe { mmap_anonymous(core::ptr::null_mut(), reserved, ProtFlags::empty(), none) }?;
+        let addresses = NonNull::new(addresses.cast::<u8>()).ok_or(StartError::NoWindow)?;
+        let mapping = Arc::new(Self { addresses, len: reserved });
+        // SAFETY: less than the reserved bytes more than `len` behind their begin.
+        let base = unsafe { addresses.add(addresses.align_offset(LARGE_PAGE)) };
+        let (both, fixed) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: replaces a part of the mapping above, which nothing uses. The file is sealed against
+        // shrinking (checked above), so no access inside `len` can fault.
+        unsafe { mmap(base.as_ptr().cast(), len, both, fixed, fd, 0) }?;
         // SAFETY: the mapping is page-aligned, readable, writable, and exists as long as the Arc
         // that the window keeps; it is this mapping's only one.
         Ok(unsafe { DeviceWindow::new(base, len, mapping) })
@@ -46,6 +54,6 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `of` with this address and length; nothing refers to it any more.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        let _ = unsafe { munmap(self.addresses.as_ptr().cast(), self.len) };
     }
 }

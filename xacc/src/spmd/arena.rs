@@ -117,7 +117,9 @@ impl<'c> Spmd<'c> {
         let memory = &mut self.arena.memory;
         memory.take_front(gap).ok_or_else(full)?;
         self.arena.arrays = array + 1;
-        Ok(memory.take_front(bytes).ok_or_else(full)?.piece())
+        let memory = memory.take_front(bytes).ok_or_else(full)?;
+        memory.use_large_pages();
+        Ok(memory.piece())
     }
 
     /// Memory of an earlier program's array of `n` elements that begins at `off`.

@@ -161,7 +161,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.dispatcher.tasks.is_ready = false;
         self.send();
-        let (mut index, mut used) = (0, self.dispatcher.tasks.used());
+        let (mut index, mut used, mut slices) = (0, self.dispatcher.tasks.used(), 0);
         while used != 0
             && let Some(slot) = self.dispatcher.tasks.slots.get_mut(index)
         {
@@ -170,7 +170,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 if !self.lent && self.handoff.is_some() {
                     self.lend_control();
                 }
-                served += u32::from(self.run_slice(index, clock));
+                slices += u32::from(self.run_slice(index, clock));
                 self.send();
                 // Only with worlds: the other images are to be small.
                 #[cfg(feature = "world")]
@@ -178,7 +178,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     if !self.reply_is_near(index) {
                         break;
                     }
-                    served += u32::from(self.run_slice(index, clock));
+                    slices += u32::from(self.run_slice(index, clock));
                     self.send();
                 }
             }
@@ -196,15 +196,20 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             if self.rounds & CONTROL_MASK == 0 {
                 served += self.poll_control();
             }
-        } else if served == 0 {
+        } else if served + slices == 0 {
             // Behind work it stays lent, since the next task may come at once: until the next check of
             // the state words, or the device prepares to sleep.
             self.recall_control();
         }
         self.step_progress();
-        match self.end_round(served) {
-            _ if core::mem::take(&mut self.calls.notifies_host) => Round::NeedsNotify(served),
-            round => round,
+        // A slice that has published no reply is nothing that a host waits for.
+        let round = self.end_round(served);
+        let misses = core::mem::take(&mut self.calls.notifies_host);
+        match (round, served + slices) {
+            (Round::NeedsNotify(_), worked) => Round::NeedsNotify(worked),
+            (_, worked) if misses => Round::NeedsNotify(worked),
+            (_, 0) => Round::Idle,
+            (_, worked) => Round::Worked(worked),
         }
     }
 
@@ -362,6 +367,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 dispatcher.activity.limit(0);
                 dispatcher.tasks.running = None;
                 if is_first && let Some(job) = &mut slot.job {
+                    self.unfenced += 1;
                     endpoint.say_taken(job, index as u32);
                     dispatcher.tasks.waiters |= waiter(job.hdr.key());
                 }
@@ -417,6 +423,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 // The launcher has ended the call of one that lost a rank, and says why.
                 let has_reply = cfg!(not(feature = "world")) || why != Some(Interrupted::LostRank);
                 if has_reply {
+                    self.unfenced += 1;
                     let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
                     dispatcher.finish(endpoint, found, reply_mode, reply, sent);
                 }
