@@ -145,11 +145,15 @@ impl<'c> Matrix<'c> {
         for (y, row) in y.iter_mut().zip(self.start.windows(2)) {
             let row = row[0] as usize..row[1] as usize;
             let mut sums = [0.0; 4];
-            let (values, columns) = (self.value[row.clone()].chunks(4), self.column[row].chunks(4));
-            for (values, columns) in values.zip(columns) {
+            let (values, last) = self.value[row.clone()].as_chunks::<4>();
+            let (columns, last_columns) = self.column[row].as_chunks::<4>();
+            for (values, columns) in values.iter().zip(columns) {
                 for ((sum, a), j) in sums.iter_mut().zip(values).zip(columns) {
                     *sum += a * x[*j as usize];
                 }
+            }
+            for ((sum, a), j) in sums.iter_mut().zip(last).zip(last_columns) {
+                *sum += a * x[*j as usize];
             }
             *y = (sums[0] + sums[1]) + (sums[2] + sums[3]);
         }

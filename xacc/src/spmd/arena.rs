@@ -84,8 +84,9 @@ impl<'c> Spmd<'c> {
     /// There is no room.
     pub fn local<T: Element>(&mut self, n: usize) -> Result<&'c mut [T], Fault> {
         let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
-        let elements = self.arena.memory.take_end(bytes).ok_or_else(full)?.piece().into_mut_slice();
-        let elements = elements.get_mut(..n).ok_or_else(full)?;
+        let memory = self.arena.memory.take_end(bytes).ok_or_else(full)?;
+        memory.use_large_pages();
+        let elements = memory.piece().into_mut_slice().get_mut(..n).ok_or_else(full)?;
         elements.fill(T::zeroed());
         Ok(elements)
     }
