@@ -69,7 +69,8 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
             name: "cg",
             size: class,
             builds: 2,
-            arguments: [&[], &["2", "1"]],
+            // The columns are divided, as NPB does between two.
+            arguments: [&[], &["1", "2"]],
             speed: ["time", "time "],
             is_time: true,
             result: ["zeta=", "zeta "],
