@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The reactor notices this late that a device ended without a doorbell.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// How long the reactor keeps a device whose tasks were all woken: most tasks wait again.
-const KEEP_WATCHING: Duration = Duration::from_millis(1);
+pub(crate) const KEEP_WATCHING: Duration = Duration::from_millis(1);
 
 /// A device that notifies by descriptors and has tasks that wait for it.
 pub(crate) trait Notified: Send + Sync {
@@ -34,8 +34,6 @@ pub(crate) struct Registration {
     pub(crate) leads: bool,
     /// Wake up at this moment at the latest.
     pub(crate) until: Instant,
-    /// No task waits now.
-    pub(crate) idle: bool,
 }
 
 /// Why the reactor is awake, as far as one device is concerned.
@@ -166,9 +164,8 @@ impl Reactor {
         // and so may the end of a device.
         drop(devices);
         let mut watch = |(interest, device, next_check, registration): Seen| {
-            let Registration { leads, until: next, idle } = registration?;
+            let Registration { leads, until: next } = registration?;
             let descriptors = if leads { device.descriptors() } else { Vec::new() };
-            let next = if idle { now + KEEP_WATCHING } else { next };
             *until = Some(until.map_or(next, |until| until.min(next)));
             Some(Watched { device: interest, descriptors, leads, next_check })
         };

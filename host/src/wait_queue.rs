@@ -8,7 +8,7 @@
 //! the reactor does.
 
 use crate::link::Link;
-use crate::reactor::{self, Interest, Registration};
+use crate::reactor::{self, Interest, KEEP_WATCHING, Registration};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
@@ -72,8 +72,8 @@ struct State {
     /// The reactor has the tasks in its list, and checks their deadlines at this moment at the
     /// latest.
     next_check: Option<Instant>,
-    /// The reactor found no task at its last check.
-    idle: bool,
+    /// Since when the reactor finds no task.
+    idle_since: Option<Instant>,
 }
 
 struct Task {
@@ -125,7 +125,7 @@ impl WaitQueue {
             leader: Leader::None,
             generation: 0,
             next_check: None,
-            idle: false,
+            idle_since: None,
         };
         Ok(Self {
             uses_doorbell: AtomicBool::new(uses_doorbell),
@@ -266,23 +266,27 @@ impl WaitQueue {
     /// The reactor's check: what it has to do here until `next_deadline`. `None`: nothing, for
     /// good.
     pub(crate) fn attend(&self, next_deadline: Instant) -> Option<Registration> {
-        let mut state = self.state();
-        if state.tasks.is_empty() && std::mem::replace(&mut state.idle, true) {
-            state.next_check = None;
+        let (mut state, now) = (self.state(), Instant::now());
+        let until = if state.tasks.is_empty() {
+            // A task that was woken comes back soon, if at all.
+            *state.idle_since.get_or_insert(now) + KEEP_WATCHING
+        } else {
+            state.idle_since = None;
+            state.tasks.iter().filter_map(|task| task.until).fold(next_deadline, Instant::min)
+        };
+        if state.idle_since.is_some() && until <= now {
+            (state.next_check, state.idle_since) = (None, None);
             if state.leader == Leader::Reactor {
                 state.leader = Leader::None;
                 self.woken.notify_all();
             }
             return None;
         }
-        // A task that was woken comes back soon, if at all.
-        state.idle = state.tasks.is_empty();
         if state.leader == Leader::None {
             state.leader = Leader::Reactor;
         }
-        let until = state.tasks.iter().filter_map(|task| task.until).fold(next_deadline, Instant::min);
         state.next_check = Some(until);
-        Some(Registration { leads: state.leader == Leader::Reactor, until, idle: state.idle })
+        Some(Registration { leads: state.leader == Leader::Reactor, until })
     }
 
     /// The reactor was woken for this device, which it leads.
