@@ -236,6 +236,7 @@ impl<'c, T: Pod> Piece<'c, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
 
     #[derive(Clone, Copy)]
     #[repr(align(64))]
@@ -248,6 +249,19 @@ mod tests {
         let at = NonNull::from(bytes).cast();
         // SAFETY: borrowed mutably as long as the result lives. The tests use bytes only.
         unsafe { Memory::new(at, len, 4096) }
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn bytes_on_large_pages_are_as_before() {
+        // One page more than there are whole ones, wherever it begins.
+        let mut bytes = vec![LINE; 3 * LARGE_PAGE / 64 + 1];
+        bytes.iter_mut().enumerate().for_each(|(at, line)| line.0[1] = at as u64);
+        let mut all = memory(&mut bytes);
+        for part in [all.take_front(64), all.take_end(LARGE_PAGE), Some(all)] {
+            part.expect("room").use_large_pages();
+        }
+        assert!(bytes.iter().enumerate().all(|(at, line)| line.0 == [0, at as u64, 0, 0, 0, 0, 0, 0]));
     }
 
     #[test]

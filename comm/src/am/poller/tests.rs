@@ -130,6 +130,37 @@ impl Handler for Again {
 }
 
 #[test]
+fn a_host_that_sleeps_is_notified_of_each_reply_once_and_of_nothing_else() {
+    let mut bench = Bench::new();
+    // Rounds in which the host is notified, of many.
+    let notified = |bench: &mut Bench| {
+        let rounds = (0..4 * STATE_CHECK_MASK).map(|_| bench.poller.poll());
+        rounds.filter(|round| matches!(round, Round::NeedsNotify(_))).count()
+    };
+    let sleeps = |bench: &Bench, value| bench.poller.window().word(word::HOST_WAIT).expect("inside").store(value);
+    assert_eq!(notified(&mut bench), 0, "it is awake");
+    sleeps(&bench, 1);
+    assert_eq!(notified(&mut bench), 0, "there was no reply");
+    for value in [1, 3, 5] {
+        bench.ends[1].submit_hot(ReqHdr::inline(PING_KEY, 8), &[7]);
+        sleeps(&bench, value);
+        assert_eq!(notified(&mut bench), 1, "of the reply, at {value}");
+        bench.ends[1].hot_reply().expect("it was served");
+        bench.ends[1].release_hot();
+        // It has looked, and sleeps for something else.
+        sleeps(&bench, value + 2);
+        assert_eq!(notified(&mut bench), 0, "of nothing, at {value}");
+        assert!(!bench.poller.needs_notify(), "also behind a fence, at {value}");
+    }
+    // It was awake when the reply came, as far as could be seen without a fence.
+    bench.ends[1].submit_hot(ReqHdr::inline(PING_KEY, 8), &[7]);
+    sleeps(&bench, 8);
+    assert_eq!(notified(&mut bench), 0);
+    sleeps(&bench, 9);
+    assert_eq!((notified(&mut bench), notified(&mut bench)), (1, 0));
+}
+
+#[test]
 fn a_message_like_the_last_is_served_as_that_and_any_other_is_checked() {
     let mut bench = Bench::new();
     let plain = ReqHdr::inline(PING_KEY, 8);
