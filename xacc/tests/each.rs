@@ -194,14 +194,18 @@ fn an_index_outside_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn shadow_is_read_and_not_written() {
+fn shadow_is_read_and_written_by_expanded_loops_only() {
     let shape = grid([2], 1, [8, 6], [Dist::Block, Dist::Whole]);
     let mut p = Field::new(shape.shadow([1, 0]), |[i, _]| i);
     let mut q = Field::new(shape, |_| 0);
     each!([i, k] in shape.on([1..7, 0..6]) => q[[i, k]] = p[[i - 1, k]] + p[[i + 1, k]]);
     assert!((4..7).all(|i| (0..6).all(|k| q[[i, k]] == 2 * i)));
-    let text = panics(|| each!([i, k] in shape.all().expand(1) => p[[i, k]] = 0));
-    assert_eq!(text, "dimension 0: index 3, here are 4..8");
+    let text = panics(|| each!([i, k] in shape.all().expand(1) => q[[i, k]] = 0));
+    assert_eq!(text, "dimension 0: index 3, here are 4..8", "it has no shadow");
+    each!([i, k] in shape.all().expand(1) => p[[i, k]] = 7 * i + k);
+    assert!((3..8).all(|i| (0..6).all(|k| p[[i, k]] == 7 * i + k)));
+    let text = panics(|| each!([i, k] in shape.all().expand(2) => p[[i, k]] = 0));
+    assert_eq!(text, "dimension 0: index 2, here are 3..9");
 }
 
 #[test]

@@ -62,6 +62,7 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
             const LANES: usize = ::hamr_xacc::each::LANES;
             const HALF: usize = LANES / 2;
             let share = &(#share);
+            let own = !::hamr_xacc::each::Indices::is_expanded(share);
             let (bounds, runs): ([::core::ops::Range<i64>; #n], _) = ::hamr_xacc::each::Indices::iterate(share);
             #check
             let by_row = false #(|| #places.is_by_row())*;
@@ -165,7 +166,8 @@ fn name(what: &str, group: usize, of: usize) -> Ident {
 
 /// Bounds are checked.
 fn check(at: usize, group: &Group) -> TokenStream {
-    let (place, array, written) = (name("place", at, 0), &group.array, group.written);
+    let (place, array) = (name("place", at, 0), &group.array);
+    let own = if group.written { ours!(own) } else { ours!(false) };
     let (mut fixed, mut ranges) = (Vec::new(), Vec::new());
     for (dim, index) in group.indices.iter().enumerate() {
         match index {
@@ -178,7 +180,7 @@ fn check(at: usize, group: &Group) -> TokenStream {
         }
     }
     let shifts = group.rows.iter().map(|row| ours!([#(#row),*]));
-    ours!(#(#fixed)* let #place = #array.row_place([#(#ranges),*], &[#(#shifts),*], #written);)
+    ours!(#(#fixed)* let #place = #array.row_place([#(#ranges),*], &[#(#shifts),*], #own);)
 }
 
 /// The parts of the block that the rows with a shift are in, from the run `head` on.

@@ -62,11 +62,13 @@ pub struct Share<const N: usize> {
     spans: [Span; N],
     /// What [`Self::margin`] leaves out is this far from the ends of what is owned.
     hole: Option<[(i64, i64); N]>,
+    /// It has iterations of the neighbours, or may have.
+    expanded: bool,
 }
 
 impl<const N: usize> Share<N> {
     pub(crate) fn new(spans: [Span; N]) -> Self {
-        Self { spans, hole: None }
+        Self { spans, hole: None, expanded: false }
     }
 
     /// Those within a range of every dimension; steps count from its begin.
@@ -100,12 +102,12 @@ impl<const N: usize> Share<N> {
         Self { hole: Some(self.sides(reach.into())), ..self }
     }
 
-    /// Also those of the neighbours as far as `reach`, within the loop's range: a node computes
-    /// copies instead of receiving them, which it writes by index; `each!` writes its own elements only.
+    /// Also those of the neighbours as far as `reach`, within the loop's range: a node computes copies
+    /// instead of receiving them. A loop over them writes the shadow, too.
     #[must_use]
     pub fn expand(self, reach: impl Into<Reach<N>>) -> Self {
         let reach = self.sides(reach.into());
-        self.grown(reach)
+        Self { expanded: true, ..self }.grown(reach)
     }
 
     /// As [`Self::expand`], and beyond the ends of the loop's range, where periodic halos are.
@@ -117,7 +119,13 @@ impl<const N: usize> Share<N> {
             let whole = below / span.step * span.step;
             (span.lo, span.hi) = (span.lo - whole, span.hi + above);
         }
+        self.expanded = true;
         self.grown(reach)
+    }
+
+    /// A loop over it writes the shadow.
+    pub(crate) fn is_expanded(&self) -> bool {
+        self.expanded
     }
 
     fn grown(mut self, by: [(i64, i64); N]) -> Self {

@@ -11,12 +11,23 @@ pub trait Indices<const N: usize> {
     /// The smallest range along each dimension that has all indices, and all indices in lexicographic
     /// order, each once, in runs of step 1. Without indices, one of the ranges is empty.
     fn iterate(&self) -> ([Range<i64>; N], impl Iterator<Item = Run<N>>);
+
+    /// The loop writes elements of neighbours of which this node has copies.
+    #[inline]
+    fn is_expanded(&self) -> bool {
+        false
+    }
 }
 
 impl<const N: usize, I: Indices<N>> Indices<N> for &I {
     #[inline]
     fn iterate(&self) -> ([Range<i64>; N], impl Iterator<Item = Run<N>>) {
         (**self).iterate()
+    }
+
+    #[inline]
+    fn is_expanded(&self) -> bool {
+        (**self).is_expanded()
     }
 }
 
@@ -27,6 +38,11 @@ impl<const N: usize> Indices<N> for Share<N> {
             Some(ranges) => (ranges.clone(), Rectangle::new(ranges).map_or(ShareRuns::None, ShareRuns::Rectangle)),
             None => (bounds_of_runs(self), ShareRuns::Any { runs: self.runs(), left: None }),
         }
+    }
+
+    #[inline]
+    fn is_expanded(&self) -> bool {
+        Share::is_expanded(self)
     }
 }
 
@@ -115,7 +131,7 @@ pub struct Axis {
     pub start: i64,
     /// What can be read: the smallest range with all indices that can.
     pub readable: Range<i64>,
-    /// What can be written: the smallest range with all indices that this node owns.
+    /// What a loop writes that is not expanded: the smallest range with all indices that this node owns.
     pub owned: Range<i64>,
     /// Distance of neighbours in the block, in elements; 1 in the last dimension.
     pub pitch: usize,
@@ -182,14 +198,15 @@ pub trait Rows<const N: usize> {
     /// The same, to be written.
     fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [Self::Element];
 
-    /// Checks the accesses of a loop: indices within `ranges`, moved by each of `shifts`.
+    /// Checks the accesses of a loop: indices within `ranges`, moved by each of `shifts`, of this node's own
+    /// elements or of all that can be read.
     ///
     /// # Panics
     /// An index is not here.
     #[track_caller]
-    fn row_place(&self, ranges: [Range<i64>; N], shifts: &[[i64; N]], written: bool) -> Place<N> {
+    fn row_place(&self, ranges: [Range<i64>; N], shifts: &[[i64; N]], own: bool) -> Place<N> {
         let axes = core::array::from_fn(|dim| self.row_axis(dim));
-        Place { apart: self.row_apart(), ..Place::new(&axes, ranges, shifts, written) }
+        Place { apart: self.row_apart(), ..Place::new(&axes, ranges, shifts, own) }
     }
 }
 
@@ -255,7 +272,7 @@ impl Gaps {
 impl<const N: usize> Place<N> {
     #[inline(never)]
     #[track_caller]
-    fn new(axes: &[Axis; N], ranges: [Range<i64>; N], shifts: &[[i64; N]], written: bool) -> Self {
+    fn new(axes: &[Axis; N], ranges: [Range<i64>; N], shifts: &[[i64; N]], own: bool) -> Self {
         let mut place = Self { pitch: [0; N], first: 0, span: 0, gaps: None, apart: false };
         if ranges.iter().any(Range::is_empty) {
             return place;
@@ -264,8 +281,8 @@ impl<const N: usize> Place<N> {
         let mut gaps = [Gaps { start: 0, cycle: None }; N];
         let mut last = 0;
         for (dim, (axis, range)) in axes.iter().zip(&ranges).enumerate() {
-            let here = if written { &axis.owned } else { &axis.readable };
-            let cycle = axis.cycle.filter(|cycle| written || cycle.packed);
+            let here = if own { &axis.owned } else { &axis.readable };
+            let cycle = axis.cycle.filter(|cycle| own || cycle.packed);
             for shift in shifts.iter().map(|shift| shift[dim]) {
                 check(dim, range.start + shift, here);
                 check(dim, range.end - 1 + shift, here);

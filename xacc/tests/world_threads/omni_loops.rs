@@ -58,13 +58,9 @@ fn loop_expand_and_margin_and_expand_margin() {
         let (mut a, mut b) = (shape.zeros::<i64>(w)?, shape.zeros::<i64>(w)?);
         each!([i, j] in shape.all() => a[[i, j]] = before([i, j]));
         a.reflect(w)?;
-        // What a node computes of its neighbours' elements is what they compute. `each!` writes own elements only.
+        // What a node computes of its neighbours' elements is what they compute.
         let all = shape.all();
-        for run in all.expand(1).runs() {
-            for j in run.first[1]..run.first[1] + run.len as i64 {
-                b[[run.first[0], j]] = a[[run.first[0], j]] + 1;
-            }
-        }
+        each!([i, j] in all.expand(1) => b[[i, j]] = a[[i, j]] + 1);
         let right = each!([i, j] in all.expand(1) => all { b[[i, j]] == before([i, j]) + 1 });
         same((right, all.expand(1).len()), (true, 25))?;
         // The two parts of a loop: every iteration once.
