@@ -8,6 +8,9 @@ pub struct Config {
     pub on_fault: OnFault,
     /// The time limit, in milliseconds, of a call without a deadline of its own; 0: none.
     pub longest_call_ms: u32,
+    /// Bytes of the longest arguments and result of a call, for which bare metal reserves memory: 16 KiB
+    /// at least, and 1 GiB at most. Hosted, they may be as long as the window.
+    pub longest_message: usize,
     /// Bytes of memory for modules, in whole pages of 4 KiB: what bare metal reserves. Hosted, a module
     /// may be no longer.
     #[cfg(feature = "modules")]
@@ -29,6 +32,7 @@ impl Config {
     pub const DEFAULT: Self = Self {
         on_fault: OnFault::Continue,
         longest_call_ms: 0,
+        longest_message: hamr_comm::migrate::MAX_MESSAGE,
         #[cfg(feature = "modules")]
         modules: if cfg!(hamr_bare) { 256 << 10 } else { 64 << 20 },
         // A system maps a stack's pages when they are used first; bare metal has all of them.

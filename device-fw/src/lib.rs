@@ -180,7 +180,9 @@ macro_rules! __entry_point {
         fn __hamr_main() -> ! {
             const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
             $crate::__claim_ranges!(CONFIG.claims);
-            $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG)
+            const LONGEST: usize = $crate::bare::scratch(CONFIG.longest_message);
+            static SCRATCH: $crate::bare::Scratch<LONGEST> = $crate::bare::Scratch::new([0; LONGEST]);
+            $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG, &SCRATCH)
         }
         /// Called by the runtime's fault paths.
         #[unsafe(no_mangle)]
