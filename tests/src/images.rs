@@ -129,7 +129,7 @@ pub fn less_stack(spec: &str) {
     let (deep, plain) = (node.stream_with(needs(stack)).expect("as it has"), node.stream().expect("free"));
     let runs = |stream: &Stream<'_>| {
         assert_eq!(stream.sync(background::with(3)).expect("runs"), 9);
-        assert_eq!(stream.offload(background::with(4)).expect("sent").wait().expect("runs"), 16);
+        assert_eq!(stream.offload(background::with(4)).expect("sent").wait().expect("runs"), 12);
     };
     runs(&deep);
     node.load_image(&next(spec)).expect("it starts");
