@@ -70,7 +70,6 @@ use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::fault::CUT;
-use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use runtime::{Found, RUNTIME};
@@ -94,16 +93,6 @@ pub(crate) extern "C" fn entry() -> ! {
 /// Memory for one long message. A lock gives it away, once; as zeros it takes no bytes of the image's file.
 #[doc(hidden)]
 pub type Scratch<const BYTES: usize> = spin::Mutex<[u8; BYTES]>;
-
-/// Checks `Config::longest_message`. A constant, so that its checks end the build.
-#[doc(hidden)]
-pub const fn scratch(bytes: usize) -> usize {
-    assert!(
-        bytes >= MAX_MESSAGE && bytes <= MAX_LONG,
-        "hamr: `longest_message` is at least 16384, which every device takes, and at most 1 GiB"
-    );
-    bytes
-}
 
 /// The image's main: what `image!` calls, with the number of its tasks.
 pub fn main<B: BareBoard, const TASKS: usize>(config: Config, scratch: &'static spin::Mutex<[u8]>) -> ! {
