@@ -212,7 +212,11 @@ fn reserve<H: Handler>(calls: &mut Calls, device: &Device) -> Result<Option<Rese
     if is_task::<H>() && calls.tickets.is_empty() {
         let (site, needed, has) = (device.site::<H>("submitting"), calls.task_stack, calls.end.task_stack());
         let is_enough = needed <= has;
-        return Err(if is_enough { SubmitError::NoTickets { site } } else { SubmitError::TaskStack { site, needed, has } });
+        return Err(if is_enough {
+            SubmitError::NoTickets { site }
+        } else {
+            SubmitError::TaskStack { site, needed, has }
+        });
     }
     if !calls.end.req.ring_has_room() && !calls.make_room(device) {
         return Ok(None);
