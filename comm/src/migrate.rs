@@ -25,8 +25,9 @@ pub use name::{MAX_NAME, Name, bytes_of, text_of};
 /// Longest message that every device takes, arguments or result: an image copies a long message into
 /// scratch memory of this size before it decodes it. Longer data belongs into a [`crate::BufferPtr`].
 pub const MAX_MESSAGE: usize = 1 << 14;
-/// Longest message of a device with LONG_VALUES, whose scratch memory is as long as its window: a
-/// hosted one, where memory that was never used costs nothing.
+/// Longest message of any device. One with LONG_VALUES has longer scratch memory, and says how long: a hosted
+/// one as long as its window, since memory that was never used costs nothing there, a bare-metal one what its
+/// image reserves.
 pub const MAX_LONG: usize = 1 << 30;
 
 /// A value that can cross between host and device.

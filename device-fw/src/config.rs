@@ -1,5 +1,7 @@
 //! The options that an image gives its runtime: the words in `image!`.
 
+use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
+
 /// Set by `image!(on_fault = reset, longest_call_ms = 100)`. The fields of tasks exist with the
 /// feature `tasks`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -8,6 +10,9 @@ pub struct Config {
     pub on_fault: OnFault,
     /// The time limit, in milliseconds, of a call without a deadline of its own; 0: none.
     pub longest_call_ms: u32,
+    /// Bytes of the longest arguments and result of a call, for which bare metal reserves memory: 16 KiB
+    /// at least, and 1 GiB at most. Hosted, they may be as long as the window.
+    pub longest_message: usize,
     /// Bytes of memory for modules, in whole pages of 4 KiB: what bare metal reserves. Hosted, a module
     /// may be no longer.
     #[cfg(feature = "modules")]
@@ -29,6 +34,7 @@ impl Config {
     pub const DEFAULT: Self = Self {
         on_fault: OnFault::Continue,
         longest_call_ms: 0,
+        longest_message: MAX_MESSAGE,
         #[cfg(feature = "modules")]
         modules: if cfg!(hamr_bare) { 256 << 10 } else { 64 << 20 },
         // A system maps a stack's pages when they are used first; bare metal has all of them.
@@ -39,6 +45,18 @@ impl Config {
         #[cfg(feature = "claims")]
         claims: 32,
     };
+}
+
+impl Config {
+    /// Bytes of scratch memory. A constant of each image, so that its check ends the build.
+    #[doc(hidden)]
+    pub const fn scratch(&self) -> usize {
+        assert!(
+            self.longest_message >= MAX_MESSAGE && self.longest_message <= MAX_LONG,
+            "hamr: `longest_message` is at least 16384, which every device takes, and at most 1 GiB"
+        );
+        self.longest_message
+    }
 }
 
 #[cfg(hamr_machine)]
@@ -69,4 +87,18 @@ pub enum OnFault {
 pub mod words {
     use super::OnFault;
     pub const reset: OnFault = OnFault::Reset;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn an_image_reserves_at_least_what_every_device_takes_and_at_most_what_one_may() {
+        let of = |longest_message| catch_unwind(|| Config { longest_message, ..Config::DEFAULT }.scratch()).ok();
+        assert_eq!(Config::DEFAULT.scratch(), MAX_MESSAGE);
+        assert_eq!([MAX_MESSAGE + 1, 1 << 20, MAX_LONG].map(of), [MAX_MESSAGE + 1, 1 << 20, MAX_LONG].map(Some));
+        assert_eq!([0, MAX_MESSAGE - 1, MAX_LONG + 1, usize::MAX].map(of), [None; 4]);
+    }
 }

@@ -13,6 +13,7 @@ use hamr_comm::am::Tasks;
 use hamr_comm::am::{IdleStep, MAX_QUEUES, Pauses, Poller, Round, SetupError};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
+use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 use hamr_comm::registry::Table;
 use hamr_comm::{debug, info, warn};
 
@@ -54,6 +55,8 @@ pub struct Device<'s, B: Board> {
     /// Bytes of a task's stack.
     #[cfg(feature = "tasks")]
     task_stack: u32,
+    /// Bytes of scratch memory.
+    longest_message: usize,
 }
 
 #[expect(
@@ -72,10 +75,12 @@ enum State<'s, K, F> {
 }
 
 impl<'s, B: Board> Device<'s, B> {
-    /// A device with the handlers of `table` over a board. `scratch` has
-    /// [`hamr_comm::migrate::MAX_MESSAGE`] bytes, or more ([`Board::takes_long_values`]). `None` when the board has no window.
+    /// A device with the handlers of `table` over a board. `scratch` has room for the longest arguments or
+    /// result: [`MAX_MESSAGE`] bytes, or more, which hosts are told
+    /// ([`feature::LONG_VALUES`]). `None` when the board has no window.
     pub fn new(mut board: B, table: Table, scratch: &'s mut [u8]) -> Option<Self> {
         let window = board.window()?;
+        let longest_message = scratch.len().min(MAX_LONG);
         let state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
         let pauses = Pauses::measure(&mut || board.nanos());
         let idle_state = IdleState::without_doorbell();
@@ -91,6 +96,7 @@ impl<'s, B: Board> Device<'s, B> {
             tasks: Tasks::default(),
             #[cfg(feature = "tasks")]
             task_stack: 0,
+            longest_message,
         })
     }
 
@@ -123,7 +129,7 @@ impl<'s, B: Board> Device<'s, B> {
                 | feature::CONTAIN
                 | feature::TWO_LINES
                 | doorbell
-                | if self.board.takes_long_values() { feature::LONG_VALUES } else { 0 }
+                | if self.longest_message > MAX_MESSAGE { feature::LONG_VALUES } else { 0 }
                 | if self.board.logs() { feature::LOGS } else { 0 }
                 | if self.board.is_rank() { feature::WORLD } else { 0 },
             board: self.board.name(),
@@ -132,6 +138,7 @@ impl<'s, B: Board> Device<'s, B> {
             build_id: self.board.build_id(),
             tasks,
             task_stack,
+            longest_message: self.longest_message as u32,
             max_queues: MAX_QUEUES as u32,
             max_chunk: QueueDescriptor::MAX_CHUNK,
         }

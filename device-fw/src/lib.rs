@@ -123,7 +123,10 @@ macro_rules! __entry_point {
         /// Called by the C runtime.
         #[unsafe(no_mangle)]
         extern "C" fn main() -> i32 {
-            $crate::hosted::main($crate::__config!($($field = $value),*))
+            const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
+            // As long as the window, and checked as on bare metal.
+            const _: usize = CONFIG.scratch();
+            $crate::hosted::main(CONFIG)
         }
     };
 }
@@ -180,7 +183,8 @@ macro_rules! __entry_point {
         fn __hamr_main() -> ! {
             const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
             $crate::__claim_ranges!(CONFIG.claims);
-            $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG)
+            static SCRATCH: $crate::bare::Scratch<{ CONFIG.scratch() }> = $crate::bare::Scratch::new([0; _]);
+            $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG, &SCRATCH)
         }
         /// Called by the runtime's fault paths.
         #[unsafe(no_mangle)]

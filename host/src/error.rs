@@ -325,6 +325,20 @@ pub enum SubmitError {
         /// Where.
         site: Box<Site>,
     },
+    /// The handler is a task, and those of the image that runs now have less stack than the stream was opened
+    /// for ([`StreamOptions::task_stack`](crate::StreamOptions::task_stack)).
+    #[error(
+        "{site}: expected tasks with {needed} bytes of stack (StreamOptions::task_stack), those of the image that runs now have \
+         {has} (`image!(task_stack = …)`)"
+    )]
+    TaskStack {
+        /// Where.
+        site: Box<Site>,
+        /// Bytes that the stream's tasks need.
+        needed: u32,
+        /// Bytes of a task's stack; 0: the image runs none.
+        has: u32,
+    },
     /// The handler is a task, and the device's image runs none.
     #[error(
         "{site}: the image runs no tasks; build it with the feature `tasks` of hamr-device-fw, and `image!(tasks = …)` of at least 1"
@@ -384,6 +398,7 @@ impl SubmitError {
             | Self::Buffer { site, .. }
             | Self::Full { site, .. }
             | Self::NoTickets { site }
+            | Self::TaskStack { site, .. }
             | Self::NoTasks { site }
             | Self::QueueFull { site }
             | Self::TooLong { site, .. }
@@ -418,6 +433,8 @@ pub enum CallError<E = Never> {
         site: Box<Site>,
         /// Bytes the result has.
         needed: u64,
+        /// Bytes of the longest result of this device ([`Limits::message`](crate::Limits::message)).
+        limit: usize,
     },
     /// It was never sent.
     Submit(Box<SubmitError>),
@@ -458,7 +475,11 @@ impl<E: fmt::Debug> fmt::Display for CallError<E> {
             Self::Cancelled(site) => write!(f, "{site}: cancelled"),
             Self::PeerReset(site) => write!(f, "{site}: the device was restarted"),
             Self::DeviceLost(site, why) => write!(f, "{site}: the device is gone: {why}"),
-            Self::ResultTooLong { site, needed } => write!(
+            Self::ResultTooLong { site, needed, limit } if *needed > *limit as u64 => write!(
+                f,
+                "{site}: the result has {needed} bytes, a message takes {limit}; let the handler write into a buffer"
+            ),
+            Self::ResultTooLong { site, needed, .. } => write!(
                 f,
                 "{site}: the result has {needed} bytes, more than was reserved (CallOptions::reply_capacity reserves more)"
             ),

@@ -208,7 +208,7 @@ pub mod feature {
     pub const WORLD: u32 = 1 << 7;
     /// The hot slots of the host's streams have a second line (abi §4.7).
     pub const TWO_LINES: u32 = 1 << 9;
-    /// Arguments and results through the heap may be longer than a message otherwise (abi §4.4).
+    /// Arguments and results in the heap may be as long as [`super::DeviceRecord::longest_message`] (abi §4.4).
     pub const LONG_VALUES: u32 = 1 << 10;
 
     /// Names for dumps.
@@ -256,11 +256,14 @@ pub struct DeviceRecord {
     pub task_stack: u32,
     /// Stacks of tasks that have a guard.
     pub guards: u32,
+    /// With [`feature::LONG_VALUES`]: bytes of the longest arguments and result in the heap (abi §4.4).
+    pub longest_message: u32,
     /// Zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u32; 7],
 }
 const _: () = assert!(size_of::<DeviceRecord>() == 128 && offset_of!(DeviceRecord, board) == 56);
 const _: () = assert!(offset_of!(DeviceRecord, tasks) == 52 && offset_of!(DeviceRecord, guards) == 92);
+const _: () = assert!(offset_of!(DeviceRecord, longest_message) == 96);
 const _: () = assert!(SECTIONS + (MAX_SECTIONS * size_of::<Section>()) as u64 == PREAMBLE_BYTES);
 const _: () = assert!(DEVICE_RECORD + size_of::<DeviceRecord>() as u64 <= SECTIONS);
 

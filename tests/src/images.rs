@@ -3,9 +3,10 @@
 use crate::conformance::{Gate, Stop, options, until};
 use crate::crashes::fault;
 use crate::devices;
-use hamr::{CallError, CallOptions, Error, Image, Node, Options, Stream, SubmitError};
+use hamr::{CallError, CallOptions, Error, Image, Node, Options, Stream, StreamOptions, SubmitError};
 use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault, Task};
+use hamr_kernels::faults::{background, divide};
 use hamr_tests_kernels::crashes::{loops, null, overflows, writes_code};
 use hamr_tests_kernels::waits::{gather_at, wait_task_at};
 use hamr_tests_kernels::{echo, wait_at};
@@ -71,8 +72,10 @@ pub fn replaces(spec: &str) {
     stream.flush().expect("it ran");
     let old = node.named::<fn(&mut Context, u64) -> u64>("hamr_tests_kernels::echo<u64>");
     let (info, live, processes) = (node.info(), node.live_buffers(), children());
+    let longest = node.limits().message;
     node.load_image(&next(spec)).expect("it starts");
     let after = node.info();
+    assert_eq!(node.limits().message == longest, spec == "shm", "an image says how long, a process takes any");
     assert_eq!((after.epoch, node.live_buffers()), (info.epoch + 1, live));
     assert!(after.build_id != info.build_id && after.image == Some(file(spec, NEXT)), "{after:?}");
     assert_eq!(children() == processes, spec != "shm");
@@ -115,6 +118,44 @@ fn is_guarded(node: &Node) {
         assert_eq!(report.status, Status::TRAP, "{report}");
     }
     assert_eq!((node.sync(echo::with(9u64)).expect("runs"), node.info().epoch), (9, epoch));
+}
+
+/// A stream whose tasks need more stack than those of the next image have runs none of them there, and again
+/// those of the first image; its inline handlers run on, and a stream that needs less has both.
+pub fn less_stack(spec: &str) {
+    let node = open(spec);
+    let (first, stack) = (devices::image(spec), node.info().task_stack);
+    let needs = |bytes| StreamOptions { task_stack: Some(bytes), ..StreamOptions::default() };
+    let (deep, plain) = (node.stream_with(needs(stack)).expect("as it has"), node.stream().expect("free"));
+    let runs = |stream: &Stream<'_>| {
+        assert_eq!(stream.sync(background::with(3)).expect("runs"), 9);
+        assert_eq!(stream.offload(background::with(4)).expect("sent").wait().expect("runs"), 12);
+    };
+    runs(&deep);
+    node.load_image(&next(spec)).expect("it starts");
+    let less = node.info().task_stack;
+    assert!(less < stack);
+    let CallError::Submit(why) = deep.sync(background::with(5)).expect_err("refused") else { panic!("it was sent") };
+    for why in [*why, deep.offload(background::with(6)).map(drop).expect_err("refused")] {
+        assert!(matches!(why, SubmitError::TaskStack { needed, has, .. } if (needed, has) == (stack, less)), "{why}");
+        let text = why.to_string();
+        assert!(text.contains(&stack.to_string()) && text.contains(&less.to_string()), "{text}");
+    }
+    assert!(matches!(deep.send(background::with(7)), Err(SubmitError::TaskStack { .. })));
+    assert_eq!(deep.sync(divide::with(8, 2)).expect("an inline handler"), 4);
+    runs(&plain);
+    let Err(Error::InvalidConfig { option: "StreamOptions::task_stack", .. }) = node.stream_with(needs(stack)) else {
+        panic!("it is not refused")
+    };
+    // The queue pair of the one that had none, or of the one that was not opened.
+    drop(deep);
+    for _ in 0..3 {
+        runs(&node.stream_with(needs(less)).expect("as the image has"));
+    }
+    let deep = node.stream_with(needs(less)).expect("as the image has");
+    node.load_image(&first).expect("it starts");
+    runs(&deep);
+    runs(&node.stream_with(needs(stack)).expect("as it has"));
 }
 
 /// So many images, each in the place of the one before, in one process of a machine.

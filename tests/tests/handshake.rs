@@ -55,6 +55,7 @@ const PROFILE: DeviceProfile = DeviceProfile {
     build_id: [7; 20],
     tasks: 0,
     task_stack: 0,
+    longest_message: 0,
     max_queues: MAX_QUEUES as u32,
     max_chunk: QueueDescriptor::MAX_CHUNK,
 };

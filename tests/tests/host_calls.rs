@@ -155,6 +155,7 @@ impl Bench {
             build_id: [0; 20],
             tasks: 5,
             task_stack: 0,
+            longest_message: 0,
             max_queues: MAX_QUEUES as u32,
             max_chunk: QueueDescriptor::MAX_CHUNK,
         };

@@ -13,6 +13,11 @@ macro_rules! machines {
             }
 
             #[test]
+            fn tasks_with_less_stack_are_refused() {
+                images::less_stack(SPEC);
+            }
+
+            #[test]
             fn images_follow_each_other() {
                 images::again(SPEC, 4);
             }

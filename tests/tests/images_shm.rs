@@ -10,6 +10,11 @@ fn an_image_replaces_another() {
 }
 
 #[test]
+fn tasks_with_less_stack_are_refused() {
+    images::less_stack("shm");
+}
+
+#[test]
 fn twenty_images_follow_each_other() {
     images::again("shm", 20);
 }

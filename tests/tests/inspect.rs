@@ -75,6 +75,7 @@ fn crashed() -> Vec<u8> {
         build_id: [0xAB; 20],
         tasks: 0,
         task_stack: 0,
+        longest_message: 0,
         max_queues: MAX_QUEUES as u32,
         max_chunk: QueueDescriptor::MAX_CHUNK,
     };

@@ -33,6 +33,8 @@ pub struct DeviceProfile {
     pub tasks: u32,
     /// Bytes of a task's stack.
     pub task_stack: u32,
+    /// Bytes of the longest arguments and result, for [`feature::LONG_VALUES`].
+    pub longest_message: u32,
     /// Queue pairs the image can poll.
     pub max_queues: u32,
     /// Longest staging chunk the image can copy out.
@@ -203,6 +205,7 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
         tasks,
         task_stack: profile.task_stack,
         guards: tasks,
+        longest_message: if features & feature::LONG_VALUES == 0 { 0 } else { profile.longest_message },
         ..DeviceRecord::new_zeroed()
     };
     window.write(DEVICE_RECORD, &record)?;

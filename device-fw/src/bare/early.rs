@@ -45,6 +45,7 @@ fn record(window: &Window<()>, fault: &Fault) {
         max_chunk: QueueDescriptor::MAX_CHUNK,
         tasks: 0,
         task_stack: 0,
+        longest_message: 0,
     };
     let load = |off| window.word(off).map_or(0, |word| word.observe());
     // The offer may have been accepted before the fault.

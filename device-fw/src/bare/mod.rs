@@ -70,7 +70,6 @@ use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::fault::CUT;
-use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use runtime::{Found, RUNTIME};
@@ -91,8 +90,12 @@ pub(crate) extern "C" fn entry() -> ! {
     hamr_main()
 }
 
+/// Memory for one long message. A lock gives it away, once; as zeros it takes no bytes of the image's file.
+#[doc(hidden)]
+pub type Scratch<const BYTES: usize> = spin::Mutex<[u8; BYTES]>;
+
 /// The image's main: what `image!` calls, with the number of its tasks.
-pub fn main<B: BareBoard, const TASKS: usize>(config: Config) -> ! {
+pub fn main<B: BareBoard, const TASKS: usize>(config: Config, scratch: &'static spin::Mutex<[u8]>) -> ! {
     let build = u64::from_be_bytes(memory::build_id().first_chunk().copied().unwrap_or_default());
     info!("image starts on {}, build {:016x}", B::NAME, build);
     let hardware = match B::start() {
@@ -115,7 +118,7 @@ pub fn main<B: BareBoard, const TASKS: usize>(config: Config) -> ! {
     #[cfg(feature = "tasks")]
     // SAFETY: here only, and this function runs once.
     let mut places = unsafe { task_stack::places::<TASKS>() };
-    let mut scratch = [0; MAX_MESSAGE];
+    let mut scratch = scratch.lock();
     let Some(device) = Device::new(board, Table::of_this_image(), &mut scratch) else {
         console::line(format_args!("hamr image: the board has no window"));
         B::exit(CANNOT_START);

@@ -71,11 +71,6 @@ pub trait Board {
     fn logs(&self) -> bool {
         false
     }
-    /// Has the scratch memory as many bytes as the window, or [`hamr_comm::migrate::MAX_LONG`]? Then values
-    /// have at most that many ([`feature::LONG_VALUES`](hamr_comm::abi::preamble::feature::LONG_VALUES)).
-    fn takes_long_values(&self) -> bool {
-        false
-    }
     /// Does something else than the dispatcher step `alive` (abi §3.3)? Where nothing else does,
     /// the dispatcher steps it when it finds no work, and its host uses `progress` otherwise.
     fn has_heartbeat(&self) -> bool {

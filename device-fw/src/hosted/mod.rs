@@ -67,9 +67,6 @@ impl Board for Process {
     fn build_id(&self) -> [u8; 20] {
         self.build_id
     }
-    fn takes_long_values(&self) -> bool {
-        true
-    }
     fn has_heartbeat(&self) -> bool {
         true
     }

@@ -126,9 +126,6 @@ impl Board for Thread {
     fn window(&mut self) -> Option<ServedWindow> {
         self.window.take()
     }
-    fn takes_long_values(&self) -> bool {
-        true
-    }
     fn is_rank(&self) -> bool {
         true
     }

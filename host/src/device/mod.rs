@@ -142,10 +142,11 @@ impl Device {
         self.epoch_info().record.features & feature != 0
     }
 
-    /// Bytes of the longest arguments and results, of a device with LONG_VALUES or without.
-    pub(crate) fn longest_message(&self, long_values: bool) -> usize {
+    /// Bytes of the longest arguments and results in an epoch with this record: what the device takes, and the
+    /// heap has room for. Without LONG_VALUES the record has zero there.
+    pub(crate) fn longest_message(&self, record: &DeviceRecord) -> usize {
         let heap = usize::try_from(self.memory.heap_len()).unwrap_or(MAX_LONG);
-        if long_values { heap.clamp(MAX_MESSAGE, MAX_LONG) } else { MAX_MESSAGE }
+        (record.longest_message as usize).min(heap).clamp(MAX_MESSAGE, MAX_LONG)
     }
 
     /// Whether its images are hosted or bare.

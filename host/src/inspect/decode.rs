@@ -369,6 +369,7 @@ fn device(words: &DeviceWords, record: &DeviceRecord) -> DeviceView {
         board: record.board_name().into(),
         pid: record.pid,
         memory: record.memory,
+        longest_message: record.longest_message,
         abi: version(record.abi),
         features: features(record.features),
         handlers: record.handlers,

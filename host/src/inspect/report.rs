@@ -110,6 +110,8 @@ pub struct DeviceView {
     pub pid: u32,
     /// Bytes of memory of the board; 0 when unknown.
     pub memory: u64,
+    /// Bytes of the longest message that it takes, as it says; 0 without the feature for long ones.
+    pub longest_message: u32,
     /// The ABI version it chose.
     pub abi: String,
     /// Features it accepted.

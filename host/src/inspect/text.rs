@@ -108,7 +108,11 @@ impl Dump {
             d.handlers,
             d.fingerprint
         )?;
-        writeln!(f, "           features: {}", list(&d.features))
+        writeln!(f, "           features: {}", list(&d.features))?;
+        match d.longest_message {
+            0 => Ok(()),
+            bytes => writeln!(f, "           longest message: {bytes} bytes"),
+        }
     }
 }
 

@@ -153,6 +153,7 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
     build_id: [0; 20],
     tasks: TASKS as u32,
     task_stack: TASK_STACK as u32,
+    longest_message: 0,
     max_queues: MAX_QUEUES as u32,
     max_chunk: QueueDescriptor::MAX_CHUNK,
 };

@@ -23,17 +23,29 @@ pub struct LogLine {
     pub line: u32,
 }
 
+impl LogLine {
+    /// Time, level, message, module, for a narrow screen: what does not fit is the module.
+    #[cfg(feature = "cli")]
+    pub(crate) fn brief(&self) -> String {
+        format!("{}  {}  ({})", self.head(), Clean(&self.message), Clean(&self.module))
+    }
+
+    /// Time and level.
+    fn head(&self) -> String {
+        let time = self.time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+        format!("{time:>12}  {:<5}", self.level.map_or("", LogLevel::name).to_uppercase())
+    }
+}
+
 /// A row: time, level, module, message, location, aligned so that rows form columns. A device's
 /// text cannot move the reader's cursor.
 impl std::fmt::Display for LogLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { level, time_us, module, message, file, line } = self;
-        let time = time_us.map_or_else(String::new, |us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
-        let level = level.map_or("", LogLevel::name).to_uppercase();
+        let Self { module, message, file, line, .. } = self;
         let clean = |text: &str| Clean(text).to_string();
         let (module, message, file) = (clean(module), clean(message), clean(file));
         let location = if file.is_empty() { String::new() } else { format!("  {file}:{line}") };
-        write!(f, "{time:>12}  {level:<5}  {module:<30}  {message:<56}{location}")
+        write!(f, "{}  {module:<30}  {message:<56}{location}", self.head())
     }
 }
 

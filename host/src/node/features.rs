@@ -23,7 +23,7 @@ impl Features {
     pub const CONTAIN: Self = Self(feature::CONTAIN);
     /// Messages of up to two cache lines.
     pub const TWO_LINES: Self = Self(feature::TWO_LINES);
-    /// Arguments and results may be as long as the heap is.
+    /// Arguments and results may be longer than 16 KiB ([`Limits::message`](crate::Limits::message)).
     pub const LONG_VALUES: Self = Self(feature::LONG_VALUES);
     /// The device is a rank of a world.
     pub const WORLD: Self = Self(feature::WORLD);

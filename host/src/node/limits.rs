@@ -14,8 +14,8 @@ pub struct Limits {
     /// Bytes of arguments, and of a result, in the slot's chunk. Longer ones go through the heap.
     pub chunk: usize,
     /// Bytes of the arguments of any call, and of its result ([`TooLong`](crate::SubmitError::TooLong),
-    /// [`ResultTooLong`](crate::CallError::ResultTooLong)): of a hosted device those of the heap, else 16 KiB.
-    /// Longer data is in slices and buffers.
+    /// [`ResultTooLong`](crate::CallError::ResultTooLong)): of a hosted device those of the heap, on bare metal what its
+    /// image says (`image!(longest_message = …)`), 16 KiB by default. Longer data is in slices and buffers.
     pub message: usize,
     /// Bytes of the heap, for buffers, slices and long messages ([`OutOfMemory`](crate::Error::OutOfMemory));
     /// [`Node::free_bytes`] of them are free.
@@ -40,7 +40,7 @@ impl Node {
             slot: INLINE_BYTES,
             two_lines: if info.features.contains(Features::TWO_LINES) { TWO_LINE_BYTES } else { INLINE_BYTES },
             chunk: options.chunk as usize,
-            message: self.device().longest_message(info.features.contains(Features::LONG_VALUES)),
+            message: self.device().longest_message(&self.device().epoch_info().record),
             heap: info.heap,
             buffers: options.max_buffers,
             streams: options.streams,

@@ -40,9 +40,18 @@ pub(super) struct Calls {
     pub(super) one_way_failures: u64,
     /// They are calls of bodies, for which tasks wait: CHAINED.
     pub(super) chained: bool,
+    /// Bytes of stack that their tasks need.
+    pub(super) task_stack: u32,
 }
 
 impl Calls {
+    /// All tickets are free, and their counts start over: another epoch. There are none where tasks of the
+    /// image have too little stack for this stream's.
+    pub(super) fn renew_tickets(&mut self) {
+        let is_enough = self.task_stack <= self.end.task_stack();
+        self.tickets = Tickets::new(if is_enough { self.end.req.slots().ticket_slots() } else { 0 });
+    }
+
     /// Releases answered slots from the oldest on, moving results to their entries. True when there
     /// is room now.
     #[inline(never)]

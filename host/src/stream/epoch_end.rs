@@ -30,9 +30,9 @@ fn end(calls: &mut Calls, hot: &mut HotCall, device: &Device, epoch: u32) {
     if calls.end.req.hot_is_busy() {
         hot.release(&mut calls.end, &device.memory);
     }
-    calls.tickets.reset();
     calls.end.enter(epoch);
     calls.end.use_accepted(device);
+    calls.renew_tickets();
     device.set_submitter_epoch(calls.end.number(), epoch);
 }
 

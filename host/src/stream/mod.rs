@@ -124,8 +124,9 @@ pub struct StreamOptions {
     /// Calls in flight or unread; else [`crate::Options::max_outstanding`].
     pub max_outstanding: Option<usize>,
     /// Bytes of stack that the stream's tasks need: where the image's have fewer
-    /// ([`DeviceInfo::task_stack`](crate::DeviceInfo::task_stack)), opening it is refused. An image chooses the
-    /// size for all streams (`image!(task_stack = …)`); inline handlers do not run on these stacks.
+    /// ([`DeviceInfo::task_stack`](crate::DeviceInfo::task_stack)), opening it is refused, and after a restart or
+    /// another image its calls of tasks ([`SubmitError::TaskStack`]). An image chooses the size for all streams
+    /// (`image!(task_stack = …)`); inline handlers do not run on these stacks.
     pub task_stack: Option<u32>,
 }
 

@@ -33,6 +33,8 @@ pub(super) struct QueueEnd {
     image: u32,
     /// Bytes of the longest arguments that the device of this epoch takes.
     longest_message: usize,
+    /// Bytes of stack that tasks of this epoch have.
+    task_stack: u32,
     /// Entry of each ring slot, or [`CONSUMED`] or [`ONE_WAY`].
     owners: Box<[u32]>,
     /// The slots are those of an epoch that is over, and no thread wipes them.
@@ -46,6 +48,7 @@ impl QueueEnd {
             keys: running.keys,
             image: running.number,
             longest_message: MAX_MESSAGE,
+            task_stack: 0,
             owners: vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice(),
             // A queue end in no epoch submits nothing before it enters one.
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
@@ -97,17 +100,23 @@ impl QueueEnd {
     }
 
     /// Takes over what the device of this epoch accepted and runs: keys, whether the hot slot has a
-    /// second line, how long arguments may be.
+    /// second line, how long arguments may be, how much stack tasks have.
     pub(super) fn use_accepted(&mut self, device: &Device) {
         let EpochInfo { record, running, .. } = device.epoch_info();
         self.req.use_two_lines(self.number != 0 && record.features & feature::TWO_LINES != 0);
-        self.longest_message = device.longest_message(record.features & feature::LONG_VALUES != 0);
+        self.longest_message = device.longest_message(&record);
+        self.task_stack = record.task_stack;
         (self.keys, self.image) = (running.keys, running.number);
     }
 
     /// Bytes of the longest arguments that the device takes.
     pub(super) fn longest_message(&self) -> usize {
         self.longest_message
+    }
+
+    /// Bytes of stack that tasks of this epoch have.
+    pub(super) fn task_stack(&self) -> u32 {
+        self.task_stack
     }
 
     /// The number of the image that serves this epoch.

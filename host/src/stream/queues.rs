@@ -50,22 +50,6 @@ impl QueuePairs {
             let why = device.loss_reason();
             return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
         }
-        if let Some(bytes) = options.task_stack {
-            let has = device.epoch_info().record.task_stack;
-            if has < bytes {
-                let expected = match has {
-                    0 => format!("an image with tasks; that of {} has none", device.name),
-                    _ => {
-                        format!("at most {has} bytes, those of the image of {} (`image!(task_stack = …)`)", device.name)
-                    }
-                };
-                return Err(Error::InvalidConfig {
-                    option: "StreamOptions::task_stack",
-                    expected,
-                    got: bytes.to_string(),
-                });
-            }
-        }
         let mut slots = self.slots();
         let limit = self.limits[user as usize];
         let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user)).count();
@@ -91,6 +75,16 @@ impl QueuePairs {
             },
         };
         submitter.set_chained(user == User::Body);
+        let task_stack = options.task_stack.unwrap_or(0);
+        if let Err(has) = submitter.set_task_stack(device, task_stack) {
+            *slot = QueueSlot::Idle(submitter);
+            let expected = match has {
+                0 => format!("an image with tasks; that of {} has none", device.name),
+                _ => format!("at most {has} bytes, those of the image of {} (`image!(task_stack = …)`)", device.name),
+            };
+            let got = task_stack.to_string();
+            return Err(Error::InvalidConfig { option: "StreamOptions::task_stack", expected, got });
+        }
         submitter.set_max_outstanding(max_outstanding);
         show_open(device, &slots);
         Ok((index as u32, submitter))

@@ -86,7 +86,8 @@ pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<V
         Status::DEADLINE => Err(CallError::Deadline(site())),
         Status::RESULT_TOO_LONG => {
             let needed = Migratable::decode(&mut from).unwrap_or(0);
-            Err(CallError::ResultTooLong { site: site(), needed })
+            let limit = device.longest_message(&device.epoch_info().record);
+            Err(CallError::ResultTooLong { site: site(), needed, limit })
         }
         Status::NO_BODY => Err(SubmitError::NoBody { site: site() }.into()),
         Status::NO_HANDLER => Err(SubmitError::MissingHandler { site: site() }.into()),

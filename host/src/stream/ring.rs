@@ -210,7 +210,13 @@ pub(super) fn limits(calls: &Calls) -> Limits {
 /// Reserves the next ring slot, and a ticket where the call needs one. `None`: none is free now.
 fn reserve<H: Handler>(calls: &mut Calls, device: &Device) -> Result<Option<Reserved>, SubmitError> {
     if is_task::<H>() && calls.tickets.is_empty() {
-        return Err(SubmitError::NoTickets { site: device.site::<H>("submitting") });
+        let (site, needed, has) = (device.site::<H>("submitting"), calls.task_stack, calls.end.task_stack());
+        let is_enough = needed <= has;
+        return Err(if is_enough {
+            SubmitError::NoTickets { site }
+        } else {
+            SubmitError::TaskStack { site, needed, has }
+        });
     }
     if !calls.end.req.ring_has_room() && !calls.make_room(device) {
         return Ok(None);

@@ -59,6 +59,7 @@ impl Submitter {
             table: PendingTable::new(device.options.max_outstanding),
             one_way_failures: 0,
             chained: false,
+            task_stack: 0,
         };
         Self { calls, hot: HotCall::new(), scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE) }
     }
@@ -460,6 +461,22 @@ impl Submitter {
     /// Its calls are those of bodies from now on, or not: a task waits for them.
     pub(super) fn set_chained(&mut self, chained: bool) {
         self.calls.chained = chained;
+    }
+
+    /// Its tasks need so many bytes of stack from now on. An error has the bytes of the image that runs, which
+    /// are fewer.
+    pub(super) fn set_task_stack(&mut self, device: &Device, bytes: u32) -> Result<(), u32> {
+        self.follow_epoch(device);
+        let has = self.calls.end.task_stack();
+        if bytes > has {
+            return Err(has);
+        }
+        self.calls.task_stack = bytes;
+        if self.calls.tickets.is_empty() {
+            // An earlier stream needed more, and had none in all of this epoch.
+            self.calls.renew_tickets();
+        }
+        Ok(())
     }
 
     /// See [`PendingTable::set_limit`].

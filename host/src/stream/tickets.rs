@@ -77,11 +77,6 @@ impl Tickets {
     pub(super) fn any_before(&self, at: u64) -> bool {
         self.0.iter().any(|ticket| ticket.taken && ticket.at < at)
     }
-
-    /// Another epoch: all tickets are free, and counts start over.
-    pub(super) fn reset(&mut self) {
-        self.0.fill(Ticket::default());
-    }
 }
 
 #[cfg(test)]
@@ -110,8 +105,6 @@ mod tests {
         tickets.free_unused(0);
         tickets.take(0);
         assert_eq!(tickets.count(0), 4, "the refused call was none");
-        tickets.reset();
-        assert_eq!((tickets.entry(0), tickets.take(0), tickets.count(0)), (None, Some(0), 1));
     }
 
     #[test]

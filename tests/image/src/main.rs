@@ -11,4 +11,8 @@ use hamr_tests_kernels as _;
 use hamr_tests_xacc as _;
 
 // Programs have their arrays' descriptions on their stack.
-hamr_device_fw::image!(claims = 48, task_stack = if cfg!(hamr_bare) { 64 << 10 } else { 256 << 10 });
+hamr_device_fw::image!(
+    claims = 48,
+    task_stack = if cfg!(hamr_bare) { 64 << 10 } else { 256 << 10 },
+    longest_message = 1 << 20
+);

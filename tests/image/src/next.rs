@@ -39,4 +39,5 @@ pub fn panics(_cx: &mut Context, value: u32) -> u32 {
     value
 }
 
-hamr_device_fw::image!();
+// Less than that image has.
+hamr_device_fw::image!(task_stack = if cfg!(hamr_bare) { 32 << 10 } else { 128 << 10 });

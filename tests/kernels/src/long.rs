@@ -2,7 +2,7 @@
 
 use hamr_comm::abi::table::hash;
 use hamr_comm::migrate::{Decoder, Encoder, Malformed};
-use hamr_comm::{Context, Migratable, offload};
+use hamr_comm::{Context, Fault, Migratable, Task, offload};
 
 /// So many bytes on the wire, behind their number, each checked when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +36,13 @@ impl Migratable for Ramp {
 #[offload]
 pub fn ramp_length(_: &mut Context, ramp: Ramp) -> u32 {
     ramp.0
+}
+
+/// Back what came, behind a wait in which others may run.
+#[offload]
+pub fn ramp_later(task: &mut Task, ramp: Ramp) -> Result<Ramp, Fault> {
+    task.yield_now()?;
+    Ok(ramp)
 }
 
 /// A result of that length.

@@ -5,7 +5,7 @@ use hamr::{CallError, CallOptions, Node, SharedStream, Stream, SubmitError};
 use hamr_comm::{Handler, Migratable};
 use hamr_kernels::bench::{empty, sum_4, sum_6};
 use hamr_kernels::faults::{echo_many, make_many};
-use hamr_tests_kernels::long::{Ramp, ramp_length, ramp_of};
+use hamr_tests_kernels::long::{Ramp, ramp_later, ramp_length, ramp_of};
 use hamr_tests_kernels::{Everything, Shape, digest, digest_five, digest_of, echo, letters};
 use std::fmt::Debug;
 use std::time::Duration;
@@ -224,13 +224,14 @@ pub fn too_long_to_send(open: Open) {
     assert_eq!(node.sync(letters::with(3)).expect("the next call works"), "abc");
 }
 
-/// Up to the device's limit, which of a hosted one is the heap: arguments and results, on both ways to call. One
-/// more is refused with the limit, one that the heap has no room for now with what is free.
+/// Up to the device's limit, which of a hosted one is the heap, on bare metal what its image says: arguments and
+/// results, on both ways to call, and of tasks. One more is refused with the limit, one that the heap has no room
+/// for now with what is free.
 pub fn of_any_length(open: Open) {
     let node = open(options());
     let stream = node.stream().expect("a stream is free");
     let limit = node.limits().message;
-    let long = (limit / 2).min(1 << 20);
+    let long = limit.min(1 << 20);
     for length in [100, 5_000, (16 << 10) - 4, (16 << 10) - 3, 100_000, long - 4].map(|len| len.min(long - 4) as u32) {
         let (call, result) = (|| ramp_length::with(Ramp(length)), || ramp_of::with(length));
         let room = CallOptions::reply_capacity(length as usize + 4);
@@ -239,6 +240,10 @@ pub fn of_any_length(open: Open) {
         stream.send(call()).expect("sent");
         assert_eq!(stream.sync_with(result(), room).expect("fits"), Ramp(length));
         assert_eq!(stream.offload_with(result(), room).expect("sent").wait().expect("fits"), Ramp(length));
+        // Two tasks that take turns, with different values.
+        let lengths = [length, length / 2];
+        let tasks = lengths.map(|n| stream.offload_with(ramp_later::with(Ramp(n)), room).expect("sent"));
+        assert_eq!(tasks.map(|task| task.wait().expect("fits")), lengths.map(Ramp));
     }
     stream.flush().expect("all have run");
     assert_eq!((stream.one_way_failures(), node.live_buffers()), (0, 0));
@@ -250,16 +255,24 @@ pub fn of_any_length(open: Open) {
         },
         other => panic!("expected a refusal, got {other:?}"),
     }
-    let most = node.allocate::<u8>(node.free_bytes() as usize / 4 * 3).expect("room");
     if limit > 16 << 10 {
+        let most = node.allocate::<u8>(node.free_bytes() as usize - (64 << 10)).expect("room");
         let refused = stream.sync(ramp_length::with(Ramp(limit as u32 / 2))).expect_err("no room").to_string();
         assert!(refused.contains(&node.free_bytes().to_string()), "{refused}");
+        drop(most);
     }
-    drop(most);
-    // Without a word about its length a result has 16 KiB.
-    match stream.sync(ramp_of::with(1 << 20)) {
-        Err(CallError::ResultTooLong { needed, .. }) => assert_eq!(needed, (1 << 20) + 4),
+    // Without a word about its length a result has 16 KiB; a longer one than the device's is none for any.
+    let too_long = |length: u32, options| match stream.sync_with(ramp_of::with(length), options) {
+        Err(why @ CallError::ResultTooLong { needed, limit: most, .. }) => {
+            assert_eq!((needed, most), (u64::from(length) + 4, limit));
+            why.to_string()
+        }
         other => panic!("expected a result that is too long, got {other:?}"),
+    };
+    too_long(1 << 20, CallOptions::default());
+    if (limit as u64) < node.limits().heap {
+        let text = too_long(limit as u32 - 3, CallOptions::reply_capacity(limit + 64));
+        assert!(text.contains(&limit.to_string()) && !text.contains("reply_capacity"), "{text}");
     }
     assert_eq!(stream.sync(ramp_length::with(Ramp(7))).expect("goes on"), 7);
 }

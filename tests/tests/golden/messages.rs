@@ -106,6 +106,7 @@ const PROFILE: DeviceProfile = DeviceProfile {
     build_id: [0; 20],
     tasks: 0,
     task_stack: 0,
+    longest_message: 0,
     max_queues: MAX_QUEUES as u32,
     max_chunk: QueueDescriptor::MAX_CHUNK,
 };

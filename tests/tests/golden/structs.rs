@@ -47,7 +47,8 @@ fn device_record() {
             | feature::TASKS
             | feature::HOST_CALLS
             | feature::WORLD
-            | feature::TWO_LINES,
+            | feature::TWO_LINES
+            | feature::LONG_VALUES,
         isa: Isa::RISCV64.0,
         fingerprint: 0xFEDC_BA98_7654_3210,
         handlers: 3,
@@ -58,7 +59,8 @@ fn device_record() {
         tasks: 16,
         task_stack: 256 << 10,
         guards: 15,
-        reserved: [0; 4],
+        longest_message: 1 << 20,
+        reserved: [0; 7],
     };
     golden("device_record", "DeviceRecord (abi §3.3), all features of §3.6", &[("", &wire!(record))]);
 }

@@ -151,6 +151,7 @@ impl Link for ManualLink {
             build_id: [0; 20],
             tasks: 0,
             task_stack: 0,
+            longest_message: 0,
             max_queues: MAX_QUEUES as u32,
             max_chunk: u32::MAX,
         };

@@ -15,7 +15,6 @@ use encode::{BufferArgument, Encoded};
 use hamr_comm::Call;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::table::record_flag;
-use hamr_comm::migrate::MAX_MESSAGE;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use types::{ErrorType, Signature};
@@ -230,10 +229,7 @@ fn encode(signature: &Signature, values: &[String]) -> Result<Encoded, Failure> 
             .push(name, ty, text)
             .map_err(|why| Failure::new(format!("value {} (`{name}: {ty}`): {why}; {signature}", i + 1)))?;
     }
-    match encoded.bytes.len() {
-        0..=MAX_MESSAGE => Ok(encoded),
-        len => Err(Failure::new(format!("expected at most {MAX_MESSAGE} bytes of values, got {len}; pass a buffer"))),
-    }
+    Ok(encoded)
 }
 
 /// Indices of buffers, and the files that they go to.
@@ -300,8 +296,8 @@ fn call(
         ErrorType::Own(error) => error.longest().max(signature.value.longest()),
         _ => signature.value.longest(),
     };
-    let options =
-        CallOptions { reply_capacity: Some(longest.min(MAX_MESSAGE)), key: Some(key), ..CallOptions::default() };
+    let room = longest.min(node.limits().message);
+    let options = CallOptions { reply_capacity: Some(room), key: Some(key), ..CallOptions::default() };
     // No other thread knows its buffers.
     let arguments = Arguments { bytes, buffers: Vec::new() };
     let stream = node.stream()?;

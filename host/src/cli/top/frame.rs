@@ -5,7 +5,7 @@ use super::super::inspect::texts;
 use super::super::{Cli, one_line};
 #[cfg(feature = "device-logs")]
 use crate::inspect::dump_with_lines;
-use crate::inspect::{Dump, Found, Queue, dump, windows};
+use crate::inspect::{Dump, Found, dump, windows};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -28,7 +28,7 @@ struct Row {
     faults: u64,
     /// The last of them: which handler, and what.
     last_fault: Option<String>,
-    /// `at work`, `waits`, `still`; empty at the first look.
+    /// `at work`, `in call`, `waits`, `still`; empty at the first look.
     activity: &'static str,
 }
 
@@ -49,7 +49,10 @@ impl Sample {
             });
             Some(Row::new(found, dump, last.map(|(row, passed)| (row, passed.as_secs_f64()))))
         });
-        Self { at, devices: rows.collect() }
+        let mut devices: Vec<Row> = rows.collect();
+        // Its host changes while a device stays, so the order of hosts would move rows.
+        devices.sort_by(|a, b| a.found.name.cmp(&b.found.name));
+        Self { at, devices }
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -62,8 +65,8 @@ impl Sample {
                 "epoch": row.found.epoch,
                 "state": row.found.device_state,
                 "calls_per_s": row.rate,
-                "in_flight": row.in_flight(),
-                "queues": row.queues().map(depth).collect::<Vec<_>>(),
+                "in_flight": depths(&row.dump).sum::<usize>(),
+                "queues": depths(&row.dump).collect::<Vec<_>>(),
                 "tasks": row.dump.tasks.len(),
                 "faults": row.faults,
                 "last_fault": row.last_fault,
@@ -73,17 +76,18 @@ impl Sample {
         self.devices.iter().map(row).collect()
     }
 
-    /// Lines of at most so many characters.
-    pub(super) fn text(&self, columns: usize) -> Vec<String> {
+    /// Lines of at most so many characters; of logs the last that so many rows have room for.
+    pub(super) fn text(&self, rows: usize, columns: usize) -> Vec<String> {
         let number = self.devices.len();
         let mut text = vec![format!("{number} {}", if number == 1 { "device" } else { "devices" })];
         if number > 0 {
-            text.push(format!(
-                "{:<16} {:>8} {:>8} {:>5} {:<9} {:<8} {:>10} {:>6} {:>5} {:>6}  {}",
-                "DEVICE", "HOST", "PROCESS", "EPOCH", "STATE", "", "CALLS/S", "FLIGHT", "TASKS", "FAULTS", "QUEUES"
-            ));
+            let head =
+                ["DEVICE", "HOST", "PROCESS", "EPOCH", "STATE", "", "CALLS/S", "FLIGHT", "TASKS", "FAULTS", "QUEUES"];
+            let cells: Vec<_> = self.devices.iter().map(Row::cells).collect();
+            let name = cells.iter().map(|cells| cells[0].chars().count()).fold(head[0].len(), usize::max);
+            text.push(line(name, &head.map(String::from)));
+            text.extend(cells.iter().map(|cells| line(name, cells)));
         }
-        text.extend(self.devices.iter().map(Row::line));
         for row in &self.devices {
             let name = one_line(&row.found.name);
             if let Some(fault) = &row.last_fault {
@@ -97,11 +101,13 @@ impl Sample {
         if self.devices.iter().any(|row| !row.dump.lines.is_empty()) {
             text.push(String::new());
             text.push("LOG".into());
-            let lines = |row: &Row| {
+            let all = self.devices.iter().filter(|row| !row.dump.lines.is_empty());
+            let each = rows.saturating_sub(text.len()) / all.clone().count();
+            for row in all {
                 let name = one_line(&row.found.name);
-                row.dump.lines.iter().map(|line| format!("{name}: {}", one_line(&line.to_string()))).collect::<Vec<_>>()
-            };
-            text.extend(self.devices.iter().flat_map(lines));
+                let last = &row.dump.lines[row.dump.lines.len().saturating_sub(each)..];
+                text.extend(last.iter().map(|line| format!("{name}: {}", one_line(&line.brief()))));
+            }
         }
         text.into_iter().map(|line| line.chars().take(columns).collect()).collect()
     }
@@ -119,6 +125,7 @@ impl Row {
             activity =
                 match (row.dump.device.alive != dump.device.alive, row.dump.device.progress != dump.device.progress) {
                     (_, true) => "at work",
+                    (true, false) if depths(&dump).sum::<usize>() > dump.tasks.len() => "in call",
                     (true, false) => "waits",
                     (false, false) => "still",
                 };
@@ -132,34 +139,43 @@ impl Row {
         Self { found, dump, rate, faults, last_fault, activity }
     }
 
-    /// The streams; the first queue pair is the control stream.
-    fn queues(&self) -> impl Iterator<Item = &Queue> {
-        self.dump.queues.iter().skip(1).filter(|queue| queue.open && !queue.slots.is_empty())
-    }
-
-    fn in_flight(&self) -> usize {
-        self.queues().map(depth).sum()
-    }
-
-    fn line(&self) -> String {
+    fn cells(&self) -> [String; 11] {
         let Found { name, host_pid, device_pid, epoch, device_state, .. } = &self.found;
-        let depths: Vec<String> = self.queues().map(|queue| depth(queue).to_string()).collect();
-        let rate = self.rate.map_or_else(String::new, |rate| format!("{rate:.0}"));
-        format!(
-            "{:<16} {host_pid:>8} {device_pid:>8} {epoch:>5} {device_state:<9} {:<8} {rate:>10} {:>6} {:>5} {:>6}  {}",
+        let depths: Vec<usize> = depths(&self.dump).collect();
+        let process = |pid: u32| if pid == 0 { "-".into() } else { pid.to_string() };
+        // The last host's number stays.
+        let has_host = !matches!(*device_state, "absent" | "stopped");
+        [
             one_line(name),
-            self.activity,
-            self.in_flight(),
-            self.dump.tasks.len(),
-            self.faults,
-            depths.join(" ")
-        )
+            process(if has_host { *host_pid } else { 0 }),
+            process(*device_pid),
+            epoch.to_string(),
+            (*device_state).into(),
+            self.activity.into(),
+            self.rate.map_or_else(String::new, |rate| format!("{rate:.0}")),
+            depths.iter().sum::<usize>().to_string(),
+            self.dump.tasks.len().to_string(),
+            self.faults.to_string(),
+            depths.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
+        ]
     }
 }
 
-/// Calls of a queue pair that have no result yet.
-fn depth(queue: &Queue) -> usize {
-    queue.slots.iter().filter(|slot| matches!(slot.state, "requested" | "taken" | "changing")).count()
+/// A line of the table, in which names have so many characters. With 12 of them the columns before the last are
+/// 80 characters wide.
+fn line(name: usize, cells: &[String; 11]) -> String {
+    let [device, host, process, epoch, state, activity, rate, flight, tasks, faults, queues] = cells;
+    format!(
+        "{device:<name$} {host:>7} {process:>7} {epoch:>5} {state:<8} {activity:<7} {rate:>8} {flight:>6} {tasks:>5} {faults:>6}  \
+         {queues}"
+    )
+}
+
+/// Calls without a result of each stream; the first queue pair is the control stream.
+fn depths(dump: &Dump) -> impl Iterator<Item = usize> {
+    let streams = dump.queues.iter().skip(1).filter(|queue| queue.open && !queue.slots.is_empty());
+    streams
+        .map(|queue| queue.slots.iter().filter(|slot| matches!(slot.state, "requested" | "taken" | "changing")).count())
 }
 
 fn requests(dump: &Dump) -> HashMap<Place, Word> {

@@ -6,9 +6,9 @@ mod screen;
 
 use super::{Cli, Failure};
 use frame::Sample;
-use screen::Screen;
+use screen::{Next, Screen};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between the two looks of one frame without a screen.
 const ONCE: Duration = Duration::from_millis(250);
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         let second = Sample::take(Some(&first), args.lines(), cli);
         return match cli.global.json {
             true => cli.print_json(&second.to_json()),
-            false => cli.print(&lines(&second.text(WIDTH))),
+            false => cli.print(&lines(&second.text(usize::MAX, WIDTH))),
         };
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
@@ -60,18 +60,21 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let screen = Screen::open()?;
     let mut sample = Sample::take(None, args.lines(), cli);
     // The first look has no rates: the second one comes soon.
-    let mut pause = ONCE;
+    let mut until = Instant::now() + ONCE;
     loop {
         let (rows, columns) = screen.size();
-        let mut text = sample.text(columns);
+        let mut text = sample.text(rows.saturating_sub(1), columns);
         text.truncate(rows.saturating_sub(1));
         text.push("q ends".into());
         screen.show(&text)?;
-        if screen.key_within(pause) {
-            return Ok(());
+        match screen.wait(until, (rows, columns)) {
+            Next::End => return Ok(()),
+            Next::Redraw => {}
+            Next::Look => {
+                sample = Sample::take(Some(&sample), args.lines(), cli);
+                until = Instant::now() + Duration::from_secs_f64(args.every);
+            }
         }
-        pause = Duration::from_secs_f64(args.every);
-        sample = Sample::take(Some(&sample), args.lines(), cli);
     }
 }
 

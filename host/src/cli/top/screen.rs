@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{Result, Write, stdin, stdout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Other screen, no cursor; and the reverse.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -16,6 +16,19 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 const SIZE: (usize, usize) = (24, 80);
 /// Keys that end: q, Q, and what Ctrl-C is without its signal.
 const END: [u8; 3] = [b'q', b'Q', 3];
+
+/// The signal of another size ends no wait, because the process does not catch it: the size is read so often.
+const STEP: Duration = Duration::from_millis(100);
+
+/// What comes behind a wait.
+pub(super) enum Next {
+    /// The time is over, or a key was pressed.
+    Look,
+    /// The terminal has another size.
+    Redraw,
+    /// One of the keys that end.
+    End,
+}
 
 pub(super) struct Screen {
     before: Termios,
@@ -50,21 +63,36 @@ impl Screen {
         write(&frame)
     }
 
-    /// Was a key pressed that ends, within this time? Others are ignored, but end the wait.
-    pub(super) fn key_within(&self, limit: Duration) -> bool {
-        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        let input = stdin();
-        // A signal, such as that of another size, ends the wait early.
-        if !poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0) {
-            return false;
-        }
-        let mut keys = [0; 64];
-        match rustix::io::read(&input, &mut keys) {
-            // The terminal is gone.
-            Ok(0) | Err(_) => true,
-            Ok(read) => keys.iter().take(read).any(|key| END.contains(key)),
+    /// Waits until this time, for a key, or for another size than `shown`.
+    pub(super) fn wait(&self, until: Instant, shown: (usize, usize)) -> Next {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(ends) = key_within(left.min(STEP)) {
+                return if ends { Next::End } else { Next::Look };
+            }
+            if self.size() != shown {
+                return Next::Redraw;
+            }
+            if left <= STEP {
+                return Next::Look;
+            }
         }
     }
+}
+
+/// Was a key pressed within this time, and does it end?
+fn key_within(limit: Duration) -> Option<bool> {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    let input = stdin();
+    if !poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0) {
+        return None;
+    }
+    let mut keys = [0; 64];
+    Some(match rustix::io::read(&input, &mut keys) {
+        // The terminal is gone.
+        Ok(0) | Err(_) => true,
+        Ok(read) => keys.iter().take(read).any(|key| END.contains(key)),
+    })
 }
 
 impl Drop for Screen {
