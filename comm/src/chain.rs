@@ -125,7 +125,8 @@ macro_rules! rest_of_message {
     ($($name:ident)*) => {$(
         impl Migratable for $name {
             const SIZE: Option<usize> = None;
-            const SHAPE: u64 = hash(stringify!($name).as_bytes());
+            /// Another with each change of what the bytes mean, so that the two sides do not read each other's.
+            const SHAPE: u64 = hash(concat!(stringify!($name), " 2").as_bytes());
             const TYPE_NAME: &'static str = stringify!($name);
             fn encode(&self, _: &mut Encoder<'_>) {}
             fn decode(_: &mut Decoder<'_>) -> Result<Self, Malformed> {
