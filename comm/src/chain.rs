@@ -27,7 +27,7 @@ macro_rules! chains {
     };
 }
 
-/// Bytes of a chain at most: [`Link::HEADER`] and the arguments of each link.
+/// Bytes of a chain at most: those of each [`Link`].
 pub const MAX_CHAIN: usize = 1024;
 /// Bytes of arguments and of a result of each link at most.
 pub const MAX_LINK: usize = 512;
@@ -48,12 +48,12 @@ impl<H: Handler, First, Rest> After<H, First, Rest> {
     }
 }
 
-/// One call of a chain, before its arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+/// One call of a chain: a word, and behind it its arguments in whole words, the last one filled up with zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
     /// Of the device's table.
     pub key: u16,
-    /// Bytes of arguments that follow.
+    /// Bytes of arguments that follow, at most [`MAX_LINK`].
     pub len: u16,
     /// The result of the call before stands in front of them.
     pub takes: bool,
@@ -62,11 +62,23 @@ pub struct Link {
 }
 
 impl Link {
-    /// Bytes of it.
-    pub const HEADER: usize = 9;
-}
+    /// Set in the word of a link that takes the result before; the length is below it.
+    const TAKES: u64 = 1 << 31;
 
-const _: () = assert!(matches!(<Link as Migratable>::SIZE, Some(Link::HEADER)));
+    /// Its word.
+    #[inline(always)]
+    pub const fn to_word(self) -> u64 {
+        let takes = if self.takes { Self::TAKES } else { 0 };
+        self.key as u64 | (self.len as u64 & 0x7FFF) << 16 | takes | (self.id as u64) << 32
+    }
+
+    /// The link of a word.
+    #[inline(always)]
+    const fn of_word(word: u64) -> Self {
+        let len = (word >> 16) as u16 & 0x7FFF;
+        Self { key: word as u16, len, takes: word & Self::TAKES != 0, id: (word >> 32) as u32 }
+    }
+}
 
 /// Why a chain ended before its last call.
 #[derive(Clone, PartialEq, Eq, Debug, Migratable)]
@@ -92,7 +104,7 @@ pub struct Run;
 impl Handler for Run {
     const NAME: &'static str = "hamr_comm::chain::Run";
     const PARAMETERS: &'static str = "links";
-    const BODY: u64 = hash(b"hamr_comm::chain::Run 1");
+    const BODY: u64 = hash(b"hamr_comm::chain::Run 2");
     const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = InMessage;
     type Args = (Links,);
@@ -113,7 +125,8 @@ macro_rules! rest_of_message {
     ($($name:ident)*) => {$(
         impl Migratable for $name {
             const SIZE: Option<usize> = None;
-            const SHAPE: u64 = hash(stringify!($name).as_bytes());
+            /// Another with each change of what the bytes mean, so that the two sides do not read each other's.
+            const SHAPE: u64 = hash(concat!(stringify!($name), " 2").as_bytes());
             const TYPE_NAME: &'static str = stringify!($name);
             fn encode(&self, _: &mut Encoder<'_>) {}
             fn decode(_: &mut Decoder<'_>) -> Result<Self, Malformed> {
@@ -138,103 +151,142 @@ impl Enter for InMessage {
     }
 }
 
-/// The result of the call before: in a word if it is no longer than that.
+/// The result of the call before.
+#[derive(Clone, Copy)]
 struct Last {
+    /// If it is no longer than that: its bytes, and what means nothing behind them.
     word: u64,
     len: usize,
-    bytes: heapless::Vec<u8, MAX_LINK>,
 }
 
+/// A result that is longer than a word.
+type Long = heapless::Vec<u8, MAX_LINK>;
+
 impl Last {
-    fn bytes(&self) -> &[u8] {
-        let short: &[u8; 8] = bytemuck::must_cast_ref(&self.word);
-        short.get(..self.len).unwrap_or(&self.bytes)
+    const WORD: usize = size_of::<u64>();
+
+    fn bytes<'l>(&'l self, long: &'l Long) -> &'l [u8] {
+        let short: &[u8; Self::WORD] = bytemuck::must_cast_ref(&self.word);
+        short.get(..self.len).unwrap_or(long)
     }
 
-    fn set(&mut self, reply: &Reply, payload: &[u8]) -> Result<(), Status> {
-        (self.word, self.len) = (reply.word(), payload.len());
-        if !reply.is_short() {
-            // Whatever its length, the bytes are not in the word.
-            self.len = usize::MAX;
-            self.bytes.clear();
-            self.bytes.extend_from_slice(payload).map_err(|_| Status::RESULT_TOO_LONG)?;
+    /// That of a reply.
+    #[inline(always)]
+    fn of(frame: &Frame<'_>, reply: Reply, long: &mut Long) -> Result<Self, Status> {
+        let len = reply.hdr().len();
+        match reply.is_short() && len <= Self::WORD {
+            true => Ok(Self { word: reply.word(), len }),
+            false => Self::of_long(frame, reply, long),
         }
-        Ok(())
+    }
+
+    #[inline(never)]
+    fn of_long(frame: &Frame<'_>, reply: Reply, long: &mut Long) -> Result<Self, Status> {
+        let payload = payload(frame, &reply).ok_or(Status::RESULT_TOO_LONG)?;
+        let mut word = [0; Self::WORD];
+        match word.get_mut(..payload.len()) {
+            Some(word) => word.copy_from_slice(payload),
+            None => *long = Long::from_slice(payload).map_err(|_| Status::RESULT_TOO_LONG)?,
+        }
+        Ok(Self { word: u64::from_ne_bytes(word), len: payload.len() })
     }
 }
 
 #[inline(never)]
 fn run(cx: &mut Context<'_>, message: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
-    let mut scratch = [0; MAX_LINK];
-    let mut frame = Frame::new(&mut scratch);
-    let mut last = Last { word: 0, len: 0, bytes: heapless::Vec::new() };
-    let ended = match message.argument_bytes(args) {
-        Ok(links) if links.len() <= MAX_CHAIN => run_links(cx, &mut frame, links, &mut last),
-        _ => return message.status(Status::BAD_ARGUMENTS),
-    };
-    match ended {
-        Ok(()) => message.long_value(Status::OK, |out| out.bytes(last.bytes())),
+    let mut long = Long::new();
+    let Some((links, room)) = message.argument_words(args) else { return message.status(Status::BAD_ARGUMENTS) };
+    let mut frame = Frame::new(room.get_mut(..MAX_LINK).unwrap_or_default());
+    match run_links(cx, &mut frame, links, &mut long) {
+        Ok(last) if last.len <= Last::WORD => Reply::short(RepHdr::inline(Status::OK, last.len), last.word),
+        Ok(_) => message.long_value(Status::OK, |out| out.bytes(&long)),
         Err(stop) => message.value(Status::HANDLER_ERROR, &stop),
     }
 }
 
+/// Runs the links at the front of `words`, behind which are as many words as a line has.
 #[inline(always)]
-fn run_links(cx: &mut Context<'_>, frame: &mut Frame<'_>, links: &[u8], last: &mut Last) -> Result<(), Stop> {
+fn run_links(
+    cx: &mut Context<'_>,
+    frame: &mut Frame<'_>,
+    mut words: &mut [u64],
+    long: &mut Long,
+) -> Result<Last, Stop> {
     let table = Table::of_this_image();
-    let mut from = Decoder::new(links);
-    let mut link = 0u8;
-    while !from.is_done() {
-        let reply = match call(cx, table, frame, &mut from, last) {
+    let (mut link, mut last) = (0, Last { word: 0, len: 0 });
+    while words.len() > INLINE_WORDS {
+        let (reply, behind) = match call(cx, table, frame, words, last, long) {
             Ok(_) if cx.cancelled() => return Err(stop(link, Status::CANCELLED, "")),
-            Ok(reply) => reply,
+            Ok(called) => called,
             Err(status) => return Err(stop(link, status, "")),
         };
-        let payload = payload(frame, &reply);
         if reply.hdr().status() != Status::OK {
-            return Err(refused(link, &reply, payload.unwrap_or(&[])));
+            return Err(refused(link, frame, reply));
         }
-        payload
-            .ok_or(Status::RESULT_TOO_LONG)
-            .and_then(|payload| last.set(&reply, payload))
-            .map_err(|status| stop(link, status, ""))?;
-        link = link.saturating_add(1);
+        last = Last::of(frame, reply, long).map_err(|status| stop(link, status, ""))?;
+        words = behind;
+        link += 1;
     }
-    Ok(())
+    Ok(last)
 }
 
-/// Runs one link.
+/// Runs the link at the front. Its reply, and the words behind it.
 #[inline(always)]
-fn call(
+fn call<'w>(
     cx: &mut Context<'_>,
     table: Table,
     frame: &mut Frame<'_>,
-    from: &mut Decoder<'_>,
-    last: &Last,
-) -> Result<Reply, Status> {
-    let malformed = |_: Malformed| Status::BAD_REQUEST;
-    let link = Link::decode(from).map_err(malformed)?;
-    let rest = from.slice(link.len.into()).map_err(malformed)?;
+    words: &'w mut [u64],
+    last: Last,
+    long: &Long,
+) -> Result<(Reply, &'w mut [u64]), Status> {
+    let has = words.len();
+    let line: &mut [u64; 1 + INLINE_WORDS] = words.first_chunk_mut().ok_or(Status::BAD_REQUEST)?;
+    let link = Link::of_word(line[0]);
+    let len = usize::from(link.len);
+    let next = 1 + len.div_ceil(size_of::<u64>());
+    if next + INLINE_WORDS > has {
+        return Err(Status::BAD_REQUEST);
+    }
     let entry: &Entry = table.get(link.key.into()).ok_or(Status::NO_HANDLER)?;
-    if entry.id as u32 != link.id || entry.is_task() {
+    if entry.id as u32 != link.id {
         return Err(Status::NO_HANDLER);
     }
-    let before = if link.takes { last.bytes() } else { &[] };
-    let len = before.len() + rest.len();
-    // The result before, if it is in a word; behind it the rest overwrites what is none.
-    let mut words = [0; INLINE_WORDS];
-    if let Some(first) = words.first_mut() {
-        *first = last.word;
+    let (args, len) = match (link.takes, last.len) {
+        (false, _) if len <= INLINE_BYTES => (line.last_chunk_mut(), len),
+        // In the place of the link's word: the arguments are behind it.
+        (true, Last::WORD) if len <= INLINE_BYTES - Last::WORD => {
+            line[0] = last.word;
+            (line.first_chunk_mut(), Last::WORD + len)
+        }
+        (takes, _) => {
+            let before = if takes { last.bytes(long) } else { &[] };
+            join(before, len, words, frame.scratch)?;
+            (words.first_chunk_mut(), before.len() + len)
+        }
+    };
+    let Some(args) = args else { return Err(Status::BAD_REQUEST) };
+    let reply = (entry.run)(cx, frame, Arguments::new(Payload::private(args, len)));
+    words.get_mut(next..).map(|behind| (reply, behind)).ok_or(Status::BAD_REQUEST)
+}
+
+/// Puts the result before and `len` bytes of arguments, which are behind the first word, one behind the
+/// other: to the front of the words if a line has room for them, or else to that of scratch memory.
+#[cold]
+#[inline(never)]
+fn join(before: &[u8], len: usize, words: &mut [u64], scratch: &mut [u8]) -> Result<(), Status> {
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+    let args = bytes.get(size_of::<u64>()..).and_then(|behind| behind.get(..len)).ok_or(Status::BAD_REQUEST)?;
+    let both = scratch.get_mut(..before.len() + len).ok_or(Status::BAD_ARGUMENTS)?;
+    let (front, behind) = both.split_at_mut(before.len());
+    front.copy_from_slice(before);
+    behind.copy_from_slice(args);
+    if both.len() <= INLINE_BYTES
+        && let Some(line) = bytes.get_mut(..both.len())
+    {
+        line.copy_from_slice(both);
     }
-    let short: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-    let to = if len <= short.len() { short } else { &mut *frame.scratch };
-    let is_there = len <= INLINE_BYTES && before.len() <= size_of::<u64>() && last.len <= size_of::<u64>();
-    let to = to.get_mut(..len).ok_or(Status::BAD_ARGUMENTS)?;
-    let (front, behind) = to.split_at_mut(before.len());
-    if !is_there {
-        front.copy_from_slice(before);
-    }
-    behind.copy_from_slice(rest);
-    Ok((entry.run)(cx, frame, Arguments::new(Payload::private(&mut words, len))))
+    Ok(())
 }
 
 /// The bytes of a reply. `None`: it says more than there are.
@@ -247,15 +299,15 @@ fn payload<'f>(frame: &'f Frame<'_>, reply: &'f Reply) -> Option<&'f [u8]> {
 }
 
 #[cold]
-fn refused(link: u8, reply: &Reply, payload: &[u8]) -> Stop {
+fn refused(link: u32, frame: &Frame<'_>, reply: Reply) -> Stop {
     let text = match reply.hdr().has(RepHdr::FAULT) {
-        true => payload.get(size_of::<[u64; 3]>()..).and_then(|text| core::str::from_utf8(text).ok()),
+        true => payload(frame, &reply).and_then(|payload| payload.get(size_of::<[u64; 3]>()..)),
         false => None,
     };
-    stop(link, reply.hdr().status(), text.unwrap_or(""))
+    stop(link, reply.hdr().status(), text.and_then(|text| core::str::from_utf8(text).ok()).unwrap_or(""))
 }
 
 #[cold]
-fn stop(link: u8, status: Status, text: &str) -> Stop {
-    Stop { link, status: status.0, text: Fault::msg(text).text }
+fn stop(link: u32, status: Status, text: &str) -> Stop {
+    Stop { link: u8::try_from(link).unwrap_or(u8::MAX), status: status.0, text: Fault::msg(text).text }
 }

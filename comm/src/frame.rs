@@ -23,8 +23,9 @@ impl Reply {
     /// The payload is in the frame's words.
     const IN_FRAME: u64 = 1 << 63;
 
+    /// `word` is the whole payload.
     #[inline(always)]
-    const fn short(hdr: RepHdr, word: u64) -> Self {
+    pub(crate) const fn short(hdr: RepHdr, word: u64) -> Self {
         Self { meta: hdr.0 as u64, word }
     }
 
@@ -168,6 +169,26 @@ impl<'s> Frame<'s> {
         args.payload.read(first);
         args.payload.read_second(second);
         bytemuck::cast_slice(&self.args).get(..len).ok_or(Malformed)
+    }
+
+    /// Arguments of whole words, which the caller may overwrite, with as many words behind them as a line
+    /// has; and scratch memory that they are not in. `None`: the last word is not whole, or there is no room.
+    #[inline(always)]
+    pub(crate) fn argument_words(&mut self, args: Arguments<'_>) -> Option<(&mut [u64], &mut [u8])> {
+        let len = args.payload.len();
+        let skip = self.scratch.as_ptr().align_offset(align_of::<u64>());
+        let end = skip.checked_add(len + INLINE_BYTES).filter(|end| *end <= self.scratch.len())?;
+        let is_in_line = len <= INLINE_BYTES || args.payload.has_second_line();
+        if !is_in_line && skip != 0 {
+            self.scratch.copy_within(..len, skip);
+        }
+        let (front, room) = self.scratch.split_at_mut_checked(end)?;
+        let words = bytemuck::try_cast_slice_mut(front.get_mut(skip..)?).ok()?;
+        if is_in_line {
+            args.payload.read(words);
+            args.payload.read_second(words.get_mut(INLINE_WORDS..)?);
+        }
+        Some((words, room))
     }
 
     /// A reply without payload.

@@ -116,17 +116,33 @@ impl Keys {
         Self { rows }
     }
 
+    /// What [`Self::key_of`] finds `H` by.
+    pub(crate) const fn tag<H: Handler>() -> u64 {
+        hash_join(H::ID, H::SIGNATURE)
+    }
+
     /// The key of `H`, when the device can run it.
     #[inline(always)]
     pub(crate) fn key<H: Handler>(&self) -> Option<HandlerKey> {
-        self.first_key::<H>().or_else(|| self.key_further_on(const { hash_join(H::ID, H::SIGNATURE) }))
+        self.key_of(const { Self::tag::<H>() })
+    }
+
+    /// [`Self::key`] by the handler's tag.
+    #[inline(always)]
+    pub(crate) fn key_of(&self, tag: u64) -> Option<HandlerKey> {
+        self.first_key_of(tag).or_else(|| self.key_further_on(tag))
     }
 
     /// [`Self::key`] from the row where it nearly always is.
     #[inline(always)]
     pub(crate) fn first_key<H: Handler>(&self) -> Option<HandlerKey> {
-        let row = &self.rows[const { hash_join(H::ID, H::SIGNATURE) as usize % ROWS }];
-        (row.tag == const { hash_join(H::ID, H::SIGNATURE) }).then_some(row.key)
+        self.first_key_of(const { Self::tag::<H>() })
+    }
+
+    #[inline(always)]
+    fn first_key_of(&self, tag: u64) -> Option<HandlerKey> {
+        let row = &self.rows[tag as usize % ROWS];
+        (row.tag == tag).then_some(row.key)
     }
 
     #[cold]

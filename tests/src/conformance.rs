@@ -88,7 +88,7 @@ macro_rules! conformance {
                 unified, portions
             }
             transfers { come_in_submission_order, between_nodes, use_their_buffers, are_futures, refusals, end_with_their_node }
-            chains { results_travel, buffers, ends }
+            chains { results_travel, buffers, ends, forged_links_end }
             one_way { sent_calls_run, failures_are_counted, sent_calls_with_buffers }
             restart {
                 outstanding_calls_end_once, streams_and_buffers_go_on, a_stopped_device_refuses, again_and_again,

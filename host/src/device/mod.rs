@@ -164,6 +164,11 @@ impl Device {
         self.epoch_info().running
     }
 
+    /// With the keys of the handlers of the image that runs. `f` asks the device for nothing else.
+    pub(crate) fn with_keys<R>(&self, f: impl FnOnce(&Keys) -> R) -> R {
+        f(&self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).running.keys)
+    }
+
     /// The names in the image that runs.
     pub(crate) fn symbols(&self) -> Arc<Symbols> {
         self.epoch_info().symbols

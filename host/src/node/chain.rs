@@ -3,8 +3,7 @@
 use super::Node;
 use crate::keys::{Keys, why_not};
 use crate::{CallError, CallOptions, HandlerInfo, LocalStream, Pending, Site, SubmitError};
-use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::INLINE_BYTES;
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS};
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::chain::{After, Link, MAX_CHAIN, MAX_LINK, Run, Stop};
 use hamr_comm::migrate::{Decoder, Encoder, Malformed, NamedBuffer, VisitBuffer};
@@ -16,25 +15,30 @@ use std::marker::PhantomData;
 #[must_use = "a chain does nothing until it is given to `sync_chain` or `offload_chain`"]
 pub struct Chain<V> {
     links: Vec<Bound>,
-    /// Links without their keys, each with its arguments behind it.
-    bytes: Vec<u8>,
+    /// The words of all links, each with its arguments behind it.
+    words: Vec<u64>,
     buffers: Vec<NamedBuffer>,
     _value: PhantomData<fn() -> V>,
 }
 
-/// A handler whose key in the device's table is not known yet.
+/// A link whose key in the device's table is not known yet.
 struct Bound {
-    key: fn(&Keys) -> Option<HandlerKey>,
+    handler: &'static Unknown,
+    /// Where its word is.
+    at: usize,
+}
+
+/// What is known of a handler without a device.
+struct Unknown {
+    tag: u64,
     why_not: fn(&[HandlerInfo], Box<Site>) -> SubmitError,
     name: &'static str,
-    /// Where its link is.
-    at: usize,
 }
 
 /// A chain of one call.
 pub fn chain<H: Handler>(call: Call<H>) -> Chain<ValueOf<H>> {
-    let (links, bytes) = (Vec::with_capacity(16), Vec::with_capacity(MAX_CHAIN));
-    Chain::<()> { links, bytes, buffers: Vec::new(), _value: PhantomData }.with::<H>(false, &call.args)
+    let (links, words) = (Vec::with_capacity(16), Vec::with_capacity(MAX_CHAIN / 8));
+    Chain::<()> { links, words, buffers: Vec::new(), _value: PhantomData }.with::<H>(false, &call.args)
 }
 
 impl<V: Migratable> Chain<V> {
@@ -48,13 +52,14 @@ impl<V: Migratable> Chain<V> {
         self.with::<H>(false, &next.args)
     }
 
+    #[inline]
     fn with<H: Handler>(mut self, takes: bool, args: &impl Migratable) -> Chain<ValueOf<H>> {
         const { assert!(H::FLAGS & (record_flag::TASK | record_flag::HOST) == 0, "calls of a chain are of inline handlers") };
-        let at = self.bytes.len();
+        let handler = const { &Unknown { tag: Keys::tag::<H>(), why_not: why_not::<H>, name: H::NAME } };
+        self.links.push(Bound { handler, at: self.words.len() });
         self.push(takes, H::ID as u32, args);
         args.visit_buffers(&mut |named: NamedBuffer| self.buffers.push(named));
-        self.links.push(Bound { key: Keys::key::<H>, why_not: why_not::<H>, name: H::NAME, at });
-        Chain { links: self.links, bytes: self.bytes, buffers: self.buffers, _value: PhantomData }
+        Chain { links: self.links, words: self.words, buffers: self.buffers, _value: PhantomData }
     }
 }
 
@@ -62,25 +67,26 @@ impl<V> Chain<V> {
     /// Adds a link and its arguments.
     #[inline(always)]
     fn push<A: Migratable>(&mut self, takes: bool, id: u32, args: &A) {
-        let link = |len: usize| Link { key: HandlerKey::MISSING.0, len: len.min(MAX_CHAIN) as u16, takes, id };
+        // One that is too long makes the chain too long.
+        let link = |len: usize| Link { key: 0, len: len.min(MAX_CHAIN) as u16, takes, id }.to_word();
         if let Some(len) = A::SIZE
             && len <= INLINE_BYTES
         {
-            // The lengths are constants, so that the checks of the encoder fold away.
-            let mut bytes = [0; Link::HEADER + INLINE_BYTES];
-            let (head, rest) = bytes.split_at_mut(Link::HEADER);
-            link(len).encode(&mut Encoder::new(head));
-            args.encode(&mut Encoder::new(rest.split_at_mut(len).0));
-            self.bytes.extend_from_slice(bytes.split_at(Link::HEADER + len).0);
+            // The length is a constant, so that the checks of the encoder fold away.
+            let mut words = [0; 1 + INLINE_WORDS];
+            let (head, rest) = words.split_at_mut(1);
+            head[0] = link(len);
+            args.encode(&mut Encoder::new(bytemuck::cast_slice_mut(rest).split_at_mut(len).0));
+            self.words.extend_from_slice(words.split_at(1 + len.div_ceil(8)).0);
             return;
         }
         let mut counted = Encoder::new(&mut []);
         args.encode(&mut counted);
-        let (at, len) = (self.bytes.len(), counted.needed());
-        self.bytes.resize(at + Link::HEADER + len, 0);
-        if let Some(mut to) = self.bytes.get_mut(at..).map(Encoder::new) {
-            link(len).encode(&mut to);
-            args.encode(&mut to);
+        let (at, len) = (self.words.len() + 1, counted.needed());
+        self.words.push(link(len));
+        self.words.resize(at + len.div_ceil(8), 0);
+        if let Some(to) = self.words.get_mut(at..) {
+            args.encode(&mut Encoder::new(bytemuck::cast_slice_mut(to)));
         }
     }
 }
@@ -105,7 +111,7 @@ impl<V: Migratable + 'static> Handler for RunFor<V> {
 /// Links with the device's keys, and the buffers that their arguments name.
 #[doc(hidden)]
 pub struct Encoded {
-    bytes: Vec<u8>,
+    words: Vec<u64>,
     buffers: Vec<NamedBuffer>,
 }
 
@@ -115,7 +121,7 @@ impl Migratable for Encoded {
     const TYPE_NAME: &'static str = "chain";
     const HAS_BUFFERS: bool = true;
     fn encode(&self, out: &mut Encoder<'_>) {
-        out.bytes(&self.bytes);
+        out.bytes(bytemuck::cast_slice(&self.words));
     }
     fn decode(_: &mut Decoder<'_>) -> Result<Self, Malformed> {
         Err(Malformed)
@@ -166,22 +172,27 @@ impl Node {
     /// Puts the device's keys in.
     fn bind_chain<V: Migratable + 'static>(&self, chain: Chain<V>) -> Result<Call<RunFor<V>>, SubmitError> {
         let device = self.device();
-        let running = device.running();
-        let Chain { links, mut bytes, buffers, .. } = chain;
-        if bytes.len() > MAX_CHAIN {
+        let Chain { links, mut words, buffers, .. } = chain;
+        let len = size_of_val(&*words);
+        if len > MAX_CHAIN {
             let site = device.site::<Run>("submitting");
-            return Err(SubmitError::TooLong { site, len: bytes.len(), limit: MAX_CHAIN });
+            return Err(SubmitError::TooLong { site, len, limit: MAX_CHAIN });
         }
-        for Bound { key, why_not, name, at } in links {
-            let Some(key) = key(&running.keys) else {
-                let mut error = why_not(&running.handlers, device.site::<Run>("binding a call of a chain"));
-                error.rename(name);
-                return Err(error);
-            };
-            if let Some(to) = bytes.get_mut(at..at + 2) {
-                to.copy_from_slice(&key.0.to_le_bytes());
-            }
+        let unbound = device.with_keys(|keys| {
+            links.iter().find(|Bound { handler, at }| {
+                let key = keys.key_of(handler.tag);
+                if let (Some(word), Some(key)) = (words.get_mut(*at), key) {
+                    *word |= u64::from(key.0);
+                }
+                key.is_none()
+            })
+        });
+        if let Some(Bound { handler, .. }) = unbound {
+            let site = device.site::<Run>("binding a call of a chain");
+            let mut error = (handler.why_not)(&device.running().handlers, site);
+            error.rename(handler.name);
+            return Err(error);
         }
-        Ok(Call::new(Encoded { bytes, buffers }))
+        Ok(Call::new(Encoded { words, buffers }))
     }
 }

@@ -86,6 +86,10 @@ impl Calls {
 
     /// Takes in the replies of queued calls.
     pub(super) fn poll_ticket_slots(&mut self, device: &Device) {
+        // A queued call has an entry.
+        if self.table.in_use() == 0 {
+            return;
+        }
         for ticket in 0..self.tickets.len() {
             if let Some(entry) = self.tickets.entry(ticket)
                 && self.table.state(entry) == Some(EntryState::Ticket(ticket))

@@ -36,6 +36,34 @@ pub fn text(_: &mut Context, x: u64) -> heapless::String<32> {
     text
 }
 
+/// 4 bytes of result.
+#[offload]
+pub fn low(_: &mut Context, x: u64) -> u32 {
+    x as u32
+}
+
+/// 4 bytes in front of 9 others.
+#[offload]
+pub fn scaled(_: &mut Context, x: u32, by: u8, plus: u64) -> u64 {
+    u64::from(x) * u64::from(by) + plus
+}
+
+/// 4 bytes in front of a whole line's.
+#[offload]
+pub fn far_behind(_: &mut Context, x: u32, behind: [u64; 6]) -> u64 {
+    behind.iter().sum::<u64>() + u64::from(x)
+}
+
+/// No result.
+#[offload]
+pub fn nothing(_: &mut Context, _x: u64) {}
+
+/// No bytes in front of one.
+#[offload]
+pub fn behind_nothing(_: &mut Context, _nothing: (), x: u8) -> u8 {
+    x
+}
+
 /// Adds `x` to every element; returns their sum.
 #[offload]
 pub fn add_to_all(_: &mut Context, x: u64, all: &mut [u64]) -> u64 {

@@ -1,10 +1,15 @@
 //! Chains: calls that run one behind the other in one message.
 
-use super::{Open, options};
+use super::{Open, Random, options};
 use hamr::{CallError, SubmitError, chain};
 use hamr_comm::abi::status::Status;
-use hamr_comm::chain::{MAX_CHAIN, MAX_LINK, Stop};
-use hamr_tests_kernels::chains::{add, add_to_all, even, first_of, huge, narrow, small_and_even, text, widen};
+use hamr_comm::chain::{Link, MAX_CHAIN, MAX_LINK, Run, Stop};
+use hamr_comm::migrate::{Decoder, Encoder, Malformed};
+use hamr_comm::{Call, Context, Handler, Migratable};
+use hamr_tests_kernels::chains::{
+    add, add_to_all, behind_nothing, even, far_behind, first_of, huge, low, narrow, nothing, scaled, small_and_even,
+    text, widen,
+};
 
 /// Results travel from call to call, whatever their length.
 pub fn results_travel(open: Open) {
@@ -16,6 +21,14 @@ pub fn results_travel(open: Open) {
     assert_eq!(node.sync_chain(chained).expect("runs"), wide * 7 + 1);
     assert_eq!(node.sync_chain(chain(add::with(2, 3)).then(widen::after())).expect("a long value").values[19], 24);
     assert_eq!(&*node.sync_chain(chain(add::with(40, 2)).then(text::after())).expect("of variable size"), "42");
+    // Of half a word, in front of arguments that fill no words, or a line; of no bytes.
+    let chained = chain(add::with(5, 6)).then(low::after()).then(scaled::after(10, 7)).then(add::after(1));
+    assert_eq!(node.sync_chain(chained).expect("runs"), 118);
+    let chained = chain(low::with(1 << 32 | 9)).then(far_behind::after([1, 2, 3, 4, 5, 6]));
+    assert_eq!(node.sync_chain(chained).expect("runs"), 30);
+    assert_eq!(node.sync_chain(chain(add::with(5, 6)).then(low::after())).expect("runs"), 11);
+    node.sync_chain(chain(add::with(1, 2)).then(nothing::after())).expect("runs");
+    assert_eq!(node.sync_chain(chain(nothing::with(1)).then(behind_nothing::after(7))).expect("runs"), 7);
     // A call that does not want the result; many calls; several chains in flight.
     assert_eq!(node.sync_chain(chain(widen::with(1)).then_call(add::with(1, 1))).expect("runs"), 2);
     let many = (1..40).fold(chain(add::with(0, 0)), |so_far, i| so_far.then(add::after(i)));
@@ -70,4 +83,65 @@ pub fn ends(open: Open) {
     let wide = hamr_tests_kernels::chains::Wide { values: [0; 20] };
     assert!(size_of_val(&wide) < MAX_LINK);
     assert_eq!(node.sync_chain(chain(narrow::with(wide, 1))).expect("the next one runs"), 0);
+}
+
+/// Any bytes in the place of links.
+struct Forged(Vec<u8>);
+
+impl Migratable for Forged {
+    const SIZE: Option<usize> = None;
+    const SHAPE: u64 = 0;
+    const TYPE_NAME: &'static str = "forged";
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bytes(&self.0);
+    }
+    fn decode(_: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Err(Malformed)
+    }
+}
+
+struct RunForged;
+
+impl Handler for RunForged {
+    const NAME: &'static str = Run::NAME;
+    const SIGNATURE: u64 = Run::SIGNATURE;
+    const BODY: u64 = Run::BODY;
+    const FLAGS: u32 = Run::FLAGS;
+    type Kind = Context<'static>;
+    type Args = Forged;
+    type Output = Result<u64, Stop>;
+    fn run(_: &mut Context<'_>, _: Forged) -> Result<u64, Stop> {
+        unreachable!("it runs on the device")
+    }
+}
+
+/// Whatever the bytes of a chain are, it ends, and the device goes on.
+pub fn forged_links_end(open: Open) {
+    let node = open(options());
+    let handlers = node.handlers();
+    let links: Vec<_> = handlers.iter().filter(|h| h.name.starts_with("hamr_tests_kernels::chains::")).collect();
+    assert!(links.len() > 10, "handlers for links");
+    let mut random = Random(0xC4A1);
+    let mut refused = 0;
+    for n in 0..600 {
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(9) {
+            let handler = links[random.below(links.len() as u64) as usize];
+            let len = [0, 1, 8, 12, 16, 24, 40, 48, 160, 600, 0x7FFF][random.below(11) as usize];
+            let id = handler.id as u32 ^ u32::from(random.below(8) == 0);
+            let link = Link { key: handler.key, len, takes: random.below(2) == 0, id };
+            bytes.extend(link.to_word().to_le_bytes());
+            // Small numbers: sums do not overflow.
+            let words = if len > 600 { random.below(9) } else { u64::from(len).div_ceil(8) };
+            bytes.extend((0..words).flat_map(|_| random.below(100).to_le_bytes()));
+        }
+        let cut = if n % 4 == 0 { random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
+        bytes.truncate(cut);
+        if let Err(error) = node.sync(Call::<RunForged>::new(Forged(bytes))) {
+            assert!(!matches!(error, CallError::DeviceLost(..) | CallError::Deadline(_)), "{n}: {error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 300, "{refused} chains were refused");
+    assert_eq!(node.sync_chain(chain(add::with(1, 2)).then(add::after(10))).expect("runs"), 13);
 }

@@ -47,13 +47,17 @@ pub(super) const PIPELINES: [Line; 3] = [
     ("`call_unread`, 100,000", "call_unread", None),
 ];
 
-pub(super) const TRANSFERS: [Line; 18] = [
+pub(super) const TRANSFERS: [Line; 22] = [
     ("`put_8b`", "put_8b", Some(("size", 8))),
     ("`get_8b`", "get_8b", Some(("size", 8))),
     ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
     ("`put` 1 MiB", "put", Some(("size", 1 << 20))),
     ("`get` 4 KiB", "get", Some(("size", 4 << 10))),
     ("`get` 1 MiB", "get", Some(("size", 1 << 20))),
+    ("`copy_dd` 64 KiB", "copy_dd", Some(("size", 64 << 10))),
+    ("`copy_dd` 1 MiB", "copy_dd", Some(("size", 1 << 20))),
+    ("`copy_dd` 16 MiB", "copy_dd", Some(("size", 16 << 20))),
+    ("`copy_within` 1 MiB", "copy_within", Some(("size", 1 << 20))),
     ("`put_notify` 64 B", "put_notify", Some(("size", 64))),
     ("`put_notify` 1 KiB", "put_notify", Some(("size", 1 << 10))),
     ("`put_notify` 1 MiB", "put_notify", Some(("size", 1 << 20))),

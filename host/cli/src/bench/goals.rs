@@ -40,7 +40,7 @@ impl Goal {
             ("inout_1k", _) => Some(AtMost(1.2)),
             ("overlap", _) => Some(AtMost(1.1)),
             ("chain_16", _) => Some(AtMost(4.0)),
-            ("put_notify", _) => Some(AtLeast(0.95)),
+            ("put_notify" | "copy_dd" | "copy_within", _) => Some(AtLeast(0.95)),
             ("put" | "get", _) if key.size.is_some_and(|size| size >= 64 << 10) => Some(AtLeast(0.95)),
             ("task_call" | "host_call", _) => Some(AtMost(1.3)),
             ("host_call_nested", _) => Some(AtMost(1.1)),

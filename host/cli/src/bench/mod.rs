@@ -153,6 +153,11 @@ fn measure(
     if wanted("load_module") || wanted("load_image") {
         modules::measure(runtime, device, options.clone(), table, wanted)?;
     }
+    if wanted("copy_dd") || wanted("copy_within") {
+        let options = Options { wait: WaitMode::Sleep, ..options.clone() };
+        let other = runtime.open_with(device, image.clone(), options)?;
+        transfers::copies(&node, &other, table)?;
+    }
     if device != SHM && wanted("call_empty_vs_shm") {
         // Interleaved on the same processors, so that a slow phase of the machine affects both.
         match runtime.open_with(SHM, image.clone(), options) {

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 77] = [
+const ALL: [(&str, By); 79] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -52,6 +52,8 @@ const ALL: [(&str, By); 77] = [
     ("get_8b", By::Other),
     ("put", By::Other),
     ("get", By::Other),
+    ("copy_dd", By::Other),
+    ("copy_within", By::Other),
     ("put_notify", By::Other),
     ("put_sync_64b", By::Other),
     ("put_sync_1k", By::Other),

@@ -1,8 +1,9 @@
-//! Transfers: `put` and `get` against a plain copy into memory of the same kind, and a put that the
-//! device notices against the raw hand-over.
+//! Transfers: `put`, `get` and copies between devices against a plain copy, and a put that the device
+//! notices against the raw hand-over.
 
-use super::BoxError;
 use super::floors::Floors;
+use super::table::{Beside, Key, Table, Unit};
+use super::{BoxError, REPETITIONS};
 use hamr::{Buffer, Node, Stream, chain};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::window::{STREAMED, Shared, Window};
@@ -16,6 +17,8 @@ pub(crate) const SIZES: [usize; 11] =
     [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, LARGEST];
 /// The largest size.
 pub(crate) const LARGEST: usize = STREAMED;
+/// Sizes of copies from device to device.
+const COPIED: [usize; 3] = [64 << 10, 1 << 20, 16 << 20];
 /// What is submitted, and what transfers beside a handler.
 pub(crate) const SUBMITTED: usize = 16 << 20;
 
@@ -211,6 +214,35 @@ impl Area<'_> {
     pub(crate) fn submitted(&self) -> Result<Arc<[u32]>, BoxError> {
         Ok(self.private.get(..SUBMITTED / 4).ok_or("a size beyond the data")?.into())
     }
+}
+
+/// Adds the rows `copy_dd`, from one device's buffer to another's, and `copy_within`, in one device, beside a
+/// copy in this program's memory.
+pub(super) fn copies(node: &Node, other: &Node, table: &mut Table) -> Result<(), BoxError> {
+    const LONGEST: usize = COPIED[COPIED.len() - 1];
+    let private = vec![1u32; LONGEST / 4];
+    let mut copied = private.clone();
+    let from = node.buffer(&private)?;
+    let within = node.buffer(&private)?;
+    let across = other.buffer(&private)?;
+    for size in COPIED {
+        let part = |buffer: &Buffer<u32>| buffer.ptr().slice(0..size / 4).ok_or("a size beyond the buffer");
+        let (from, within, across) = (part(&from)?, part(&within)?, part(&across)?);
+        let times = repeats(size);
+        for _ in 0..REPETITIONS / 2 {
+            for (name, other, to) in [("copy_dd", other, across), ("copy_within", node, within)] {
+                let ours = time(times, |_| Ok(node.copy_to(from, other, to)?))?;
+                let floor = time(times, |_| {
+                    copied[..size / 4].copy_from_slice(black_box(&private[..size / 4]));
+                    black_box(&copied);
+                    Ok(())
+                })?;
+                let key = Key::new(name).size(size).unit(Unit::GbS);
+                table.add(key, &[ours], Some(Beside { what: "memcpy", ns: &[floor] }));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn repeats(size: usize) -> u32 {

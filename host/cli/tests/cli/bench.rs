@@ -38,12 +38,14 @@ fn rows_state_their_spell_and_what_is_beside_them() {
     assert!(named("call_single").iter().all(|row| row["p9999_ns"].as_f64() >= row["p999_ns"].as_f64()));
 }
 
-/// Each row of tasks, of worlds and of programs, a barrier of GASNet's interface, and what they stand beside.
+/// Each row of copies, of tasks, of worlds and of programs, a barrier of GASNet's interface, and what they stand beside.
 /// Without `himeno`, `cg` and `xacc_ranks`, which take long, and `xacc_run`, `load_module` and
 /// `load_image`, which build further images.
 #[test]
-fn rows_of_tasks_worlds_and_barriers_have_values() {
-    const ROWS: [(&str, Option<&str>); 20] = [
+fn rows_of_copies_tasks_worlds_and_barriers_have_values() {
+    const ROWS: [(&str, Option<&str>); 22] = [
+        ("copy_dd", Some("memcpy")),
+        ("copy_within", Some("memcpy")),
         ("task_call", Some("two lines")),
         ("host_call", Some("floor")),
         ("host_call_send", Some("one_way")),
