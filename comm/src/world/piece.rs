@@ -92,9 +92,11 @@ impl<'c> Memory<'c> {
         if self.bytes >= LARGE_PAGE {
             let begin = self.at.addr().get() % LARGE_PAGE;
             for byte in (0..self.bytes).step_by(LARGE_PAGE) {
-                // SAFETY: within the memory, whose bytes are mapped (contract of `new`). The read brings a
-                // page: the system makes a large one only of what has one.
-                unsafe { self.at.add(byte).read_volatile() };
+                // SAFETY: within the memory.
+                let at = unsafe { self.at.add(byte) };
+                // SAFETY: its bytes are mapped (contract of `new`). The read brings a page: the system makes a
+                // large one only of what has one.
+                unsafe { at.read_volatile() };
             }
             let first = self.at.as_ptr().wrapping_sub(begin);
             let bytes = (begin + self.bytes).next_multiple_of(LARGE_PAGE);
