@@ -107,10 +107,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             return None;
         }
         let next = self.look(now);
-        // A place may have become quiet.
-        self.begin_backlog();
+        // A place may have become quiet. A task that looks for something in each round is ready, too, but has
+        // looked since the device asked to be notified.
+        let has_begun = self.begin_backlog();
         match next.saturating_sub(now) {
-            _ if self.dispatcher.tasks.is_ready => None,
+            _ if has_begun => None,
             0 => None,
             us => Some(u32::try_from(us).map_or(longest_us, |us| us.min(longest_us))),
         }
@@ -225,14 +226,17 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.calls.host_misses_a_message()
     }
 
-    /// Gives calls that have none yet a place.
+    /// Gives calls that have none yet a place. True: one got one.
     #[inline(never)]
-    fn begin_backlog(&mut self) {
+    fn begin_backlog(&mut self) -> bool {
+        let mut has_begun = false;
         while let Some(job) = self.dispatcher.backlog.front()
             && self.dispatcher.tasks.take(job).is_some()
         {
             self.dispatcher.backlog.pop_front();
+            has_begun = true;
         }
+        has_begun
     }
 
     /// The task in this place is the only one, and waits for a reply: does that come at once?

@@ -196,14 +196,16 @@ impl Area<'_> {
 
     /// Sixteen calls in a chain, each with the result of the one before, against one call.
     pub(crate) fn chain_16(&self) -> Result<Pair, BoxError> {
+        // Few, so that another program takes the processor in few samples: those of chains last longer.
+        const TIMES: u32 = 400;
         let node = self.node;
-        let chained = time(4000, |i| {
+        let chained = time(TIMES, |i| {
             let first = chain(sum_4::with(u64::from(i), 1, 2, 3));
             let all = (1..16).fold(first, |so_far, _| so_far.then(sum_4::after(1, 2, 3)));
             black_box(node.sync_chain(all)?);
             Ok(())
         })?;
-        let one = time(4000, |i| {
+        let one = time(TIMES, |i| {
             black_box(node.sync(sum_4::with(u64::from(i), 1, 2, 3))?);
             Ok(())
         })?;
