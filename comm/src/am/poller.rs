@@ -433,7 +433,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     pub fn needs_notify(&mut self) -> bool {
         let of_replies = self.unfenced != 0 && self.needs_notify_of_replies();
         #[cfg(feature = "tasks")]
-        return self.calls.host_misses_a_message() || of_replies;
+        return self.host_misses_a_message() | of_replies;
         #[cfg(not(feature = "tasks"))]
         of_replies
     }

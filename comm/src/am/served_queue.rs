@@ -123,6 +123,11 @@ where
         Some(Held { of: self, owned: Some(owned) })
     }
 
+    /// Is a message there that no thread holds?
+    pub fn is_unserved(&self) -> bool {
+        self.state().idle.as_ref().is_some_and(|owned| owned.end.has_next())
+    }
+
     /// Holds the queue, if a message is there. What another thread holds is that thread's.
     pub fn hold_with_message<F: Order>(&self) -> Option<Held<'_, S, W, E>> {
         loop {

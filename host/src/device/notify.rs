@@ -73,6 +73,7 @@ impl Notified for Device {
             Wake::Notified => {
                 // Takes the doorbell; does not sleep, because there is one, or the device is gone.
                 self.link.wait(1);
+                self.service.pass_on();
                 self.check_peer();
                 self.wait_queue.wake_from_reactor();
             }

@@ -195,6 +195,7 @@ impl<'i> Wait<'i> {
         let limit = if device.link.outlives_host() { limit.min(PEER_CHECK_AFTER) } else { limit };
         let limit = if self.epoch.is_ending(device) { limit.min(GRACE_STEP) } else { limit };
         device.wait_queue.sleep(device.link.as_ref(), generation, (limit < NEVER / 2).then_some(limit));
+        device.service.pass_on();
     }
 
     /// The step for a device that does not notify. Longer waits sleep longer: a timed sleep adds at

@@ -221,7 +221,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     #[inline(never)]
-    fn host_misses_a_message(&mut self) -> bool {
+    pub(super) fn host_misses_a_message(&mut self) -> bool {
         F::full();
         self.calls.host_misses_a_message()
     }

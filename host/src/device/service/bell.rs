@@ -1,8 +1,10 @@
 //! What the watcher of a device sleeps on: the device's doorbell, beside the thread that waits for a
 //! reply there.
 //!
-//! Edge-triggered: each notification wakes the watcher, and a thread that takes it does not take it
-//! from the watcher.
+//! Edge-triggered: a notification wakes the watcher, too, unless another thread takes it before the
+//! watcher asks what there is. So who takes one passes it on where a message is there ([`Service::pass_on`]).
+//!
+//! [`Service::pass_on`]: super::Service::pass_on
 
 use crate::device::Device;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};

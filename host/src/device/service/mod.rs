@@ -94,6 +94,14 @@ impl Service {
         self.queues.iter().enumerate().find_map(|(index, queue)| Some((index, queue.hold_with_message::<Coherent>()?)))
     }
 
+    /// A thread has taken a notification: where a message is there that no thread holds, the watcher, which
+    /// may have missed the notification, looks.
+    pub(crate) fn pass_on(&self) {
+        if self.queues.iter().any(ServedQueue::is_unserved) {
+            self.workers.wake();
+        }
+    }
+
     /// Takes the next message of a queue that this thread holds. False: there is none.
     fn run_next(&self, device: &Device, index: usize, held: &mut Held<'_>) -> bool {
         let place = index.checked_sub(1).map(|place| place as u32);
