@@ -1,9 +1,21 @@
 //! What a device shows of its tasks, for people (abi §12.1): written when it looks at what they wait
 //! for, every 64 rounds and before it sleeps, so a wait that ends at once costs nothing.
 
+use super::super::TaskSlot;
 use super::Poller;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::task_line::TaskLine;
+use hamr_shared_abi::window::Window;
+
+/// A task is about to reply: behind that none is shown in its place, which lies at `lines`.
+#[inline(always)]
+pub(super) fn hide_task<K>(window: &Window<K>, lines: Option<u64>, index: usize, slot: &mut TaskSlot) {
+    if core::mem::take(&mut slot.is_shown)
+        && let Some(lines) = lines
+    {
+        TaskLine::free(&window.lend(), lines + (index * size_of::<TaskLine>()) as u64);
+    }
+}
 
 impl<K: Clone, F: Order> Poller<'_, K, F> {
     /// Writes the lines of tasks that wait for something else than at the last look, and states in

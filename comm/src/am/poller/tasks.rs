@@ -8,6 +8,8 @@ use super::super::{Notifier, SlotAccess, Tasks};
 #[cfg(feature = "world")]
 use super::BUDGET;
 use super::calls::Calls;
+#[cfg(all(feature = "tasks", feature = "world"))]
+use super::task_lines::hide_task;
 use super::{Poller, Round, STATE_CHECK_MASK};
 use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame};
@@ -428,6 +430,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let has_reply = cfg!(not(feature = "world")) || why != Some(Interrupted::LostRank);
                 if has_reply {
                     self.unfenced += 1;
+                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    hide_task(&self.window, self.task_lines, index, slot);
                     let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
                     dispatcher.finish(endpoint, found, reply_mode, reply, sent);
                 }
