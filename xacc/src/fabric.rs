@@ -10,7 +10,8 @@
 
 use crate::dist::{MOST_RANKS, NodeSet};
 use crate::posts::Posts;
-use crate::what::{self, COMPARED, PLACE, What};
+use crate::what::{self, COMPARED, Compared, PLACE, What};
+use bytemuck::{must_cast_mut, must_cast_ref};
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, fence};
 use hamr_comm::world::{Memory, RankId, WorldRef};
@@ -31,10 +32,13 @@ const ARRIVED: u32 = 1;
 /// Exchanges at most that a program has begun and not finished.
 const MOST_OPEN: usize = 8;
 
-/// The exchanges that are not finished, and the transfers of coarrays that are not complete.
+/// The exchanges that are not finished, the transfers of coarrays that are not complete, and who was told
+/// something.
 pub(crate) struct Opens {
     exchanges: [Open; MOST_OPEN],
     transfers: Transfers,
+    /// Nodes that were told something, and that were not notified of it behind a fence.
+    told: Cell<NodeSet>,
 }
 
 /// One of them, or none.
@@ -71,6 +75,7 @@ impl Opens {
                 }
             }; MOST_OPEN],
             transfers: Transfers { nonblock: Cell::new(None), begun: Cell::new(None), waits: Cell::new(0) },
+            told: Cell::new(NodeSet::EMPTY),
         }
     }
 }
@@ -79,6 +84,7 @@ impl Opens {
 #[derive(Clone, Copy)]
 pub(crate) struct Fabric<'c> {
     task: &'c Task<'c>,
+    world: WorldRef<'c>,
     opens: &'c Opens,
     posts: Posts<'c>,
     pub(crate) me: u32,
@@ -93,7 +99,7 @@ impl<'c> Fabric<'c> {
             return Err(Fault::msg("programs over arrays run on worlds of at most 64 ranks"));
         }
         let posts = Posts::new(&world, memory)?;
-        Ok(Self { task, opens, posts, me: world.me().0, size: world.size() })
+        Ok(Self { task, world, opens, posts, me: world.me().0, size: world.size() })
     }
 
     /// Bytes at the front of a segment that are for slots.
@@ -138,32 +144,44 @@ impl<'c> Fabric<'c> {
         self.posts
     }
 
-    pub(crate) fn world(&self) -> Result<WorldRef<'_>, Fault> {
-        self.task.world().ok_or_else(no_rank)
+    pub(crate) fn world(&self) -> &WorldRef<'c> {
+        &self.world
     }
 
     pub(crate) fn micros(&self) -> u64 {
         self.task.micros()
     }
 
-    /// Begins a meeting: tells a partner what this node is in.
+    /// Begins a meeting: tells a partner what this node is in. [`Self::hear`] follows, behind what others are told.
     pub(crate) fn tell(&self, to: u32, what: &What, data: &[u8]) -> Result<(), Fault> {
         if data.len() > DATA {
             return Err(too_long());
         }
-        let (world, to) = (self.world()?, RankId(to));
+        let (world, to) = (&self.world, RankId(to));
         let count = world.meet(to)?;
         let slot = slot_of(self.me, count);
         world.put(to, slot + AT_PLACE, &what.place())?;
-        world.put(to, slot + AT_COMPARED, &what.compared())?;
-        world.put(to, slot + AT_DATA, data)?;
+        world.put(to, slot + AT_COMPARED, must_cast_ref::<_, [u8; COMPARED]>(&what.compared()))?;
+        if !data.is_empty() {
+            world.put(to, slot + AT_DATA, data)?;
+        }
         #[cfg(target_has_atomic = "64")]
         {
             // X1: the rest of the slot is there before its number, of which X2 is the other end.
             fence(Ordering::Release);
             world.put_value(to, slot, number(world.run(), count))?;
         }
-        Ok(world.signal(to, TOLD, count)?)
+        let told = &self.opens.told;
+        told.set(told.get().with(NodeSet::one(to.0)));
+        Ok(world.signal_relaxed(to, TOLD, count)?)
+    }
+
+    /// Notifies the nodes that were told something, and went to sleep at that moment. Told nodes most often answer
+    /// sooner than a fence would end behind the stores that tell them.
+    fn notify_told(&self) {
+        for rank in self.opens.told.replace(NodeSet::EMPTY).ranks() {
+            self.world.notify(RankId(rank));
+        }
     }
 
     /// Waits until the partner is in the same meeting, and reads its data.
@@ -172,37 +190,42 @@ impl<'c> Fabric<'c> {
     /// The partner is in another collective; the wait was interrupted.
     #[track_caller]
     pub(crate) fn hear(&self, from: u32, what: &What, data: &mut [u8]) -> Result<(), Fault> {
-        let (me, world) = (RankId(self.me), self.world()?);
+        let (me, world) = (RankId(self.me), &self.world);
         let count = world.met(RankId(from));
         let slot = slot_of(from, count);
         // Without numbers of 64 bits that are stored as one, the signal alone says it.
         #[cfg(not(target_has_atomic = "64"))]
         let soon = false;
         #[cfg(target_has_atomic = "64")]
-        let soon = {
-            let wanted = number(world.run(), count);
-            self.task.comes_soon(|| world.get_value::<u64>(me, slot) == Ok(wanted))
-        };
+        let soon = world.comes_soon(slot, number(world.run(), count))?;
+        self.notify_told();
         if soon {
             // X2, of which X1 is the other end.
             fence(Ordering::Acquire);
         } else {
             self.task.wait_signal(RankId(from), TOLD, |told| is_at_least(told, count))?;
         }
-        let mut compared = [0; COMPARED];
-        world.get(me, slot + AT_COMPARED, &mut compared)?;
+        let mut compared = [0; 5];
+        world.get(me, slot + AT_COMPARED, must_cast_mut::<_, [u8; COMPARED]>(&mut compared))?;
         if compared != what.compared() {
-            let mut place = [0; PLACE];
-            world.get(me, slot + AT_PLACE, &mut place)?;
-            return Err(mismatch((self.me, what), (from, &What::read(&compared, &place))));
+            return Err(self.mismatch(what, from, &compared, slot));
         }
         if data.is_empty() { Ok(()) } else { Ok(world.get(me, slot + AT_DATA, data)?) }
     }
 
+    /// The partner is in another collective than this node.
+    #[cold]
+    fn mismatch(&self, what: &What, from: u32, compared: &Compared, slot: u64) -> Fault {
+        let mut place = [0; PLACE];
+        match self.world.get(RankId(self.me), slot + AT_PLACE, &mut place) {
+            Ok(()) => mismatch((self.me, what), (from, &What::read(compared, &place))),
+            Err(why) => why.into(),
+        }
+    }
+
     /// Ends a meeting in which this node has put something into a partner's segment.
     pub(crate) fn arrive(&self, to: u32) -> Result<(), Fault> {
-        let world = self.world()?;
-        Ok(world.signal(RankId(to), ARRIVED, world.met(RankId(to)))?)
+        Ok(self.world.signal(RankId(to), ARRIVED, self.world.met(RankId(to)))?)
     }
 
     /// Waits until all is there that a partner has put in a meeting.
@@ -214,7 +237,7 @@ impl<'c> Fabric<'c> {
 
     /// The number of the last meeting with a partner.
     pub(crate) fn meeting(&self, with: u32) -> Result<u32, Fault> {
-        Ok(self.world()?.met(RankId(with)))
+        Ok(self.world.met(RankId(with)))
     }
 
     /// Notes an exchange that a later call finishes.

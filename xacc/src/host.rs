@@ -88,7 +88,7 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
             fabric.task().copy_in(values, part)
         };
         exchange::begin(fabric, &what, owners, readers, |rank| {
-            let (world, mut values) = (fabric.world()?, [T::zeroed(); CHUNK]);
+            let (world, mut values) = (fabric.world(), [T::zeroed(); CHUNK]);
             for (at, there, n) in plan.copies(rank, me).flat_map(chunks) {
                 let off = self.piece.off() + (there * size) as u64;
                 world.get(RankId(rank), off, bytemuck::cast_slice_mut(&mut values[..n]))?;
@@ -120,7 +120,7 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         };
         let (destinations, sources) = (plan.destinations(me), plan.sources(me));
         exchange::begin(fabric, &what, destinations, sources, |rank| {
-            let world = fabric.world()?;
+            let world = fabric.world();
             for (there, at, n) in plan.copies(me, rank).flat_map(chunks) {
                 read(at, &mut values[..n])?;
                 let off = piece.off() + (there * size) as u64;

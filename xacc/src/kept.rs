@@ -66,7 +66,7 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
         let (off, hash) = (self.piece.off(), hash(self.desc.shape()));
         w.meet(&What::new(Kind::KEEP, w.set(), Location::caller()).of(off, hash))?;
         let (fabric, end) = (w.fabric(), off + (self.piece.len() * size_of::<T>()) as u64);
-        let world = fabric.world()?;
+        let world = fabric.world();
         world.keep(world.kept().max(end));
         Ok(Kept { off, hash, _element: PhantomData })
     }
@@ -128,7 +128,7 @@ impl Spmd<'_> {
     /// # Errors
     /// The device is no rank.
     pub fn free_kept(&mut self) -> Result<(), Fault> {
-        self.fabric().world()?.keep(0);
+        self.fabric().world().keep(0);
         Ok(())
     }
 }

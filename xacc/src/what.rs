@@ -7,8 +7,11 @@ use hamr_comm::Fault;
 use hamr_comm::fault::FAULT_TEXT;
 
 /// Bytes that are compared, and those of line and file.
-pub(crate) const COMPARED: usize = 40;
+pub(crate) const COMPARED: usize = size_of::<Compared>();
 pub(crate) const PLACE: usize = 16;
+
+/// What is compared, in words, so that it goes from registers to the partner and back.
+pub(crate) type Compared = [u64; 5];
 
 /// Kinds of collectives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,14 +88,10 @@ impl What {
 
     /// What is compared.
     #[inline]
-    pub(crate) fn compared(&self) -> [u8; COMPARED] {
-        let mut to = [0; COMPARED];
-        to[0] = self.kind.0;
-        to[4..8].copy_from_slice(&self.number.to_le_bytes());
-        to[8..16].copy_from_slice(&self.set.to_le_bytes());
-        to[16..24].copy_from_slice(&self.of);
-        to[24..].copy_from_slice(&self.name);
-        to
+    pub(crate) fn compared(&self) -> Compared {
+        let name = u128::from_ne_bytes(self.name);
+        let kind = u64::from(self.kind.0) | u64::from(self.number) << 32;
+        [kind, self.set, u64::from_ne_bytes(self.of), name as u64, (name >> 64) as u64]
     }
 
     /// Where it was called.
@@ -104,19 +103,16 @@ impl What {
         to
     }
 
-    /// Any bytes are one.
-    pub(crate) fn read(compared: &[u8; COMPARED], place: &[u8; PLACE]) -> Self {
-        fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
-            from.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
-        }
+    /// Any words and bytes are one.
+    pub(crate) fn read(&[kind, set, of, low, high]: &Compared, place: &[u8; PLACE]) -> Self {
         Self {
-            kind: Kind(compared[0]),
-            number: u32::from_le_bytes(part(compared, 4)),
-            set: u64::from_le_bytes(part(compared, 8)),
-            of: part(compared, 16),
-            name: part(compared, 24),
-            line: u32::from_le_bytes(part(place, 0)),
-            file: part(place, 4),
+            kind: Kind(kind as u8),
+            number: (kind >> 32) as u32,
+            set,
+            of: of.to_ne_bytes(),
+            name: (u128::from(high) << 64 | u128::from(low)).to_ne_bytes(),
+            line: place.first_chunk().map_or(0, |line| u32::from_le_bytes(*line)),
+            file: place.last_chunk().copied().unwrap_or_default(),
         }
     }
 
@@ -228,7 +224,7 @@ mod tests {
         let fault = mismatch((10, &long), (11, &other)).text;
         assert!(fault.starts_with("node 10 is in reduce(FirstMax") && fault.contains("node 11 in barrier"), "{fault}");
         for byte in 0..=255 {
-            assert!(!What::read(&[byte; COMPARED], &[byte; PLACE]).to_string().is_empty());
+            assert!(!What::read(&[u64::from_ne_bytes([byte; 8]); 5], &[byte; PLACE]).to_string().is_empty());
         }
     }
 }

@@ -127,11 +127,16 @@ impl Task<'_> {
         self.wait_while(Wait::Peer(self.within.get()), reason, ready)
     }
 
-    /// Is it ready within as many looks as a task takes before it suspends itself for what another rank does?
+    /// How often a task looks before it suspends itself for what another rank does.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    #[inline]
-    pub fn comes_soon(&self, mut ready: impl FnMut() -> bool) -> bool {
-        for _ in 0..self.suspender.with(|slice| slice.looks) {
+    pub(crate) fn looks(&self) -> u32 {
+        self.suspender.with(|slice| slice.looks)
+    }
+
+    /// Is it ready within [`Self::looks`]?
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    fn comes_soon(&self, mut ready: impl FnMut() -> bool) -> bool {
+        for _ in 0..self.looks() {
             if ready() {
                 return true;
             }

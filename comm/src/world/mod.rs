@@ -259,12 +259,14 @@ impl From<OutOfWindow> for OutOfReach {
 
 /// The world that the device is a rank of, for the time of a call. While it is borrowed, the call has
 /// no view, so its own segment is reached like that of the others.
+#[derive(Clone, Copy)]
 pub struct WorldRef<'c> {
     rank: &'static Rank,
     caller: Caller<'c>,
 }
 
 /// Who has the heap.
+#[derive(Clone, Copy)]
 enum Caller<'c> {
     Inline(&'c Context<'c>),
     Task(&'c Task<'c>),
@@ -344,6 +346,26 @@ impl WorldRef<'_> {
     #[inline]
     pub fn get_value<T: Value>(&self, from: RankId, off: u64) -> Result<T, OutOfReach> {
         self.in_segment(from, |segment| segment.load(off))
+    }
+
+    /// Does a number come to a multiple of its size in this rank's own segment, within as many looks as a task takes
+    /// before it suspends itself for what another rank does?
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[inline]
+    pub fn comes_soon<T: Value + PartialEq>(&self, off: u64, value: T) -> Result<bool, OutOfReach> {
+        let looks = match self.caller {
+            Caller::Inline(_) => 1,
+            Caller::Task(task) => task.looks(),
+        };
+        self.in_own(|segment| {
+            for _ in 0..looks {
+                if segment.load::<T>(off)? == value {
+                    return Ok(true);
+                }
+                core::hint::spin_loop();
+            }
+            Ok(false)
+        })
     }
 
     /// Copies from one segment to another, or inside of one; the ranges may overlap.

@@ -14,15 +14,20 @@ impl WorldRef<'_> {
     /// What words and values mean is the program's to say; there are 32 words for each pair of ranks.
     /// A signal replaces the one before it in its word.
     pub fn signal(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
+        self.store_signal(to, word, value)?;
+        if to != self.rank.me {
+            self.rank.peers.wake(to);
+        }
+        Ok(())
+    }
+
+    fn store_signal(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
         let Rank { me, size, ref peers, .. } = *self.rank;
         if to.0 >= size {
             return Err(OutOfReach::Rank(to.0));
         }
         // W1, of which W2 is the other end.
         peers.signal(to, me, word).ok_or(OutOfReach::Word(word))?.publish(value);
-        if to != me {
-            peers.wake(to);
-        }
         Ok(())
     }
 
@@ -34,6 +39,21 @@ impl WorldRef<'_> {
 
 #[cfg(all(feature = "tasks", feature = "world"))]
 impl WorldRef<'_> {
+    /// [`Self::signal`] without a fence: a rank that goes to sleep at this moment may miss it. [`Self::notify`]
+    /// must follow before this rank waits or computes.
+    #[inline]
+    pub fn signal_relaxed(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
+        self.store_signal(to, word, value)?;
+        self.rank.peers.wake_relaxed(to);
+        Ok(())
+    }
+
+    /// Notifies a rank that sleeps of all that this one has published for it.
+    #[inline]
+    pub fn notify(&self, rank: RankId) {
+        self.rank.peers.wake(rank);
+    }
+
     /// The number of this rank's next meeting with another, for programs that publish it in a signal:
     /// from 1 on, also across calls, and anew when the words of signals start over.
     pub fn meet(&self, with: RankId) -> Result<u32, OutOfReach> {

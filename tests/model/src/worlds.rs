@@ -262,9 +262,11 @@ struct Meetings {
     slots: u32,
     /// Looks at the number before the signal is waited for.
     looks: u32,
+    /// Behind the looks, the partner is notified behind a fence, also where they found it.
+    notified: bool,
 }
 
-const MEETINGS: Meetings = Meetings { released: true, slots: 2, looks: 1 };
+const MEETINGS: Meetings = Meetings { released: true, slots: 2, looks: 1, notified: true };
 
 /// What a node's partner writes.
 struct Told {
@@ -278,12 +280,12 @@ fn meetings((count, way): (u32, Meetings)) {
         slots: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU32::new(0))),
         signal: AtomicU32::new(0),
     }));
-    let theirs = told.clone();
-    thread::spawn(move || meet(&theirs, 1, count, way));
-    meet(&told, 0, count, way);
+    let (theirs, (end, their_end)) = (told.clone(), End::pair());
+    thread::spawn(move || meet(&theirs, 1, their_end, count, way));
+    meet(&told, 0, end, count, way);
 }
 
-fn meet(told: &[Told; 2], me: usize, count: u32, way: Meetings) {
+fn meet(told: &[Told; 2], me: usize, mut end: End, count: u32, way: Meetings) {
     for meeting in 1..=count {
         let nth = (meeting % way.slots) as usize;
         let ([number, value], signal) = (&told[1 - me].slots[nth], &told[1 - me].signal);
@@ -293,15 +295,17 @@ fn meet(told: &[Told; 2], me: usize, count: u32, way: Meetings) {
         }
         number.store(meeting, Ordering::Relaxed);
         signal.store(meeting, Ordering::Release);
+        end.needs_notify_relaxed();
 
         let ([number, value], signal) = (&told[me].slots[nth], &told[me].signal);
         let has_come_soon = (0..way.looks).any(|_| number.load(Ordering::Relaxed) == meeting);
+        if way.notified || !has_come_soon {
+            end.needs_notify::<Coherent>();
+        }
         if has_come_soon {
             fence(Ordering::Acquire);
         } else {
-            while !has_come(signal.load(Ordering::Acquire), meeting) {
-                thread::yield_now();
-            }
+            end.wait::<Coherent>(Steps::Device, || has_come(signal.load(Ordering::Acquire), meeting));
         }
         assert_eq!(value.load(Ordering::Relaxed), meeting, "another meeting's value");
     }
@@ -310,8 +314,15 @@ fn meet(told: &[Told; 2], me: usize, count: u32, way: Meetings) {
 #[test]
 fn a_meeting_shows_what_its_partner_has_told() {
     let signal_only = Meetings { looks: 0, ..MEETINGS };
-    let cases = vec![(2, MEETINGS), (3, MEETINGS), (3, signal_only)];
-    Model::new("meetings of 2 nodes", cases, meetings).preempted_at_most(2).holds();
+    let cases = |count| vec![(count, MEETINGS), (count, signal_only)];
+    Model::new("2 meetings of 2 nodes", cases(2), meetings).preempted_at_most(2).holds();
+    Model::new("3 meetings of 2 nodes", cases(3), meetings).preempted_at_most(1).holds();
+}
+
+#[test]
+fn who_was_told_and_not_notified_sleeps_for_ever() {
+    let way = Meetings { notified: false, ..MEETINGS };
+    Model::new("no fence behind a look that finds the partner", vec![(1, way)], meetings).breaks(FOR_EVER);
 }
 
 #[test]

@@ -33,12 +33,12 @@ impl<T: Element, const M: usize> Source<T> for Section<'_, '_, T, M> {
         let plan = Gmove::new(desc, to.region, &from.desc, self.region)?;
         let what = What::new(Kind::GMOVE, w.set(), Location::caller());
         let what = what.of(piece.off(), plan.hash() ^ from.piece.off());
-        let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world()?);
+        let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world());
         let (destinations, sources) = (plan.destinations(me), plan.sources(me));
         exchange::begin(fabric, &what, destinations, sources, |rank| {
             for copy in plan.copies(me, rank) {
                 exchange::strided(&copy, size, |at, there, shape| {
-                    Ok(from.piece.put_strided(&world, at, RankId(rank), piece.off() + there as u64, shape)?)
+                    Ok(from.piece.put_strided(world, at, RankId(rank), piece.off() + there as u64, shape)?)
                 })?;
             }
             Ok(())
@@ -134,7 +134,7 @@ impl<T: Element, const M: usize> Section<'_, '_, T, M> {
         let (desc, all) = slice::<T, M>(self.region, to.len(), w.set(), fabric.me)?;
         let plan = Gmove::new(&desc, all, &from.desc, self.region)?;
         let what = What::new(Kind::GATHER, w.set(), Location::caller()).of(from.piece.off(), plan.hash());
-        let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world()?);
+        let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world());
         // The slice is no memory of the world: each node reads what it needs, and says when it has.
         let (owners, readers) = (plan.sources(me), plan.destinations(me));
         exchange::begin(fabric, &what, owners, readers, |rank| {
@@ -167,7 +167,7 @@ impl<T: Element + Number, const N: usize> Array<'_, T, N> {
         let plan = Gmove::new(&self.desc, self.whole(), &from.desc, from.whole())?.from_each_replica();
         let what = What::new(Kind::GMOVE_SUM, w.set(), Location::caller());
         let what = what.of(self.piece.off(), plan.hash() ^ from.piece.off());
-        let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world()?);
+        let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world());
         let (owners, readers) = (plan.sources(me), plan.destinations(me));
         for partner in fabric.others(owners.with(readers)) {
             fabric.tell(partner, &what, &[])?;
@@ -237,7 +237,7 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
             let first = self.desc.offset(run.first).ok_or_else(outside)?;
             for done in part.clone().step_by(CHUNK) {
                 let places = first + done..first + part.end.min(done + CHUNK);
-                self.combine::<O>(replicas, places, &fabric.world()?)?;
+                self.combine::<O>(replicas, places, fabric.world())?;
             }
         }
         for partner in fabric.others(replicas) {

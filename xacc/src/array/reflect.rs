@@ -155,14 +155,14 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
             _ => Plan::new(&self.desc, halo, way, me)?,
         };
         let plan = self.plan.insert(plan);
-        let (desc, size, piece, world) = (&self.desc, size_of::<T>(), &mut self.piece, fabric.world()?);
+        let (desc, size, piece, world) = (&self.desc, size_of::<T>(), &mut self.piece, fabric.world());
         exchange::begin(fabric, what, plan.copied, plan.others, |other| {
             plan.each(desc, (me, other), |copy| {
                 let (off, other) = (piece.off(), RankId(other));
                 exchange::strided(copy, size, |from, at, shape| {
                     match way {
-                        Way::Put => piece.put_strided(&world, from, other, off + at as u64, shape)?,
-                        Way::Get => piece.get_strided(&world, at, other, off + from as u64, &turned(shape))?,
+                        Way::Put => piece.put_strided(world, from, other, off + at as u64, shape)?,
+                        Way::Get => piece.get_strided(world, at, other, off + from as u64, &turned(shape))?,
                     }
                     Ok(())
                 })
@@ -227,7 +227,7 @@ impl<T: Element + Number, const N: usize> Array<'_, T, N> {
         for partner in fabric.others(partners) {
             fabric.hear(partner, &what, &mut [])?;
         }
-        let world = fabric.world()?;
+        let world = fabric.world();
         for holder in holders.ranks() {
             for copy in plan.copies(me, holder) {
                 for (there, here, run) in copy.runs() {

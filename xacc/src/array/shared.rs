@@ -57,7 +57,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
         let Array { desc, piece, .. } = to.array;
         let plan = Gmove::new(desc, to.region, &self.array.desc, self.array.desc.region(sel)?)?;
         let fabric = w.fabric();
-        let (me, off, world) = (fabric.me, self.array.piece.off(), fabric.world()?);
+        let (me, off, world) = (fabric.me, self.array.piece.off(), fabric.world());
         for rank in plan.sources(me).ranks() {
             for copy in plan.copies(rank, me) {
                 if rank == me {
@@ -66,7 +66,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
                 }
                 exchange::strided(&copy, size_of::<T>(), |from, at, shape| {
                     let here = exchange::turned(shape);
-                    Ok(piece.get_strided(&world, at, RankId(rank), off + from as u64, &here)?)
+                    Ok(piece.get_strided(world, at, RankId(rank), off + from as u64, &here)?)
                 })?;
             }
         }
@@ -88,7 +88,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
         let Array { desc, piece, .. } = &mut self.array;
         let plan = Gmove::new(desc, desc.region(sel)?, &from.array.desc, from.region)?;
         let fabric = w.fabric();
-        let (me, world) = (fabric.me, fabric.world()?);
+        let (me, world) = (fabric.me, fabric.world());
         for rank in plan.destinations(me).ranks() {
             for copy in plan.copies(me, rank) {
                 if rank == me {
@@ -96,7 +96,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
                     continue;
                 }
                 exchange::strided(&copy, size_of::<T>(), |at, there, shape| {
-                    Ok(from.array.piece.put_strided(&world, at, RankId(rank), piece.off() + there as u64, shape)?)
+                    Ok(from.array.piece.put_strided(world, at, RankId(rank), piece.off() + there as u64, shape)?)
                 })?;
             }
         }
@@ -112,7 +112,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
         let me = fabric.me;
         let (desc, all) = slice::<T, N>(region, to.len(), NodeSet::one(me), me)?;
         let plan = Gmove::new(&desc, all, &self.array.desc, region)?;
-        let (off, world) = (self.array.piece.off(), fabric.world()?);
+        let (off, world) = (self.array.piece.off(), fabric.world());
         for rank in plan.sources(me).ranks() {
             for copy in plan.copies(rank, me) {
                 if rank == me {
@@ -142,7 +142,7 @@ impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
         let me = fabric.me;
         let (desc, all) = slice::<T, N>(region, from.len(), NodeSet::one(me), me)?;
         let plan = Gmove::new(&self.array.desc, region, &desc, all)?;
-        let (piece, world) = (&mut self.array.piece, fabric.world()?);
+        let (piece, world) = (&mut self.array.piece, fabric.world());
         for rank in plan.destinations(me).ranks() {
             for copy in plan.copies(me, rank) {
                 if rank == me {

@@ -19,7 +19,7 @@ impl<T: Element + AtomicValue, const N: usize> Coarray<'_, T, N> {
             self.array.is_complete(w)?;
             return Ok(self.array.piece.atomic(place, op)?);
         }
-        Ok(fabric.world()?.atomic(SegAddr { rank: RankId(rank), off }, op)?)
+        Ok(fabric.world().atomic(SegAddr { rank: RankId(rank), off }, op)?)
     }
 
     /// Sets an image's element: XcalableMP's `atomic_define`.

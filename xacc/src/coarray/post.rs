@@ -17,7 +17,7 @@ impl Spmd<'_> {
         let rank = self.set().rank(to).ok_or_else(|| no_image(to, self.size()))?;
         let fabric = self.fabric();
         fabric.all_complete()?;
-        fabric.posts().post(&fabric.world()?, rank, known(tag)?)
+        fabric.posts().post(fabric.world(), rank, known(tag)?)
     }
 
     /// Waits for a post and takes it: XcalableMP's `wait(image, tag)`. `None` is any image, any tag; of
@@ -38,10 +38,10 @@ impl Spmd<'_> {
         };
         let found = Cell::new(None);
         let look = || {
-            let (posts, world) = (fabric.posts(), fabric.world()?);
+            let (posts, world) = (fabric.posts(), fabric.world());
             for (image, tag) in images.clone().flat_map(|image| tags.clone().map(move |tag| (image, tag))) {
                 let rank = set.rank(image).ok_or_else(|| no_image(image, size))?;
-                if posts.take(&world, rank, tag)? {
+                if posts.take(world, rank, tag)? {
                     found.set(Some((image, tag)));
                     break;
                 }

@@ -153,7 +153,7 @@ fn assign<T: Element, const N: usize, const M: usize>(
     }
     is_written(&mut to.array.got, rank, w)?;
     let target = if rank == fabric.me { To::Piece(&mut to.array.piece) } else { To::Rank(rank, off) };
-    transfer(copies, from, target, &fabric.world()?)
+    transfer(copies, from, target, fabric.world())
 }
 
 /// [`Coarray::get_into`].
@@ -169,7 +169,7 @@ pub(super) fn get_into<T: Element, const N: usize>(
     let (desc, all) = slice::<T, N>(region, to.len(), NodeSet::one(fabric.me), fabric.me)?;
     let plan = Gmove::new(&desc, all, &of.array.desc, region)?.from_each_replica();
     of.is_read(rank, w)?;
-    transfer(plan.copies(rank, fabric.me), of.from(rank, w), To::Slice(to), &fabric.world()?)
+    transfer(plan.copies(rank, fabric.me), of.from(rank, w), To::Slice(to), fabric.world())
 }
 
 /// [`Coarray::copy`].
@@ -196,12 +196,12 @@ pub(super) fn copy<T: Element, const N: usize>(
             let (dense, all) = slice::<T, N>(from, from.len(), NodeSet::one(fabric.me), fabric.me)?;
             let first = Gmove::new(&dense, all, &desc, from)?.from_each_replica();
             let second = Gmove::new(&desc, to, &dense, all)?.from_each_replica();
-            let (source, world) = (of.from(from_rank, w), fabric.world()?);
+            let (source, world) = (of.from(from_rank, w), fabric.world());
             let scratch = w.scratch::<T>(from.len())?;
-            transfer(first.copies(from_rank, fabric.me), source, To::Slice(scratch), &world)?;
+            transfer(first.copies(from_rank, fabric.me), source, To::Slice(scratch), world)?;
             let piece = &mut of.array.piece;
             let target = if to_rank == fabric.me { To::Piece(piece) } else { To::Rank(to_rank, off) };
-            return transfer(second.copies(fabric.me, to_rank), From::Slice(scratch), target, &world);
+            return transfer(second.copies(fabric.me, to_rank), From::Slice(scratch), target, world);
         }
         if to_rank == fabric.me {
             for copy in copies {
@@ -212,11 +212,11 @@ pub(super) fn copy<T: Element, const N: usize>(
             return Ok(());
         }
     }
-    let world = fabric.world()?;
+    let world = fabric.world();
     if to_rank == fabric.me {
-        return transfer(copies, From::Rank(from_rank, off), To::Piece(&mut of.array.piece), &world);
+        return transfer(copies, From::Rank(from_rank, off), To::Piece(&mut of.array.piece), world);
     }
-    transfer(copies, of.from(from_rank, w), To::Rank(to_rank, off), &world)
+    transfer(copies, of.from(from_rank, w), To::Rank(to_rank, off), world)
 }
 
 /// Makes copies whose sides do not overlap.

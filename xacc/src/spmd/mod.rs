@@ -47,7 +47,7 @@ fn run<R>(task: &Task<'_>, f: impl FnOnce(&mut Spmd<'_>) -> R, is_value: impl Fn
     let mut claim = task.claim_segment(head)?;
     let mut memory = claim.memory();
     let fabric = Fabric::new(task, &opens, &mut memory)?;
-    let mut w = Spmd { fabric, arena: Arena::new(memory, &fabric.world()?)?, set: NodeSet::of_world(fabric.size) };
+    let mut w = Spmd { fabric, arena: Arena::new(memory, fabric.world())?, set: NodeSet::of_world(fabric.size) };
     let result = f(&mut w);
     if is_value(&result) {
         fabric.all_closed(0)?;
