@@ -9,11 +9,26 @@ use std::error::Error;
 use std::fs::File;
 use std::io::Read;
 use std::process::ExitCode;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Characters of the bar.
 const WIDTH: u64 = 40;
+
+/// What is shown of the progress: the most that was reported.
+#[derive(Default)]
+struct Bar(Mutex<u64>);
+
+impl Bar {
+    fn show(&self, done: u64, all: u64) {
+        // Several workers may be here, and in another order than the device.
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if done >= *shown {
+            *shown = done;
+            let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH) as usize;
+            eprint!("\r[{:<width$}] {done} of {all} bytes", "#".repeat(filled), width = WIDTH as usize);
+        }
+    }
+}
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -29,25 +44,17 @@ fn main() -> ExitCode {
 }
 
 fn run(device: &str, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
-    let file = File::open(path)?;
+    let file = File::open(path).map_err(|e| format!("opening {}: {e}", path.display()))?;
     let len = file.metadata()?.len();
     let node = Runtime::new()?.open(device, Image::find("hamr-demo")?)?;
     node.serve(Input(file));
-    let (ended, end) = mpsc::channel();
-    node.serve(Progress(Box::new(move |done, all| {
-        let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH) as usize;
-        eprint!("\r[{:<width$}] {done} of {all} bytes", "#".repeat(filled), width = WIDTH as usize);
-        if done == all {
-            // It waits no longer where this comes late.
-            let _ = ended.send(());
-        }
-    })));
+    let bar = Arc::new(Bar::default());
+    let of_device = bar.clone();
+    node.serve(Progress(Box::new(move |done, all| of_device.show(done, all))));
     let piece = node.allocate::<u8>(PIECE)?;
     let (sum, micros) = node.sync(checksum::with(piece.ptr(), len))?;
-    if len != 0 {
-        // The device does not wait for its messages about progress: a worker may still have some.
-        let _ = end.recv_timeout(Duration::from_secs(1));
-    }
+    // What the device reports is shown where there is room for the message.
+    bar.show(len, len);
     eprintln!();
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;
