@@ -10,7 +10,7 @@ use hamr_comm::fault::FAULT_TEXT;
 pub(crate) const COMPARED: usize = size_of::<Compared>();
 pub(crate) const PLACE: usize = 16;
 
-/// What is compared, in words, so that it goes from registers to the partner and back.
+/// What is compared, in words.
 pub(crate) type Compared = [u64; 5];
 
 /// Kinds of collectives.

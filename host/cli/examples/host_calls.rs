@@ -53,7 +53,7 @@ fn run(device: &str, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     node.serve(Progress(Box::new(move |done, all| of_device.show(done, all))));
     let piece = node.allocate::<u8>(PIECE)?;
     let (sum, micros) = node.sync(checksum::with(piece.ptr(), len))?;
-    // What the device reports is shown where there is room for the message.
+    // Messages of the device that found no room were not shown, the last one perhaps among them.
     bar.show(len, len);
     eprintln!();
     let mut bytes = Vec::new();
