@@ -267,3 +267,36 @@ pub(crate) mod in_module {
         }
     }
 }
+
+#[cfg(all(test, feature = "tasks"))]
+mod redteam2 {
+    use super::*;
+    use crate::testing;
+
+    /// On bare metal a task may be ended between the change of a range and that of the count. What it claimed is
+    /// free when its place is.
+    #[test]
+    fn i1_a_claim_that_was_ended_before_it_was_counted_ends_with_its_task() {
+        let mut heap = testing::Heap::new(4096);
+        let buffer = heap.zeroed::<u8>(64);
+        let other = heap.zeroed::<u8>(64);
+        let parts = buffer.parts();
+        let cx = heap.context();
+        let [abandoned, next] = [(1, 0x1000), (2, 0x2000)].map(|(place, slot)| Owner { heap: &cx.heap, place, slot, line: 7 });
+        // What `add` has done when it is ended in `count`.
+        let from = cx.heap.address(parts.off, 64).expect("inside");
+        here(true, |ranges| {
+            abandoned.add(ranges, (from, from + 64), true).expect("room");
+            USED.store(0, Relaxed);
+        });
+        // The fault path frees the task's place.
+        release(abandoned.slot);
+        // A claim of another task, of another buffer.
+        let claimed = next.claim(Claim { off: other.parts().off, bytes: 64, writable: true }).expect("free");
+        let seen = check(&cx.heap, (parts.off, 64), true, 0).map_err(|fault| fault.status);
+        remove(&[claimed], || ());
+        let behind = (any(), check(&cx.heap, (parts.off, 64), true, 0).map_err(|fault| fault.status));
+        release(abandoned.slot);
+        assert_eq!((seen, behind), (Ok(()), (false, Ok(()))), "a task that is gone has it");
+    }
+}

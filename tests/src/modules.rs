@@ -243,3 +243,43 @@ pub fn refusals(spec: &str) {
     assert!(error.contains("expected a module, got an image"), "{error}");
     assert_eq!(load(&node).named::<Twice>(&path_of("twice")).expect("it has it").sync((2,)).expect("runs"), 4);
 }
+
+/// A call of a module that is abandoned inside of a resource poisons it, as one of the image does.
+pub fn poisons(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let within = module.named::<fn(&mut Context, bool) -> Result<u32, Fault>>(&path_of("in_resource")).expect("it has it");
+    let clear = module.named::<fn(&mut Context) -> bool>(&path_of("clear_resource")).expect("it has it");
+    assert_eq!(within.sync((false,)).expect("free"), 8);
+    assert!(within.sync((true,)).is_err(), "it panics");
+    let Err(CallError::Fault(report)) = within.sync((false,)) else { panic!("half changed") };
+    let (status, was_poisoned) = (report.status, clear.sync(()).expect("runs"));
+    let after = within.sync((false,)).map_err(|e| e.to_string());
+    assert_eq!((status, was_poisoned, after), (Status::POISONED, true, Ok(2)));
+}
+
+/// A load of a module is a new one, also behind handlers that left a destructor with their thread.
+pub fn forgets(spec: &str) {
+    let node = open(spec);
+    for round in 0..3 {
+        let module = load(&node);
+        let of_thread = module.named::<Calls>(&path_of("of_thread")).expect("it has it");
+        let calls = module.named::<Calls>(&path_of("calls")).expect("it has it");
+        assert_eq!(of_thread.sync(()).expect("runs"), 5);
+        assert_eq!(calls.sync(()).expect("runs"), 1, "load {round} has the statics of the one before");
+        module.unload().expect("nothing runs");
+    }
+}
+
+/// Another module behind such a one is that module.
+pub fn takes_no_other(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let of_thread = module.named::<Calls>(&path_of("of_thread")).expect("it has it");
+    assert_eq!(of_thread.sync(()).expect("runs"), 5);
+    module.unload().expect("nothing runs");
+    let other = Image::module("hamr-tests-module-2").expect("a name");
+    let other = node.load_module(&other).map_err(|e| e.to_string()).expect("another module");
+    let answer = other.named::<Calls>("hamr_tests_module_2::answer").expect("it has it");
+    assert_eq!(answer.sync(()).expect("runs"), 42);
+}

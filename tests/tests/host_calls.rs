@@ -2,6 +2,8 @@
 
 #[path = "host_calls/ends.rs"]
 mod ends;
+#[path = "host_calls/redteam2.rs"]
+mod redteam2;
 
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};

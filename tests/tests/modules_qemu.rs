@@ -18,6 +18,11 @@ macro_rules! machines {
             }
 
             #[test]
+            fn red_an_abandoned_call_poisons_what_it_used() {
+                modules::poisons(SPEC);
+            }
+
+            #[test]
             fn a_panic_fails_its_own_call() {
                 modules::panics(SPEC);
             }

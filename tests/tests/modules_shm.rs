@@ -69,3 +69,18 @@ fn an_image_without_the_feature_takes_none() {
     let error = node.load_module(&Image::module("hamr-tests-module").expect("a name")).expect_err("refused");
     assert!(error.to_string().contains("its image takes no modules"), "{error}");
 }
+
+#[test]
+fn red_an_abandoned_call_poisons_what_it_used() {
+    modules::poisons("shm");
+}
+
+#[test]
+fn red_a_load_is_a_new_one_behind_destructors_of_the_thread() {
+    modules::forgets("shm");
+}
+
+#[test]
+fn red_another_module_is_not_taken_for_one_that_the_system_keeps() {
+    modules::takes_no_other("shm");
+}

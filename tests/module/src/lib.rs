@@ -2,7 +2,10 @@
 #![no_std]
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use hamr_comm::{BufferPtr, Context, Fault, offload};
+use hamr_comm::{BufferPtr, Context, Fault, Resource, offload};
+
+#[cfg(not(any(target_os = "none", hamr_bare)))]
+extern crate std;
 
 hamr_comm::module!();
 
@@ -52,4 +55,38 @@ pub fn until_open(cx: &mut Context, gate: BufferPtr<u32>) -> Result<u32, Fault> 
         core::hint::spin_loop();
     }
     Ok(open.load())
+}
+
+static KEPT: Resource<u32> = Resource::new(7);
+
+/// Adds to a resource of the module; panics inside if it is to.
+#[offload]
+pub fn in_resource(cx: &mut Context, panics: bool) -> Result<u32, Fault> {
+    cx.with(&KEPT, |value| {
+        assert!(!panics, "asked to");
+        *value += 1;
+        *value
+    })
+}
+
+/// Clears that resource; was it poisoned?
+#[offload]
+pub fn clear_resource(cx: &mut Context) -> bool {
+    let was = KEPT.is_poisoned();
+    cx.clear_poison(&KEPT, 1);
+    was
+}
+
+/// In a process: uses a variable of the thread that has a destructor.
+#[offload]
+pub fn of_thread(_cx: &mut Context) -> u64 {
+    #[cfg(not(any(target_os = "none", hamr_bare)))]
+    {
+        std::thread_local! {
+            static OWN: std::boxed::Box<u64> = std::boxed::Box::new(5);
+        }
+        OWN.with(|own| **own)
+    }
+    #[cfg(any(target_os = "none", hamr_bare))]
+    5
 }

@@ -178,3 +178,39 @@ pub fn clears_levels(cx: &mut Context) -> bool {
     cx.clear_poison(&LEVELS, [0; 2]);
     was_poisoned
 }
+
+/// Claims a buffer and gives it back, until it is ended.
+#[offload(unordered)]
+pub fn claims_until_ended(task: &mut Task, x: BufferPtr<u64>) -> Result<u64, Fault> {
+    loop {
+        drop(task.claim((x.write(),))?);
+    }
+}
+
+/// Claims the segment and gives it back, until it is ended.
+#[offload(unordered)]
+pub fn claims_segment_until_ended(task: &mut Task) -> Result<u64, Fault> {
+    loop {
+        drop(task.claim_segment(0)?);
+    }
+}
+
+/// Where this rank's segment begins in its heap, and bytes of the heap.
+#[offload]
+pub fn own_segment(cx: &mut Context) -> Result<(u64, u64), Fault> {
+    let segment = cx.world().ok_or_else(|| Fault::msg("no rank"))?.segment();
+    Ok((segment.parts().off, cx.heap_len()))
+}
+
+/// Stores a byte at the start of this rank's segment, as its own puts do.
+#[offload]
+pub fn puts_first(cx: &mut Context, value: u8) -> Result<(), Fault> {
+    let world = cx.world().ok_or_else(|| Fault::msg("no rank"))?;
+    Ok(world.put(world.me(), 0, &[value])?)
+}
+
+/// Views a buffer to write.
+#[offload]
+pub fn takes(cx: &mut Context, x: BufferPtr<u64>) -> Result<u64, Fault> {
+    Ok(cx.view_mut(x)?.len() as u64)
+}
