@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "../tests/field/mod.rs"]
+#[path = "../tests/pure/field/mod.rs"]
 mod field;
 
 use field::{Field, grid};

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 /// One of them, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// What is repeated: its name, a test, the variable by which it gets its number, and the number of a soak.
+/// What is repeated: its name, tests as `BINARY::MODULE`, the variable by which they get their number, and the number of a soak.
 const MODES: [(&str, &str, &str, u64); 3] = [
-    ("calls", "world_nested", "HAMR_SOAK_CALLS", 1_000_000),
-    ("kills", "world_kills", "HAMR_SOAK_KILLS", 1000),
-    ("messages", "gas_soak_shm", "HAMR_SOAK_MESSAGES", 10_000_000),
+    ("calls", "worlds::nested", "HAMR_SOAK_CALLS", 1_000_000),
+    ("kills", "worlds::kills", "HAMR_SOAK_KILLS", 1000),
+    ("messages", "gas::soak", "HAMR_SOAK_MESSAGES", 10_000_000),
 ];
 
 /// Makes nested calls, kills ranks and launchers of worlds, and sends active messages; or one of them, as often as it is told.
@@ -29,10 +29,11 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     soak(mode, count)
 }
 
-fn soak((name, test, variable, _): &(&str, &str, &str, u64), count: u64) -> Result<(), Error> {
+fn soak((name, tests, variable, _): &(&str, &str, &str, u64), count: u64) -> Result<(), Error> {
     let begin = Instant::now();
     let mut command = child::cargo();
-    command.args(["test", "--package", "hamr-tests", "--test", test, "--", "--nocapture"]);
+    let (binary, module) = tests.split_once("::").expect("both are in the table");
+    command.args(["test", "--package", "hamr-tests", "--test", binary, &format!("{module}::"), "--", "--nocapture"]);
     child::run(command.env(variable, count.to_string()), LIMIT)?;
     println!("soak of {count} {name}: ok, {:.0} s", begin.elapsed().as_secs_f64());
     Ok(())

@@ -1,5 +1,5 @@
 //! A board that is not part of the runtime, as a user would add one: QEMU's `microvm`, with the
-//! handlers of the conformance suite (`docs/porting.md`; `tests/tests/qemu_microvm.rs` runs it).
+//! handlers of the conformance suite (`docs/porting.md`; `tests/tests/qemu/microvm.rs` runs it).
 //! Hosted, it is an image like any other.
 #![no_std]
 #![no_main]

@@ -1,5 +1,5 @@
-//! Step `tests`: runs nextest and reports in one line where it failed. A device's tests are a
-//! binary per machine, so the binary's name shows which machine fails.
+//! Step `tests`: runs nextest and reports in one line where it failed: in which module of which
+//! binary, so that the name of a machine's module shows which machine fails.
 
 use super::Outcome;
 use super::changed::Scope;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Binaries whose tests start QEMU.
-const WITH_QEMU: &str = "/qemu|microvm|mixed|promise/";
+const WITH_QEMU: &str = "/qemu/";
 
 /// Runs the tests of the scope's packages. Everything is built, because a package's features depend
 /// on the other packages.
@@ -47,27 +47,27 @@ fn filter(without_qemu: bool, scope: &Scope) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" & "))
 }
 
-/// How many tests failed, and how many of each binary; `None` when no test did.
+/// How many tests failed, and how many of each module of a binary; `None` when no test did.
 fn blame(lines: &[String]) -> Option<String> {
     // The runner repeats all failures after its summary. Lines before the summary may be a test's
     // own output; they count only when the runner was ended before its summary.
     let start = lines.iter().rposition(|line| is_summary(line)).map_or(0, |at| at + 1);
-    let mut binaries = BTreeMap::<&str, usize>::new();
-    for binary in lines.iter().skip(start).filter_map(|line| failed_in(line)) {
-        *binaries.entry(binary).or_default() += 1;
+    let mut modules = BTreeMap::<String, usize>::new();
+    for module in lines.iter().skip(start).filter_map(|line| failed_in(line)) {
+        *modules.entry(module).or_default() += 1;
     }
-    let total: usize = binaries.values().sum();
-    let binaries: Vec<String> = binaries.iter().map(|(binary, count)| format!("{binary} ({count})")).collect();
-    (total > 0).then(|| format!("{total} failed: {}", binaries.join(", ")))
+    let total: usize = modules.values().sum();
+    let modules: Vec<String> = modules.iter().map(|(module, count)| format!("{module} ({count})")).collect();
+    (total > 0).then(|| format!("{total} failed: {}", modules.join(", ")))
 }
 
 fn is_summary(line: &str) -> bool {
     line.trim_start().starts_with("Summary [")
 }
 
-/// The binary, without its package, from a line that reports a failed test: `FAIL [   0.1s] (2/8)
-/// hamr-tests::shm name`.
-fn failed_in(line: &str) -> Option<&str> {
+/// The binary, without its package, and of an integration test the module in it, from a line that reports a
+/// failed test: `FAIL [   0.1s] (2/8) hamr-tests::qemu aarch64::values::inline`.
+fn failed_in(line: &str) -> Option<String> {
     let (status, rest) = line.trim_start().split_once(" [")?;
     let is_failure = status.contains("FAIL") || status == "TIMEOUT" || status == "ABORT" || status.starts_with("SIG");
     let (_, rest) = rest.split_once("] ").filter(|_| is_failure)?;
@@ -75,8 +75,10 @@ fn failed_in(line: &str) -> Option<&str> {
         Some(counted) => counted.split_once(") ")?.1,
         None => rest,
     };
-    let (binary, _test) = rest.split_once(' ')?;
-    Some(binary.rsplit("::").next().unwrap_or(binary))
+    let (binary, test) = rest.split_once(' ')?;
+    let Some((_, binary)) = binary.rsplit_once("::") else { return Some(binary.to_owned()) };
+    let module = test.split_once("::").filter(|_| !binary.contains('/'));
+    Some(module.map_or_else(|| binary.to_owned(), |(module, _)| format!("{binary}::{module}")))
 }
 
 #[cfg(test)]
@@ -86,16 +88,16 @@ mod tests {
     /// The output of nextest 0.9.143, and of older ones without the counter.
     const RUN: &str = "
         PASS [   0.004s] (1/9) hamr-comm ok
-        FAIL [   0.004s] (2/9) hamr-tests::qemu_aarch64 exits
+        FAIL [   0.004s] (2/9) hamr-tests::qemu aarch64::exits
       FAIL [ 0.1s] hamr-tests::fake written by the test
-   LEAK-FAIL [   0.511s] ( 3/9) hamr-tests::qemu_aarch64 leaky
+   LEAK-FAIL [   0.511s] ( 3/9) hamr-tests::qemu aarch64::leaky
         SLOW [>  1.000s] (───) hamr-tests::shm slow
  TERMINATING [>  2.000s] (───) hamr-tests::shm slow
      Summary [   2.525s] 9 tests run: 3 passed, 5 failed (1 due to being leaky), 1 timed out, 0 skipped
-        FAIL [   0.004s] (2/9) hamr-tests::qemu_aarch64 exits
-   LEAK-FAIL [   0.511s] ( 3/9) hamr-tests::qemu_aarch64 leaky
+        FAIL [   0.004s] (2/9) hamr-tests::qemu aarch64::exits
+   LEAK-FAIL [   0.511s] ( 3/9) hamr-tests::qemu aarch64::leaky
  FAIL + LEAK [   0.578s] (5/9) hamr-cli::bin/hamr leaky_bad
-     SIGABRT [   0.005s] (6/9) hamr-tests::qemu_aarch64 values::aborts
+     SIGABRT [   0.005s] (6/9) hamr-tests::qemu aarch64::values::aborts
         FAIL [   0.083s] hamr-comm values::inline
      TIMEOUT [   2.004s] (8/9) hamr-tests::shm slow
 error: test run failed";
@@ -107,13 +109,13 @@ error: test run failed";
     #[test]
     fn the_binaries_of_failed_tests_are_counted() {
         let note = blame(&lines(RUN));
-        assert_eq!(note.as_deref(), Some("6 failed: bin/hamr (1), hamr-comm (1), qemu_aarch64 (3), shm (1)"));
+        assert_eq!(note.as_deref(), Some("6 failed: bin/hamr (1), hamr-comm (1), qemu::aarch64 (3), shm (1)"));
     }
 
     #[test]
     fn a_run_without_a_summary_is_read_from_its_start() {
         let (before, _) = RUN.split_once("     Summary").expect("it has one");
-        assert_eq!(blame(&lines(before)).as_deref(), Some("3 failed: fake (1), qemu_aarch64 (2)"));
+        assert_eq!(blame(&lines(before)).as_deref(), Some("3 failed: fake (1), qemu::aarch64 (2)"));
     }
 
     #[test]

@@ -1,0 +1,4 @@
+//! The programs as users run them.
+
+mod refused;
+mod threads;

@@ -1,0 +1,5 @@
+//! GASNet's interface between ranks that are processes and threads.
+
+mod shm;
+mod soak;
+mod threads;

@@ -1,0 +1,21 @@
+//! Streams beside other threads, other hosts, and peers that break the rules: over a device in a
+//! thread of this program (`hamr_tests::threaded`).
+
+mod released;
+mod replies;
+mod waits;
+mod wakers;
+
+use hamr::Options;
+use std::time::Duration;
+
+fn small() -> Options {
+    Options {
+        heap: 1 << 20,
+        streams: 2,
+        ring: 8,
+        tickets: 2,
+        deadline: Some(Duration::from_secs(8)),
+        ..Options::default()
+    }
+}

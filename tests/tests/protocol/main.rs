@@ -1,0 +1,11 @@
+//! What goes through a window, without a host program: bytes, the handshake, a device's poller, and models of both.
+
+mod bytes;
+mod golden;
+mod handshake;
+mod host_calls;
+mod host_wait_word;
+mod hostile;
+mod inspect;
+mod migrate;
+mod nested_model;

@@ -1,0 +1,18 @@
+//! Machines without an operating system: every test that starts a QEMU is in a binary of this name.
+
+mod aarch64;
+mod gas;
+mod images;
+mod launch;
+mod microvm;
+mod mixed;
+mod modules;
+mod relay;
+mod riscv64;
+mod serve;
+mod sleep;
+mod world_lost;
+mod world_mixed;
+mod worlds;
+mod x86_64;
+mod xacc;

@@ -1,0 +1,4 @@
+//! Programs of `hamr-xacc` on ranks that are processes and threads.
+
+mod shm;
+mod threads;
