@@ -13,7 +13,13 @@ use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, NoHeap, Words};
 
 /// Handed to every handler as its first argument.
 ///
-/// There is deliberately no way to wait here: a handler that blocks stops its device.
+/// There is deliberately no way to wait here: a handler that blocks stops its device. Programs make none but over a
+/// heap for tests ([`testing::Heap`](crate::testing::Heap)):
+///
+/// ```compile_fail,E0624
+/// let mut heap = hamr_comm::abi::window::NoHeap::default();
+/// hamr_comm::Context::new(heap.lend(), hamr_comm::abi::ids::NodeId(1));
+/// ```
 pub struct Context<'c> {
     pub(crate) heap: LentHeap<'c>,
     /// Header word of the running call's slot, where the requester may set CANCEL.
@@ -80,7 +86,7 @@ impl Effects {
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
     #[inline(always)]
-    pub fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
+    pub(crate) fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
         Self { heap, cancel: None, state: Cell::new(CallState::new(node, 0)) }
     }
 

@@ -214,7 +214,9 @@ impl Task<'_> {
         self.suspender.with(|slice| slice.cx.copy_in(from, to))
     }
 
-    /// [`Context::words`]: also across waits.
+    /// [`Context::words`]: also across waits. The task has words of its rank's segment until it ends; nobody claims
+    /// these bytes of the segment meanwhile.
+    #[track_caller]
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
         self.suspender.words(ptr)
     }
@@ -262,6 +264,8 @@ impl Task<'_> {
 
     /// [`Context::deadline_us`].
     pub fn deadline_us(&self) -> u32 {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        self.note_words(ptr)?;
         self.suspender.with(|slice| slice.cx.deadline_us())
     }
 
