@@ -68,6 +68,20 @@ impl Owned {
     }
 }
 
+/// Runs `f`, which runs handlers of a device. Behind it this thread runs those that it did before: a handler of
+/// another device may have called this one.
+#[cfg(not(hamr_bare))]
+pub fn as_another<R>(f: impl FnOnce() -> R) -> R {
+    struct Before(Owned);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            self.0.enter_thread();
+        }
+    }
+    let _before = Before(HERE.with_borrow(Owned::clone));
+    f()
+}
+
 /// That of the device whose handlers this thread runs.
 pub(crate) fn here<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
     #[cfg(hamr_bare)]
