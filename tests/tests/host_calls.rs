@@ -2,6 +2,8 @@
 
 #[path = "host_calls/ends.rs"]
 mod ends;
+#[path = "host_calls/limits.rs"]
+mod limits;
 #[path = "host_calls/redteam2.rs"]
 mod redteam2;
 
