@@ -85,6 +85,7 @@ impl Effects {
 
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
+    #[cfg(not(hamr_bare))]
     #[inline(always)]
     pub(crate) fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
         Self { heap, cancel: None, state: Cell::new(CallState::new(node, 0)) }
@@ -251,8 +252,27 @@ impl<'c> Context<'c> {
     }
 }
 
-/// One buffer of a [`ViewSet`].
-pub trait View {
+/// What a program implements of these would run while a task's slice is lent ([`crate::Task::claim`]): none is.
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// One buffer of a [`ViewSet`]: a [`Read`] or a [`Write`].
+///
+/// ```compile_fail,E0277
+/// use hamr_comm::{Context, Fault, View, abi::window::{Claim, Claimed}};
+/// struct Mine;
+/// impl View for Mine {
+///     type Out<'v> = &'v [u8];
+///     fn claim(&self, _: &Context<'_>) -> Result<Claim, Fault> {
+///         Ok(Claim { off: 0, bytes: 8, writable: false })
+///     }
+///     fn open(claimed: Claimed<'_>) -> Result<&[u8], Fault> {
+///         Ok(claimed.shared()?)
+///     }
+/// }
+/// ```
+pub trait View: sealed::Sealed {
     /// The Rust reference it becomes.
     type Out<'v>;
     #[doc(hidden)]
@@ -261,6 +281,7 @@ pub trait View {
     fn open(claimed: Claimed<'_>) -> Result<Self::Out<'_>, Fault>;
 }
 
+impl<T: Element> sealed::Sealed for Read<T> {}
 impl<T: Element> View for Read<T> {
     type Out<'v> = &'v [T];
     fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
@@ -272,6 +293,7 @@ impl<T: Element> View for Read<T> {
     }
 }
 
+impl<T: Element> sealed::Sealed for Write<T> {}
 impl<T: Element> View for Write<T> {
     type Out<'v> = &'v mut [T];
     fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
@@ -284,7 +306,7 @@ impl<T: Element> View for Write<T> {
 }
 
 /// A tuple of one to six [`Read`]s and [`Write`]s.
-pub trait ViewSet {
+pub trait ViewSet: sealed::Sealed {
     /// The tuple of references.
     type Views<'v>;
     #[doc(hidden)]
@@ -295,6 +317,7 @@ pub trait ViewSet {
 
 macro_rules! view_sets {
     ($(($($t:ident $i:tt $c:ident)*))*) => {$(
+        impl<$($t: View),*> sealed::Sealed for ($($t,)*) {}
         impl<$($t: View),*> ViewSet for ($($t,)*) {
             type Views<'v> = ($($t::Out<'v>,)*);
             fn open<'v>(self, cx: &'v mut Context<'_>) -> Result<Self::Views<'v>, Fault> {

@@ -165,17 +165,8 @@ impl Outgoing {
         load(&self.longest) as usize
     }
 
-    /// Leaves a message for the poller.
-    #[inline(never)]
-    pub(crate) fn send(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
-        let (key, longest) = self.key(to)?;
-        let mut bytes = [0; LONGEST_SEND];
-        let mut out = Encoder::new(&mut bytes);
-        encode(&mut out);
-        let (wanted, max) = (out.needed(), LONGEST_SEND.min(longest));
-        if wanted > max {
-            return Err(NotSent::TooLong { wanted, max });
-        }
+    /// Leaves a message of `wanted` bytes, which are the first of `bytes`, for the poller.
+    fn leave(&self, to: &Callee, key: HandlerKey, bytes: &[u8; LONGEST_SEND], wanted: usize) -> Result<(), NotSent> {
         let begin = load(&self.used) as usize;
         let end = begin + HEAD + wanted.div_ceil(4);
         let room = self.words.get(begin..end).ok_or(NotSent::Full)?;
@@ -215,4 +206,18 @@ impl Outgoing {
     pub(crate) fn sent(&self) {
         self.used.store(0, Ordering::Relaxed);
     }
+}
+
+/// Leaves a message for the poller. `encode` is the program's, so it runs while nothing is borrowed.
+#[inline(never)]
+pub(crate) fn send(to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
+    let (key, longest) = here(|outgoing| outgoing.key(to))?;
+    let mut bytes = [0; LONGEST_SEND];
+    let mut out = Encoder::new(&mut bytes);
+    encode(&mut out);
+    let (wanted, max) = (out.needed(), LONGEST_SEND.min(longest));
+    if wanted > max {
+        return Err(NotSent::TooLong { wanted, max });
+    }
+    here(|outgoing| outgoing.leave(to, key, &bytes, wanted))
 }

@@ -264,6 +264,8 @@ impl Task<'_> {
     /// these bytes of the segment meanwhile.
     #[track_caller]
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        self.note_words(ptr)?;
         self.suspender.words(ptr)
     }
 
@@ -310,8 +312,6 @@ impl Task<'_> {
 
     /// [`Context::deadline_us`].
     pub fn deadline_us(&self) -> u32 {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        self.note_words(ptr)?;
         self.suspender.with(|slice| slice.cx.deadline_us())
     }
 
@@ -346,9 +346,14 @@ impl<'t> Task<'t> {
         self.within.get()
     }
 
-    /// What the serve loop has lent it, for the length of `f`, which must not wait.
+    /// What the serve loop has lent it, for the length of `f`, which must not wait, and calls no code of the program.
     pub(crate) fn lent<R>(&self, f: impl FnOnce(&mut Slice<'_>) -> R) -> R {
         self.suspender.with(f)
+    }
+
+    /// Runs `f`, which may call such code, with the scratch memory. A wait in it panics.
+    pub(crate) fn with_scratch<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.suspender.with_scratch(f)
     }
 
     /// Suspends with something for the serve loop to do; what came of it.
