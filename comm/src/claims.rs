@@ -26,6 +26,14 @@ pub struct ClaimedRange {
 }
 
 const WRITES: u32 = 1 << 31;
+/// Beside `WRITES`: the task has words of the range, which last as long as it. Only references that last as long,
+/// too, are refused for them.
+const WORDS: u32 = 1 << 30;
+/// In the place of a task: who asks makes references that last across waits ([`Task::claim_segment`]).
+///
+/// [`Task::claim_segment`]: crate::Task::claim_segment
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) const FOR_REFERENCES: u32 = u32::MAX;
 
 /// A task that claims.
 #[cfg(feature = "tasks")]
@@ -59,7 +67,7 @@ impl ClaimedRange {
 
     /// The place of the task that has it, from 1 on, and the line of the claim above 32 bits.
     fn owner(&self) -> u64 {
-        u64::from(self.place.load(Relaxed) & !WRITES) | u64::from(self.line.load(Relaxed)) << 32
+        u64::from(self.place.load(Relaxed) & !(WRITES | WORDS)) | u64::from(self.line.load(Relaxed)) << 32
     }
 }
 
@@ -126,6 +134,13 @@ fn check_here(heap: &LentHeap<'_>, (off, bytes): (u64, u64), writes: bool, place
             let by = range.place.load(Relaxed);
             let (first, end) = (range.from.load(Relaxed), range.to.load(Relaxed));
             let apart = bytes == 0 || end <= from || to <= first;
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            if !apart && by & WORDS != 0 {
+                if place == FOR_REFERENCES {
+                    return Err(Fault::has_words());
+                }
+                continue;
+            }
             if !apart && by & !WRITES != place && (writes || by & WRITES != 0) {
                 return Err(Fault::claimed_buffer(range.owner(), (first - base) as u64, (end - base) as u64));
             }
@@ -140,7 +155,8 @@ impl Owner<'_> {
     pub(crate) fn claim(&self, range: Claim) -> Result<u16, Fault> {
         let outside = || Fault::outside_heap(range.off.saturating_add(range.bytes), self.heap.len());
         let from = self.heap.address(range.off, range.bytes).ok_or_else(outside)?;
-        here(true, |ranges| self.add(ranges, (from, from + range.bytes as usize), range.writable))
+        let how = if range.writable { WRITES } else { 0 };
+        here(true, |ranges| self.add(ranges, (from, from + range.bytes as usize), how))
     }
 
     /// Claims a resource whose holder is at this address, which no task has, if `take` does: its number.
@@ -149,18 +165,34 @@ impl Owner<'_> {
             if let Some(range) = claimed_at(ranges, at) {
                 return Err(Fault::new(Status::RESOURCE_BUSY, [range.owner(), 0, 0]));
             }
-            let added = self.add(ranges, (at, at + 1), true)?;
+            let added = self.add(ranges, (at, at + 1), WRITES)?;
             take().inspect_err(|_| free(ranges, added)).map(|()| added)
         })
     }
 
-    fn add(&self, ranges: &[ClaimedRange], (from, to): (usize, usize), writes: bool) -> Result<u16, Fault> {
+    /// The task has words in this range of the heap, until it ends: of all of them one range.
+    #[cfg(feature = "world")]
+    pub(crate) fn note_words(&self, off: u64, bytes: u64) -> Result<(), Fault> {
+        let Some(from) = self.heap.address(off, bytes) else { return Ok(()) };
+        let to = from + bytes as usize;
+        here(true, |ranges| {
+            let mut words = ranges.iter().filter(|range| range.is_claimed() && range.place.load(Relaxed) & WORDS != 0);
+            let of = (self.slot, address(self.heap));
+            let own = words.find(|range| (range.slot.load(Relaxed), range.heap.load(Relaxed)) == of);
+            let Some(range) = own else { return self.add(ranges, (from, to), WRITES | WORDS).map(drop) };
+            range.to.fetch_max(to, Relaxed);
+            range.from.fetch_min(from, Relaxed);
+            Ok(())
+        })
+    }
+
+    fn add(&self, ranges: &[ClaimedRange], (from, to): (usize, usize), how: u32) -> Result<u16, Fault> {
         let found = (1..=u16::MAX).zip(ranges).find(|(_, range)| !range.is_claimed());
         let (number, range) = found.ok_or_else(|| Fault::claimed_buffer(0, ranges.len() as u64, 0))?;
         range.to.store(to, Relaxed);
         range.heap.store(address(self.heap), Relaxed);
         range.slot.store(self.slot, Relaxed);
-        range.place.store((self.place as u32 + 1) | if writes { WRITES } else { 0 }, Relaxed);
+        range.place.store((self.place as u32 + 1) | how, Relaxed);
         range.line.store(self.line, Relaxed);
         // Last: a call that is aborted before this has claimed nothing.
         range.from.store(from, Relaxed);
@@ -286,7 +318,7 @@ mod redteam2 {
         // What `add` has done when it is ended in `count`.
         let from = cx.heap.address(parts.off, 64).expect("inside");
         here(true, |ranges| {
-            abandoned.add(ranges, (from, from + 64), true).expect("room");
+            abandoned.add(ranges, (from, from + 64), WRITES).expect("room");
             USED.store(0, Relaxed);
         });
         // The fault path frees the task's place.

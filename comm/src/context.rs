@@ -13,7 +13,13 @@ use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, NoHeap, Words};
 
 /// Handed to every handler as its first argument.
 ///
-/// There is deliberately no way to wait here: a handler that blocks stops its device.
+/// There is deliberately no way to wait here: a handler that blocks stops its device. Programs make none but over a
+/// heap for tests ([`testing::Heap`](crate::testing::Heap)):
+///
+/// ```compile_fail,E0624
+/// let mut heap = hamr_comm::abi::window::NoHeap::default();
+/// hamr_comm::Context::new(heap.lend(), hamr_comm::abi::ids::NodeId(1));
+/// ```
 pub struct Context<'c> {
     pub(crate) heap: LentHeap<'c>,
     /// Header word of the running call's slot, where the requester may set CANCEL.
@@ -79,8 +85,9 @@ impl Effects {
 
 impl<'c> Context<'c> {
     /// A context over `heap`, for a device's poller and for tests.
+    #[cfg(not(hamr_bare))]
     #[inline(always)]
-    pub fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
+    pub(crate) fn new(heap: LentHeap<'c>, node: NodeId) -> Self {
         Self { heap, cancel: None, state: Cell::new(CallState::new(node, 0)) }
     }
 
@@ -245,8 +252,27 @@ impl<'c> Context<'c> {
     }
 }
 
-/// One buffer of a [`ViewSet`].
-pub trait View {
+/// What a program implements of these would run while a task's slice is lent ([`crate::Task::claim`]): none is.
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// One buffer of a [`ViewSet`]: a [`Read`] or a [`Write`].
+///
+/// ```compile_fail,E0277
+/// use hamr_comm::{Context, Fault, View, abi::window::{Claim, Claimed}};
+/// struct Mine;
+/// impl View for Mine {
+///     type Out<'v> = &'v [u8];
+///     fn claim(&self, _: &Context<'_>) -> Result<Claim, Fault> {
+///         Ok(Claim { off: 0, bytes: 8, writable: false })
+///     }
+///     fn open(claimed: Claimed<'_>) -> Result<&[u8], Fault> {
+///         Ok(claimed.shared()?)
+///     }
+/// }
+/// ```
+pub trait View: sealed::Sealed {
     /// The Rust reference it becomes.
     type Out<'v>;
     #[doc(hidden)]
@@ -255,6 +281,7 @@ pub trait View {
     fn open(claimed: Claimed<'_>) -> Result<Self::Out<'_>, Fault>;
 }
 
+impl<T: Element> sealed::Sealed for Read<T> {}
 impl<T: Element> View for Read<T> {
     type Out<'v> = &'v [T];
     fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
@@ -266,6 +293,7 @@ impl<T: Element> View for Read<T> {
     }
 }
 
+impl<T: Element> sealed::Sealed for Write<T> {}
 impl<T: Element> View for Write<T> {
     type Out<'v> = &'v mut [T];
     fn claim(&self, cx: &Context<'_>) -> Result<Claim, Fault> {
@@ -278,7 +306,7 @@ impl<T: Element> View for Write<T> {
 }
 
 /// A tuple of one to six [`Read`]s and [`Write`]s.
-pub trait ViewSet {
+pub trait ViewSet: sealed::Sealed {
     /// The tuple of references.
     type Views<'v>;
     #[doc(hidden)]
@@ -289,6 +317,7 @@ pub trait ViewSet {
 
 macro_rules! view_sets {
     ($(($($t:ident $i:tt $c:ident)*))*) => {$(
+        impl<$($t: View),*> sealed::Sealed for ($($t,)*) {}
         impl<$($t: View),*> ViewSet for ($($t,)*) {
             type Views<'v> = ($($t::Out<'v>,)*);
             fn open<'v>(self, cx: &'v mut Context<'_>) -> Result<Self::Views<'v>, Fault> {

@@ -181,20 +181,24 @@ impl Fault {
         Self::new(Status::BAD_BUFFER, [bad_buffer::FOREIGN, named.into(), here.into()])
     }
 
-    /// A view that reaches past the heap, which may be because of a claim.
+    /// A view that reaches past the heap, or into what is claimed of it.
     #[cfg(all(feature = "tasks", feature = "world"))]
     #[cold]
     fn beyond_heap(end: u64, heap: u64) -> Self {
-        match crate::claimed::bytes_here() {
-            taken if taken != 0 && end <= heap + taken => Self::claimed(),
-            _ => Self::outside_heap(end, heap),
-        }
+        if end <= heap { Self::claimed() } else { Self::outside_heap(end, heap) }
     }
 
     /// The segment is claimed.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) fn claimed() -> Self {
         Self::msg("a program has the segment")
+    }
+
+    /// A task has words of the segment.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cold]
+    pub(crate) fn has_words() -> Self {
+        Self::msg("a task has words of the segment, until it ends")
     }
 
     /// A buffer that a task has claimed: its place from 1 on, and the line of the claim above 32 bits.

@@ -226,7 +226,9 @@ impl<'t> Task<'t> {
 
     /// [`Context::send`]; the message leaves at the next wait.
     pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        self.lent(|slice| slice.cx.send(target, call))
+        let sent = leave(target, call);
+        self.lent(|slice| slice.cx.note_sent());
+        sent
     }
 
     #[inline(never)]
@@ -268,9 +270,9 @@ impl<'t> Task<'t> {
     #[inline(never)]
     fn message(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<Message, NotSent> {
         let (key, longest) = outgoing::here(|outgoing| outgoing.key(to))?;
-        self.lent(|slice| {
-            let max = longest.min(slice.frame.scratch.len());
-            let mut out = Encoder::new(slice.frame.scratch);
+        self.with_scratch(|scratch| {
+            let max = longest.min(scratch.len());
+            let mut out = Encoder::new(scratch);
             encode(&mut out);
             let wanted = out.needed();
             if wanted > max {
@@ -298,11 +300,11 @@ impl<'t> Task<'t> {
     }
 
     fn outcome<H: Handler>(&self, target: Target, ended: Ended) -> Result<ValueOf<H>, TaskCallError<ErrorOf<H>>> {
-        self.lent(|slice| {
+        self.with_scratch(|scratch| {
             let mut bytes: &[u8] = &[];
             let mut decoded = Err(Malformed);
             if let Ended::Reply(hdr, len) = ended {
-                bytes = slice.frame.scratch.get(..len).unwrap_or_default();
+                bytes = scratch.get(..len).unwrap_or_default();
                 let mut from = Decoder::new(bytes);
                 decoded = match hdr.status() {
                     Status::OK if !hdr.has(RepHdr::FAULT) => Migratable::decode(&mut from).map(Ok),
@@ -326,9 +328,15 @@ impl Context<'_> {
     /// Calls a handler without waiting for it, and without a result. The message leaves when this
     /// handler returns. `Full` after some 500 words of messages.
     pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        let sent =
-            addressed::<H, _, _>(target, &call.args, |to, encode| outgoing::here(|outgoing| outgoing.send(to, encode)));
+        let sent = leave(target, call);
         self.note_sent();
-        sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target.target(), H::NAME, &[])))
+        sent
     }
+}
+
+/// Leaves a message for the poller.
+#[inline(always)]
+fn leave<H: Handler>(target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
+    let sent = addressed::<H, _, _>(target, &call.args, outgoing::send);
+    sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target.target(), H::NAME, &[])))
 }

@@ -20,8 +20,6 @@ extern crate self as hamr_comm;
 pub mod am;
 pub mod buffer;
 pub mod chain;
-#[cfg(all(feature = "tasks", feature = "world"))]
-mod claimed;
 #[cfg(feature = "claims")]
 mod claims;
 mod context;

@@ -68,6 +68,20 @@ impl Owned {
     }
 }
 
+/// Runs `f`, which runs handlers of a device. Behind it this thread runs those that it did before: a handler of
+/// another device may have called this one.
+#[cfg(not(hamr_bare))]
+pub fn as_another<R>(f: impl FnOnce() -> R) -> R {
+    struct Before(Owned);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            self.0.enter_thread();
+        }
+    }
+    let _before = Before(HERE.with_borrow(Owned::clone));
+    f()
+}
+
 /// That of the device whose handlers this thread runs.
 pub(crate) fn here<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
     #[cfg(hamr_bare)]
@@ -151,17 +165,8 @@ impl Outgoing {
         load(&self.longest) as usize
     }
 
-    /// Leaves a message for the poller.
-    #[inline(never)]
-    pub(crate) fn send(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
-        let (key, longest) = self.key(to)?;
-        let mut bytes = [0; LONGEST_SEND];
-        let mut out = Encoder::new(&mut bytes);
-        encode(&mut out);
-        let (wanted, max) = (out.needed(), LONGEST_SEND.min(longest));
-        if wanted > max {
-            return Err(NotSent::TooLong { wanted, max });
-        }
+    /// Leaves a message of `wanted` bytes, which are the first of `bytes`, for the poller.
+    fn leave(&self, to: &Callee, key: HandlerKey, bytes: &[u8; LONGEST_SEND], wanted: usize) -> Result<(), NotSent> {
         let begin = load(&self.used) as usize;
         let end = begin + HEAD + wanted.div_ceil(4);
         let room = self.words.get(begin..end).ok_or(NotSent::Full)?;
@@ -201,4 +206,18 @@ impl Outgoing {
     pub(crate) fn sent(&self) {
         self.used.store(0, Ordering::Relaxed);
     }
+}
+
+/// Leaves a message for the poller. `encode` is the program's, so it runs while nothing is borrowed.
+#[inline(never)]
+pub(crate) fn send(to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
+    let (key, longest) = here(|outgoing| outgoing.key(to))?;
+    let mut bytes = [0; LONGEST_SEND];
+    let mut out = Encoder::new(&mut bytes);
+    encode(&mut out);
+    let (wanted, max) = (out.needed(), LONGEST_SEND.min(longest));
+    if wanted > max {
+        return Err(NotSent::TooLong { wanted, max });
+    }
+    here(|outgoing| outgoing.leave(to, key, &bytes, wanted))
 }

@@ -50,6 +50,10 @@ fn refused(holder: u32, present: u32) -> Fault {
 
 /// A `static` piece of state, reached through [`crate::Context::with`].
 ///
+/// A static is one of its program: devices that are threads of one process (`loopback`, `thread` ranks) share it,
+/// and what the handler of one uses, another's is refused with [`Status::RESOURCE_BUSY`]. A program that runs on
+/// such ranks has state of a rank in its task, or one resource for each rank.
+///
 /// One word is the lock and names its owner. A call may be ended between any two instructions, and
 /// at no moment is the state taken without a mark in the word. An abandoned call never resets the
 /// word, so the next one finds an old mark and reports [`Status::POISONED`] instead of half-changed
@@ -77,7 +81,7 @@ impl<T> Resource<T> {
     #[cfg(any(test, not(feature = "claims")))]
     fn with_at<R>(&self, present: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
         self.take(FREE, present).map_err(|holder| refused(holder, present))?;
-        self.use_taken(FREE, f)
+        Ok(self.use_taken(f, || self.holder.store(FREE, Ordering::Release)))
     }
 
     /// Takes it from `free`, or returns the word that it found.
@@ -86,16 +90,16 @@ impl<T> Resource<T> {
         self.holder.compare_exchange(free, present, Ordering::Acquire, Ordering::Acquire).map(|_| ())
     }
 
-    /// The caller has taken it from `free`, and gives it back.
+    /// The caller has taken it; `give_back` changes the word.
     #[inline(always)]
-    fn use_taken<R>(&self, free: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
+    fn use_taken<R>(&self, f: impl FnOnce(&mut T) -> R, give_back: impl FnOnce()) -> R {
         let guard = PoisonOnUnwind(&self.holder);
         // SAFETY: the word was free and is ours now; nothing takes it from us before it is free
         // again or poisoned.
         let result = f(unsafe { &mut *self.state.get() });
         core::mem::forget(guard);
-        self.holder.store(free, Ordering::Release);
-        Ok(result)
+        give_back();
+        result
     }
 
     /// [`Self::with`] for the task in this place, from 1 on, or an inline handler: 0.
@@ -109,7 +113,7 @@ impl<T> Resource<T> {
         let present = present();
         loop {
             match self.take(FREE, present) {
-                Ok(()) => return self.use_taken(FREE, f),
+                Ok(()) => return Ok(self.use_taken(f, || self.holder.store(FREE, Ordering::Release))),
                 Err(CLAIMED) => {}
                 Err(holder) => return Err(refused(holder, present)),
             }
@@ -121,7 +125,14 @@ impl<T> Resource<T> {
                 Holder::None => Err(refused(present, present)),
             });
             match taken {
-                Ok(()) => return self.use_taken(CLAIMED, f),
+                // The claim may have ended in `f`: whose it is now, the list says.
+                Ok(()) => {
+                    let give_back = |who| {
+                        let free = if matches!(who, Holder::Own) { CLAIMED } else { FREE };
+                        self.holder.store(free, Ordering::Release);
+                    };
+                    return Ok(self.use_taken(f, || claims::with_holder(heap, self.at(), place, give_back)));
+                }
                 Err(_) if self.holder.load(Ordering::Acquire) == FREE => {}
                 Err(fault) => return Err(fault),
             }

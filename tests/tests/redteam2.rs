@@ -3,8 +3,6 @@
 use hamr::serve::Keeper;
 use hamr::world::ProgramError;
 use hamr::{CallOptions, Image, Node, Options, Runtime, SharedStream};
-use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
-use hamr_comm::testing::Heap;
 use hamr_comm::{BufferPtr, Call, Context, Fault, HOST, Handler, Host, Task, TaskCallError, Why, offload};
 use hamr_tests::conformance::{driven, options, until};
 use hamr_tests::devices;
@@ -12,7 +10,7 @@ use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::{budget, echo};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -22,142 +20,6 @@ fn fault(code: Result<u8, ProgramError>) -> String {
 
 fn check(is_right: bool, what: &str) -> Result<u8, Fault> {
     if is_right { Ok(0) } else { Err(Fault::msg(what)) }
-}
-
-// --- a: memory that two own, from safe code ---
-
-/// Words that a task took before it claimed the segment write below the exclusive reference that the claim
-/// gives out.
-#[test]
-fn a1_words_write_below_an_exclusive_reference_of_a_claimed_segment() {
-    let world = devices::runtime().world_of_threads(1).expect("a world");
-    let code = world.run_program(|task| {
-        let segment = task.world().ok_or_else(|| Fault::msg("no rank"))?.segment();
-        let words = task.words(BufferPtr::<u32>::from_wire(WireBuffer::pack(BufferParts { len: 16, ..segment.parts() })))?;
-        let Ok(mut claim) = task.claim_segment(0) else { return Ok(0) };
-        let elements = claim.memory().piece::<u32>().into_mut_slice();
-        let first = elements.first_mut().ok_or_else(|| Fault::msg("no element"))?;
-        *first = 1;
-        if let Some(word) = words.get(0) {
-            word.store(7);
-        }
-        let seen = *first;
-        check(seen == 1, "another path wrote below `&mut u32`")
-    });
-    assert_eq!(fault(code), "code 0");
-}
-
-/// The same from another task, across a wait of the one that has the reference.
-#[test]
-fn a2_words_of_another_task_write_below_a_reference_that_lasts_across_a_wait() {
-    let world = devices::runtime().world_of_threads(1).expect("a world");
-    let step = Arc::new(AtomicU32::new(0));
-    let (first, second) = (step.clone(), step);
-    std::thread::scope(|scope| {
-        let world = &world;
-        // One run at a time: the other task is a call of its own, to the same rank.
-        let node = world.node(0);
-        let other = scope.spawn(move || {
-            until("the first task has words", || first.load(Ordering::Acquire) == 1);
-            let claimed = node.sync(red::claims_and_waits::with()).expect("runs");
-            first.store(3, Ordering::Release);
-            claimed
-        });
-        let code = world.run_program(move |task| {
-            let segment = task.world().ok_or_else(|| Fault::msg("no rank"))?.segment();
-            let words = task.words(BufferPtr::<u32>::from_wire(WireBuffer::pack(BufferParts { len: 16, ..segment.parts() })))?;
-            second.store(1, Ordering::Release);
-            // Until the other one has its reference and waits.
-            task.wait_until(|| red::STEP.load(Ordering::Acquire) == 2)?;
-            if let Some(word) = words.get(0) {
-                word.store(7);
-            }
-            red::STEP.store(3, Ordering::Release);
-            task.wait_until(|| second.load(Ordering::Acquire) == 3)?;
-            Ok(0)
-        });
-        assert_eq!(fault(code), "code 0");
-        assert_eq!(other.join().expect("no panic"), 1, "what a `&mut u32` refers to was changed by another task");
-    });
-}
-
-mod red {
-    use super::*;
-
-    pub static STEP: AtomicU32 = AtomicU32::new(0);
-
-    #[offload(unordered)]
-    pub fn claims_and_waits(task: &mut Task) -> Result<u32, Fault> {
-        let Ok(mut claim) = task.claim_segment(0) else {
-            STEP.store(2, Ordering::Release);
-            task.wait_until(|| STEP.load(Ordering::Acquire) == 3)?;
-            return Ok(1);
-        };
-        let elements = claim.memory().piece::<u32>().into_mut_slice();
-        let first = elements.first_mut().ok_or_else(|| Fault::msg("no element"))?;
-        *first = 1;
-        STEP.store(2, Ordering::Release);
-        task.wait_until(|| STEP.load(Ordering::Acquire) == 3)?;
-        Ok(*first)
-    }
-}
-
-static WROTE: AtomicU32 = AtomicU32::new(0);
-static VIEWED: AtomicBool = AtomicBool::new(false);
-
-#[offload]
-fn scribbles(cx: &mut Host, x: BufferPtr<u32>) {
-    until("a handler views it", || VIEWED.load(Ordering::Acquire));
-    WROTE.store(1 + u32::from(cx.write(&[9u32], x).is_ok()), Ordering::Release);
-}
-
-#[offload]
-fn names_it(cx: &mut Context, x: BufferPtr<u32>) -> Result<(), Fault> {
-    cx.send(HOST, scribbles::with(x)).map_err(|_| Fault::msg("not sent"))
-}
-
-#[offload]
-fn views_it(cx: &mut Context, x: BufferPtr<u32>) -> Result<u32, Fault> {
-    let view = cx.view_mut(x)?;
-    view[0] = 1;
-    VIEWED.store(true, Ordering::Release);
-    let begin = Instant::now();
-    while WROTE.load(Ordering::Acquire) == 0 && begin.elapsed() < Duration::from_secs(2) {
-        std::thread::yield_now();
-    }
-    Ok(view[0])
-}
-
-/// On loopback a body writes nothing that the running call names, as `put` of another thread does not.
-#[test]
-fn a4_a_body_does_not_write_below_a_view() {
-    let runtime = Runtime::new().expect("a runtime");
-    let node = loopback(&runtime, options());
-    let buffer = node.buffer(&[0u32; 16]).expect("room");
-    node.sync(names_it::with(buffer.ptr())).expect("runs");
-    let seen = node.sync(views_it::with(buffer.ptr())).expect("runs");
-    assert_eq!(seen, 1, "what a `&mut [u32]` refers to was changed by another thread");
-}
-
-/// A context can be exchanged for one over another heap. What a claim takes out of that heap it puts back
-/// into the device's: that is longer then than its memory.
-#[test]
-fn a3_a_claim_over_an_exchanged_context_makes_the_heap_longer_than_it_is() {
-    let world = devices::runtime().world_of_threads(1).expect("a world");
-    let code = world.run_program(|task| {
-        let before = task.inline(|cx| cx.heap_len());
-        let other: &'static mut Heap = Box::leak(Box::new(Heap::new(1 << 20)));
-        task.inline(|cx| *cx = other.context());
-        let claim = task.claim_segment(0);
-        task.yield_now()?;
-        drop(claim);
-        let after = task.inline(|cx| cx.heap_len());
-        let parts = BufferParts { off: before, index: 0, len: 64, generation: 0, node: task.node() };
-        let outside = BufferPtr::<u8>::from_wire(WireBuffer::pack(parts));
-        let is_refused = task.view_mut(outside).is_err();
-        check(after == before && is_refused, "a view of memory behind the heap")
-    });
-    assert_eq!(fault(code), "code 0");
 }
 
 // --- b: calls between ranks ---
@@ -538,53 +400,6 @@ fn f1_a_body_of_an_epoch_that_is_over_writes_nothing() {
     assert_eq!((seen[0], wrote.load(Ordering::Acquire)), (5, 2), "a body of epoch 1 wrote in epoch 2");
 }
 
-// --- g: loopback in loopback ---
-
-static INNER: Mutex<Option<Arc<Node>>> = Mutex::new(None);
-static NOTED: AtomicU64 = AtomicU64::new(0);
-
-#[offload]
-fn note_caller(cx: &mut Host, value: u64) {
-    NOTED.store(value << 32 | u64::from(cx.node().0), Ordering::Release);
-}
-
-/// Calls another device of this process, then leaves a message for the host.
-#[offload]
-fn asks_inner_then_sends(cx: &mut Context) -> u64 {
-    let inner = INNER.lock().ok().and_then(|inner| inner.clone());
-    let echoed = inner.map_or(0, |inner| inner.sync(echo::with(3u64)).unwrap_or(0));
-    let sent = cx.send(HOST, note_caller::with(77)).is_ok();
-    echoed * 10 + u64::from(sent)
-}
-
-/// The message comes, and from the device whose handler sent it.
-#[test]
-fn g1_a_message_behind_a_call_of_another_loopback_device_is_its_own() {
-    let runtime = Runtime::new().expect("a runtime");
-    let (outer, inner) = (loopback(&runtime, options()), Arc::new(loopback(&runtime, options())));
-    *INNER.lock().expect("free") = Some(inner.clone());
-    let wait = |who: u16| {
-        let begin = Instant::now();
-        while NOTED.load(Ordering::Acquire) == 0 && begin.elapsed() < Duration::from_secs(3) {
-            let _ = (outer.ping(), inner.ping());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let noted = NOTED.swap(0, Ordering::AcqRel);
-        (noted >> 32 == 77, noted as u16 == who)
-    };
-    let number = outer.info().node;
-    // Without the call in between it comes.
-    let before = INNER.lock().expect("free").take();
-    assert_eq!(outer.sync(asks_inner_then_sends::with()).expect("runs"), 1);
-    assert_eq!(wait(number), (true, true));
-    *INNER.lock().expect("free") = before;
-    let called = outer.sync(asks_inner_then_sends::with()).expect("runs");
-    assert_eq!(called, 31);
-    let came = wait(number);
-    *INNER.lock().expect("free") = None;
-    assert_eq!(came, (true, true), "it came; from its own device");
-}
-
 // --- k: announcements of ranks ---
 
 use hamr_comm::world::{RankId, RankSet, SharedBits, announce, collect};
@@ -898,21 +713,6 @@ fn s1_a_world_that_does_not_start_leaves_no_thread() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(threads("rank 1 (thread)"), 0, "it serves a world that nobody has");
-}
-
-// --- q: claims that are forgotten ---
-
-/// A claim ends with its task at the latest, also one that is never dropped: those of buffers do.
-#[test]
-fn q1_a_claim_that_was_forgotten_ends_with_its_task() {
-    let world = devices::runtime().world_of_threads(1).expect("a world");
-    let forgets = world.run_program(|task| {
-        std::mem::forget(task.claim_segment(0)?);
-        Ok(0)
-    });
-    assert_eq!(fault(forgets), "code 0");
-    let next = world.run_program(|task| task.claim_segment(0).map(|_| 0));
-    assert_eq!(fault(next), "code 0");
 }
 
 // --- t: signals ---

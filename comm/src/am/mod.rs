@@ -34,6 +34,8 @@ mod task_slot;
 #[cfg(not(hamr_bare))]
 mod watch;
 
+#[cfg(all(feature = "tasks", not(hamr_bare)))]
+pub use crate::outgoing::as_another;
 pub use crate::wait::{Notifier, QueueNotifier, WaitWord, Waiter};
 pub use activity::Activity;
 pub use hamr_shared_abi::window::{SlotAccess, Slots};

@@ -525,7 +525,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             if let Some(index) = self.dispatcher.tasks.abandon_running() {
                 tasks::drain(&mut self.dispatcher.tasks, &mut self.calls, index);
                 #[cfg(all(feature = "tasks", feature = "world"))]
-                crate::world::claim::release_of_abandoned(&mut self.dispatcher.heap.lend(), index);
+                crate::world::claim::release(&mut self.dispatcher.heap.lend(), index);
             }
             // It may have left some.
             self.dispatcher.tasks.expect_messages();

@@ -33,6 +33,10 @@ impl<'t> Suspender<'t> {
         match self.never {}
     }
 
+    pub(super) fn with_scratch<R>(&self, _: impl FnOnce(&mut [u8]) -> R) -> R {
+        match self.never {}
+    }
+
     pub(super) fn with<R>(&self, _: impl FnOnce(&mut Slice<'_>) -> R) -> R {
         match self.never {}
     }

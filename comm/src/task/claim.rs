@@ -75,6 +75,7 @@ impl<'t> Task<'t> {
     pub fn claim<V: ViewSet>(&self, set: V) -> Result<Claim<'t>, Fault> {
         let line = Location::caller().line();
         let mut claim = Claim { ranges: heapless::Vec::new(), resource: None, _task: PhantomData };
+        // No code of the program runs in here: sets of views are the library's alone.
         self.lent(|slice| -> Result<(), Fault> {
             let owner = Owner { heap: &slice.cx.heap, place: slice.place, slot: slice.slot, line };
             for range in set.ranges(&slice.cx)?.into_iter().filter(|range| range.bytes != 0) {

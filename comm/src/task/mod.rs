@@ -50,8 +50,10 @@ use wait::{NEVER, Wait};
 /// ```
 pub struct Task<'t> {
     suspender: Suspender<'t>,
-    /// The time at which [`Self::within`] ends waits, or [`NEVER`].
+    /// The earliest of `limits`: the time at which [`Self::within`] ends waits, or [`NEVER`].
     within: Cell<u64>,
+    /// `None` before the first.
+    limits: Cell<Option<Limits>>,
 }
 
 static_assertions::assert_not_impl_any!(Task<'static>: Send, Sync);
@@ -87,16 +89,56 @@ pub(crate) struct Slice<'a> {
     pub(crate) reason: Option<Reason>,
 }
 
-/// Waits of its task end when its time is over; then those behind it continue as before.
+/// Limits of a task that last at a time, each in an element of its own; of more, the others share the last.
+const MOST_LIMITS: usize = 4;
+
+/// The times at which values of [`Within`] end waits, or [`NEVER`].
+#[derive(Clone, Copy)]
+struct Limits {
+    at: [u64; MOST_LIMITS],
+    /// Values that have the last.
+    shared: u32,
+}
+
+impl Limits {
+    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], shared: 0 };
+
+    /// Adds one, and returns which it is.
+    fn add(&mut self, limit: u64) -> usize {
+        let free = self.at.iter().take(MOST_LIMITS - 1).position(|at| *at == NEVER);
+        self.shared += u32::from(free.is_none());
+        let index = free.unwrap_or(MOST_LIMITS - 1);
+        self.at.get_mut(index).into_iter().for_each(|at| *at = limit.min(*at));
+        index
+    }
+
+    fn end(&mut self, index: usize) {
+        self.shared -= u32::from(index == MOST_LIMITS - 1);
+        if index != MOST_LIMITS - 1 || self.shared == 0 {
+            self.at.get_mut(index).into_iter().for_each(|at| *at = NEVER);
+        }
+    }
+
+    fn earliest(&self) -> u64 {
+        self.at.into_iter().min().unwrap_or(NEVER)
+    }
+}
+
+/// Waits of its task end when its time is over; when it is dropped, those behind it continue as without it.
 #[must_use = "the time ends with this value"]
 pub struct Within<'w> {
     within: &'w Cell<u64>,
-    before: u64,
+    limits: &'w Cell<Option<Limits>>,
+    /// `None`: it has no end.
+    index: Option<usize>,
 }
 
 impl Drop for Within<'_> {
     fn drop(&mut self) {
-        self.within.set(self.before);
+        let (Some(index), Some(mut limits)) = (self.index, self.limits.get()) else { return };
+        limits.end(index);
+        self.limits.set(Some(limits));
+        self.within.set(limits.earliest());
     }
 }
 
@@ -175,12 +217,16 @@ impl Task<'_> {
     }
 
     /// Ends waits of this task with [`Interrupted::Deadline`] after `limit`, as long as the result
-    /// lives. A shorter limit around it counts.
+    /// lives. Of several the shortest counts, in whichever order they end. (Beyond three at a time, the others
+    /// end together.)
     pub fn within(&self, limit: Duration) -> Within<'_> {
-        let before = self.within.get();
         let micros = u64::try_from(limit.as_micros()).unwrap_or(NEVER);
-        self.within.set(before.min(self.micros().saturating_add(micros)));
-        Within { within: &self.within, before }
+        let limit = self.micros().saturating_add(micros);
+        let mut limits = self.limits.get().unwrap_or(Limits::NONE);
+        let index = (limit != NEVER).then(|| limits.add(limit));
+        self.limits.set(Some(limits));
+        self.within.set(limits.earliest());
+        Within { within: &self.within, limits: &self.limits, index }
     }
 
     /// Microseconds of the device's clock.
@@ -214,8 +260,12 @@ impl Task<'_> {
         self.suspender.with(|slice| slice.cx.copy_in(from, to))
     }
 
-    /// [`Context::words`]: also across waits.
+    /// [`Context::words`]: also across waits. The task has words of its rank's segment until it ends; nobody claims
+    /// these bytes of the segment meanwhile.
+    #[track_caller]
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        self.note_words(ptr)?;
         self.suspender.words(ptr)
     }
 
@@ -296,9 +346,14 @@ impl<'t> Task<'t> {
         self.within.get()
     }
 
-    /// What the serve loop has lent it, for the length of `f`, which must not wait.
+    /// What the serve loop has lent it, for the length of `f`, which must not wait, and calls no code of the program.
     pub(crate) fn lent<R>(&self, f: impl FnOnce(&mut Slice<'_>) -> R) -> R {
         self.suspender.with(f)
+    }
+
+    /// Runs `f`, which may call such code, with the scratch memory. A wait in it panics.
+    pub(crate) fn with_scratch<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.suspender.with_scratch(f)
     }
 
     /// Suspends with something for the serve loop to do; what came of it.
@@ -316,7 +371,7 @@ impl<'t> Task<'t> {
 
     #[cfg(feature = "tasks")]
     fn of(suspender: Suspender<'t>) -> Self {
-        Self { suspender, within: Cell::new(NEVER) }
+        Self { suspender, within: Cell::new(NEVER), limits: Cell::new(None) }
     }
 
     /// The arguments of its call; once.
@@ -328,5 +383,44 @@ impl<'t> Task<'t> {
     /// Storage for its reply.
     pub(crate) fn frame(&mut self) -> &mut Frame<'t> {
         &mut self.suspender.slice().frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In whichever order limits end, the earliest of those that last counts. The times are 1 to 3, so that any two may
+    /// be equal; up to so many have an element of their own.
+    #[test]
+    fn the_earliest_of_the_limits_that_last_counts() {
+        const MOST: usize = MOST_LIMITS - 1;
+        for times in 0..27 {
+            let times = [times % 3 + 1, times / 3 % 3 + 1, times / 9 + 1];
+            for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                let mut limits = Limits::NONE;
+                let indices: [usize; MOST] = times.map(|time| limits.add(time));
+                let mut left = times;
+                for ended in order {
+                    assert_eq!(limits.earliest(), left.into_iter().min().expect("three"), "{times:?} {order:?}");
+                    limits.end(indices[ended]);
+                    left[ended] = NEVER;
+                }
+                assert_eq!((limits.earliest(), limits.shared), (NEVER, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn more_limits_than_there_is_room_for_end_together() {
+        let mut limits = Limits::NONE;
+        let indices = [90, 80, 70, 10, 20, 30].map(|time| limits.add(time));
+        assert_eq!(indices, [0, 1, 2, 3, 3, 3]);
+        limits.end(3);
+        limits.end(2);
+        assert_eq!(limits.earliest(), 10, "two that share it last");
+        limits.end(3);
+        limits.end(3);
+        assert_eq!(limits.earliest(), 80);
     }
 }

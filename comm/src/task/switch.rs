@@ -65,11 +65,21 @@ pub(crate) struct Suspender<'t> {
     yielder: &'t Yielder<Lent, Wait>,
     lent: Cell<Lent>,
     marks: &'t Cell<Marks>,
+    /// Code of the program has the scratch memory ([`Self::with_scratch`]).
+    converts: Cell<bool>,
+    /// A closure of [`Self::with`] runs.
+    #[cfg(debug_assertions)]
+    is_lent: Cell<bool>,
 }
 
 impl<'t> Suspender<'t> {
     /// Ends the slice. Returns in the next one.
+    ///
+    /// # Panics
+    /// Code of the program has the scratch memory, which is the next slice's.
+    #[cfg_attr(hamr_bare, inline(never))]
     pub(super) fn suspend(&self, wait: Wait, reason: Reason) {
+        self.refuse_in_conversion();
         self.with(|slice| (slice.marks, slice.reason) = (self.marks.take(), Some(reason)));
         self.lent.set(self.yielder.suspend(wait));
         self.with(|slice| self.marks.set(slice.marks));
@@ -88,11 +98,42 @@ impl<'t> Suspender<'t> {
         unsafe { &mut *self.lent.get().0.as_ptr().cast::<Slice<'t>>() }
     }
 
-    /// The same for the length of `f`, which must neither suspend nor look again.
+    /// The same for the length of `f`, which must neither suspend nor look again: it calls no code of the program.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Slice<'_>) -> R) -> R {
         let mut lent = self.lent.get().0;
-        // SAFETY: as in `slice`; the closures of this module's callers have no access to the task.
+        #[cfg(debug_assertions)]
+        let _loan = Loan::of(&self.is_lent);
+        // SAFETY: as in `slice`; the closures of this module's callers use the task for nothing that comes here
+        // again, and what programs implement runs in none of them: traits of views are sealed, and conversions
+        // run in `with_scratch`.
         f(unsafe { lent.as_mut() })
+    }
+
+    /// Runs `f`, which may call code of the program, with the scratch memory.
+    ///
+    /// # Panics
+    /// Such code calls this.
+    pub(super) fn with_scratch<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut scratch = self.begin_conversion();
+        let _converts = Converts(&self.converts);
+        // SAFETY: the slice's memory, which it has alone. As long as `_converts` exists, the slice does not end,
+        // since a suspension is refused, and nothing else here uses the memory: `begin_conversion` refuses a
+        // second use, and arguments and replies are read and written by who has `&mut Task`.
+        f(unsafe { scratch.as_mut() })
+    }
+
+    #[inline(never)]
+    fn begin_conversion(&self) -> NonNull<[u8]> {
+        self.refuse_in_conversion();
+        self.converts.set(true);
+        self.with(|slice| NonNull::from(&mut *slice.frame.scratch))
+    }
+
+    #[inline(always)]
+    fn refuse_in_conversion(&self) {
+        if self.converts.get() {
+            waits_in_conversion();
+        }
     }
 
     /// Words of a buffer, to be kept across waits.
@@ -100,6 +141,40 @@ impl<'t> Suspender<'t> {
         // SAFETY: as in `with`. Only the words outlive this function: they refer to the window, which is
         // mapped as long as the task can run.
         unsafe { self.lent.get().0.as_ref() }.cx.words(ptr)
+    }
+}
+
+/// The slice is lent. Builds with debug assertions, and so the tests, look whether it is lent twice.
+#[cfg(debug_assertions)]
+struct Loan<'l>(&'l Cell<bool>);
+
+#[cfg(debug_assertions)]
+impl<'l> Loan<'l> {
+    fn of(is_lent: &'l Cell<bool>) -> Self {
+        assert!(!is_lent.replace(true), "a slice is lent twice");
+        Self(is_lent)
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn waits_in_conversion() -> ! {
+    panic!("a wait inside of a conversion");
+}
+
+/// Code of the program has the scratch memory until this is dropped.
+struct Converts<'s>(&'s Cell<bool>);
+
+impl Drop for Converts<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 
@@ -143,7 +218,14 @@ impl Coroutine {
     pub(crate) fn new(stack: TaskStack, start: TaskThunk) -> Self {
         let root = move |yielder: &Yielder<Lent, Wait>, lent: Lent| {
             let marks = Cell::new(Marks::default());
-            let mut task = Task::of(Suspender { yielder, lent: Cell::new(lent), marks: &marks });
+            let mut task = Task::of(Suspender {
+                yielder,
+                lent: Cell::new(lent),
+                marks: &marks,
+                converts: Cell::new(false),
+                #[cfg(debug_assertions)]
+                is_lent: Cell::new(false),
+            });
             #[cfg(not(hamr_bare))]
             return std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| start(&mut task)));
             #[cfg(hamr_bare)]
@@ -214,4 +296,91 @@ impl Resumable<'_> {
 fn this_thread() -> std::thread::ThreadId {
     std::thread_local!(static ID: std::thread::ThreadId = std::thread::current().id());
     ID.with(|id| *id)
+}
+
+#[cfg(all(test, feature = "claims", not(hamr_bare)))]
+mod tests {
+    use super::*;
+    use crate::frame::Frame;
+    use crate::task::Answer;
+    use crate::testing::Heap;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const SCRATCH: usize = 64;
+
+    /// Runs slices of a task until it does not wait.
+    fn outcome(start: TaskThunk) -> (u32, Step) {
+        let mut coroutine = Coroutine::new(TaskStack::new(256 << 10).expect("memory"), start);
+        for waits in 0.. {
+            // Each slice has its own heap and memory, whose place is another one then.
+            let (mut heap, mut scratch) = (Heap::new(4096), std::vec![0; SCRATCH]);
+            let mut slice = Slice {
+                cx: heap.context(),
+                frame: Frame::new(&mut scratch),
+                args: None,
+                clock: &mut || 0,
+                interrupted: None,
+                answer: Answer::None,
+                marks: Marks::default(),
+                place: 0,
+                slot: 1,
+                #[cfg(feature = "world")]
+                looks: 0,
+                reason: None,
+            };
+            match coroutine.here().expect("its thread").resume(&mut slice) {
+                Step::Waits(_) => {}
+                ended => return (waits, ended),
+            }
+        }
+        unreachable!("it ends")
+    }
+
+    fn returns(task: &mut Task<'_>) -> Reply {
+        task.frame().status(hamr_shared_abi::status::Status::OK)
+    }
+
+    /// A conversion of the program's finds the task by a way that no lifetime forbids, and waits.
+    fn waits(task: &mut Task<'_>) -> Reply {
+        let seen = task.with_scratch(|scratch| (scratch.len(), task.yield_now()));
+        unreachable!("{seen:?}")
+    }
+
+    #[test]
+    fn a_wait_inside_of_a_conversion_ends_the_task() {
+        let (waits, Step::Panicked(payload)) = outcome(waits) else { panic!("it panics") };
+        assert_eq!((waits, payload.downcast_ref()), (0, Some(&"a wait inside of a conversion")));
+    }
+
+    /// All but a wait is as before, and behind a panic, too.
+    fn uses_in_conversion(task: &mut Task<'_>) -> Reply {
+        task.with_scratch(|scratch| {
+            assert_eq!((task.micros(), task.node().0), (0, 1));
+            scratch.fill(8);
+        });
+        let panics = || task.with_scratch(|_| task.with_scratch(|_| panic!("asked to")));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert_eq!(task.with_scratch(|scratch| (scratch.len(), scratch[0])), (SCRATCH, 8));
+        assert!(task.yield_now().is_ok());
+        assert_eq!(task.with_scratch(|scratch| (scratch.len(), scratch[0])), (SCRATCH, 0), "the next slice's");
+        returns(task)
+    }
+
+    #[test]
+    fn a_conversion_has_the_scratch_memory_for_its_time() {
+        let (waits, step) = outcome(uses_in_conversion);
+        assert!(waits == 1 && matches!(step, Step::Returned(_)));
+    }
+
+    /// What is lent is lent once: code that is run inside of a loan and asks for another is found by every test.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_slice_is_not_lent_twice() {
+        fn lends_twice(task: &mut Task<'_>) -> Reply {
+            task.lent(|_| task.lent(|_| ()));
+            returns(task)
+        }
+        let (_, Step::Panicked(payload)) = outcome(lends_twice) else { panic!("it panics") };
+        assert_eq!(payload.downcast_ref(), Some(&"a slice is lent twice"));
+    }
 }

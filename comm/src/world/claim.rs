@@ -1,24 +1,28 @@
 //! A claim of the rank's segment that lasts across waits: what a program of an upper layer has its
 //! arrays in.
 //!
-//! Bytes that are claimed are no part of the heap meanwhile. So views, puts and copies of them by other
-//! handlers of the rank are refused by the check that every access has, and a second claim is refused
-//! here. What is in front of the claim stays as it was. Other ranks reach all of the segment, always.
+//! Bytes that are claimed are taken out of the heap meanwhile. So views, words, puts and copies of them by any
+//! handler of the rank are refused by the check that every access has, and a second claim is refused. What
+//! lasts across waits beside that, and does not ask the heap again, is in the list of claims, which a claim
+//! asks: those of buffers, and tasks that have words of the segment. What is in front of the claim stays as it
+//! was. Other ranks reach all of the segment, always.
 
 #![expect(unsafe_code)]
 // UNSAFETY: bytes leave the heap, and come back to it (`docs/unsafe.md` "claims of segments").
 
 use super::piece::Memory;
 use super::{Rank, WorldRef};
-use crate::claims;
+use crate::buffer::BufferPtr;
+use crate::claims::{self, Owner};
 use crate::fault::Fault;
 use crate::task::Task;
+use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use hamr_shared_abi::window::LentHeap;
 
-/// The rank's segment, from some offset to its end. It is released when this is dropped, and when the
-/// task is abandoned.
+/// The rank's segment, from some offset to its end. It is released when this is dropped, and at the end of the
+/// task at the latest.
 pub struct SegmentClaim<'t> {
     task: &'t Task<'t>,
     at: NonNull<u8>,
@@ -30,23 +34,40 @@ impl Task<'_> {
     /// Claims the rank's segment from byte `from`, a multiple of 64, to its end.
     ///
     /// # Errors
-    /// The device is no rank; a program has the segment, or a task a part of it; it is shorter than `from`.
+    /// The device is no rank; a program has the segment, or a task a part of it, or words of it
+    /// ([`Task::words`]), this one, too; it is shorter than `from`.
     pub fn claim_segment(&self, from: u64) -> Result<SegmentClaim<'_>, Fault> {
         let rank = Rank::here().ok_or_else(|| Fault::msg("this device is no rank"))?;
-        if rank.claimed.bytes() != 0 {
-            return Err(Fault::claimed());
-        }
-        let bytes = rank.segment.min(self.heap_len()).checked_sub(from).filter(|_| from.is_multiple_of(64));
-        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes != 0);
-        let bytes = bytes.ok_or_else(|| Fault::msg("the segment is too short"))?;
-        let (at, place) = self.lent(|slice| -> Result<_, Fault> {
-            let off = slice.cx.heap_len() - bytes as u64;
-            claims::check(&slice.cx.heap, (off, bytes as u64), true, 0)?;
-            Ok((slice.cx.heap.take_end(bytes as u64), slice.place))
+        let (at, bytes) = self.lent(|slice| {
+            let heap = &mut slice.cx.heap;
+            if heap.taken().is_some() {
+                return Err(Fault::claimed());
+            }
+            let bytes = rank.segment.min(heap.len()).checked_sub(from).filter(|_| from.is_multiple_of(64));
+            let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes != 0);
+            let short = || Fault::msg("the segment is too short");
+            let bytes = bytes.ok_or_else(short)?;
+            let off = heap.len() - bytes as u64;
+            claims::check(heap, (off, bytes as u64), true, claims::FOR_REFERENCES)?;
+            Ok((heap.take_from(off, slice.place).ok_or_else(short)?, bytes))
         })?;
-        let at = at.ok_or_else(|| Fault::msg("the segment is too short"))?;
-        rank.claimed.set(bytes, place);
         Ok(SegmentClaim { task: self, at, bytes, from })
+    }
+
+    /// Notes that the task is about to have these words, where they are of the segment. They last as long as the
+    /// task, and store without asking the heap: no reference to the segment's bytes is made meanwhile.
+    #[track_caller]
+    pub(crate) fn note_words(&self, ptr: BufferPtr<u32>) -> Result<(), Fault> {
+        let Some(rank) = Rank::here() else { return Ok(()) };
+        let line = Location::caller().line();
+        self.lent(|slice| {
+            let heap = &slice.cx.heap;
+            let from = ptr.parts().off.max(rank.segment_off(heap.len()));
+            match ptr.parts().off.saturating_add(ptr.bytes()).saturating_sub(from) {
+                0 => Ok(()),
+                bytes => Owner { heap, place: slice.place, slot: slice.slot, line }.note_words(from, bytes),
+            }
+        })
     }
 }
 
@@ -72,35 +93,33 @@ impl SegmentClaim<'_> {
     /// All of it.
     pub fn memory(&mut self) -> Memory<'_> {
         // SAFETY: the bytes are mapped as long as the epoch lasts, and so the task, which `self`
-        // borrows. They are no part of the heap, so no view of it covers them; `self` is borrowed
-        // mutably as long as the memory lives, so there is no other. It begins at a multiple of 64, as
-        // heap and segment do.
+        // borrows. They are taken out of the heap, so no view, copy or word made since reaches them; views
+        // made before have ended with the slice of their task, and of words made before there were none
+        // (`claims::check`). `self` is borrowed mutably as long as the memory lives, so there is no other. It
+        // begins at a multiple of 64, as heap and segment do.
         unsafe { Memory::new(self.at, self.bytes, self.from) }
     }
 }
 
 impl Drop for SegmentClaim<'_> {
     fn drop(&mut self) {
-        // SAFETY: what was made of the bytes borrowed `self`.
-        self.task.lent(|slice| unsafe { release(&mut slice.cx.heap) });
+        self.task.lent(|slice| {
+            let heap = &mut slice.cx.heap;
+            // It is another heap where a handler has exchanged the context: the end of the task finds the rank's.
+            if heap.taken().is_some_and(|(at, _)| at == self.at) {
+                // SAFETY: what was made of the bytes borrowed `self`.
+                unsafe { heap.give_back() };
+            }
+        });
     }
 }
 
-/// # Safety
-/// What was made of the bytes that are claimed is not used any more.
-unsafe fn release(heap: &mut LentHeap<'_>) {
-    let Some(Rank { claimed, .. }) = Rank::here() else { return };
-    let bytes = claimed.bytes();
-    claimed.set(0, 0);
-    // SAFETY: so many were taken, and nothing is claimed from now on; the rest is passed on.
-    unsafe { heap.regain(bytes as u64) };
-}
-
-/// The task in this place was abandoned: on its stack, which nothing runs on any more, was its claim.
-pub(crate) fn release_of_abandoned(heap: &mut LentHeap<'_>, place: usize) {
-    let Some(Rank { claimed, .. }) = Rank::here() else { return };
-    if claimed.bytes() != 0 && claimed.by() == place {
-        // SAFETY: memory and pieces borrow the claim, whose stack was left for good.
-        unsafe { release(heap) };
+/// The task in this place has ended, however it did: by its return, or because it was left where it stood.
+#[inline(always)]
+pub(crate) fn release(heap: &mut LentHeap<'_>, place: usize) {
+    if heap.taken().is_some_and(|(_, by)| by == place) {
+        // SAFETY: memory and pieces borrow a claim, which borrows the task: nothing of them is used behind its
+        // end, nor on a stack that was left for good.
+        unsafe { heap.give_back() };
     }
 }

@@ -37,8 +37,6 @@ pub use strided::{MAX_LEVELS, Strided};
 pub use waits::{disseminate, has_come};
 
 use crate::buffer::BufferPtr;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use crate::claimed::Claimed;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::registry::Table;
@@ -89,9 +87,6 @@ pub struct Rank {
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
-    /// What is claimed of the segment.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    claimed: &'static Claimed,
 }
 
 impl Rank {
@@ -117,8 +112,6 @@ impl Rank {
             meetings: (0..size).map(|_| AtomicU32::new(0)).collect(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            claimed: Claimed::begin(),
         }
     }
 
@@ -134,12 +127,10 @@ impl Rank {
         RANK.get()
     }
 
-    /// Bytes of the segment that a program has taken out of the heap.
-    fn claimed(&self) -> u64 {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        return self.claimed.bytes() as u64;
-        #[cfg(not(all(feature = "tasks", feature = "world")))]
-        0
+    /// Where the segment begins in a heap of so many bytes, which does not change while the heap lasts. It is never
+    /// outside of it.
+    fn segment_off(&self, heap: u64) -> u64 {
+        heap.saturating_sub(self.segment)
     }
 }
 
@@ -305,7 +296,7 @@ impl WorldRef<'_> {
             Caller::Inline(cx) => (cx.heap_len(), cx.node()),
             Caller::Task(task) => (task.heap_len(), task.node()),
         };
-        segment(heap + self.rank.claimed(), self.rank.segment, node)
+        segment(heap, self.rank.segment_off(heap), node)
     }
 
     /// Bytes of a rank's segment.
@@ -431,10 +422,8 @@ impl WorldRef<'_> {
     #[inline(never)]
     fn in_own<R>(&self, access: impl FnOnce(&Window<Loan>) -> Result<R, OutOfWindow>) -> Result<R, OutOfReach> {
         let own = |heap: &LentHeap<'_>| {
-            let taken = self.rank.claimed();
-            let whole = heap.len() + taken;
-            let len = self.rank.segment.min(whole);
-            Ok(access(&*heap.part(whole - len, len - taken)?)?)
+            let off = self.rank.segment_off(heap.len());
+            Ok(access(&*heap.part(off, heap.open_len().saturating_sub(off))?)?)
         };
         match self.caller {
             Caller::Inline(cx) => own(&cx.heap),
@@ -443,10 +432,9 @@ impl WorldRef<'_> {
     }
 }
 
-/// The last bytes of a heap as a buffer of the node itself.
-fn segment(heap: u64, bytes: u64, node: NodeId) -> BufferPtr<u8> {
-    let len = bytes.min(heap);
-    BufferPtr::from_wire(WireBuffer::pack(BufferParts { off: heap - len, index: 0, len, generation: 0, node }))
+/// A heap from a byte on as a buffer of the node itself.
+fn segment(heap: u64, off: u64, node: NodeId) -> BufferPtr<u8> {
+    BufferPtr::from_wire(WireBuffer::pack(BufferParts { off, index: 0, len: heap - off, generation: 0, node }))
 }
 
 #[cfg(test)]
@@ -462,9 +450,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_the_end_of_the_heap() {
-        let parts = segment(4096, 1024, NodeId(3)).parts();
+        let parts = segment(4096, 3072, NodeId(3)).parts();
         assert_eq!((parts.off, parts.len, parts.node), (3072, 1024, NodeId(3)));
-        let longer = segment(4096, u64::MAX, NodeId(3)).parts();
-        assert_eq!((longer.off, longer.len), (0, 4096), "never outside of it");
     }
 }

@@ -5,8 +5,7 @@ use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{CopyGate, DeviceWindow, Shared, Window};
-use hamr_comm::am::{MAX_QUEUES, Poller, Round};
-use hamr_comm::am::{TaskSlot, Tasks};
+use hamr_comm::am::{MAX_QUEUES, Poller, Round, TaskSlot, Tasks, as_another};
 use hamr_comm::fault::{Trace, discard};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
@@ -29,14 +28,22 @@ pub struct Loopback {
 
 /// The thread that runs the device, and so perhaps a handler that has views.
 #[derive(Default)]
-struct Runner(Mutex<Option<ThreadId>>);
+struct Runner {
+    thread: Mutex<Option<ThreadId>>,
+    /// Locked while handlers run, whichever thread runs them, and while a body copies.
+    handlers: Mutex<()>,
+}
 
 /// While it exists, this thread runs the device.
 struct Running<'r>(&'r Runner);
 
 impl Runner {
     fn thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handlers(&self) -> MutexGuard<'_, ()> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self) -> Running<'_> {
@@ -54,6 +61,12 @@ impl Drop for Running<'_> {
 impl CopyGate for Runner {
     fn is_open(&self) -> bool {
         *self.thread() != Some(thread::current().id())
+    }
+    fn alone(&self, copy: &mut dyn FnMut()) {
+        if self.is_open() {
+            let _handlers = self.handlers();
+            copy();
+        }
     }
 }
 
@@ -306,8 +319,9 @@ impl Link for Loopback {
             // Another thread polls, which is as good.
             Err(TryLockError::WouldBlock) => return,
         };
+        let _handlers = self.runner.handlers();
         let _running = self.runner.run();
-        device.step();
+        as_another(|| device.step());
     }
     fn peer(&self) -> Peer {
         if self.stopped.load(Ordering::Acquire) { Peer::Gone("stopped".into()) } else { Peer::Alive }
@@ -316,7 +330,9 @@ impl Link for Loopback {
         self.stopped.store(true, Ordering::Release);
         // A thread that polls finishes first; afterwards none polls.
         let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        let handlers = self.runner.handlers();
         device.end_tasks();
+        drop(handlers);
         device.state = device.state.take().map(|state| {
             let (window, scratch) = match state {
                 State::Serving(poller) => poller.into_parts(),

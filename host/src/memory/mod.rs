@@ -347,20 +347,25 @@ impl DeviceMemory {
         Ok(record)
     }
 
-    /// Copies the front of a buffer out that the device has lent to a body: calls may name it.
+    /// Copies the front of a buffer out that the device has lent to a body: calls may name it. Where the device is
+    /// in this program, no handler runs meanwhile: one may have a view, also by a call that does not name it.
     pub(crate) fn read_lent(&self, from: NamedBuffer, to: &mut [u8]) -> Result<(), BufferError> {
         let (p, record) = self.lent(from, to.len() as u64)?;
-        let _reading = record.copying.read();
-        record.still(p)?;
-        self.copies.read_bytes(p.off, to).map_err(refused)
+        self.copies.alone(|copies| {
+            let _reading = record.copying.read();
+            record.still(p)?;
+            Ok(copies.read_bytes(p.off, to)?)
+        })
     }
 
     /// The same to its front.
     pub(crate) fn write_lent(&self, from: &[u8], to: NamedBuffer) -> Result<(), BufferError> {
         let (p, record) = self.lent(to, from.len() as u64)?;
-        let _writing = record.copying.write();
-        record.still(p)?;
-        self.copies.write_bytes(p.off, from).map_err(refused)
+        self.copies.alone(|copies| {
+            let _writing = record.copying.write();
+            record.still(p)?;
+            Ok(copies.write_bytes(p.off, from)?)
+        })
     }
 
     fn lent(&self, named: NamedBuffer, bytes: u64) -> Result<(BufferParts, &Record), BufferError> {
@@ -473,6 +478,12 @@ fn refused(why: CopyError) -> BufferError {
     match why {
         CopyError::Outside(e) => BufferError::Overrun { wanted: e.want, has: e.len },
         CopyError::Busy => BufferError::Busy,
+    }
+}
+
+impl From<CopyError> for BufferError {
+    fn from(why: CopyError) -> Self {
+        refused(why)
     }
 }
 

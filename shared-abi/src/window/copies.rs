@@ -67,6 +67,19 @@ impl Copies<Shared> {
         Ok(self.open()?.copy_to(from, other.open()?, to, bytes)?)
     }
 
+    /// Runs `copy` with the range while no handler of the device runs in this program: for buffers that a running
+    /// call may name. What `copy` waits for is taken behind the gate.
+    pub fn alone<R, E: From<CopyError>>(&self, copy: impl FnOnce(&Self) -> Result<R, E>) -> Result<R, E> {
+        let Some(gate) = &self.keep.gate else { return copy(self) };
+        let (mut copy, mut copied) = (Some(copy), Err(CopyError::Busy.into()));
+        gate.alone(&mut || {
+            if let Some(copy) = copy.take() {
+                copied = copy(self);
+            }
+        });
+        copied
+    }
+
     /// The range itself, where no gate is to be asked. For copies in that are shorter than
     /// [`STREAMED`].
     #[inline(always)]

@@ -6,6 +6,7 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 
+use super::heap::Region;
 use super::{Heap, KeptWord, Loan, OutOfWindow, Window};
 use crate::preamble::PREAMBLE_BYTES;
 use crate::slot::SLOT_BYTES;
@@ -67,7 +68,7 @@ impl<K: Clone> DeviceWindow<K> {
             Err(why) => return Err((why, self)),
         };
         let front = Window { base: self.whole.base, len: off, keep: self.keep.clone() };
-        let heap = Heap { region: Window { base, len, keep: () }, whole: self.whole, keep: self.keep };
+        let heap = Heap { region: Region::new(base, len), whole: self.whole, keep: self.keep };
         Ok((front, heap))
     }
 

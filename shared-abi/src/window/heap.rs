@@ -5,6 +5,7 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use bytemuck::Pod;
 
@@ -13,7 +14,7 @@ use super::{LentWindow, Loan, OutOfWindow, Window, Words};
 /// The heap as a device sees it: the one place where window memory becomes Rust references, and
 /// only through `&mut self`, so the borrow checker keeps them apart.
 pub struct Heap<K> {
-    pub(super) region: Window<()>,
+    pub(super) region: Region,
     /// What it was split off, to be joined again.
     pub(super) whole: Window<Loan>,
     pub(super) keep: K,
@@ -22,15 +23,32 @@ pub struct Heap<K> {
 /// A heap for the time of a borrow, without the type of what keeps it mapped: one pointer, made at
 /// every call. Opaque, so that it cannot be swapped with another heap's.
 pub struct LentHeap<'h> {
-    region: &'h mut Window<()>,
+    region: &'h mut Region,
+}
+
+/// The memory of a heap. A task may take its end out of it ([`LentHeap::take_from`]), and may be ended between
+/// any two instructions: the length of `open` alone says whether one has.
+pub(super) struct Region {
+    /// What is not taken: every access through the heap is checked against it.
+    open: Window<()>,
+    /// Bytes of the heap, taken or not.
+    len: u64,
+    /// The number that the last taker gave.
+    taker: usize,
+}
+
+impl Region {
+    pub(super) const fn new(base: NonNull<u8>, len: u64) -> Self {
+        Self { open: Window { base, len, keep: () }, len, taker: usize::MAX }
+    }
 }
 
 /// A heap without a byte.
-pub struct NoHeap(Window<()>);
+pub struct NoHeap(Region);
 
 impl Default for NoHeap {
     fn default() -> Self {
-        Self(Window { base: NonNull::dangling(), len: 0, keep: () })
+        Self(Region::new(NonNull::dangling(), 0))
     }
 }
 
@@ -55,11 +73,11 @@ pub struct Claim {
 /// Why a claim is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimError {
-    /// A claim leaves the heap.
+    /// A claim leaves the heap, or what is not taken of it: then it does not end behind it.
     Outside {
         /// Where it ends, in bytes from the start of the heap; saturates.
         end: u64,
-        /// Bytes of the heap.
+        /// Bytes of the heap, taken or not.
         heap: u64,
     },
     /// Two claims overlap and one of them is writable.
@@ -117,12 +135,12 @@ impl<K> Heap<K> {
 
     /// Copies bytes out of the heap.
     pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.region.read_bytes(off, to)
+        self.region.open.read_bytes(off, to)
     }
 
     /// Copies bytes into the heap.
     pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        self.region.write_bytes(off, from)
+        self.region.open.write_bytes(off, from)
     }
 }
 
@@ -149,7 +167,7 @@ impl LentHeap<'_> {
     #[inline(always)]
     pub fn claim<const N: usize>(&mut self, claims: [Claim; N]) -> Result<[Claimed<'_>; N], ClaimError> {
         for (second, b) in claims.iter().enumerate() {
-            if self.region.at(b.off, b.bytes).is_err() {
+            if self.region.open.at(b.off, b.bytes).is_err() {
                 return Err(ClaimError::Outside { end: b.off.saturating_add(b.bytes), heap: self.region.len });
             }
             for (first, a) in claims.iter().take(second).enumerate() {
@@ -162,7 +180,7 @@ impl LentHeap<'_> {
         }
         Ok(claims.map(|c| {
             // SAFETY: the loop above checked that c.off is inside the region.
-            let at = unsafe { self.region.base.add(c.off as usize) };
+            let at = unsafe { self.region.open.base.add(c.off as usize) };
             Claimed { at, bytes: c.bytes as usize, off: c.off, writable: c.writable, _heap: PhantomData }
         }))
     }
@@ -174,49 +192,69 @@ impl LentHeap<'_> {
 
     /// Copies bytes out of the heap.
     pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.region.read_bytes(off, to)
+        self.region.open.read_bytes(off, to)
     }
 
     /// Copies bytes into the heap.
     pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        self.region.write_bytes(off, from)
+        self.region.open.write_bytes(off, from)
     }
 
     /// A part of the heap for copies, words and atomics, `off` a multiple of 64. No view exists while
     /// it does: `claim` borrows the heap mutably.
     pub fn part(&self, off: u64, len: u64) -> Result<LentWindow<'_>, OutOfWindow> {
-        self.region.lend_part(off, len)
+        self.region.open.lend_part(off, len)
     }
 
-    /// Takes `bytes` at the end out of the heap, and returns where they are: claims, copies and words
-    /// of them are refused until [`Self::regain`].
-    pub fn take_end(&mut self, bytes: u64) -> Option<NonNull<u8>> {
-        let len = self.region.len.checked_sub(bytes)?;
-        let at = self.region.at(len, bytes).ok()?;
-        self.region.len = len;
+    /// Bytes at its front that nobody has taken.
+    pub fn open_len(&self) -> u64 {
+        self.region.open.len
+    }
+
+    /// Takes all from byte `off` on out of the heap, and returns where that is: views, copies and words of it are
+    /// refused until [`Self::give_back`]. `None`: some is taken already, or there is no such byte.
+    pub fn take_from(&mut self, off: u64, taker: usize) -> Option<NonNull<u8>> {
+        let at = self.region.open.at(off, 1).ok()?;
+        if self.taken().is_some() {
+            return None;
+        }
+        self.region.taker = taker;
+        // Ended between the two, the task has taken nothing.
+        compiler_fence(Ordering::Release);
+        self.region.open.len = off;
         Some(at)
     }
 
-    /// Puts `bytes` back that were taken.
+    /// Where what is taken begins, and who has taken it.
+    #[inline(always)]
+    pub fn taken(&self) -> Option<(NonNull<u8>, usize)> {
+        let Region { open, len, taker } = &*self.region;
+        if open.len == *len {
+            return None;
+        }
+        // SAFETY: open.len < len, and the heap is one mapping, so the sum stays inside.
+        Some((unsafe { open.base.add(open.len as usize) }, *taker))
+    }
+
+    /// The heap is whole again.
     ///
     /// # Safety
-    /// So many bytes have been taken and not been put back, and what was made of them is not used any
-    /// more.
-    pub unsafe fn regain(&mut self, bytes: u64) {
-        self.region.len += bytes;
+    /// What was made of the bytes that were taken is not used any more.
+    pub unsafe fn give_back(&mut self) {
+        self.region.open.len = self.region.len;
     }
 
     /// Where `bytes` from `off` begin, if they lie in the heap.
     #[inline(always)]
     pub(super) fn at(&self, off: u64, bytes: u64) -> Option<NonNull<u8>> {
-        self.region.at(off, bytes).ok()
+        self.region.open.at(off, bytes).ok()
     }
 
     /// Words of the heap for signalling between the two sides while a handler runs. `&self` is
     /// enough for a word, which is an atomic. No view may cover it at the same time, which
     /// `claim`'s `&mut self` ensures.
     pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, OutOfWindow> {
-        self.region.words(off, count)
+        self.region.open.words(off, count)
     }
 }
 

@@ -49,6 +49,10 @@ impl Shared {
 pub trait CopyGate: Send + Sync {
     /// May this thread copy now? Not while it runs a handler of the device, which may have views.
     fn is_open(&self) -> bool;
+
+    /// Runs `copy` while no thread runs a handler: it waits for one that does. Where this thread is that, `copy`
+    /// does not run.
+    fn alone(&self, copy: &mut dyn FnMut());
 }
 
 impl Window<Shared> {

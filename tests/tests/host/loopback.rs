@@ -1,6 +1,8 @@
 //! The conformance suite over the loopback device, and cases that need a device inside the test:
 //! tables made by hand, and a link that fails on purpose.
 
+mod one_program;
+
 use hamr::link::{FaultInjector, Faults, Link, Loopback};
 use hamr::{BufferError, CallError, CallOptions, Error, Features, Image, Node, Options, Runtime, SubmitError, Warning};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};

@@ -1,6 +1,7 @@
 //! Tests of calls to the host: a device's poller, and the host's ends of its queues.
 
 mod ends;
+mod limits;
 mod redteam2;
 
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};

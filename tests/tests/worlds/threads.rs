@@ -1,6 +1,8 @@
 //! Ranks that are threads of this process: worlds for tests of programs, and a launcher that is a
 //! rank itself.
 
+mod claims;
+
 use hamr::{Options, World, WorldOptions};
 use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};

@@ -436,6 +436,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     dispatcher.finish(endpoint, found, reply_mode, reply, sent);
                 }
                 dispatcher.tasks.free(index);
+                #[cfg(feature = "world")]
+                crate::world::claim::release(&mut dispatcher.heap.lend(), index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 if has_reply {
@@ -448,6 +450,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Step::Panicked(payload) => {
                 dispatcher.tasks.running = None;
                 dispatcher.tasks.free(index);
+                #[cfg(feature = "world")]
+                crate::world::claim::release(&mut dispatcher.heap.lend(), index);
                 drain(&mut dispatcher.tasks, &mut self.calls, index);
                 std::panic::resume_unwind(payload);
             }
