@@ -402,6 +402,14 @@ impl WorldRef<'_> {
         self.in_segment(of, |segment| Ok((segment.address(), segment.len())))
     }
 
+    /// The process that a rank is, as the launcher, which has started it, says; `None` of a machine, of a thread, and of a
+    /// rank that does not exist. Ranks cannot change it, but for those that are processes of this user anyway. A number is
+    /// used again after its process has ended.
+    #[cfg(not(hamr_bare))]
+    pub fn process(&self, of: RankId) -> Option<u32> {
+        self.rank.peers.process(of)
+    }
+
     /// The rank that was lost, which ends the world; `None` as long as none was.
     pub fn lost(&self) -> Option<RankId> {
         self.rank.peers.lost()
