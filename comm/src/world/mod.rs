@@ -89,6 +89,9 @@ pub struct Rank {
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
+    /// How often they have ended all of it.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    kept_generation: AtomicU32,
     /// What is claimed of the segment.
     #[cfg(all(feature = "tasks", feature = "world"))]
     claimed: &'static Claimed,
@@ -117,6 +120,8 @@ impl Rank {
             meetings: (0..size).map(|_| AtomicU32::new(0)).collect(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            kept_generation: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
             claimed: Claimed::begin(),
         }
